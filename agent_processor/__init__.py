@@ -1,0 +1,1 @@
+"""The first floor: from steps to trajectories. Knows nothing of algorithms."""

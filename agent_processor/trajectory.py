@@ -1,0 +1,97 @@
+"""A trajectory, and the columns that trainers take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from .rows import RowStore
+
+
+class AgentKey(NamedTuple):
+    """An agent of one behaviour among all environments, for one life."""
+
+    env: int
+    agent: int
+
+    def __str__(self) -> str:
+        return f"agent_{self.env}-{self.agent}"
+
+
+@dataclass(slots=True, eq=False)
+class Trajectory:
+    """Consecutive steps of one agent, as numbers of rows; the rows themselves stay in the store.
+
+    T is the number of steps, M the largest number of teammates that any of them has.
+    """
+
+    store: RowStore
+    behavior_id: str
+    agent: AgentKey
+    rows: NDArray[np.int64]
+    """[T] row numbers, oldest first."""
+    mates: NDArray[np.int64] | None
+    """[T, M] row numbers of the teammates' steps, -1 where there is none; None without a group."""
+    next_obs: list[NDArray[np.float32]]
+    """The observation after the last step (no batch axis), one array per sensor."""
+    next_mates_obs: list[list[NDArray[np.float32]]]
+    """The same of each teammate: [mate][sensor]."""
+    done_reached: bool
+    interrupted: bool
+    all_group_dones_reached: bool
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(slots=True)
+class Rollout:
+    """The steps of J trajectories as columns of N rows.
+
+    The first `steps` rows are the trajectories' own, one trajectory after another (`lengths`); rows behind
+    them belong to teammates whose trajectories are not among these.
+    """
+
+    obs: list[NDArray[np.float32]]
+    """Per sensor [N, *shape]."""
+    continuous: NDArray[np.float32]
+    """[N, continuous_size], as sampled."""
+    discrete: NDArray[np.int32]
+    """[N, branches]."""
+    log_probs: NDArray[np.float32]
+    """[N, continuous_size + branches]."""
+    action_mask: NDArray[np.bool_] | None
+    """[N, sum of branch sizes], True where the action was forbidden; None without discrete actions."""
+    reward: NDArray[np.float32]
+    group_reward: NDArray[np.float32]
+    done: NDArray[np.bool_]
+    interrupted: NDArray[np.bool_]
+    memory: NDArray[np.float32] | None
+    """[N, memory_size]: the recurrent state that went into the decision."""
+    prev_discrete: NDArray[np.int32]
+    """[N, branches]: the agent's discrete action before this one, zeros at first."""
+    mates: NDArray[np.int64] | None
+    """[steps, M] row numbers within this Rollout, -1 where there is none."""
+    lengths: NDArray[np.int64]
+    """[J]; their sum is `steps`."""
+    next_obs: list[NDArray[np.float32]]
+    """Per sensor [J, *shape]."""
+    next_mates_obs: list[NDArray[np.float32]] | None
+    """Per sensor [J, M', *shape]; rows beyond a trajectory's `next_mates` are zeros."""
+    next_mates: NDArray[np.int64]
+    """[J] number of teammates in `next_mates_obs`."""
+    done_reached: NDArray[np.bool_]
+    interrupted_at_end: NDArray[np.bool_]
+    all_group_dones: NDArray[np.bool_]
+    """[J] each."""
+    agents: list[AgentKey]
+    """[J]."""
+
+    @property
+    def steps(self) -> int:
+        """The number of the trajectories' own rows."""
+        return int(self.lengths.sum())

@@ -1,0 +1,1 @@
+"""Ready configurations, one folder per trainer."""

@@ -1,0 +1,1 @@
+"""The ground floor: where steps come from. Knows nothing of torch."""

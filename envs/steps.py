@@ -1,0 +1,50 @@
+"""What passes from the environments to the floors above them, and back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
+from numpy.typing import NDArray
+
+from .statistics import StatsAggregationMethod
+
+BehaviorId = str
+"""The engine's full name of a behaviour, such as `3DBall?team=0`."""
+
+BehaviorSteps = tuple[DecisionSteps, TerminalSteps]
+EngineStatistics = Mapping[str, Sequence[tuple[float, StatsAggregationMethod]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a policy decided for the n agents of one `DecisionSteps`, row for row."""
+
+    agent_id: NDArray[np.int32]
+    """[n], as in the DecisionSteps."""
+    action: ActionTuple
+    """As sampled, before scaling: what a trainer learns from. [n, continuous], [n, branches]."""
+    env_action: ActionTuple
+    """As the engine gets it."""
+    log_probs: NDArray[np.float32]
+    """[n, continuous + branches], log-probability of each component of `action`."""
+    entropy: NDArray[np.float32]
+    """[n]."""
+    memory: NDArray[np.float32] | None = None
+    """[n, memory_size]: the recurrent state that comes out of this decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentStep:
+    """What one environment answered."""
+
+    env: int
+    """The environment's index, 0 to num_envs - 1 (Unity's worker id)."""
+    steps: Mapping[BehaviorId, BehaviorSteps]
+    decisions: Mapping[BehaviorId, Decision]
+    """The decisions that this step answers; empty for the first step after a start or a reset."""
+    statistics: EngineStatistics = field(default_factory=dict)
+    fresh: bool = False
+    """The environment was reset or started again: its unfinished trajectories are void."""
+    void_agents: Mapping[BehaviorId, NDArray[np.int32]] = field(default_factory=dict)
+    """Agents whose numbers were not finite and whose unfinished trajectories are void therefore."""

@@ -1,0 +1,71 @@
+"""Lanista: the repository's root is the package `lanista`."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "__init__.py").read_text())[1]  # type: ignore[index]
+FOLDERS = ["envs", "agent_processor", "trainers", "config"]
+PACKAGES = ["lanista", *(f"lanista.{name}" for name in find_packages(include=[*FOLDERS, *(f"{f}.*" for f in FOLDERS)]))]
+
+setup(
+    name="lanista",
+    version=VERSION,
+    description="Trains agents that live in game engines: a fast drop-in for mlagents-learn.",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    python_requires=">=3.10",
+    package_dir={"lanista": "."},
+    packages=PACKAGES,
+    package_data={
+        "lanista": ["py.typed"],
+        "lanista.envs.wire": ["proto/*.proto", "*.binpb"],
+        "lanista.config": ["**/*.yaml"],
+    },
+    install_requires=[
+        "mlagents-envs>=0.28",
+        "numpy>=1.26",
+        "torch>=2.4",
+        "onnx>=1.16",
+        "onnxruntime>=1.18",
+        "grpcio>=1.60",
+        "protobuf>=5.26",
+        "pydantic>=2.7",
+        "pyyaml>=6.0",
+        "tensorboard>=2.16",
+        "rich>=13.0",
+        "pillow>=10.0",
+        "psutil>=5.9",
+    ],
+    extras_require={
+        "dev": [
+            "grpcio-tools",
+            "hypothesis",
+            "matplotlib",
+            "mypy",
+            "pytest",
+            "pytest-xdist",
+            "ruff",
+            "types-protobuf",
+            "types-psutil",
+            "types-PyYAML",
+        ],
+    },
+    entry_points={
+        "console_scripts": [
+            "lanista-learn=lanista.trainers.learn:main",
+            "lanista=lanista.trainers.cli.main:main",
+        ],
+    },
+    classifiers=[
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+    ],
+)

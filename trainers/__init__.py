@@ -1,0 +1,1 @@
+"""The second floor: from trajectories to brains."""
