@@ -1,1 +1,23 @@
-""""""
+"""Data other than observations and actions, on its way between trainer and engine."""
+
+from .engine_configuration import EngineConfig, EngineConfigurationChannel
+from .environment_parameters import EnvironmentParametersChannel
+from .float_properties import FloatPropertiesChannel
+from .manager import SideChannelManager
+from .messages import IncomingMessage, OutgoingMessage
+from .raw_bytes import RawBytesChannel
+from .side_channel import SideChannel
+from .stats import StatsSideChannel
+
+__all__ = [
+    "EngineConfig",
+    "EngineConfigurationChannel",
+    "EnvironmentParametersChannel",
+    "FloatPropertiesChannel",
+    "IncomingMessage",
+    "OutgoingMessage",
+    "RawBytesChannel",
+    "SideChannel",
+    "SideChannelManager",
+    "StatsSideChannel",
+]

@@ -1,0 +1,94 @@
+"""The bytes in which the messages of all side channels travel together.
+
+Each message is the channel's UUID in .NET's order of bytes (16), its length (int32, little-endian)
+and its content.
+"""
+
+import logging
+import struct
+import uuid
+from collections.abc import Iterable, Iterator
+
+from mlagents_envs.exception import UnityEnvironmentException, UnitySideChannelException
+
+from .messages import IncomingMessage
+from .side_channel import SideChannel
+
+logger = logging.getLogger(__name__)
+
+_HEADER = struct.Struct("<16si")
+
+
+class SideChannelManager:
+    """Gathers what the channels have to send, and hands them what arrives."""
+
+    def __init__(self, channels: Iterable[SideChannel] = ()) -> None:
+        self._channels: dict[bytes, SideChannel] = {}
+        self._unknown: set[bytes] = set()
+        for channel in channels:
+            key = channel.channel_id.bytes_le
+            if key in self._channels:
+                raise UnityEnvironmentException(
+                    f"There cannot be two side channels with the same channel id {channel.channel_id}: a "
+                    f"{type(self._channels[key]).__name__} and a {type(channel).__name__} have it. Give each "
+                    "channel a UUID of its own."
+                )
+            self._channels[key] = channel
+
+    def generate(self) -> bytes:
+        """Everything that waits, channel after channel, each in order; the queues are empty afterwards."""
+        parts: list[bytes | bytearray] = []
+        for key, channel in self._channels.items():
+            # Counted and cut, not swapped for a new list: another thread may append meanwhile.
+            waiting = list(channel.message_queue)
+            if waiting:
+                del channel.message_queue[: len(waiting)]
+                for message in waiting:
+                    parts += (_HEADER.pack(key, len(message)), message)
+        return b"".join(parts)
+
+    def process(self, data: bytes | bytearray) -> None:
+        """Hand each message to its channel; unknown channels are skipped with one warning each.
+
+        Raises:
+            UnityEnvironmentException: The framing is damaged.
+            UnitySideChannelException: A channel could not read its message.
+        """
+        for key, content in _split(data):
+            channel = self._channels.get(key)
+            if channel is None:
+                self._skip(key)
+                continue
+            try:
+                channel.on_message_received(IncomingMessage(content))
+            except UnitySideChannelException as error:
+                raise UnitySideChannelException(
+                    f"Side channel {channel.channel_id} ({type(channel).__name__}): {error}"
+                ) from error
+
+    def _skip(self, key: bytes) -> None:
+        if key not in self._unknown:
+            self._unknown.add(key)
+            logger.warning("Unknown side channel data received. Channel type: %s.", uuid.UUID(bytes_le=key))
+
+
+def _split(data: bytes | bytearray) -> Iterator[tuple[bytes, bytes]]:
+    """Each message's key and content."""
+    offset = 0
+    while offset < len(data):
+        if offset + _HEADER.size > len(data):
+            raise UnityEnvironmentException(
+                "There was a problem reading a message in a SideChannel: the header at byte "
+                f"{offset} needs {_HEADER.size} bytes and {len(data) - offset} are left. Please make sure the"
+                " version of MLAgents in Unity is compatible with this version of Lanista."
+            )
+        key, length = _HEADER.unpack_from(data, offset)
+        offset += _HEADER.size
+        if not 0 <= length <= len(data) - offset:
+            raise UnityEnvironmentException(
+                f"The message received by the side channel {uuid.UUID(bytes_le=key)} was unexpectedly short: "
+                f"it says that it has {length} bytes, and {len(data) - offset} are left. Make sure your "
+                "Unity Environment sends side channel data properly."
+            )
+        yield key, bytes(data[offset : offset + length])
+        offset += length

@@ -1,0 +1,125 @@
+"""Channels and their framing, beyond what the reference data shows."""
+
+import logging
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lanista.envs.side_channels import (
+    EngineConfig,
+    EngineConfigurationChannel,
+    EnvironmentParametersChannel,
+    FloatPropertiesChannel,
+    IncomingMessage,
+    OutgoingMessage,
+    RawBytesChannel,
+    SideChannel,
+    SideChannelManager,
+    StatsSideChannel,
+)
+from mlagents_envs.exception import UnityException, UnitySideChannelException
+
+RAW = uuid.UUID("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0")
+
+
+def test_the_documented_bytes_of_a_parameter():
+    channel = EnvironmentParametersChannel()
+    channel.set_float_parameter("scale", 1.5)
+    assert SideChannelManager([channel]).generate().hex() == (
+        "1e894c530f81ea11a9d0822485860400" + "11000000" + "05000000" + "7363616c65" + "00000000" + "0000c03f"
+    )
+
+
+@given(st.lists(st.binary(max_size=20), max_size=6))
+def test_framing_brings_every_message_across_in_order(messages):
+    sender, receiver = RawBytesChannel(RAW), RawBytesChannel(RAW)
+    for message in messages:
+        sender.send_raw_data(message)
+    SideChannelManager([receiver]).process(SideChannelManager([sender]).generate())
+    assert receiver.get_and_clear_received_messages() == messages
+    assert receiver.get_and_clear_received_messages() == []
+
+
+@given(st.binary(max_size=60), st.sampled_from([0, 16, 20]))
+def test_any_bytes_are_taken_or_refused(data, keep):
+    real = FloatPropertiesChannel()
+    real.set_property("speed", 1.0)
+    start = SideChannelManager([real]).generate()[:keep]
+    manager = SideChannelManager([FloatPropertiesChannel(), StatsSideChannel(), EngineConfigurationChannel()])
+    try:
+        manager.process(start + data)
+    except UnityException as error:
+        assert str(error)
+
+
+def test_an_unknown_channel_is_told_once(caplog):
+    sender = RawBytesChannel(RAW)
+    sender.send_raw_data(b"1")
+    data = SideChannelManager([sender]).generate()
+    manager = SideChannelManager()
+    with caplog.at_level(logging.WARNING):
+        manager.process(data * 3)
+        manager.process(data)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Unknown side channel data received. Channel type: {RAW}."
+    ]
+
+
+def test_an_unreadable_message_names_its_channel():
+    sender = RawBytesChannel(StatsSideChannel().channel_id)
+    sender.send_raw_data(b"\x09\x00\x00\x00abc")
+    with pytest.raises(UnitySideChannelException, match=r"StatsSideChannel.*a text of 9 bytes"):
+        SideChannelManager([StatsSideChannel()]).process(SideChannelManager([sender]).generate())
+
+
+def test_an_unknown_aggregation_names_the_statistic():
+    message = OutgoingMessage()
+    message.write_string("Goals")
+    message.write_float32(1.0)
+    message.write_int32(9)
+    with pytest.raises(UnitySideChannelException, match="'Goals' came with the aggregation 9"):
+        StatsSideChannel().on_message_received(IncomingMessage(message.buffer))
+
+
+def test_a_users_own_channel_needs_only_the_public_members():
+    class Echo(SideChannel):
+        def on_message_received(self, msg):
+            answer = OutgoingMessage()
+            answer.write_string(msg.read_string().upper())
+            self.queue_message_to_send(answer)
+
+    trainer, engine = Echo(RAW), RawBytesChannel(RAW)
+    manager = SideChannelManager([trainer])
+    hello = OutgoingMessage()
+    hello.write_string("hello")
+    engine.send_raw_data(hello.buffer)
+    manager.process(SideChannelManager([engine]).generate())
+    SideChannelManager([engine]).process(manager.generate())
+    (answer,) = engine.get_and_clear_received_messages()
+    assert IncomingMessage(answer).read_string() == "HELLO"
+
+
+def test_engine_settings_of_a_kind_that_is_none_are_not_sent():
+    channel = EngineConfigurationChannel()
+    channel.set_configuration(EngineConfig(None, None, None, 1.0, None, None))
+    assert len(channel.message_queue) == 1
+
+
+def test_the_default_engine_settings_are_those_of_training():
+    assert EngineConfig.default_config() == (80, 80, 1, 20.0, -1, 60)
+
+
+@pytest.mark.parametrize("interval", [[1.0], [1.0, 2.0, 3.0]])
+def test_an_interval_is_two_numbers(interval):
+    channel = EnvironmentParametersChannel()
+    with pytest.raises(UnitySideChannelException, match="'mass'"):
+        channel.set_multirangeuniform_sampler_parameters("mass", [[0.0, 1.0], interval], seed=1)
+    assert not channel.message_queue
+
+
+def test_properties_can_be_read_where_they_were_set():
+    channel = FloatPropertiesChannel()
+    channel.set_property("a", 2.0)
+    assert channel.get_property("a") == 2.0 and channel.get_property("b") is None
+    assert channel.list_properties() == ["a"]
