@@ -1,0 +1,70 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import BinaryIO
+
+_SESSION = secrets.token_hex(6)
+"""This process's mark in the names of its temporary files (process ids are used again, in containers always)."""
+_PARTIAL = re.compile(r"\..+\.([0-9a-f]{12})-[0-9]+\.partial")
+_numbers = count()
+
+
+def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
+    """Replace `path` by what `write` puts into the binary file that it is given.
+
+    The bytes go to a temporary file in the same folder, which is flushed to the disk and then renamed:
+    whoever looks at `path`, also after a power cut, finds the old file or the new one, never a part.
+
+    Raises whatever `write` or the file system raises; the old file is then as it was and the temporary
+    one is gone.
+    """
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.{_SESSION}-{next(_numbers)}.partial")
+    try:
+        with open(partial, "xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, target)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
+
+
+def atomic_write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Replace `path` by `data`, as `atomic_write` does."""
+    atomic_write(path, lambda file: file.write(data))
+
+
+def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Replace `path` by `text` in UTF-8, as `atomic_write` does."""
+    atomic_write_bytes(path, text.encode("utf-8"))
+
+
+def remove_partials(folder: str | os.PathLike[str]) -> None:
+    """Remove what other processes, killed in `atomic_write`, left in `folder` (nothing below it)."""
+    with suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            match = _PARTIAL.fullmatch(entry.name)
+            if match and match[1] != _SESSION:
+                os.unlink(entry.path)
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Make the names in `folder` survive a power cut, where the system can (Windows cannot open folders)."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,123 @@
+"""Collects statistics of one behaviour and hands them to the writers at every summary."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...envs.statistics import StatsAggregationMethod
+from .summary import StatsSummary
+from .writer import StatsPropertyType, StatsWriter
+
+logger = logging.getLogger(__name__)
+
+_Chunks = list["float | NDArray[np.float64]"]
+
+
+class StatsReporter:
+    """The statistics of one category (a behaviour's name), from any thread.
+
+    Values are kept as they come, arrays as arrays, until the next summary: what a key costs per environment
+    step is one append, however many agents there are. The aggregation of a key is that of its latest report.
+    """
+
+    def __init__(self, category: str, writers: Sequence[StatsWriter] = ()) -> None:
+        self.category = category
+        self.writers = list(writers)
+        self._listeners = [w for w in self.writers if type(w).on_add_stat is not StatsWriter.on_add_stat]
+        self._chunks: dict[str, _Chunks] = {}
+        self._aggregation: dict[str, StatsAggregationMethod] = {}
+        self._lock = Lock()
+        self._writing = Lock()
+        self._failed: set[int] = set()
+
+    def add_stat(
+        self, key: str, value: float, aggregation: StatsAggregationMethod = StatsAggregationMethod.AVERAGE
+    ) -> None:
+        """Report one value."""
+        number = float(value)
+        with self._lock:
+            self._chunks.setdefault(key, []).append(number)
+            self._aggregation[key] = aggregation
+        for writer in self._listeners:
+            writer.on_add_stat(self.category, key, number, aggregation)
+
+    def add_stats(
+        self,
+        key: str,
+        values: ArrayLike,
+        aggregation: StatsAggregationMethod = StatsAggregationMethod.AVERAGE,
+    ) -> None:
+        """Report the numbers of an array of any shape; it is copied, so the caller may overwrite it."""
+        numbers = np.array(values, dtype=np.float64).reshape(-1)
+        if not len(numbers):
+            return
+        with self._lock:
+            self._chunks.setdefault(key, []).append(numbers)
+            self._aggregation[key] = aggregation
+        for writer in self._listeners:
+            for number in numbers.tolist():
+                writer.on_add_stat(self.category, key, number, aggregation)
+
+    def set_stat(self, key: str, value: float) -> None:
+        """Report a value that replaces everything collected under `key` (MOST_RECENT)."""
+        number = float(value)
+        with self._lock:
+            self._chunks[key] = [number]
+            self._aggregation[key] = StatsAggregationMethod.MOST_RECENT
+        for writer in self._listeners:
+            writer.on_add_stat(self.category, key, number, StatsAggregationMethod.MOST_RECENT)
+
+    def add_property(self, property_type: StatsPropertyType, value: Any) -> None:
+        """Tell every writer a fact about this category."""
+        with self._writing:
+            for index, writer in enumerate(self.writers):
+                try:
+                    writer.add_property(self.category, property_type, value)
+                except Exception as error:
+                    self._complain(index, error)
+
+    def get_stats_summaries(self, key: str) -> StatsSummary:
+        """What `key` has collected so far; an empty summary for a key that nobody reported."""
+        with self._lock:
+            chunks = list(self._chunks.get(key, ()))
+            aggregation = self._aggregation.get(key, StatsAggregationMethod.AVERAGE)
+        return StatsSummary(_joined(chunks), aggregation)
+
+    def write_stats(self, step: int) -> None:
+        """Hand a summary labelled `step` to every writer and begin anew.
+
+        A writer that fails is named in one warning and the run goes on; it is asked again at the next one.
+        """
+        with self._lock:
+            chunks, self._chunks = self._chunks, {}
+            aggregation, self._aggregation = self._aggregation, {}
+        values = {key: StatsSummary(_joined(parts), aggregation[key]) for key, parts in chunks.items()}
+        with self._writing:
+            for index, writer in enumerate(self.writers):
+                try:
+                    writer.write_stats(self.category, values, step)
+                except Exception as error:
+                    self._complain(index, error)
+
+    def _complain(self, index: int, error: Exception) -> None:
+        if index not in self._failed:
+            self._failed.add(index)
+            name = type(self.writers[index]).__name__
+            logger.warning(
+                "%s: %s failed (%s: %s). Training goes on; further failures of this writer are not reported.",
+                self.category,
+                name,
+                type(error).__name__,
+                error,
+                exc_info=logger.isEnabledFor(logging.DEBUG),
+            )
+
+
+def _joined(chunks: _Chunks) -> NDArray[np.float64]:
+    return np.concatenate([np.atleast_1d(chunk) for chunk in chunks]) if chunks else np.zeros(0)

@@ -1,0 +1,43 @@
+"""The seam at which summaries leave the trainer: files, the console, a display, a plug-in."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from ...envs.statistics import StatsAggregationMethod
+from .summary import StatsSummary
+
+
+class StatsPropertyType(Enum):
+    """What a trainer tells its writers once, beside the statistics."""
+
+    HYPERPARAMETERS = "hyperparameters"
+    """The behaviour's settings, nested dictionaries of plain values."""
+    SELF_PLAY = "selfplay"
+    """bool: the behaviour plays against itself and has a rating."""
+    MAX_STEPS = "max_steps"
+    """int: the step at which training ends."""
+
+
+class StatsWriter(ABC):
+    """Takes the summaries of all categories; a category is a behaviour's name.
+
+    Trainers may report from several threads: calls for one category never overlap, calls for different
+    categories may.
+    """
+
+    @abstractmethod
+    def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
+        """A summary is due at `step`; `values` maps each key to what was reported since the last one."""
+
+    def on_add_stat(self, category: str, key: str, value: float, aggregation: StatsAggregationMethod) -> None:
+        """Called for every single value, where a writer overrides it (each value then costs a call)."""
+
+    def add_property(self, category: str, property_type: StatsPropertyType, value: Any) -> None:  # noqa: B027
+        """A fact about the category, told once."""
+
+    def close(self) -> None:  # noqa: B027
+        """The run is over: write what is left, close files."""

@@ -1,0 +1,117 @@
+"""training_status.json: what a resumed run needs beside the weights, in ML-Agents' format."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .atomic import atomic_write_text, remove_partials
+
+FORMAT_VERSION = "0.3.0"
+REFERENCE_VERSION = "1.1.0"
+"""The release of ML-Agents whose format this is; its tools read the key."""
+METADATA = "metadata"
+
+logger = logging.getLogger(__name__)
+
+
+class TrainingStatusError(Exception):
+    """training_status.json is there and is not what this program or ML-Agents wrote."""
+
+
+class TrainingStatus:
+    """A tree `category -> key -> value` of plain JSON values that lives in one file.
+
+    Categories are behaviour names ("checkpoints", "final_checkpoint", "elo") and environment parameters
+    ("lesson_num"); the two share one namespace, as in ML-Agents. Everything is kept in memory; `save` writes
+    the whole file at once, so that a reader never sees half of it.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._tree: dict[str, dict[str, Any]] = {}
+
+    def get(self, category: str, key: str, default: Any = None) -> Any:
+        """The value of `key` in `category`, or `default`."""
+        return self._tree.get(category, {}).get(key, default)
+
+    def set(self, category: str, key: str, value: Any) -> None:
+        """Remember a JSON value; the file changes with the next `save`."""
+        if category == METADATA:
+            raise ValueError(
+                f"The name {METADATA!r} is taken by the status file itself: rename the behavior."
+            )
+        self._tree.setdefault(category, {})[key] = value
+
+    def save(self) -> None:
+        """Write the file. Raises OSError; the old file is then as it was."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        tree = {**self._tree, METADATA: _metadata()}
+        atomic_write_text(self.path, json.dumps(_strict(tree), indent=4, allow_nan=False))
+
+    def load(self) -> bool:
+        """Read the file of the run that is resumed.
+
+        Returns:
+            False, after a warning, where there is no file.
+
+        Raises:
+            TrainingStatusError: the file cannot be read or is no status file.
+        """
+        remove_partials(self.path.parent)
+        try:
+            tree = json.loads(self.path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            logger.warning("Training status file not found. Not all functions will resume properly.")
+            return False
+        except (OSError, ValueError) as error:
+            raise TrainingStatusError(
+                f"{self.path} cannot be read: {error}. Remove it to resume with the weights alone "
+                "(lessons, ratings and the list of checkpoints begin anew)."
+            ) from error
+        _check(self.path, tree)
+        _compare(tree.pop(METADATA))
+        self._tree = tree
+        return True
+
+
+def _metadata() -> dict[str, str]:
+    import torch
+
+    return {
+        "stats_format_version": FORMAT_VERSION,
+        "mlagents_version": REFERENCE_VERSION,
+        "torch_version": str(torch.__version__),
+    }
+
+
+def _strict(value: Any) -> Any:
+    """The same tree with what JSON cannot say (NaN, infinities) as null."""
+    if isinstance(value, Mapping):
+        return {str(key): _strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_strict(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _check(path: Path, tree: Any) -> None:
+    if not isinstance(tree, dict) or not all(isinstance(value, dict) for value in tree.values()):
+        raise TrainingStatusError(f"{path} is not a training status: expected an object of objects.")
+    if METADATA not in tree:
+        raise TrainingStatusError(
+            f"{path}: Metadata not found, resuming from an incompatible version of ML-Agents. "
+            "Expected the key 'metadata' at the top level."
+        )
+
+
+def _compare(metadata: Mapping[str, Any]) -> None:
+    for key, here in _metadata().items():
+        there = metadata.get(key)
+        if there != here:
+            logger.warning("The run was saved with %s %s and resumes with %s.", key, there, here)
