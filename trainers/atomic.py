@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _SESSION = secrets.token_hex(6)
-"""This process's mark in the names of its temporary files (process ids are used again, in containers always)."""
+"""This process's mark in its temporary files' names (process ids are used again, in containers always)."""
 _PARTIAL = re.compile(r"\..+\.([0-9a-f]{12})-[0-9]+\.partial")
 _numbers = count()
 

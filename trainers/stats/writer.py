@@ -33,7 +33,13 @@ class StatsWriter(ABC):
     def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
         """A summary is due at `step`; `values` maps each key to what was reported since the last one."""
 
-    def on_add_stat(self, category: str, key: str, value: float, aggregation: StatsAggregationMethod) -> None:
+    def on_add_stat(  # noqa: B027 (optional)
+        self,
+        category: str,
+        key: str,
+        value: float,
+        aggregation: StatsAggregationMethod,
+    ) -> None:
         """Called for every single value, where a writer overrides it (each value then costs a call)."""
 
     def add_property(self, category: str, property_type: StatsPropertyType, value: Any) -> None:  # noqa: B027
