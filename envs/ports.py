@@ -1,0 +1,86 @@
+"""The ports on which engines call."""
+
+import socket
+from collections.abc import Callable
+from typing import TypeVar
+
+import psutil
+from mlagents_envs.exception import UnityWorkerInUseException
+
+EDITOR_PORT = 5004
+"""Where the Unity Editor calls."""
+FIRST_PORT = 5005
+"""Where the first executable calls, unless the port is taken."""
+LAST_PORT = 65535
+
+T = TypeVar("T")
+
+
+class PortInUseError(UnityWorkerInUseException):  # type: ignore[misc]
+    """Somebody else listens on the port that an engine must call."""
+
+    def __init__(self, worker_id: int, port: int, remedy: str) -> None:
+        super().__init__(worker_id)
+        self.port = port
+        self.args: tuple[str, ...] = (f"{self} Port {port} is held by {holder(port)}. {remedy}".rstrip(),)
+
+
+def claim(listen: Callable[[int], T], port: int, *, search: bool, worker_id: int = 0, remedy: str = "") -> T:
+    """Listen on a port, or with `search` on the first one from there on that is free.
+
+    Args:
+        listen: Takes a port and listens on it; raises OSError if it is taken.
+        port: The port to try first.
+        search: Whether another port will do.
+        worker_id: Which environment it is for, for the message.
+        remedy: What the user can do about a taken port, for the message.
+
+    Raises:
+        PortInUseError: The port is taken, or with `search` every port from there on; says who holds it.
+    """
+    for candidate in range(port, LAST_PORT + 1 if search else port + 1):
+        if _somebody_answers(candidate):
+            continue
+        try:
+            return listen(candidate)
+        except OSError:
+            continue
+    raise PortInUseError(worker_id, port, remedy)
+
+
+def holder(port: int) -> str:
+    """Who listens on a port, in words; the operating system may keep it to itself."""
+    try:
+        connections = psutil.net_connections(kind="tcp")
+    except (psutil.Error, OSError):
+        return "a process that this user may not see"
+    listening = (
+        c for c in connections if c.status == psutil.CONN_LISTEN and getattr(c.laddr, "port", None) == port
+    )
+    pid = next((c.pid for c in listening if c.pid), None)
+    if pid is None:
+        return "a process that this user may not see"
+    if pid == psutil.Process().pid:
+        return f"this very process, {pid}: another environment of it is still open"
+    try:
+        command = " ".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        command = "?"
+    return f"process {pid} ({command[:200]})"
+
+
+def _somebody_answers(port: int) -> bool:
+    """Whether a connection to the port succeeds.
+
+    Some systems let a second process listen on 127.0.0.1 while a first one listens on every
+    address; the engine would then reach either of them.
+    """
+    for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as probe:
+                probe.settimeout(1.0)
+                if probe.connect_ex((address, port)) == 0:
+                    return True
+        except OSError:  # this machine lacks IPv4 or IPv6: nobody answers there
+            continue
+    return False

@@ -1,0 +1,107 @@
+"""The name of an environment becomes the right command on each platform, or a telling error."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from lanista.envs.launch import arguments, check_executable, find_executable, resolve
+from mlagents_envs.exception import UnityEnvironmentException
+
+
+def touch(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("platform", "name", "there", "expected"),
+    [
+        ("linux", "Game", ["Game.x86_64", "Game.x86", "Game"], "Game.x86_64"),
+        ("linux", "Game", ["Game.x86", "Game"], "Game.x86"),
+        ("linux", "Game", ["Game"], "Game"),
+        ("linux", "Game.x86_64", ["Game.x86_64"], "Game.x86_64"),
+        ("linux", "Game.x86", ["Game.x86_64", "Game.x86"], "Game.x86"),
+        ("linux", "Game.exe", ["Game.x86_64", "Game.exe"], "Game.x86_64"),
+        ("linux", "Game.v2", ["Game.v2.x86_64"], "Game.v2.x86_64"),
+        ("linux", "my.application/Game", ["my.application/Game.x86_64"], "my.application/Game.x86_64"),
+        ("linux", "  Game ", ["Game.x86_64"], "Game.x86_64"),
+        ("linux", "engine.py", ["engine.py"], "engine.py"),
+        ("darwin", "Game", ["Game.app/Contents/MacOS/Game"], "Game.app/Contents/MacOS/Game"),
+        ("darwin", "Game.app", ["Game.app/Contents/MacOS/Game"], "Game.app/Contents/MacOS/Game"),
+        ("darwin", "New", ["New.app/Contents/MacOS/Old"], "New.app/Contents/MacOS/Old"),
+        ("win32", "Game", ["Game.exe"], "Game.exe"),
+        ("win32", "Game.exe", ["Game.exe"], "Game.exe"),
+        ("win32", "Build", ["Build/UnityCrashHandler64.exe", "Build/ZGame.exe"], "Build/ZGame.exe"),
+    ],
+)
+@pytest.mark.parametrize("absolute", [True, False])
+def test_finds_the_executable(tmp_path, monkeypatch, platform, name, there, expected, absolute):
+    for path in there:
+        touch(tmp_path / path)
+    monkeypatch.chdir(tmp_path)
+    named = f"{tmp_path}/{name.strip()}" if absolute else name
+    assert resolve(named, platform) == [str(tmp_path / expected)]
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "told"),
+    [
+        ("Gmae", ["Game.x86_64"], "There is Game.x86_64"),
+        ("Game.exe", ["Game.exe"], "a build for Windows; make one for Linux"),
+        ("Build", ["Build/Game.x86_64"], "it holds Game.x86_64"),
+        ("nowhere/Game", [], "There is no folder nowhere"),
+        ("Game", [], "No Linux build"),
+    ],
+)
+def test_a_missing_executable_tells_what_is_there(tmp_path, monkeypatch, name, there, told):
+    for path in there:
+        touch(tmp_path / path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnityEnvironmentException) as error:
+        find_executable(name, "linux")
+    assert "Provided filename does not match any environments" in str(error.value)
+    assert told in str(error.value)
+
+
+def test_an_unknown_platform_is_named():
+    with pytest.raises(UnityEnvironmentException, match="'sunos5'"):
+        find_executable("Game", "sunos5")
+
+
+def test_a_file_without_permission_is_refused_with_the_remedy(tmp_path):
+    program = touch(tmp_path / "Game.x86_64")
+    check_executable(str(program))
+    program.chmod(0o644)
+    with pytest.raises(UnityEnvironmentException, match=r"permissions.*chmod"):
+        check_executable(str(program))
+
+
+def test_scenes_are_run_by_this_python():
+    start = [sys.executable, "-m", "lanista.envs.scenes", "ball3d"]
+    assert resolve("scene:ball3d") == start
+    assert resolve("scene:ball3d?areas=4&mass=2.5") == [*start, "--areas", "4", "--mass", "2.5"]
+
+
+@pytest.mark.parametrize("name", ["scene:", "scene:ball3d?areas", "scene:?areas=4", "scene:ball3d?=4"])
+def test_a_scene_that_cannot_be_read_is_refused(name):
+    with pytest.raises(UnityEnvironmentException, match=r"scene:NAME\?key=value"):
+        resolve(name)
+
+
+def test_arguments_come_in_the_documented_order(tmp_path):
+    log = tmp_path / "Player-0.log"
+    given = ["-screen-width", "100"]
+    assert arguments(5005, True, log, given) == (
+        ["-nographics", "-batchmode", "--mlagents-port", "5005", "-logFile", str(log), *given],
+        log,
+    )
+    assert arguments(5006, False, None, []) == (["--mlagents-port", "5006"], None)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(["my.log"], Path("my.log")), (["-"], None), ([], None)])
+def test_the_users_own_log_file_wins(value, expected):
+    command, log = arguments(5005, False, Path("Player-0.log"), ["-logfile", *value])
+    assert command == ["--mlagents-port", "5005", "-logfile", *value]
+    assert log == expected

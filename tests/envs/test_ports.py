@@ -1,0 +1,74 @@
+"""Ports: a taken one is found out and its holder named, a free one is searched for."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+from lanista.envs.ports import PortInUseError, claim, holder
+from mlagents_envs.exception import UnityWorkerInUseException
+
+
+def listen(port: int) -> socket.socket:
+    server = socket.socket()
+    try:
+        server.bind(("127.0.0.1", port))
+        server.listen()
+    except OSError:
+        server.close()
+        raise
+    return server
+
+
+@pytest.fixture
+def taken():
+    with listen(0) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_free_port_is_taken_as_it_is(taken):
+    with listen(0) as probe:
+        free = probe.getsockname()[1]
+    with claim(listen, free, search=False) as server:
+        assert server.getsockname()[1] == free
+
+
+def test_search_goes_on_to_the_next_free_port(taken):
+    with claim(listen, taken, search=True) as server:
+        assert server.getsockname()[1] > taken
+
+
+def test_a_port_given_on_purpose_is_an_error_that_names_the_holder(taken):
+    with pytest.raises(UnityWorkerInUseException) as error:
+        claim(listen, taken, search=False, worker_id=3, remedy="Use --base-port.")
+    assert error.type is PortInUseError
+    assert "worker number 3" in str(error.value) and "Use --base-port." in str(error.value)
+    assert f"Port {taken} is held by this very process, {os.getpid()}" in str(error.value)
+
+
+def test_a_listener_on_every_address_counts_as_taken():
+    with socket.socket() as server:
+        server.bind(("0.0.0.0", 0))
+        server.listen()
+        with pytest.raises(PortInUseError):
+            claim(lambda port: port, server.getsockname()[1], search=False)
+
+
+def test_the_holder_is_named_with_its_command():
+    script = "import socket; s=socket.socket(); s.bind(('127.0.0.1',0)); s.listen()\n"
+    script += "print(s.getsockname()[1], flush=True); input()"
+    other = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with other:
+        port = int(other.stdout.readline())
+        described = holder(port)
+        other.communicate("\n")
+    assert f"process {other.pid}" in described and "socket.socket()" in described
+
+
+def test_a_port_that_nobody_holds_has_no_known_holder():
+    with listen(0) as probe:
+        free = probe.getsockname()[1]
+    assert "may not see" in holder(free)

@@ -1,0 +1,146 @@
+"""Engine processes end with everything they started, and their last words are kept."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from lanista.envs.process import EngineProcess
+from mlagents_envs.exception import UnityEnvironmentException
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="shell scripts and signals")
+
+
+def shell(script: str, **options) -> EngineProcess:
+    return EngineProcess(["/bin/sh", "-c", script], **options)
+
+
+def gone(pid: int, within: float = 20.0) -> bool:
+    """Whether the process has ended, waiting for it; a zombie has."""
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def number_in(path: Path, within: float = 20.0) -> int:
+    """The number that another process writes into a file."""
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        if path.exists() and path.read_text().endswith("\n"):
+            return int(path.read_text())
+        time.sleep(0.02)
+    raise AssertionError(f"nobody wrote {path}")
+
+
+def test_tells_exit_code_and_last_lines():
+    process = shell("echo one; echo two >&2; exit 3")
+    assert process.wait(20)
+    assert process.returncode == 3
+    assert "return code 3." in process.describe()
+    assert "one\n    two" in process.describe()
+
+
+def test_tells_the_signal():
+    process = shell("kill -s SEGV $$")
+    assert process.wait(20)
+    assert "return code -11 (SIGSEGV)" in process.describe()
+    assert "It wrote nothing" in process.describe()
+
+
+def test_shows_the_engines_own_log_rather_than_its_output(tmp_path):
+    log = tmp_path / "Player-0.log"
+    process = shell(
+        f"echo chatter; for i in $(seq 50); do echo line $i; done > '{log}'; exit 1", log_file=log
+    )
+    assert process.wait(20)
+    assert str(log) in process.describe() and "line 50" in process.describe()
+    assert "\n    chatter" not in process.describe() and "\n    line 30" not in process.describe()
+
+
+def test_shows_the_output_when_the_log_is_empty(tmp_path):
+    process = shell("echo chatter; exit 1", log_file=tmp_path / "never-written.log")
+    assert process.wait(20)
+    assert "chatter" in process.describe()
+
+
+def test_a_lot_of_output_neither_blocks_nor_is_kept():
+    process = shell("i=0; while [ $i -lt 20000 ]; do echo 'some words that fill a line' $i; i=$((i+1)); done")
+    assert process.wait(60) and process.returncode == 0
+    assert "fill a line 19999" in process.describe()
+    assert len(process._output) < 200_000
+
+
+def test_calls_back_when_it_has_ended():
+    called = threading.Event()
+    process = shell("exit 0", on_exit=called.set)
+    assert called.wait(20) and process.returncode == 0
+
+
+def test_kill_ends_its_children_too(tmp_path):
+    process = shell(f"sleep 600 & echo $! > {tmp_path}/child; wait")
+    child = number_in(tmp_path / "child")
+    assert process.returncode is None
+    process.kill()
+    assert process.returncode == -signal.SIGKILL and gone(child)
+
+
+def test_kill_ends_a_stopped_process():
+    process = shell("kill -s STOP $$")
+    while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
+        time.sleep(0.01)
+    assert "is alive (stopped)" in process.describe()
+    process.kill()
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_children_do_not_outlive_an_engine_that_ends_by_itself(tmp_path):
+    process = shell(f"sleep 600 > /dev/null & echo $! > {tmp_path}/child; exit 1")
+    assert process.wait(20)
+    assert gone(number_in(tmp_path / "child"))
+
+
+def test_ctrl_c_in_the_terminal_does_not_reach_it():
+    process = shell("sleep 600")
+    assert os.getsid(process.pid) == process.pid != os.getsid(0)
+    process.kill()
+
+
+@pytest.mark.parametrize("content", ["#!/no/such/interpreter\n", "\x7fELF but not really\n"])
+def test_a_program_that_cannot_run_is_an_error_with_its_name(tmp_path, content):
+    program = tmp_path / "Game.x86_64"
+    program.write_text(content)
+    program.chmod(0o755)
+    with pytest.raises(UnityEnvironmentException, match=r"Game\.x86_64 cannot be started"):
+        EngineProcess([str(program)])
+
+
+def test_engines_die_with_a_trainer_that_is_killed(tmp_path):
+    script = f"""
+        import time
+        from lanista.envs.process import EngineProcess
+        EngineProcess(["/bin/sh", "-c", "sleep 600 & echo $! > {tmp_path}/child; wait"])
+        gone = EngineProcess(["/bin/sh", "-c", "exit 0"])
+        gone.wait(20)
+        print("ready", flush=True)
+        time.sleep(600)
+    """
+    trainer = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True
+    )
+    assert trainer.stdout.readline() == "ready\n"
+    child = number_in(tmp_path / "child")
+    trainer.kill()
+    trainer.communicate()
+    assert gone(child)
