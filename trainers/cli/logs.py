@@ -1,0 +1,67 @@
+"""What the program says, as lines `[LEVEL] message` on standard output."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PACKAGE = "lanista"
+_PLAIN = "[%(levelname)s] %(message)s"
+_DEBUG = "%(asctime)s %(levelname)s [%(filename)s:%(lineno)d] %(message)s"
+
+
+def configure_logging(debug: bool = False, console: Console | None = None) -> logging.Logger:
+    """Let the package's messages appear; calling it again replaces what the last call set up.
+
+    Args:
+        debug: also messages of level DEBUG, each with its time and source.
+        console: the terminal that a live display is drawn on: lines then scroll past above it.
+    """
+    logger = logging.getLogger(PACKAGE)
+    handler = StdoutHandler() if console is None else ConsoleHandler(console)
+    handler.setFormatter(logging.Formatter(_DEBUG if debug else _PLAIN, datefmt="%Y-%m-%d %H:%M:%S"))
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.DEBUG if debug else logging.INFO)
+    logger.propagate = False
+    return logger
+
+
+class StdoutHandler(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes to whatever `sys.stdout` is at that moment, and forgives one that was closed (`| head`)."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stdout)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one message."""
+        self.stream = sys.stdout
+        super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the base class's name)
+        """Say nothing where nobody listens any more; else what the base class says."""
+        if not isinstance(sys.exc_info()[1], BrokenPipeError):
+            super().handleError(record)
+
+
+class ConsoleHandler(logging.Handler):
+    """Prints above a live display; warnings and errors in colour."""
+
+    STYLES = ((logging.ERROR, "bold red"), (logging.WARNING, "yellow"))
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self.console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one message."""
+        style = next((style for level, style in self.STYLES if record.levelno >= level), None)
+        try:
+            self.console.print(
+                self.format(record), style=style, markup=False, highlight=False, soft_wrap=True
+            )
+        except Exception:
+            self.handleError(record)
