@@ -1,0 +1,40 @@
+"""The protocol's message classes, built when this module is imported.
+
+They come from `communicator.binpb`, the compiled form of the `.proto` files, through protobuf's public
+reflection and not through generated code: protobuf refuses code that another major version's compiler
+wrote, descriptors are read by all of them. The pool is private, so that an installed ML-Agents, which
+registers messages of the same names in the default pool, can be imported beside this.
+
+`generate.py` writes the descriptors and the types in `messages.pyi`.
+"""
+
+from importlib.resources import files
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
+
+_PACKAGE = "communicator_objects"
+
+
+def _build() -> dict[str, Any]:
+    """Every message class and enum by its name, and the enums' values by theirs."""
+    descriptors = descriptor_pb2.FileDescriptorSet.FromString(
+        files(__package__).joinpath("communicator.binpb").read_bytes()
+    )
+    pool = descriptor_pool.DescriptorPool()
+    for file in descriptors.file:  # in the order of their imports
+        pool.AddSerializedFile(file.SerializeToString())
+    found: dict[str, Any] = {}
+    for file in descriptors.file:
+        for message in file.message_type:
+            descriptor = pool.FindMessageTypeByName(f"{_PACKAGE}.{message.name}")
+            found[message.name] = message_factory.GetMessageClass(descriptor)
+        for enum in file.enum_type:
+            wrapper = EnumTypeWrapper(pool.FindEnumTypeByName(f"{_PACKAGE}.{enum.name}"))
+            found[enum.name] = wrapper
+            found.update(wrapper.items())
+    return found
+
+
+globals().update(_build())
