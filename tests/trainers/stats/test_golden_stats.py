@@ -4,7 +4,6 @@ import re
 
 import goldendata
 import pytest
-
 from lanista.envs.statistics import StatsAggregationMethod
 from lanista.trainers.checkpoints import CheckpointManager
 from lanista.trainers.clock import StepClock

@@ -1,0 +1,156 @@
+"""What a person sees while agents train: a live picture on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from .console import ConsoleWriter
+from .progress import BehaviorProgress
+from .summary import StatsSummary
+from .writer import StatsPropertyType, StatsWriter
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+
+class Display(StatsWriter):
+    """A writer that also learns how the run goes on between summaries. By default it shows none of that."""
+
+    @property
+    def terminal(self) -> Console | None:
+        """The terminal that log lines must be printed through while the display is live; None without one."""
+        return None
+
+    def start(self) -> None:
+        """Begin to show something."""
+
+    def progress(self, behavior: str, step: int) -> None:
+        """The behaviour stands at `step`; cheap enough for every tick."""
+
+    def checkpoint(self, behavior: str, step: int) -> None:
+        """A checkpoint was saved at `step`."""
+
+    def status(self, text: str) -> None:
+        """What the run is doing now, in a few words."""
+
+
+class PlainDisplay(Display):
+    """The lines of ML-Agents' console, one per summary."""
+
+    def __init__(self) -> None:
+        self._lines = ConsoleWriter()
+
+    def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
+        """Log the summary's line."""
+        self._lines.write_stats(category, values, step)
+
+    def add_property(self, category: str, property_type: StatsPropertyType, value: Any) -> None:
+        """Log the hyper-parameters."""
+        self._lines.add_property(category, property_type, value)
+
+
+class LiveDisplay(Display):
+    """Steps, rate, reward curve, time left and checkpoints of every behaviour, redrawn in place.
+
+    A thread of rich redraws it `per_second` times a second; what the trainers pay is the setting of a number.
+    The last picture stays on the terminal when the run is over.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        console: Console | None = None,
+        per_second: float = 2.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self.title = title
+        self.console: Console = console or Console()
+        self.behaviors: dict[str, BehaviorProgress] = {}
+        self.doing = "starting"
+        self._clock = clock
+        self._begin = clock()
+        self._lock = Lock()
+        self._live = Live(
+            console=self.console,
+            get_renderable=self.picture,
+            refresh_per_second=per_second,
+            vertical_overflow="ellipsis",
+        )
+
+    @property
+    def terminal(self) -> Console:
+        """What the display is drawn on."""
+        return self.console
+
+    def start(self) -> None:
+        """Draw for the first time and keep drawing."""
+        self._live.start(refresh=True)
+
+    def close(self) -> None:
+        """Draw for the last time."""
+        self._live.stop()
+
+    def progress(self, behavior: str, step: int) -> None:
+        """The behaviour stands at `step`."""
+        self._of(behavior).step = step
+
+    def checkpoint(self, behavior: str, step: int) -> None:
+        """A checkpoint was saved at `step`."""
+        self._of(behavior).checkpoint = step
+
+    def status(self, text: str) -> None:
+        """Show `text` at the foot of the picture."""
+        self.doing = text
+
+    def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
+        """Take in a summary."""
+        behavior = self._of(category)
+        with self._lock:
+            behavior.take(values)
+            behavior.step = max(behavior.step, step)
+
+    def add_property(self, category: str, property_type: StatsPropertyType, value: Any) -> None:
+        """Learn when the behaviour's training ends."""
+        if property_type is StatsPropertyType.HYPERPARAMETERS and value.get("max_steps") is not None:
+            self._of(category).max_steps = int(value["max_steps"])
+        elif property_type is StatsPropertyType.MAX_STEPS:
+            self._of(category).max_steps = int(value)
+
+    def _of(self, behavior: str) -> BehaviorProgress:
+        found = self.behaviors.get(behavior)
+        if found is None:
+            with self._lock:
+                found = self.behaviors.setdefault(behavior, BehaviorProgress(behavior))
+        return found
+
+    def picture(self) -> RenderableType:
+        """The picture of this moment."""
+        from .picture import draw
+
+        now = self._clock()
+        with self._lock:
+            for behavior in self.behaviors.values():
+                behavior.sample(now)
+            width, height = self.console.size
+            behaviors = list(self.behaviors.values())
+            return draw(self.title, self.doing, behaviors, now - self._begin, width, height)
+
+
+def make_display(title: str, plain: bool = False) -> Display:
+    """A live display where standard output is a terminal that can show one, else plain lines.
+
+    Args:
+        title: the run's name.
+        plain: lines in any case (ML-Agents' output word for word).
+    """
+    from rich.console import Console
+
+    console = Console()
+    capable = console.is_terminal and not console.is_dumb_terminal and "utf" in console.encoding.lower()
+    return PlainDisplay() if plain or not capable else LiveDisplay(title, console)
