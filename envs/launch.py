@@ -1,19 +1,106 @@
-"""From what the user names as environment to the command that starts it."""
+"""From what the user names as environment to a running engine."""
 
+import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 from mlagents_envs.exception import UnityEnvironmentException
 
+from . import ports
+from .connection import EngineConnection
+from .process import EngineProcess
+from .wire.endpoint import TrainerEndpoint
+
+logger = logging.getLogger(__name__)
+
 SCENE = "scene:"
 """How the names of Lanista's own scenes begin."""
 
 _SUFFIXES = (".x86_64", ".x86", ".app", ".exe")
 _PLATFORMS = {".x86_64": "Linux", ".x86": "Linux", ".app": "macOS", ".exe": "Windows"}
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What engine to bring up, and how."""
+
+    file_name: str | None
+    """The executable or scene; None for the Editor."""
+    worker_id: int
+    base_port: int | None
+    """The port of worker 0; None leaves the choice to Lanista."""
+    listen: str
+    """The address on which the engine calls."""
+    windowless: bool
+    additional_args: tuple[str, ...]
+    log_folder: Path | None
+    timeout: float
+    """Seconds that the engine has for each answer."""
+    name: str
+    """How messages call the environment."""
+
+    def __call__(self, on_arrival: Callable[[], None]) -> EngineConnection:
+        """Listen, and start the engine unless it is the Editor.
+
+        Args:
+            on_arrival: Called, from another thread, when the engine has called or is gone.
+
+        Raises:
+            UnityEnvironmentException: The executable is missing or cannot be started.
+            PortInUseError: The Editor's port, or the one that was asked for, is taken.
+        """
+        start = [] if self.file_name is None else resolve(self.file_name)
+        endpoint = self._listen(on_arrival)
+        process = None
+        if self.file_name is None:
+            logger.info(
+                "Listening on port %d. Start training by pressing the Play button in the Unity Editor.",
+                endpoint.port,
+            )
+        else:
+            try:
+                process = self._start(start, endpoint.port, on_arrival)
+            except BaseException:
+                endpoint.close()
+                raise
+        return EngineConnection(endpoint, process, self.timeout, self.name)
+
+    def _listen(self, on_arrival: Callable[[], None]) -> TrainerEndpoint:
+        first = self.base_port
+        if first is None:
+            first = ports.EDITOR_PORT if self.file_name is None else ports.FIRST_PORT
+        remedy = (
+            "End it: this is the port on which the Unity Editor calls."
+            if self.file_name is None
+            else "End it, or choose another port with base_port (--base-port)."
+        )
+        try:
+            return ports.claim(
+                lambda port: TrainerEndpoint(port, self.listen, on_arrival),
+                first + self.worker_id,
+                search=self.base_port is None and self.file_name is not None,
+                worker_id=self.worker_id,
+                remedy=remedy,
+            )
+        except OSError as error:
+            raise UnityEnvironmentException(
+                f"{self.name}: cannot listen on the address {self.listen!r}: {error}. Give localhost, an "
+                "address of this machine, or 0.0.0.0 for all of them."
+            ) from error
+
+    def _start(self, start: list[str], port: int, on_exit: Callable[[], None]) -> EngineProcess:
+        check_executable(start[0])
+        log_file = None
+        if self.log_folder is not None:
+            self.log_folder.mkdir(parents=True, exist_ok=True)
+            log_file = self.log_folder / f"Player-{self.worker_id}.log"
+        options, log_file = arguments(port, self.windowless, log_file, self.additional_args)
+        return EngineProcess([*start, *options], log_file, on_exit)
 
 
 def resolve(file_name: str, platform: str = sys.platform) -> list[str]:

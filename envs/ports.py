@@ -1,5 +1,6 @@
 """The ports on which engines call."""
 
+import errno
 import socket
 from collections.abc import Callable
 from typing import TypeVar
@@ -37,14 +38,16 @@ def claim(listen: Callable[[int], T], port: int, *, search: bool, worker_id: int
 
     Raises:
         PortInUseError: The port is taken, or with `search` every port from there on; says who holds it.
+        OSError: `listen` fails for another reason.
     """
     for candidate in range(port, LAST_PORT + 1 if search else port + 1):
         if _somebody_answers(candidate):
             continue
         try:
             return listen(candidate)
-        except OSError:
-            continue
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise
     raise PortInUseError(worker_id, port, remedy)
 
 

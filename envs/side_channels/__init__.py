@@ -1,7 +1,7 @@
 """Data other than observations and actions, on its way between trainer and engine."""
 
 from .engine_configuration import EngineConfig, EngineConfigurationChannel
-from .environment_parameters import EnvironmentParametersChannel
+from .environment_parameters import EnvironmentParametersChannel, Sampler
 from .float_properties import FloatPropertiesChannel
 from .manager import SideChannelManager
 from .messages import IncomingMessage, OutgoingMessage
@@ -17,6 +17,7 @@ __all__ = [
     "IncomingMessage",
     "OutgoingMessage",
     "RawBytesChannel",
+    "Sampler",
     "SideChannel",
     "SideChannelManager",
     "StatsSideChannel",

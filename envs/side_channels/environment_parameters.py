@@ -1,13 +1,22 @@
 """Parameters of the environment, such as a ball's mass, that training changes."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from typing import Protocol, runtime_checkable
 
 from mlagents_envs.exception import UnitySideChannelException
 
 from .messages import OutgoingMessage
 from .side_channel import OutgoingSideChannel
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """A distribution from which the engine draws a parameter."""
+
+    def apply(self, key: str, env_channel: "EnvironmentParametersChannel") -> None:
+        """Set the parameter `key` to this distribution."""
 
 
 class EnvironmentParametersChannel(OutgoingSideChannel):
@@ -31,6 +40,14 @@ class EnvironmentParametersChannel(OutgoingSideChannel):
 
     def __init__(self) -> None:
         super().__init__(uuid.UUID("534c891e-810f-11ea-a9d0-822485860400"))
+
+    def set_parameters(self, parameters: Mapping[str, float | Sampler]) -> None:
+        """Set several parameters, each to a number or to a distribution."""
+        for key, value in parameters.items():
+            if isinstance(value, Sampler):
+                value.apply(key, self)
+            else:
+                self.set_float_parameter(key, value)
 
     def set_float_parameter(self, key: str, value: float) -> None:
         """Set a parameter to a number."""

@@ -9,7 +9,11 @@ import struct
 import uuid
 from collections.abc import Iterable, Iterator
 
-from mlagents_envs.exception import UnityEnvironmentException, UnitySideChannelException
+from mlagents_envs.exception import (
+    UnityCommunicationException,
+    UnityEnvironmentException,
+    UnitySideChannelException,
+)
 
 from .messages import IncomingMessage
 from .side_channel import SideChannel
@@ -22,7 +26,13 @@ _HEADER = struct.Struct("<16si")
 class SideChannelManager:
     """Gathers what the channels have to send, and hands them what arrives."""
 
-    def __init__(self, channels: Iterable[SideChannel] = ()) -> None:
+    def __init__(self, channels: Iterable[SideChannel] = (), where: str = "") -> None:
+        """Serve `channels`; `where` begins the messages of errors, such as `environment 3`.
+
+        Raises:
+            UnityEnvironmentException: Two channels have the same UUID.
+        """
+        self._where = where and f"{where}: "
         self._channels: dict[bytes, SideChannel] = {}
         self._unknown: set[bytes] = set()
         for channel in channels:
@@ -53,42 +63,47 @@ class SideChannelManager:
         Raises:
             UnityEnvironmentException: The framing is damaged.
             UnitySideChannelException: A channel could not read its message.
+            UnityCommunicationException: A message came on a channel on which the engine only listens.
         """
-        for key, content in _split(data):
+        for key, content in self._split(data):
             channel = self._channels.get(key)
             if channel is None:
                 self._skip(key)
                 continue
             try:
                 channel.on_message_received(IncomingMessage(content))
-            except UnitySideChannelException as error:
-                raise UnitySideChannelException(
-                    f"Side channel {channel.channel_id} ({type(channel).__name__}): {error}"
+            except (UnitySideChannelException, UnityCommunicationException) as error:
+                raise type(error)(
+                    f"{self._where}Side channel {channel.channel_id} ({type(channel).__name__}): {error}"
                 ) from error
 
     def _skip(self, key: bytes) -> None:
         if key not in self._unknown:
             self._unknown.add(key)
-            logger.warning("Unknown side channel data received. Channel type: %s.", uuid.UUID(bytes_le=key))
-
-
-def _split(data: bytes | bytearray) -> Iterator[tuple[bytes, bytes]]:
-    """Each message's key and content."""
-    offset = 0
-    while offset < len(data):
-        if offset + _HEADER.size > len(data):
-            raise UnityEnvironmentException(
-                "There was a problem reading a message in a SideChannel: the header at byte "
-                f"{offset} needs {_HEADER.size} bytes and {len(data) - offset} are left. Please make sure the"
-                " version of MLAgents in Unity is compatible with this version of Lanista."
+            logger.warning(
+                "%sUnknown side channel data received. Channel type: %s.",
+                self._where,
+                uuid.UUID(bytes_le=key),
             )
-        key, length = _HEADER.unpack_from(data, offset)
-        offset += _HEADER.size
-        if not 0 <= length <= len(data) - offset:
-            raise UnityEnvironmentException(
-                f"The message received by the side channel {uuid.UUID(bytes_le=key)} was unexpectedly short: "
-                f"it says that it has {length} bytes, and {len(data) - offset} are left. Make sure your "
-                "Unity Environment sends side channel data properly."
-            )
-        yield key, bytes(data[offset : offset + length])
-        offset += length
+
+    def _split(self, data: bytes | bytearray) -> Iterator[tuple[bytes, bytes]]:
+        """Each message's key and content."""
+        offset = 0
+        while offset < len(data):
+            left = len(data) - offset
+            if left < _HEADER.size:
+                raise UnityEnvironmentException(
+                    f"{self._where}There was a problem reading a message in a SideChannel: the header at "
+                    f"byte {offset} needs {_HEADER.size} bytes and {left} are left. Please make sure the "
+                    "version of MLAgents in Unity is compatible with this version of Lanista."
+                )
+            key, length = _HEADER.unpack_from(data, offset)
+            offset, left = offset + _HEADER.size, left - _HEADER.size
+            if not 0 <= length <= left:
+                raise UnityEnvironmentException(
+                    f"{self._where}The message received by the side channel {uuid.UUID(bytes_le=key)} was "
+                    f"unexpectedly short: it says that it has {length} bytes, and {left} are left. Make sure "
+                    "your Unity Environment sends side channel data properly."
+                )
+            yield key, bytes(data[offset : offset + length])
+            offset += length

@@ -5,8 +5,10 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any
 
 import grpc
 
@@ -52,6 +54,40 @@ def _claim(address: str, port: int) -> None:
             raise
 
 
+class _DaemonThreads(Executor):
+    """Threads for the server's calls that the interpreter does not wait for when it ends.
+
+    A call waits for its answer as long as it takes. A script that ends without closing its environment
+    would hang for ever with ThreadPoolExecutor, whose threads are joined before `atexit` closes anything.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._count = count
+        for _ in range(count):
+            threading.Thread(target=self._work, name="lanista-wire", daemon=True).start()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def task() -> None:
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:
+                future.set_exception(error)
+
+        self._tasks.put(task)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        for _ in range(self._count):
+            self._tasks.put(None)
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            task()
+
+
 class TrainerEndpoint:
     """The trainer's end: a server at which one engine calls and waits in the call for its answer.
 
@@ -84,7 +120,7 @@ class TrainerEndpoint:
         self._parting.set()
         # More than one thread, so that a second engine can be told at once that it is not awaited.
         self._server = grpc.server(
-            ThreadPoolExecutor(max_workers=2, thread_name_prefix="lanista-wire"),
+            _DaemonThreads(2),
             options=[*_UNLIMITED, ("grpc.so_reuseport", 0)],
         )
         handler = grpc.unary_unary_rpc_method_handler(self._exchange)

@@ -1,0 +1,160 @@
+"""An engine at the other end of the wire: waiting for it, and finding out why it does not answer."""
+
+import logging
+import time
+
+from mlagents_envs.exception import (
+    UnityCommunicationException,
+    UnityCommunicatorStoppedException,
+    UnityEnvironmentException,
+    UnityException,
+    UnityTimeOutException,
+)
+
+from .process import EngineProcess
+from .wire.codec import encode_quit
+from .wire.endpoint import TrainerEndpoint
+
+logger = logging.getLogger(__name__)
+
+_SLICE = 0.1
+"""Seconds between two looks at the engine's process while waiting for its message."""
+_LAST_BREATH = 2.0
+"""Seconds that an engine whose connection is gone has to end, so that its exit code can be told."""
+
+_CHECKLIST = """
+\t The environment does not need user interaction to launch
+\t The Agents' Behavior Parameters > Behavior Type is set to "Default"
+\t The environment and the Python interface have compatible versions.
+\t If you're running on a headless server without graphics support, turn off display by either \
+passing --no-graphics option or build your Unity executable as server build."""
+
+
+class EngineConnection:
+    """One engine: the socket on which it calls and, if we have started it, its process.
+
+    Engine and trainer take turns. The engine's call brings a message and waits for the reply.
+
+    Args:
+        endpoint: Where the engine calls.
+        process: The engine's process; None for the Editor, which the user starts.
+        timeout: Seconds within which the engine has to answer.
+        name: How messages call this environment.
+    """
+
+    def __init__(
+        self, endpoint: TrainerEndpoint, process: EngineProcess | None, timeout: float, name: str
+    ) -> None:
+        self._endpoint = endpoint
+        self._process = process
+        self._timeout = timeout
+        self._name = name
+        self._arrived: bytes | None = None
+        self._engine_waits = False
+        self._lost = False
+        self.stage = "It has not called yet: it did not start, or it has no ML-Agents communicator."
+        """What the engine has done so far, for the message of a timeout."""
+
+    @property
+    def port(self) -> int:
+        """The port on which the engine calls."""
+        return self._endpoint.port
+
+    def ready(self) -> bool:
+        """Whether `receive` would not wait: a message is there, or the engine is gone."""
+        if self._arrived is None and not self._engine_waits:
+            self._arrived = self._endpoint.receive(0.0)
+        return self._arrived is not None or self._gone()
+
+    def receive(self) -> bytes:
+        """The engine's next message.
+
+        Raises:
+            UnityTimeOutException: Nothing came within the timeout.
+            UnityEnvironmentException: The engine's process has ended, or lost its connection.
+            UnityCommunicatorStoppedException: The Editor's connection is gone.
+        """
+        deadline = time.monotonic() + self._timeout
+        while not self.ready():
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                self._lost = True
+                raise UnityTimeOutException(self._why_late())
+            self._arrived = self._endpoint.receive(min(_SLICE, remaining))
+        message, self._arrived = self._arrived, None
+        if message is None:  # gone; its last message may have come in the same instant
+            message = self._endpoint.receive(0.0)
+        if message is None:
+            self._lost = True
+            raise self._why_gone()
+        self._engine_waits = True
+        return message
+
+    def reply(self, message: bytes) -> None:
+        """Answer the engine's call; it goes on now.
+
+        Raises:
+            UnityCommunicationException: The engine has not called since the last reply.
+        """
+        if not self._engine_waits:
+            raise UnityCommunicationException(
+                f"{self._name} has not answered the last request yet, so that nothing new can be asked of it."
+            )
+        self._engine_waits = False
+        self._endpoint.reply(message)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Tell the engine to quit, wait for its end, and kill it if it does not come.
+
+        Args:
+            timeout: Seconds to wait for it; by default the connection's own, but none after it has
+                failed to answer.
+        """
+        if timeout is None:
+            timeout = 0.0 if self._lost else self._timeout
+        deadline = time.monotonic() + timeout
+        try:
+            self._quit(deadline)
+            if self._process is not None and not self._process.wait(max(0.0, deadline - time.monotonic())):
+                if timeout > 0:
+                    logger.warning("Environment timed out shutting down. Killing... (%s)", self._name)
+                self._process.kill()
+        except BaseException:  # a second Ctrl-C must not leave the engine behind
+            if self._process is not None:
+                self._process.kill()
+            raise
+        finally:
+            self._endpoint.close()
+
+    def _quit(self, deadline: float) -> None:
+        """Answer the call in which the engine waits, or the one that it is about to make, with quit."""
+        while not self._engine_waits and not self._gone():
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return
+            if self._arrived is None:
+                self._arrived = self._endpoint.receive(min(_SLICE, remaining))
+            self._engine_waits = self._arrived is not None
+        if self._engine_waits:
+            self.reply(encode_quit())
+
+    def _gone(self) -> bool:
+        return self._endpoint.disconnected or (
+            self._process is not None and self._process.returncode is not None
+        )
+
+    def _why_gone(self) -> UnityException:
+        if self._process is None:
+            return UnityCommunicatorStoppedException(
+                f"Communicator has exited. The connection to {self._name} was dropped by the other side."
+            )
+        self._process.wait(_LAST_BREATH)
+        lost = "" if self._process.returncode is not None else "The engine has dropped its connection. "
+        return UnityEnvironmentException(f"{self._name}: {lost}{self._process.describe()}")
+
+    def _why_late(self) -> str:
+        state = "" if self._process is None else f" {self._process.describe()}"
+        return (
+            f"The Unity environment took too long to respond. Make sure that :{_CHECKLIST}\n"
+            f"{self._name} did not answer within {self._timeout:g} s. {self.stage}{state}"
+        )

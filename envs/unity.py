@@ -1,0 +1,342 @@
+"""A Unity environment, or any engine that speaks its protocol, as a BaseEnv."""
+
+import atexit
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from mlagents_envs.base_env import (
+    ActionTuple,
+    BaseEnv,
+    BehaviorMapping,
+    BehaviorSpec,
+    DecisionSteps,
+    TerminalSteps,
+)
+from mlagents_envs.exception import (
+    UnityActionException,
+    UnityCommunicatorStoppedException,
+    UnityEnvironmentException,
+)
+
+from . import ports
+from .finite import NonFinite, check_steps
+from .handshake import shake_hands
+from .launch import Launch
+from .side_channels import (
+    EnvironmentParametersChannel,
+    Sampler,
+    SideChannel,
+    SideChannelManager,
+    StatsSideChannel,
+)
+from .steps import BehaviorSteps, EngineStatistics
+from .wire.codec import Decoder, EngineMessage, encode_actions, encode_reset
+from .wire.versions import API_VERSION
+
+logger = logging.getLogger(__name__)
+
+
+class UnityEnvironment(BaseEnv):  # type: ignore[misc]
+    """An engine and its agents, launched from an executable or met in the Editor.
+
+    `step` and `reset` wait for the engine. Who drives several environments sends first (`send_step`,
+    `send_reset`) and receives from each when it is `ready`.
+
+    Args:
+        file_name: The executable, or one of Lanista's scenes such as `scene:ball3d`; None waits for the
+            Unity Editor.
+        worker_id: Which of several environments this is; it counts the port up and names the log.
+        base_port: The port of worker 0. Without it the Editor gets 5004, and an executable the first
+            free port from 5005 + worker_id on.
+        seed: For the engine's random numbers.
+        no_graphics: Launch the executable without a window.
+        no_graphics_monitor: Launch without a window unless this is worker 0.
+        timeout_wait: Seconds that the engine has for its start and for each answer.
+        additional_args: More arguments for the executable.
+        side_channels: The channels that messages may use, each with a UUID of its own.
+        log_folder: Where the executable writes `Player-<worker_id>.log`; made if it is missing.
+        num_areas: How many copies of its training area the engine makes, if it can.
+        listen: The address on which the engine calls; `localhost` is reachable from this machine alone.
+        non_finite: What becomes of NaN and infinities, `stop`, `drop` or `zero`; None lets them pass.
+        engine_name: How messages call this environment.
+        on_arrival: Called, from another thread, when the engine has answered or is gone.
+
+    Raises:
+        UnityEnvironmentException: The executable is missing, may not be executed, ended, or speaks
+            another version of the protocol.
+        UnityWorkerInUseException: The Editor's port, or the one that was asked for, is taken.
+        UnityTimeOutException: The engine did not connect in time.
+        UnityCommunicationException: What the engine sent cannot be read.
+    """
+
+    API_VERSION = API_VERSION
+    DEFAULT_EDITOR_PORT = ports.EDITOR_PORT
+    BASE_ENVIRONMENT_PORT = ports.FIRST_PORT
+
+    def __init__(
+        self,
+        file_name: str | None = None,
+        worker_id: int = 0,
+        base_port: int | None = None,
+        seed: int = 0,
+        no_graphics: bool = False,
+        no_graphics_monitor: bool = False,
+        timeout_wait: float = 60,
+        additional_args: Sequence[str] | None = None,
+        side_channels: Sequence[SideChannel] | None = None,
+        log_folder: str | Path | None = None,
+        num_areas: int = 1,
+        *,
+        listen: str = "localhost",
+        non_finite: str | None = NonFinite.STOP.value,
+        engine_name: str | None = None,
+        on_arrival: Callable[[], None] | None = None,
+    ) -> None:
+        if file_name is None and worker_id != 0:
+            raise UnityEnvironmentException(
+                "If the environment name is None, the worker-id must be 0 in order to connect with the "
+                f"Editor, but it is {worker_id}."
+            )
+        self.name = engine_name or f"environment {worker_id}"
+        self.worker_id = worker_id
+        self.on_arrival = on_arrival
+        self._channels = list(side_channels or ())
+        self._side_channels = SideChannelManager(self._channels, where=self.name)
+        self._non_finite = None if non_finite is None else NonFinite(non_finite)
+        self._warned: set[tuple[str, str]] = set()
+        self._decoder = Decoder(self.name)
+        self._steps: dict[str, BehaviorSteps] = {}
+        self._actions: dict[str, ActionTuple] = {}
+        self._was_reset = False
+        self._loaded = False
+        launch = Launch(
+            file_name,
+            worker_id,
+            base_port,
+            listen,
+            windowless=no_graphics or (no_graphics_monitor and worker_id != 0),
+            additional_args=tuple(additional_args or ()),
+            log_folder=None if log_folder is None else Path(log_folder),
+            timeout=timeout_wait,
+            name=self.name,
+        )
+        self._connection = launch(self._arrived)
+        self._loaded = True
+        atexit.register(self._close)
+        try:
+            self.academy_capabilities = shake_hands(
+                self._connection, self._decoder, seed, num_areas, self.name
+            )
+        except BaseException:
+            self._close(timeout=0.0)
+            raise
+
+    @property
+    def port(self) -> int:
+        """The port on which the engine calls."""
+        return self._connection.port
+
+    @property
+    def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
+        """The behaviours that the engine has shown so far; none before the first reset."""
+        return BehaviorMapping(self._decoder.specs)  # type: ignore[no-any-return]
+
+    def reset(self) -> None:
+        """Start every episode anew and wait for the first observations.
+
+        Raises:
+            UnityTimeOutException: The engine did not answer in time.
+            UnityEnvironmentException: The engine's process ended.
+            UnityCommunicatorStoppedException: The engine ended the session.
+            UnityCommunicationException: What the engine sent cannot be read.
+            NonFiniteError: An observation or a reward is not finite, and `non_finite` is `stop`.
+        """
+        self.send_reset()
+        self.receive()
+
+    def step(self) -> None:
+        """Let the agents act and wait until some of them need a decision again, or have ended.
+
+        Agents without actions get zeros. A first step without a reset is a reset. Raises as `reset` does.
+        """
+        self.send_step()
+        self.receive()
+
+    def send_reset(self) -> None:
+        """Answer the engine with a reset; return at once."""
+        self._answer(encode_reset(self._side_channels.generate()))
+        self._was_reset = True
+
+    def send_step(self) -> None:
+        """Answer the engine with the actions that were set; return at once."""
+        if not self._was_reset:
+            self.send_reset()
+            return
+        actions = {}
+        for name, spec in self._decoder.specs.items():
+            waiting = len(self._steps[name][0]) if name in self._steps else 0
+            if waiting:
+                actions[name] = self._actions.get(name) or spec.action_spec.empty_action(waiting)
+        deprecated = not self.academy_capabilities.hybrid_actions
+        self._answer(encode_actions(actions, self._side_channels.generate(), deprecated_field=deprecated))
+
+    def ready(self) -> bool:
+        """Whether `receive` would return or raise without waiting."""
+        self._check_loaded()
+        return self._connection.ready()
+
+    def receive(self) -> None:
+        """Take the engine's answer in, waiting for it. Raises as `reset` does."""
+        self._check_loaded()
+        message = self._decoder.decode(self._connection.receive())
+        if message.status != 200:
+            raise UnityCommunicatorStoppedException(
+                f"Communicator has exited. ({self.name} ended the session.)"
+            )
+        self._connection.stage = "It answered before, and then no more."
+        self._actions.clear()
+        self._update(message)
+        self._side_channels.process(message.side_channel)
+
+    def get_steps(self, behavior_name: str) -> BehaviorSteps:
+        """What the last answer said of a behaviour's agents: those that wait for a decision, and those
+        that have ended. Not a copy.
+
+        Raises:
+            UnityActionException: The engine has shown no such behaviour.
+        """
+        self._check_behavior(behavior_name)
+        return self._steps[behavior_name]
+
+    def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
+        """Set what a behaviour's agents do in the next step.
+
+        Args:
+            behavior_name: The behaviour.
+            action: [n, continuous] and [n, branches], in the order of the last DecisionSteps.
+
+        Raises:
+            UnityActionException: The engine has shown no such behaviour, or a shape is wrong.
+        """
+        self._check_behavior(behavior_name)
+        if behavior_name in self._steps:
+            _check_shape(
+                self._decoder.specs[behavior_name], action, len(self._steps[behavior_name][0]), behavior_name
+            )
+            self._actions[behavior_name] = action
+
+    def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
+        """Set what one agent does in the next step.
+
+        Args:
+            behavior_name: The agent's behaviour.
+            agent_id: Its id in the last DecisionSteps.
+            action: [1, continuous] and [1, branches].
+
+        Raises:
+            UnityActionException: The engine has shown no such behaviour, or a shape is wrong.
+            IndexError: The agent does not wait for a decision.
+        """
+        self._check_behavior(behavior_name)
+        if behavior_name not in self._steps:
+            return
+        spec = self._decoder.specs[behavior_name]
+        _check_shape(spec, action, 1, behavior_name)
+        decisions = self._steps[behavior_name][0]
+        if agent_id not in decisions.agent_id_to_index:
+            raise IndexError(
+                f"agent_id {agent_id} did not request a decision at the previous step; of the behaviour "
+                f"{behavior_name} these did: {list(decisions.agent_id_to_index)[:20]}."
+            )
+        if behavior_name not in self._actions:
+            self._actions[behavior_name] = spec.action_spec.empty_action(len(decisions))
+        row = decisions.agent_id_to_index[agent_id]
+        self._actions[behavior_name].continuous[row] = action.continuous
+        self._actions[behavior_name].discrete[row] = action.discrete
+
+    def statistics(self) -> EngineStatistics:
+        """What the engine's code has reported since the last call; nothing without a `StatsSideChannel`."""
+        found: EngineStatistics = {}
+        for channel in self._channels:
+            if isinstance(channel, StatsSideChannel):
+                found = channel.get_and_reset_stats()
+        return found
+
+    def set_parameters(self, parameters: Mapping[str, float | Sampler]) -> None:
+        """Set environment parameters; they arrive with the next step or reset.
+
+        Args:
+            parameters: Numbers, or samplers as in the configuration: objects whose
+                `apply(name, channel)` sends them.
+
+        Raises:
+            UnityEnvironmentException: There is no `EnvironmentParametersChannel` to send them on.
+        """
+        if not parameters:
+            return
+        channel = next((c for c in self._channels if isinstance(c, EnvironmentParametersChannel)), None)
+        if channel is None:
+            raise UnityEnvironmentException(
+                f"{self.name} has no EnvironmentParametersChannel among its side channels, so that these "
+                f"parameters cannot be set: {sorted(parameters)}."
+            )
+        channel.set_parameters(parameters)
+
+    def close(self) -> None:
+        """End the session and the engine's process; it has `timeout_wait` seconds to end by itself.
+
+        Raises:
+            UnityEnvironmentException: It has been closed already.
+        """
+        self._check_loaded()
+        self._close()
+
+    def _close(self, timeout: float | None = None) -> None:
+        if self._loaded:
+            self._loaded = False
+            atexit.unregister(self._close)
+            self._connection.close(timeout)
+
+    def _answer(self, reply: bytes) -> None:
+        self._check_loaded()
+        self._connection.reply(reply)
+
+    def _arrived(self) -> None:
+        if self.on_arrival is not None:
+            self.on_arrival()
+
+    def _update(self, message: EngineMessage) -> None:
+        """Take over every behaviour's agents, empty where the message tells nothing."""
+        steps = message.steps or {}
+        for name, spec in self._decoder.specs.items():
+            if name not in self._steps:
+                logger.info("Connected new brain: %s", name)
+            found = steps.get(name) or (DecisionSteps.empty(spec), TerminalSteps.empty(spec))
+            if self._non_finite is not None:
+                found, _ = check_steps(found, spec, self.name, name, self._non_finite, self._warned)
+            self._steps[name] = found
+
+    def _check_loaded(self) -> None:
+        if not self._loaded:
+            raise UnityEnvironmentException("No Unity environment is loaded.")
+
+    def _check_behavior(self, name: str) -> None:
+        if name not in self._decoder.specs:
+            raise UnityActionException(
+                f"The group {name} does not correspond to an existing agent group in the environment. "
+                f"Its groups are {', '.join(self._decoder.specs) or 'not known before the first reset'}."
+            )
+
+
+def _check_shape(spec: BehaviorSpec, action: ActionTuple, agents: int, behavior: str) -> None:
+    """Refuse actions of another shape than the behaviour's, and actions without any part."""
+    sizes = {"continuous": spec.action_spec.continuous_size, "discrete": spec.action_spec.discrete_size}
+    for kind, size in sizes.items():
+        given = getattr(action, kind)
+        shape = None if given is None else given.shape
+        if shape != (agents, size):
+            raise UnityActionException(
+                f"The behavior {behavior} needs a {kind} input of dimension {(agents, size)} for "
+                f"(<number of agents>, <action size>) but received input of dimension {shape}"
+            )
