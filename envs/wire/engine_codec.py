@@ -47,7 +47,20 @@ def encode_ready() -> bytes:
     return _message()
 
 
-def encode_steps(batches: Mapping[str, AgentBatch], new_specs: Mapping[str, BehaviorSpec], side_channel: bytes, specs=None) -> bytes:
+class StepEncoder:
+    """Writes step messages; a behaviour is described in the first message in which it has agents."""
+
+    def __init__(self, specs: Mapping[str, BehaviorSpec]) -> None:
+        self.specs = dict(specs)
+        self._described: set[str] = set()
+
+    def encode(self, batches: Mapping[str, AgentBatch], side_channel: bytes = b"") -> bytes:
+        new = {n: self.specs[n] for n, b in batches.items() if n not in self._described and len(b.agent_id)}
+        self._described |= set(new)
+        return encode_steps(batches, new, side_channel)
+
+
+def encode_steps(batches: Mapping[str, AgentBatch], new_specs: Mapping[str, BehaviorSpec], side_channel: bytes) -> bytes:
     out = messages.UnityOutputProto()
     out.rl_output.side_channel = side_channel
     for name, spec in new_specs.items():
