@@ -113,6 +113,7 @@ class TrainerEndpoint:
         self._changed = threading.Condition()
         self._request: bytes | None = None
         self._answer: bytes | None = None
+        self._call = 0
         self._waiting = False
         self._gone = False
         self._closed = False
@@ -144,21 +145,26 @@ class TrainerEndpoint:
     def _exchange(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         """One call of the engine, in a thread of the server: hands the request over, waits for the answer."""
         with self._changed:
-            if self._waiting or self._closed:
+            # A call that has its answer does not count: the engine's next one may come before grpc tells
+            # that the last one is over.
+            if (self._waiting and self._answer is None) or self._closed:
                 context.abort(grpc.StatusCode.FAILED_PRECONDITION, "Another engine is connected to this port.")
             self._waiting, self._gone, self._answer, self._request = True, False, None, request
+            self._call = call = self._call + 1
             self._parting.clear()
-        if not context.add_callback(self._ended):
-            self._ended()
+        if not context.add_callback(lambda: self._ended(call)):
+            self._ended(call)
         self._tell()
         with self._changed:
             while self._answer is None and not self._gone:
                 self._changed.wait()
             return self._answer or b""
 
-    def _ended(self) -> None:
+    def _ended(self, call: int) -> None:
         """The call is over: it was answered, or the engine has gone."""
         with self._changed:
+            if call != self._call:
+                return
             self._gone = self._answer is None
             self._waiting = False
             self._parting.set()
