@@ -32,13 +32,26 @@ def histogram(tag: str, values: NDArray[np.float64]) -> bytes | None:
     values = values[np.isfinite(values)]
     if not len(values):
         return None
+    low, high = values.min(), values.max()
     with np.errstate(over="ignore"):
-        counts, edges = np.histogram(values, bins=_BINS)
-        figures = (values.min(), values.max(), len(values), values.sum(), np.square(values).sum())
+        counts, limits = _bins(values, low, high)
+        figures = (low, high, len(values), values.sum(), np.square(values).sum())
     fields = [_key(i, _DOUBLE) + struct.pack("<d", float(x)) for i, x in enumerate(figures, start=1)]
-    fields.append(_bytes(6, edges[1:].astype("<f8").tobytes()))
+    fields.append(_bytes(6, limits.astype("<f8").tobytes()))
     fields.append(_bytes(7, counts.astype("<f8").tobytes()))
     return _text(1, tag) + _bytes(5, b"".join(fields))
+
+
+def _bins(
+    values: NDArray[np.float64], low: np.float64, high: np.float64
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Counts and upper limits of equal bins; of one bin where the values are too close to be told apart."""
+    limits = low + (high / _BINS - low / _BINS) * np.arange(1, _BINS + 1)
+    limits[-1] = high
+    if not np.all(np.diff(limits, prepend=low) > 0):
+        return np.array([float(len(values))]), np.array([high])
+    index = np.searchsorted(limits, values)
+    return np.bincount(index, minlength=_BINS).astype(np.float64), limits
 
 
 def text(tag: str, content: str) -> bytes:

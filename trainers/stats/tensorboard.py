@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Collection, Mapping
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -95,17 +96,24 @@ class TensorBoardWriter(StatsWriter):
             if self.clear_past_data and category not in self._cleared:
                 _clear(folder)
             self._cleared.add(category)
-            now = time.time()
-            stamp = f"{int(now)}.{socket.gethostname()}.{os.getpid()}.{len(self._cleared) - 1}"
-            path = folder / f"events.out.tfevents.{stamp}"
-            file = open(path, "wb", buffering=0)  # noqa: SIM115 (stays open for the run)
-            try:
-                self._files[category] = EventFile(file, now)
-            except OSError:
-                file.close()
-                path.unlink(missing_ok=True)
-                raise
+            self._files[category] = _create(folder)
         return self._files[category]
+
+
+def _create(folder: Path) -> EventFile:
+    """A new event file, under a name that none of the folder has."""
+    now = time.time()
+    for number in count():
+        path = folder / f"events.out.tfevents.{int(now)}.{socket.gethostname()}.{os.getpid()}.{number}"
+        if not path.exists():
+            break
+    file = open(path, "xb", buffering=0)  # noqa: SIM115 (stays open for the run)
+    try:
+        return EventFile(file, now)
+    except OSError:
+        file.close()
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _clear(folder: Path) -> None:

@@ -1,0 +1,160 @@
+"""What a person sees: the picture on a terminal, lines elsewhere."""
+
+import io
+import logging
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lanista.envs.statistics import StatsAggregationMethod
+from lanista.trainers.cli.logs import ConsoleHandler
+from lanista.trainers.stats.curve import History, braille, sparkline
+from lanista.trainers.stats.display import LiveDisplay, PlainDisplay, make_display
+from lanista.trainers.stats.progress import BehaviorProgress, clock_text, count_text, figure_text
+from lanista.trainers.stats.reporter import StatsReporter
+from lanista.trainers.stats.writer import StatsPropertyType
+from rich.console import Console
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def live(clock, width=100, height=40):
+    console = Console(file=io.StringIO(), force_terminal=True, width=width, height=height, color_system=None)
+    return LiveDisplay("run7", console, clock=clock)
+
+
+def shown(display):
+    console = Console(file=io.StringIO(), width=display.console.width, color_system=None)
+    console.print(display.picture())
+    return console.file.getvalue()
+
+
+def train(display, clock, behavior="Ball", max_steps=10_000):
+    reporter = StatsReporter(behavior, [display])
+    reporter.add_property(StatsPropertyType.HYPERPARAMETERS, {"max_steps": max_steps})
+    for step in (0, 1000, 2000):
+        display.progress(behavior, step)
+        display.picture()
+        clock.now += 2.0
+    reporter.add_stats("Environment/Cumulative Reward", [10.0, 14.0], StatsAggregationMethod.HISTOGRAM)
+    reporter.write_stats(2000)
+    display.checkpoint(behavior, 1500)
+
+
+def test_the_picture_tells_steps_rate_reward_time_left_and_checkpoint(clock):
+    display = live(clock)
+    display.status("scene:ball3d")
+    train(display, clock)
+    text = shown(display)
+    for part in ("run7", "Ball", "2,000 / 10,000 steps", "20%", "12.00 ± 2.00", "1,500", "scene:ball3d"):
+        assert part in text
+    assert "333" in text, "2,000 steps in 6 seconds"
+    assert "0:24" in text, "8,000 steps at that rate"
+    assert "0:06 elapsed" in text
+
+
+def test_every_behavior_has_a_line_when_the_terminal_is_small(clock):
+    display = live(clock, width=60, height=12)
+    for behavior in ("Striker", "Goalie", "Keeper"):
+        train(display, clock, behavior)
+    text = shown(display)
+    assert all(name in text for name in ("Striker", "Goalie", "Keeper"))
+    assert all(len(line) == 60 for line in text.splitlines())
+    assert len(text.splitlines()) == 6
+
+
+@pytest.mark.parametrize("width", [20, 40, 72, 80, 200])
+@pytest.mark.parametrize("height", [5, 24, 60])
+def test_no_size_of_a_terminal_breaks_the_picture(clock, width, height):
+    display = live(clock, width, height)
+    shown(display)
+    train(display, clock)
+    train(display, clock, "A behavior with a name that is far too long for any terminal to show it whole")
+    train(display, clock, "[red]Endless[/red]", max_steps=0)
+    shown(display)
+
+
+def test_log_lines_pass_above_the_live_picture(clock):
+    display = live(clock)
+    logger = logging.getLogger("test-above")
+    handler = ConsoleHandler(display.terminal)
+    logger.addHandler(handler)
+    display.start()
+    try:
+        logger.warning("environment %d [was] restarted", 3)
+    finally:
+        display.close()
+        logger.removeHandler(handler)
+    assert "environment 3 [was] restarted" in display.console.file.getvalue()
+
+
+def test_lines_are_shown_where_there_is_no_terminal(monkeypatch, caplog):
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    display = make_display("run")
+    assert isinstance(display, PlainDisplay) and display.terminal is None
+    display.start()
+    display.progress("Ball", 5)
+    with caplog.at_level(logging.INFO):
+        reporter = StatsReporter("Ball", [display])
+        reporter.add_stat("Environment/Cumulative Reward", 1.0, StatsAggregationMethod.HISTOGRAM)
+        reporter.write_stats(500)
+    display.close()
+    assert "Ball. Step: 500. Time Elapsed: " in caplog.text
+
+
+def test_the_rate_is_that_of_the_last_seconds():
+    behavior = BehaviorProgress("Ball")
+    assert behavior.rate is None and behavior.time_left is None
+    for second in range(200):
+        behavior.step = second * 100 if second < 100 else 10_000 + (second - 100) * 1000
+        behavior.sample(float(second))
+    assert behavior.rate == pytest.approx(1000)
+    assert len(behavior._samples) < 20
+    behavior.max_steps = behavior.step + 5000
+    assert behavior.time_left == pytest.approx(5.0)
+
+
+def test_times_and_numbers_read_well():
+    assert [clock_text(x) for x in (None, 5, 65.4, 3723)] == ["—", "0:05", "1:05", "1:02:03"]
+    assert [count_text(x) for x in (None, 0, 1234567.8)] == ["—", "0", "1,234,568"]
+    texts = [figure_text(x) for x in (None, math.nan, 0.0, 1.23456, -12.345, 971.74, 1e-5, 123456.0)]
+    assert texts == ["—", "—", "0.000", "1.235", "-12.35", "971.7", "1.00e-05", "1.23e+05"]
+
+
+@given(st.lists(st.floats(-1e30, 1e30), max_size=200), st.integers(1, 60), st.integers(1, 6))
+def test_a_curve_has_the_asked_size_and_a_dot_in_every_column(values, width, rows):
+    lines = braille(values, width, rows)
+    assert [len(line) for line in lines] == [width] * rows
+    if values:
+        for column in range(width):
+            bits = [ord(line[column]) - 0x2800 for line in lines]
+            assert any(b & 0x47 for b in bits) and any(b & 0xB8 for b in bits)
+    assert len(sparkline(values, width)) <= width
+
+
+def test_a_rising_curve_rises():
+    assert sparkline([0, 1, 2, 3, 4, 5, 6, 7], 8) == "▁▂▃▄▅▆▇█"
+    lines = braille(list(range(100)), 20, 5)
+    assert [next(i for i, dot in enumerate(line) if dot != "\u2800") for line in lines] == [16, 12, 8, 4, 0]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=3000), st.sampled_from([4, 16, 512]))
+def test_a_history_stays_small_and_keeps_its_shape(values, capacity):
+    history = History(capacity)
+    for value in values:
+        history.add(value)
+    history.add(math.nan)
+    assert len(history.points) < capacity or len(values) < capacity
+    assert min(values) - 1e-9 <= min(history.points, default=0.5)
+    assert max(history.points, default=0.5) <= max(values) + 1e-9 or len(values) == 1

@@ -1,0 +1,317 @@
+"""Checkpoints: nothing damaged is taken for whole, nothing whole is lost."""
+
+import errno
+import io
+import json
+import logging
+import os
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from lanista.trainers import atomic
+from lanista.trainers.checkpoints import (
+    Checkpoint,
+    CheckpointError,
+    CheckpointManager,
+    load_checkpoint,
+    save_checkpoint,
+)
+from lanista.trainers.training_status import TrainingStatus
+
+
+def state(step, size=8):
+    return {
+        "Policy": {"weight": torch.full((size, size), float(step)), "bias": torch.zeros(size)},
+        "global_step": {"_GlobalSteps__global_step": torch.tensor([step])},
+        "random": {
+            "generator": torch.Generator().get_state(),
+            "numpy": b"\x00\xff",
+            "names": ("a", None, True),
+        },
+    }
+
+
+def step_of(loaded):
+    return int(loaded["global_step"]["_GlobalSteps__global_step"])
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Builds a manager as a new process would, over the same folder."""
+
+    def build(keep=3, load=False):
+        status = TrainingStatus(tmp_path / "run_logs" / "training_status.json")
+        if load:
+            status.load()
+        return CheckpointManager("Ball", tmp_path, keep, status)
+
+    return build
+
+
+# ---- one file
+
+
+def test_a_state_comes_back_as_it_was(tmp_path):
+    save_checkpoint(tmp_path / "a.pt", state(7))
+    loaded = load_checkpoint(tmp_path / "a.pt")
+    assert torch.equal(loaded["Policy"]["weight"], state(7)["Policy"]["weight"])
+    assert loaded["random"]["numpy"] == b"\x00\xff"
+    assert loaded["random"]["names"] == ("a", None, True)
+
+
+def test_an_optimiser_s_state_can_be_saved(tmp_path):
+    layer = torch.nn.Linear(2, 2)
+    optimiser = torch.optim.Adam(layer.parameters())
+    layer(torch.ones(1, 2)).sum().backward()
+    optimiser.step()
+    save_checkpoint(tmp_path / "a.pt", {"Optimizer": optimiser.state_dict(), "Policy": layer.state_dict()})
+    loaded = load_checkpoint(tmp_path / "a.pt")
+    optimiser.load_state_dict(loaded["Optimizer"])
+    layer.load_state_dict(loaded["Policy"])
+
+
+def test_a_checkpoint_cut_at_any_length_is_refused(tmp_path):
+    whole, cut = tmp_path / "Ball-5.pt", tmp_path / "Ball-9.pt"
+    save_checkpoint(whole, state(5))
+    data = whole.read_bytes()
+    for length in [*range(len(data) - 200, len(data)), *range(0, len(data), 11)]:
+        cut.write_bytes(data[:length])
+        with pytest.raises(CheckpointError) as error:
+            load_checkpoint(cut)
+        assert str(cut) in str(error.value) and f"({length} bytes)" in str(error.value)
+        assert "Ball-5.pt" in str(error.value)
+
+
+def test_a_flipped_bit_is_refused_or_harmless(tmp_path):
+    path = tmp_path / "a.pt"
+    save_checkpoint(path, state(5, size=4))
+    data = path.read_bytes()
+    refused = 0
+    for position in range(0, len(data), 13):
+        damaged = bytearray(data)
+        damaged[position] ^= 1 << position % 8
+        path.write_bytes(damaged)
+        try:
+            loaded = load_checkpoint(path)
+        except CheckpointError:
+            refused += 1
+        else:
+            assert torch.equal(loaded["Policy"]["weight"], torch.full((4, 4), 5.0))
+            assert step_of(loaded) == 5
+    assert refused > len(data) / 13 / 2
+
+
+def test_a_file_that_would_run_code_is_refused(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (Path.touch, (tmp_path / "ran",))
+
+    torch.save({"Policy": Evil()}, tmp_path / "evil.pt")
+    with pytest.raises(CheckpointError, match=r"evil\.pt"):
+        load_checkpoint(tmp_path / "evil.pt")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not a checkpoint", b"PK\x03\x04" + bytes(100)], ids=["empty", "text", "zip-like"]
+)
+def test_a_foreign_file_is_refused_with_advice(tmp_path, content):
+    (tmp_path / "x.pt").write_bytes(content)
+    with pytest.raises(CheckpointError, match="no older checkpoint"):
+        load_checkpoint(tmp_path / "x.pt")
+
+
+def test_an_archive_that_is_no_checkpoint_is_refused(tmp_path):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("hello.txt", "hello")
+    (tmp_path / "x.pt").write_bytes(buffer.getvalue())
+    with pytest.raises(CheckpointError, match=r"x\.pt"):
+        load_checkpoint(tmp_path / "x.pt")
+    torch.save([1, 2], tmp_path / "x.pt")
+    with pytest.raises(CheckpointError, match="holds a list"):
+        load_checkpoint(tmp_path / "x.pt")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match=r"absent\.pt cannot be read: No such file"):
+        load_checkpoint(tmp_path / "absent.pt")
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_never_saved(tmp_path, number):
+    save_checkpoint(tmp_path / "a.pt", state(1))
+    before = (tmp_path / "a.pt").read_bytes()
+    with pytest.raises(CheckpointError, match=r"Policy\.weight holds NaN or infinite"):
+        save_checkpoint(tmp_path / "a.pt", {"Policy": {"weight": torch.tensor([1.0, number])}})
+    assert (tmp_path / "a.pt").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.float64(1.0), np.zeros(2), {1, 2}, Path("x"), {np.int64(1): 0}],
+    ids=lambda v: type(v).__name__,
+)
+def test_what_could_not_be_read_back_is_never_saved(tmp_path, value):
+    with pytest.raises(CheckpointError, match=r"Module\.extra"):
+        save_checkpoint(tmp_path / "a.pt", {"Module": {"extra": value}})
+    assert os.listdir(tmp_path) == []
+
+
+# ---- the checkpoints of a behaviour
+
+
+def test_a_resumed_run_gets_the_last_state_and_goes_on_pruning(make, tmp_path):
+    manager = make(keep=2)
+    for step in (10, 20, 30):
+        assert manager.save(step, state(step), reward=step / 10) is not None
+    resumed = make(keep=2, load=True)
+    assert step_of(resumed.load()) == 30
+    assert [(c.steps, c.reward) for c in resumed.checkpoints] == [(20, 2.0), (30, 3.0)]
+    resumed.save(40, state(40))
+    assert sorted(os.listdir(tmp_path / "Ball")) == ["Ball-30.pt", "Ball-40.pt", "checkpoint.pt"]
+
+
+def test_two_checkpoints_at_one_step_are_one(make, tmp_path):
+    manager = make(keep=2)
+    for step in (10, 20, 20, 20):
+        manager.save(step, state(step), export=lambda path: path.write_bytes(b"model"))
+    assert [c.steps for c in manager.checkpoints] == [10, 20]
+    manager.save(30, state(30))
+    assert (tmp_path / "Ball" / "Ball-20.pt").exists() and (tmp_path / "Ball" / "Ball-20.onnx").exists()
+
+
+def test_a_damaged_checkpoint_pt_is_replaced_by_the_newest_intact_one(make, tmp_path, caplog):
+    manager = make()
+    for step in (10, 20, 30):
+        manager.save(step, state(step))
+    for name in ("checkpoint.pt", "Ball-30.pt"):
+        path = tmp_path / "Ball" / name
+        path.write_bytes(path.read_bytes()[:-40])
+    with caplog.at_level(logging.WARNING):
+        assert step_of(make(load=True).load()) == 20
+    assert "checkpoint.pt" in caplog.text and "Ball-20.pt instead" in caplog.text
+
+
+def test_when_nothing_can_be_resumed_each_file_s_fault_is_told(make, tmp_path):
+    manager = make()
+    manager.save(10, state(10))
+    for name in ("checkpoint.pt", "Ball-10.pt"):
+        (tmp_path / "Ball" / name).write_bytes(b"")
+    with pytest.raises(CheckpointError) as error:
+        make(load=True).load()
+    assert "checkpoint.pt" in str(error.value) and "Ball-10.pt" in str(error.value)
+
+
+def test_a_checkpoint_that_a_kill_kept_from_the_list_is_taken_over(make, tmp_path):
+    manager = make()
+    manager.save(10, state(10))
+    save_checkpoint(tmp_path / "Ball" / "Ball-20.pt", state(20))
+    (tmp_path / "Ball" / ".Ball-20.onnx.0123456789ab-0.partial").write_bytes(b"half")
+    resumed = make(load=True)
+    assert step_of(resumed.load()) == 10
+    assert [c.steps for c in resumed.checkpoints] == [10, 20]
+    assert not list((tmp_path / "Ball").glob(".*.partial"))
+
+
+def test_a_listed_checkpoint_whose_files_are_gone_is_forgotten(make, tmp_path):
+    manager = make()
+    for step in (10, 20):
+        manager.save(step, state(step))
+    (tmp_path / "Ball" / "Ball-10.pt").unlink()
+    resumed = make(load=True)
+    resumed.load()
+    assert [c.steps for c in resumed.checkpoints] == [20]
+
+
+def test_a_moved_run_is_resumed_and_pruned_where_it_is_now(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("here").mkdir()
+    status = TrainingStatus("here/run_logs/training_status.json")
+    manager = CheckpointManager("Ball", "here", 1, status)
+    manager.save(10, state(10))
+    Path("here").rename("there")
+    status = TrainingStatus("there/run_logs/training_status.json")
+    status.load()
+    moved = CheckpointManager("Ball", "there", 1, status)
+    moved.load()
+    moved.save(20, state(20))
+    assert sorted(os.listdir("there/Ball")) == ["Ball-20.pt", "checkpoint.pt"]
+
+
+def test_the_final_model_is_a_copy_of_the_last_one(make, tmp_path, caplog):
+    manager = make()
+    manager.save(10, state(10), reward=1.5, export=lambda path: path.write_bytes(b"model 10"))
+    with caplog.at_level(logging.INFO):
+        assert manager.finish() == tmp_path / "Ball.onnx"
+    assert (tmp_path / "Ball.onnx").read_bytes() == b"model 10"
+    assert f"Copied {tmp_path}/Ball/Ball-10.onnx to {tmp_path}/Ball.onnx." in caplog.text
+    written = json.loads((tmp_path / "run_logs" / "training_status.json").read_text())
+    final = written["Ball"]["final_checkpoint"]
+    assert final["file_path"] == str(tmp_path / "Ball.onnx") and final["steps"] == 10
+    assert final["auxillary_file_paths"] == [str(tmp_path / "Ball" / "Ball-10.pt")]
+    assert written["metadata"]["stats_format_version"] == "0.3.0"
+
+
+# ---- a file system that fails
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 3, 4], ids=lambda n: f"after-{n}-writes")
+def test_a_disk_that_fills_up_during_a_save_costs_that_save_alone(make, tmp_path, monkeypatch, caplog, kept):
+    manager = make()
+    manager.save(10, state(10), export=lambda path: atomic.atomic_write_bytes(path, b"model"))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    calls, real = [], os.fsync
+
+    def fsync(handle):
+        calls.append(handle)
+        if len(calls) > kept * 2:  # a file and its folder are flushed for each write
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(handle)
+
+    monkeypatch.setattr(atomic.os, "fsync", fsync)
+    with caplog.at_level(logging.WARNING):
+        saved = manager.save(20, state(20), export=lambda path: atomic.atomic_write_bytes(path, b"model"))
+    monkeypatch.undo()
+    assert not list(tmp_path.rglob(".*.partial"))
+    if kept < 4:
+        assert "No space left on device" in caplog.text
+    for path, content in before.items():
+        if path.name not in ("checkpoint.pt", "training_status.json"):
+            assert path.read_bytes() == content
+    assert step_of(make(load=True).load()) == (20 if saved else 10)
+    if not saved:
+        assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert manager.save(30, state(30)) is not None
+    assert step_of(make(load=True).load()) == 30
+
+
+def test_the_kernel_s_refusal_to_write_more_costs_that_save_alone(make, tmp_path, file_size_limit, caplog):
+    manager = make()
+    manager.save(10, state(10))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with caplog.at_level(logging.WARNING), file_size_limit(2000):
+        assert manager.save(20, state(20)) is None
+    assert "the last one is of step 10" in caplog.text
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_model_that_cannot_be_verified_is_an_error_and_the_weights_are_safe(make):
+    manager = make()
+
+    def export(path):
+        raise RuntimeError("the model does not act as the network does")
+
+    with pytest.raises(RuntimeError):
+        manager.save(10, state(10), export=export)
+    resumed = make(load=True)
+    assert step_of(resumed.load()) == 10
+    assert [c.steps for c in resumed.checkpoints] == [10]
+
+
+def test_an_entry_names_the_fields_of_the_reference_s_file():
+    entry = Checkpoint(5, "r/B/B-5.onnx", None, 1.5, ["r/B/B-5.pt"])
+    assert set(vars(entry)) == {"steps", "file_path", "reward", "creation_time", "auxillary_file_paths"}

@@ -1,0 +1,76 @@
+"""training_status.json: the reference's form, and no surprise when it is damaged."""
+
+import json
+import logging
+
+import pytest
+from lanista.trainers.training_status import TrainingStatus, TrainingStatusError
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run_logs" / "training_status.json"
+
+
+def test_what_was_set_comes_back(path):
+    status = TrainingStatus(path)
+    status.set("Ball", "elo", 1250.5)
+    status.set("wall_height", "lesson_num", 2)
+    status.save()
+    again = TrainingStatus(path)
+    assert again.load()
+    assert again.get("Ball", "elo") == 1250.5
+    assert again.get("wall_height", "lesson_num") == 2
+    assert again.get("Ball", "checkpoints", []) == []
+    assert again.get("nobody", "elo") is None
+
+
+def test_the_file_is_strict_json_with_the_reference_s_layout(path):
+    status = TrainingStatus(path)
+    status.set("Ball", "checkpoints", [{"steps": 5, "reward": float("nan")}])
+    status.save()
+    text = path.read_text()
+    assert text.startswith('{\n    "Ball": {\n        "checkpoints"')
+    assert json.loads(text)["Ball"]["checkpoints"][0]["reward"] is None
+    assert list(json.loads(text)["metadata"]) == ["stats_format_version", "mlagents_version", "torch_version"]
+
+
+def test_a_missing_file_is_a_warning(path, caplog):
+    with caplog.at_level(logging.WARNING):
+        assert not TrainingStatus(path).load()
+    assert "Training status file not found. Not all functions will resume properly." in caplog.text
+
+
+def test_every_truncation_is_refused_with_the_file_s_name(path):
+    status = TrainingStatus(path)
+    status.set("Ball", "elo", 1200.0)
+    status.save()
+    data = path.read_bytes()
+    for length in range(len(data)):
+        path.write_bytes(data[:length])
+        with pytest.raises(TrainingStatusError, match=r"training_status\.json"):
+            TrainingStatus(path).load()
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", '{"metadata": 3}', '{"Ball": 3, "metadata": {}}', '{"Ball": {}}', "\x00"]
+)
+def test_what_is_no_status_is_refused(path, content):
+    path.parent.mkdir()
+    path.write_text(content)
+    with pytest.raises(TrainingStatusError):
+        TrainingStatus(path).load()
+
+
+def test_another_torch_is_a_warning(path, caplog):
+    path.parent.mkdir()
+    metadata = {"stats_format_version": "0.3.0", "mlagents_version": "1.1.0", "torch_version": "1.0"}
+    path.write_text(json.dumps({"Ball": {"elo": 1.0}, "metadata": metadata}))
+    with caplog.at_level(logging.WARNING):
+        assert TrainingStatus(path).load()
+    assert "torch_version 1.0" in caplog.text
+
+
+def test_a_behavior_cannot_take_the_metadata_s_place(path):
+    with pytest.raises(ValueError, match="rename the behavior"):
+        TrainingStatus(path).set("metadata", "elo", 1.0)
