@@ -1,0 +1,92 @@
+"""How often an engine that died or hung may be started again, and what is said when that is over."""
+
+from collections import deque
+from dataclasses import dataclass
+
+from mlagents_envs.exception import UnityCommunicatorStoppedException, UnityEnvironmentException
+
+UNLIMITED = -1
+REMEMBERED = 10
+"""Failures that a message lists; a run without limits must not grow with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartLimits:
+    """How often each environment may be started again; -1 lifts a limit. Named as in `env_settings`."""
+
+    max_lifetime_restarts: int = 10
+    """In the whole run."""
+    restarts_rate_limit_n: int = 1
+    """Within one period."""
+    restarts_rate_limit_period_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in ("max_lifetime_restarts", "restarts_rate_limit_n"):
+            if getattr(self, name) < UNLIMITED:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be -1 (no limit), 0 or more")
+        if self.restarts_rate_limit_period_s <= 0:
+            raise ValueError(
+                f"restarts_rate_limit_period_s is {self.restarts_rate_limit_period_s}; it must be above 0"
+            )
+
+    def __str__(self) -> str:
+        life = "any number of" if self.max_lifetime_restarts == UNLIMITED else str(self.max_lifetime_restarts)
+        rate = "no limit" if self.restarts_rate_limit_n == UNLIMITED else str(self.restarts_rate_limit_n)
+        return f"{life} in a run, {rate} within {self.restarts_rate_limit_period_s:g} s"
+
+
+class RestartLimitError(UnityEnvironmentException):  # type: ignore[misc]
+    """An environment failed more often than `RestartLimits` allow; the last failure is its `__cause__`."""
+
+
+class EngineStopped(UnityCommunicatorStoppedException):  # type: ignore[misc]
+    """The engine ended the session in good order: finish the run and save.
+
+    Raised when Stop is pressed in the Editor, or when an executable went on quitting beyond the limits.
+    """
+
+
+class RestartHistory:
+    """One environment's failures and restarts. Times are seconds of one monotonic clock."""
+
+    def __init__(self, limits: RestartLimits, started: float) -> None:
+        """Begin an empty history at the time `started`."""
+        self.limits = limits
+        self.restarts = 0
+        self._started = started
+        self._recent: deque[float] = deque()
+        self._failures: deque[tuple[float, str]] = deque(maxlen=REMEMBERED)
+        self._failed = 0
+
+    def failed(self, now: float, cause: BaseException) -> None:
+        """Remember a failure."""
+        self._failed += 1
+        self._failures.append((now, f"{type(cause).__name__}: {_first_line(cause)}"))
+
+    def allows(self, now: float) -> bool:
+        """Whether the limits leave room for a restart at the time `now`."""
+        limits = self.limits
+        while self._recent and now - self._recent[0] >= limits.restarts_rate_limit_period_s:
+            self._recent.popleft()
+        lifetime = limits.max_lifetime_restarts
+        rate = limits.restarts_rate_limit_n
+        return (lifetime == UNLIMITED or self.restarts < lifetime) and (
+            rate == UNLIMITED or len(self._recent) < rate
+        )
+
+    def restarted(self, now: float) -> None:
+        """Count a restart at the time `now`."""
+        self.restarts += 1
+        if self.limits.restarts_rate_limit_n != UNLIMITED:
+            self._recent.append(now)
+
+    def __str__(self) -> str:
+        lines = [f"  {when - self._started:.1f} s after the start: {cause}" for when, cause in self._failures]
+        if self._failed > len(lines):
+            lines.insert(0, f"  ({self._failed - len(lines)} earlier failures are not listed)")
+        return "\n".join(lines)
+
+
+def _first_line(cause: BaseException) -> str:
+    text = str(cause).strip()
+    return text.splitlines()[0] if text else "no message"

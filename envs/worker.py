@@ -1,0 +1,134 @@
+"""What a manager knows of one environment, and how the two take turns."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from mlagents_envs.base_env import BehaviorSpec
+
+from .finite import NonFinite, check_steps
+from .keeper import Keeper
+from .merged_specs import MergedSpecs
+from .pipelined import PipelinedEnv
+from .restarts import RestartHistory
+from .steps import BehaviorId, Decision, EnvironmentStep
+
+ABSENCE_SECONDS = 1.0
+"""Who has not looked for so long may have slept together with the engine (a suspended machine), or may not
+have had the time to notice its answer; the engine then gets this time once more before it is late."""
+
+
+class WorkerState(Enum):
+    """Whose turn it is; the values complete the sentence `it cannot be sent anything now: `."""
+
+    STARTING = "it is being launched"
+    IDLE = "it has answered"
+    WAITING = "it has not answered yet"
+    FAILED = "it has failed for good"
+
+
+@dataclass(slots=True)
+class Worker:
+    """One environment of a manager, used by the manager's thread alone."""
+
+    index: int
+    keeper: Keeper
+    history: RestartHistory
+    state: WorkerState = WorkerState.STARTING
+    env: PipelinedEnv | None = None
+    """None while it is being launched, and after it failed."""
+    life: int = 0
+    """Counts launches and failures, so that what an earlier life announces late is told apart."""
+    answer: EnvironmentStep | None = None
+    """Taken in and not yet handed on."""
+    reset_wanted: bool = False
+    """The answer that it owes is void: a reset follows it."""
+    _decisions: Mapping[BehaviorId, Decision] = field(default_factory=dict)
+    _resetting: bool = False
+    _deadline: float = math.inf
+    _extended: bool = False
+    _specs: dict[BehaviorId, BehaviorSpec] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return f"environment {self.index}"
+
+    @property
+    def owes(self) -> bool:
+        """Whether an answer will come from it, or its failure."""
+        return self.state is WorkerState.WAITING or self.state is WorkerState.STARTING
+
+    def relaunch(self) -> None:
+        """Close it, if it stands, and launch it."""
+        self.leave(WorkerState.STARTING)
+        self.keeper.launch()
+
+    def leave(self, state: WorkerState) -> None:
+        """Let go of the environment; whatever it announces from now on is of an earlier life."""
+        self.life += 1
+        self.env = None
+        self.state = state
+
+    def stand(self, env: PipelinedEnv, announce: Callable[[], None]) -> None:
+        """It has been launched; `announce` is called when it has answered or is gone."""
+        self.env = env
+        self.state = WorkerState.IDLE
+        env.on_arrival = announce
+
+    def tell(self, env: PipelinedEnv, decisions: Mapping[BehaviorId, Decision] | None, now: float) -> None:
+        """Send a step that answers `decisions`, or, without any mapping, a reset; returns at once."""
+        self.answer = None
+        self.reset_wanted = False
+        self._decisions = {} if decisions is None else decisions
+        self._resetting = decisions is None
+        self._deadline = now + env.timeout_wait
+        self._extended = False
+        self.state = WorkerState.WAITING
+        if decisions is None:
+            env.send_reset()
+        else:
+            env.send_step()
+
+    def late(self, now: float, absent: bool) -> bool:
+        """Whether it should have answered by now.
+
+        Args:
+            now: The time.
+            absent: Nobody looked during the last `ABSENCE_SECONDS`.
+        """
+        if now < self._deadline:
+            return False
+        if absent and not self._extended:
+            self._extended = True
+            self._deadline = now + ABSENCE_SECONDS
+            return False
+        return True
+
+    def read(
+        self, env: PipelinedEnv, merged: MergedSpecs, policy: NonFinite, warned: set[tuple[str, str]]
+    ) -> EnvironmentStep:
+        """What it has answered, checked.
+
+        Raises:
+            NonFiniteError: A number is not finite, and `policy` is STOP.
+            SpecConflictError: It describes a behaviour otherwise than other environments.
+        """
+        steps = {}
+        void = {}
+        for name, spec in env.behavior_specs.items():
+            if self._specs.get(name) is not spec:
+                merged.add(name, spec, self.name)
+                self._specs[name] = spec
+            steps[name], dropped = check_steps(env.get_steps(name), spec, self.name, name, policy, warned)
+            if len(dropped):
+                void[name] = dropped
+        return EnvironmentStep(
+            env=self.index,
+            steps=steps,
+            decisions=self._decisions,
+            statistics=env.statistics(),
+            fresh=self._resetting,
+            void_agents=void,
+        )
