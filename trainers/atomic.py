@@ -11,10 +11,23 @@ from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
-_SESSION = secrets.token_hex(6)
-"""This process's mark in its temporary files' names (process ids are used again, in containers always)."""
 _PARTIAL = re.compile(r"\..+\.([0-9a-f]{12})-[0-9]+\.partial")
 _numbers = count()
+
+
+class _Session:
+    """This process's mark in its temporary files' names (process ids are used again, in containers always)."""
+
+    def __init__(self) -> None:
+        self.renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self) -> None:
+        self.mark = secrets.token_hex(6)
+
+
+_session = _Session()
 
 
 def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
@@ -27,7 +40,7 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
     one is gone.
     """
     target = Path(path)
-    partial = target.with_name(f".{target.name}.{_SESSION}-{next(_numbers)}.partial")
+    partial = target.with_name(f".{target.name}.{_session.mark}-{next(_numbers)}.partial")
     try:
         with open(partial, "xb") as file:
             write(file)
@@ -56,7 +69,7 @@ def remove_partials(folder: str | os.PathLike[str]) -> None:
     with suppress(OSError):
         for entry in list(os.scandir(folder)):
             match = _PARTIAL.fullmatch(entry.name)
-            if match and match[1] != _SESSION:
+            if match and match[1] != _session.mark:
                 os.unlink(entry.path)
 
 

@@ -78,6 +78,11 @@ class CheckpointManager:
         """The file that a resumed run reads."""
         return self.folder / LATEST
 
+    @property
+    def any_saved(self) -> bool:
+        """Whether there is a checkpoint to resume from, be it intact or not."""
+        return self.latest_path.exists() or bool(numbered_checkpoints(self.folder, self.behavior))
+
     def save(
         self,
         step: int,

@@ -60,14 +60,14 @@ def test_a_disk_that_fills_up_leaves_the_old_file_and_nothing_else(tmp_path, fil
 def test_leftovers_of_killed_processes_go_and_other_files_stay(tmp_path):
     (tmp_path / ".checkpoint.pt.0123456789ab-7.partial").write_bytes(b"half")
     (tmp_path / "notes.partial").write_bytes(b"mine")
-    (tmp_path / f".own.{atomic._SESSION}-0.partial").write_bytes(b"being written by this process")
+    (tmp_path / f".own.{atomic._session.mark}-0.partial").write_bytes(b"being written by this process")
     atomic.remove_partials(tmp_path)
-    assert sorted(os.listdir(tmp_path)) == sorted(["notes.partial", f".own.{atomic._SESSION}-0.partial"])
+    assert sorted(os.listdir(tmp_path)) == sorted(["notes.partial", f".own.{atomic._session.mark}-0.partial"])
 
 
 def test_leftovers_are_recognised_by_the_names_that_are_really_used(tmp_path, monkeypatch):
     names = []
-    monkeypatch.setattr(atomic, "_SESSION", "0123456789ab")
+    monkeypatch.setattr(atomic._session, "mark", "0123456789ab")
     atomic.atomic_write(tmp_path / "file.pt", lambda file: names.append(os.path.basename(file.name)))
     (tmp_path / names[0]).write_bytes(b"half")
     monkeypatch.undo()

@@ -1,0 +1,139 @@
+"""Fills the disk during saves and logging: the run must go on and the older files stay as they were.
+
+    python tests/reliability/disk_full.py [--rounds 50]
+
+Where a small file system may be mounted (Linux, as root) it is a real one that fills up; elsewhere the kernel
+is asked to let no file grow beyond a limit. Ends with status 1 when a save raised, an older checkpoint changed,
+a half-written file stayed, or the run did not recover once there was room again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import torch
+from lanista.envs.statistics import StatsAggregationMethod
+from lanista.trainers.atomic import atomic_write_bytes
+from lanista.trainers.checkpoints import CheckpointManager, load_checkpoint
+from lanista.trainers.stats.reporter import StatsReporter
+from lanista.trainers.stats.tensorboard import TensorBoardWriter
+from lanista.trainers.training_status import TrainingStatus
+
+SIZE = 512 * 1024
+Shortage = Callable[[Path, int], AbstractContextManager[None]]
+
+
+@contextmanager
+def mounted(folder: Path) -> Iterator[bool]:
+    """Mount a file system of `SIZE` bytes at `folder`, if that is allowed."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(folder)]
+    try:
+        allowed = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        allowed = False
+    try:
+        yield allowed
+    finally:
+        if allowed:
+            subprocess.run(["umount", str(folder)], check=True)
+
+
+@contextmanager
+def ballast(folder: Path, free: int) -> Iterator[None]:
+    """Leave `free` bytes on the file system of `folder`."""
+    room = os.statvfs(folder)
+    path = folder / "ballast"
+    path.write_bytes(bytes(max(room.f_bavail * room.f_frsize - free, 0)))
+    try:
+        yield
+    finally:
+        path.unlink()
+
+
+@contextmanager
+def size_limit(folder: Path, free: int) -> Iterator[None]:
+    """Let no file of this process grow beyond `free` bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+class Run:
+    """The files of one behaviour, written as a training run writes them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.manager = CheckpointManager("Ball", folder, 3, TrainingStatus(folder / "training_status.json"))
+        self.reporter = StatsReporter("Ball", [TensorBoardWriter(folder)])
+
+    def save(self, step: int) -> bool:
+        """A summary and a checkpoint; whether the checkpoint was saved."""
+        self.reporter.add_stats(
+            "Environment/Cumulative Reward", [step, 1.0], StatsAggregationMethod.HISTOGRAM
+        )
+        self.reporter.write_stats(step)
+        state = {"global_step": step, "Policy": torch.full((64, 64), float(step))}
+        return (
+            self.manager.save(step, state, 1.0, lambda path: atomic_write_bytes(path, bytes(9000)))
+            is not None
+        )
+
+    def checkpoints(self) -> dict[Path, bytes]:
+        """Every numbered checkpoint."""
+        return {path: path.read_bytes() for path in (self.folder / "Ball").glob("Ball-*.pt")}
+
+
+def round_of(run: Run, step: int, free: int, shortage: Shortage) -> bool:
+    """Save in a shortage and again without; whether the first one failed."""
+    before = run.checkpoints()
+    with shortage(run.folder, free):
+        saved = run.save(step)
+    after = run.checkpoints()
+    newest = int(load_checkpoint(run.manager.latest_path)["global_step"])
+    assert newest == (step if saved else step - 1), f"resumes from {newest}"
+    if not saved:
+        assert after == before, "an older checkpoint changed"
+    assert not list(run.folder.rglob(".*.partial")), "a half-written file stayed"
+    assert run.save(step + 1), "no recovery once there was room"
+    return not saved
+
+
+def main() -> int:
+    """Run as the module says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=50, help="saves in a shortage (50)")
+    parser.add_argument("--seed", type=int, default=0, help="of the room that is left")
+    arguments = parser.parse_args()
+    logging.disable(logging.WARNING)
+    rooms = random.Random(arguments.seed)
+    with tempfile.TemporaryDirectory() as scratch, mounted(Path(scratch)) as real:
+        shortage = ballast if real else size_limit
+        run = Run(Path(scratch) / "run")
+        run.save(1)
+        failed = sum(
+            round_of(run, 2 + 2 * number, rooms.randrange(0, 80_000 if real else 20_000), shortage)
+            for number in range(arguments.rounds)
+        )
+    kind = "a full file system" if real else "a limit on the size of files"
+    print(
+        f"{kind}: {arguments.rounds} saves, {failed} of them failed; "
+        "older checkpoints byte-identical, every run recovered"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
