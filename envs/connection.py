@@ -78,8 +78,7 @@ class EngineConnection:
         while not self.ready():
             remaining = deadline - time.monotonic()
             if remaining <= 0:
-                self._lost = True
-                raise UnityTimeOutException(self._why_late())
+                raise self.overdue()
             self._arrived = self._endpoint.receive(min(_SLICE, remaining))
         message, self._arrived = self._arrived, None
         if message is None:  # gone; its last message may have come in the same instant
@@ -89,6 +88,15 @@ class EngineConnection:
             raise self._why_gone()
         self._engine_waits = True
         return message
+
+    def overdue(self) -> UnityTimeOutException:
+        """Give the engine up, since it did not answer in time: `close` will not wait for it.
+
+        Returns:
+            The error to raise, with what is known of the engine.
+        """
+        self._lost = True
+        return UnityTimeOutException(self._why_late())
 
     def reply(self, message: bytes) -> None:
         """Answer the engine's call; it goes on now.

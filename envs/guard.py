@@ -5,6 +5,8 @@ that started the engine. Here a small shell waits at the other end of a pipe: it
 groups live, and when the pipe closes it kills those that remain.
 """
 
+import atexit
+import contextlib
 import logging
 import os
 import subprocess
@@ -29,6 +31,8 @@ done
 sleep 3
 for group in $groups; do kill -s KILL -- "-$group"; done 2>/dev/null
 """
+
+_PARTING_SECONDS = 0.5
 
 _lock = threading.Lock()
 _shell: subprocess.Popen[bytes] | None = None
@@ -55,6 +59,7 @@ def _tell(line: str, *, start: bool) -> None:
             if not start:
                 return
             _shell, _owner = _start(), os.getpid()
+            atexit.register(_dismiss)
         if _shell is None or _shell.stdin is None:
             return
         try:
@@ -62,6 +67,18 @@ def _tell(line: str, *, start: bool) -> None:
         except BrokenPipeError:
             logger.warning("The guard of the engines was killed; engines may outlive a killed trainer.")
             _shell = None
+
+
+def _dismiss() -> None:
+    """At this process's end: the guard ends by itself, at once if no engine is left."""
+    global _shell
+    with _lock:
+        shell, _shell = _shell, None
+    if shell is None or shell.stdin is None or _owner != os.getpid():
+        return
+    shell.stdin.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        shell.wait(_PARTING_SECONDS)
 
 
 def _start() -> subprocess.Popen[bytes] | None:

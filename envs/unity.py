@@ -17,6 +17,7 @@ from mlagents_envs.exception import (
     UnityActionException,
     UnityCommunicatorStoppedException,
     UnityEnvironmentException,
+    UnityTimeOutException,
 )
 
 from . import ports
@@ -25,7 +26,6 @@ from .handshake import shake_hands
 from .launch import Launch
 from .side_channels import (
     EnvironmentParametersChannel,
-    Sampler,
     SideChannel,
     SideChannelManager,
     StatsSideChannel,
@@ -35,6 +35,9 @@ from .wire.codec import Decoder, EngineMessage, encode_actions, encode_reset
 from .wire.versions import API_VERSION
 
 logger = logging.getLogger(__name__)
+
+_EXIT_SECONDS = 10.0
+"""Seconds that an engine has to end by itself when the script ends without closing it."""
 
 
 class UnityEnvironment(BaseEnv):  # type: ignore[misc]
@@ -100,6 +103,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             )
         self.name = engine_name or f"environment {worker_id}"
         self.worker_id = worker_id
+        self.timeout_wait = float(timeout_wait)
         self.on_arrival = on_arrival
         self._channels = list(side_channels or ())
         self._side_channels = SideChannelManager(self._channels, where=self.name)
@@ -118,12 +122,13 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             windowless=no_graphics or (no_graphics_monitor and worker_id != 0),
             additional_args=tuple(additional_args or ()),
             log_folder=None if log_folder is None else Path(log_folder),
-            timeout=timeout_wait,
+            timeout=self.timeout_wait,
             name=self.name,
         )
         self._connection = launch(self._arrived)
         self._loaded = True
-        atexit.register(self._close)
+        # Whoever ends a script without closing has lost interest: no minute of waiting then.
+        atexit.register(self._close, min(self.timeout_wait, _EXIT_SECONDS))
         try:
             self.academy_capabilities = shake_hands(
                 self._connection, self._decoder, seed, num_areas, self.name
@@ -263,7 +268,15 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
                 found = channel.get_and_reset_stats()
         return found
 
-    def set_parameters(self, parameters: Mapping[str, float | Sampler]) -> None:
+    def overdue(self) -> UnityTimeOutException:
+        """Give the engine up, since who drives it has waited long enough: it gets no time to end by itself.
+
+        Returns:
+            The error to raise or report, with what is known of the engine.
+        """
+        return self._connection.overdue()
+
+    def set_parameters(self, parameters: Mapping[str, object]) -> None:
         """Set environment parameters; they arrive with the next step or reset.
 
         Args:
@@ -283,14 +296,18 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             )
         channel.set_parameters(parameters)
 
-    def close(self) -> None:
-        """End the session and the engine's process; it has `timeout_wait` seconds to end by itself.
+    def close(self, timeout: float | None = None) -> None:
+        """End the session and the engine's process.
+
+        Args:
+            timeout: Seconds that the engine has to end by itself before it is killed; by default
+                `timeout_wait`, but none once it has failed to answer.
 
         Raises:
             UnityEnvironmentException: It has been closed already.
         """
         self._check_loaded()
-        self._close()
+        self._close(timeout)
 
     def _close(self, timeout: float | None = None) -> None:
         if self._loaded:

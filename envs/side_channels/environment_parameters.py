@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import Protocol, runtime_checkable
+from typing import Protocol, SupportsFloat, runtime_checkable
 
 from mlagents_envs.exception import UnitySideChannelException
 
@@ -41,13 +41,21 @@ class EnvironmentParametersChannel(OutgoingSideChannel):
     def __init__(self) -> None:
         super().__init__(uuid.UUID("534c891e-810f-11ea-a9d0-822485860400"))
 
-    def set_parameters(self, parameters: Mapping[str, float | Sampler]) -> None:
-        """Set several parameters, each to a number or to a distribution."""
+    def set_parameters(self, parameters: Mapping[str, object]) -> None:
+        """Set several parameters, each to a number or to a distribution.
+
+        Raises:
+            UnitySideChannelException: A value is neither a number nor a `Sampler`.
+        """
         for key, value in parameters.items():
             if isinstance(value, Sampler):
                 value.apply(key, self)
+            elif isinstance(value, SupportsFloat):
+                self.set_float_parameter(key, float(value))
             else:
-                self.set_float_parameter(key, value)
+                raise UnitySideChannelException(
+                    f"The parameter {key!r} is {value!r}, which is neither a number nor a sampler."
+                )
 
     def set_float_parameter(self, key: str, value: float) -> None:
         """Set a parameter to a number."""

@@ -1,6 +1,7 @@
 """UnityEnvironment against live engines: it launches, steps, and leaves nothing behind."""
 
 import logging
+import signal
 import subprocess
 import sys
 import textwrap
@@ -207,6 +208,31 @@ def test_the_editor_is_waited_for_on_its_port(caplog, meet):
 def test_the_editor_has_no_workers():
     with pytest.raises(UnityEnvironmentException, match="worker-id must be 0"):
         UnityEnvironment(worker_id=1)
+
+
+def test_ctrl_c_in_a_wait_leaves_no_engine(tmp_path):
+    game = executable(tmp_path, "greet(); steps(1); time.sleep(600)")
+    script = f"""
+        from lanista.envs.unity import UnityEnvironment
+        env = UnityEnvironment({game!r}, timeout_wait=30)
+        env.reset()
+        env.send_step()
+        print(env._connection._process.pid, flush=True)
+        try:
+            env.receive()
+        finally:
+            env.close(1.0)
+    """
+    trainer = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    engine = int(trainer.stdout.readline())
+    trainer.send_signal(signal.SIGINT)
+    _, told = trainer.communicate(timeout=60)
+    assert "KeyboardInterrupt" in told and not psutil.pid_exists(engine)
 
 
 @pytest.mark.parametrize("ending", ["", "sys.exit(3)", "raise RuntimeError('oops')", "env.send_step()"])

@@ -4,6 +4,7 @@ import contextlib
 import signal
 import socket
 import threading
+import time
 
 import grpc
 import psutil
@@ -130,6 +131,19 @@ def test_hang_with_an_open_socket(tmp_path):
     with pytest.raises(UnityTimeOutException, match=r"did not answer within 0.5 s[\s\S]*\(stopped\)"):
         env.step()
     env.close()
+
+
+def test_an_engine_given_up_is_killed_without_waiting(tmp_path):
+    env = launch(tmp_path, "greet(); steps(1); os.kill(os.getpid(), signal.SIGSTOP)")
+    env.reset()
+    env.send_step()
+    process = env._connection._process
+    while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
+        time.sleep(0.01)
+    error = env.overdue()
+    assert isinstance(error, UnityTimeOutException) and "(stopped)" in str(error)
+    env.close()
+    assert process.returncode == -signal.SIGKILL
 
 
 def test_an_engine_that_ignores_quit_is_killed(tmp_path, caplog):

@@ -3,6 +3,7 @@
 import logging
 import uuid
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +117,21 @@ def test_an_interval_is_two_numbers(interval):
     with pytest.raises(UnitySideChannelException, match="'mass'"):
         channel.set_multirangeuniform_sampler_parameters("mass", [[0.0, 1.0], interval], seed=1)
     assert not channel.message_queue
+
+
+def test_parameters_are_numbers_or_samplers():
+    class Uniform:
+        def apply(self, key, env_channel):
+            env_channel.set_uniform_sampler_parameters(key, 0.0, 2.0, seed=7)
+
+    together, single = EnvironmentParametersChannel(), EnvironmentParametersChannel()
+    together.set_parameters({"mass": np.float32(1.5), "scale": Uniform(), "areas": 3})
+    single.set_float_parameter("mass", 1.5)
+    single.set_uniform_sampler_parameters("scale", 0.0, 2.0, 7)
+    single.set_float_parameter("areas", 3)
+    assert together.message_queue == single.message_queue
+    with pytest.raises(UnitySideChannelException, match="'mass' is 'heavy'"):
+        together.set_parameters({"mass": "heavy"})
 
 
 def test_properties_can_be_read_where_they_were_set():
