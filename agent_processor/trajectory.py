@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from .rows import RowStore
+    from .blocks import Blocks
 
 
 class AgentKey(NamedTuple):
@@ -24,28 +24,44 @@ class AgentKey(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Trajectory:
-    """Consecutive steps of one agent, as numbers of rows; the rows themselves stay in the store.
+    """Consecutive steps of one agent, as numbers of rows; the rows themselves stay in their blocks.
 
     T is the number of steps, M the largest number of teammates that any of them has.
     """
 
-    store: RowStore
+    blocks: Blocks
+    """Where the rows are; held here so that they live as long as the trajectory."""
     behavior_id: str
     agent: AgentKey
     rows: NDArray[np.int64]
     """[T] row numbers, oldest first."""
-    mates: NDArray[np.int64] | None
-    """[T, M] row numbers of the teammates' steps, -1 where there is none; None without a group."""
-    next_obs: list[NDArray[np.float32]]
-    """The observation after the last step (no batch axis), one array per sensor."""
-    next_mates_obs: list[list[NDArray[np.float32]]]
-    """The same of each teammate: [mate][sensor]."""
+    next_row: int
+    """The row whose observation followed the last step."""
+    next_mates: NDArray[np.int64]
+    """The rows of the teammates' newest observations at that moment, one each."""
     done_reached: bool
     interrupted: bool
     all_group_dones_reached: bool
+    """Every teammate's last step ended its episode; True without teammates."""
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def mates(self) -> NDArray[np.int64] | None:
+        """[T, M] row numbers of the teammates' steps, -1 where there is none; None without a group."""
+        return self.blocks.mates(self.rows)
+
+    @property
+    def next_obs(self) -> list[NDArray[np.float32]]:
+        """The observation after the last step (no batch axis), one array per sensor."""
+        return [obs[0] for obs in self.blocks.obs(np.array([self.next_row]))]
+
+    @property
+    def next_mates_obs(self) -> list[list[NDArray[np.float32]]]:
+        """The same of each teammate: [mate][sensor]."""
+        obs = self.blocks.obs(self.next_mates)
+        return [[sensor[i] for sensor in obs] for i in range(len(self.next_mates))]
 
 
 @dataclass(slots=True)

@@ -1,0 +1,165 @@
+"""Who is in which group: what each agent's teammates did last and what they see now."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .blocks import Rows
+from .slots import Slots
+
+NO_GROUP = 0
+"""The place in the table of an agent without a group: nobody is ever in it."""
+
+# Planes of the table.
+MEMBER, FINISHED, CURRENT, OVER = range(4)
+
+
+class Groups:
+    """A table [plane, group, place] of the members of every group.
+
+    Places are given in the order in which members finish their first step in the group, which is the order in
+    which trajectories list teammates; they close up when a member's episode ends. A member that acts for
+    another group meanwhile stays as it was last seen in this one until its episode ends. Planes: the member's
+    slot, the row it finished last, the row of its newest observation, and whether that finished step ended
+    its episode (0 or 1). -1 stands where there is no member.
+    """
+
+    def __init__(self) -> None:
+        self._table = np.full((4, 4, 1), -1, dtype=np.int64)
+        self._size = np.zeros(4, dtype=np.int64)
+        self._by_key: dict[tuple[int, int], int] = {}
+        self._keys: dict[int, tuple[int, int]] = {}
+        self._free = [3, 2, 1]
+        self._elsewhere: dict[int, set[int]] = {}
+        """Slots that are members of more groups than the one they act for: these other groups."""
+        self._id = np.zeros(0, dtype=np.int64)  # per slot: the group it acts for, as the engine numbers it,
+        self._group = np.zeros(0, dtype=np.int64)  # as this table numbers it,
+        self._place = np.zeros(0, dtype=np.int64)  # and its place there; -1: not a member yet
+
+    @property
+    def any(self) -> bool:
+        """There is, or has been, an agent with a group."""
+        return len(self._place) > 0
+
+    def record(
+        self, env: int, slots: Slots, group_ids: NDArray[np.int32], rows: Rows, current: Rows, over: bool
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """These agents of one environment finished `rows` and now see `current`, all [n].
+
+        Returns each one's group and place for the other methods. A group id of 0 means no group.
+        """
+        member = group_ids > 0
+        self._reserve(int(slots.max()) + 1)
+        strangers = member & ((self._id[slots] != group_ids) | (self._place[slots] < 0))
+        for i in np.flatnonzero(strangers).tolist():
+            self._join(env, int(slots[i]), int(group_ids[i]))
+        groups, places = self._group[slots], self._place[slots]
+        if member.all():
+            self._write(groups, places, rows, current, over)
+        else:
+            self._write(groups[member], places[member], rows[member], current[member], over)
+            groups[~member] = NO_GROUP
+            places[~member] = 0
+        return groups, places
+
+    def _write(
+        self, groups: NDArray[np.int64], places: NDArray[np.int64], rows: Rows, current: Rows, over: bool
+    ) -> None:
+        at = groups * self._table.shape[2] + places
+        self._plane(FINISHED)[at] = rows
+        self._plane(CURRENT)[at] = current
+        self._plane(OVER)[at] = over
+
+    def finished(self, groups: NDArray[np.int64], places: NDArray[np.int64]) -> Rows:
+        """[n, M] the rows that the others in each one's group finished last, -1 behind them."""
+        return self._take(FINISHED, groups, places)
+
+    def current(self, groups: NDArray[np.int64], places: NDArray[np.int64]) -> Rows:
+        """[n, M] the rows of the others' newest observations, -1 behind them."""
+        return self._take(CURRENT, groups, places)
+
+    def all_over(self, groups: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """[n] Everybody else in the group has ended; True where nobody else is in it."""
+        over: NDArray[np.bool_] = (self._take(OVER, groups, places) != 0).all(axis=1)
+        return over
+
+    def _plane(self, plane: int) -> NDArray[np.int64]:
+        view: NDArray[np.int64] = self._table[plane].reshape(-1)
+        return view
+
+    def _take(self, plane: int, groups: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """[n, M] what a plane holds for the others: every place of the group's but one's own."""
+        width = self._table.shape[2]
+        columns = np.arange(width - 1)
+        others = (groups * width)[:, None] + (columns + (columns >= places[:, None]))
+        held: NDArray[np.int64] = self._plane(plane)[others]
+        return held
+
+    def remove(self, slots: Slots) -> None:
+        """These agents' episodes are over: they leave every group."""
+        if not self.any:
+            return
+        known = slots[slots < len(self._place)]
+        for slot in known[self._place[known] >= 0].tolist():
+            for group in self._elsewhere.pop(slot, set()):
+                self._leave(slot, group, int(np.flatnonzero(self._table[MEMBER, group] == slot)[0]))
+            self._leave(slot, int(self._group[slot]), int(self._place[slot]))
+            self._place[slot] = -1
+
+    def reached(self) -> list[Rows]:
+        """The rows that the members of living groups still need."""
+        rows = self._table[[FINISHED, CURRENT]].ravel()
+        return [rows[rows >= 0]]
+
+    def _join(self, env: int, slot: int, group_id: int) -> None:
+        """The agent acts for this group from now on."""
+        group = self._find_or_found((env, group_id))
+        if self._place[slot] >= 0:
+            self._elsewhere.setdefault(slot, set()).add(int(self._group[slot]))
+        others = self._elsewhere.get(slot)
+        if others is not None and group in others:  # it has come back
+            others.remove(group)
+            place = int(np.flatnonzero(self._table[MEMBER, group] == slot)[0])
+        else:
+            place = int(self._size[group])
+            if place == self._table.shape[2]:
+                self._table = np.concatenate([self._table, np.full_like(self._table[:, :, :1], -1)], axis=2)
+            self._table[MEMBER, group, place] = slot
+            self._size[group] += 1
+        self._id[slot], self._group[slot], self._place[slot] = group_id, group, place
+
+    def _find_or_found(self, key: tuple[int, int]) -> int:
+        group = self._by_key.get(key)
+        if group is None:
+            if not self._free:
+                n = len(self._size)
+                self._table = np.concatenate([self._table, np.full_like(self._table, -1)], axis=1)
+                self._size = np.concatenate([self._size, np.zeros_like(self._size)])
+                self._free = list(range(2 * n - 1, n - 1, -1))
+            group = self._by_key[key] = self._free.pop()
+            self._keys[group] = key
+        return group
+
+    def _leave(self, slot: int, group: int, place: int) -> None:
+        """Close up the places behind a member that goes; a group without members is no more."""
+        table, size = self._table, int(self._size[group])
+        table[:, group, place : size - 1] = table[:, group, place + 1 : size]
+        table[:, group, size - 1] = -1
+        for moved in range(place, size - 1):
+            mover = table[MEMBER, group, moved]
+            if self._group[mover] == group:
+                self._place[mover] = moved
+        self._size[group] = size - 1
+        if size == 1:
+            del self._by_key[self._keys.pop(group)]
+            self._free.append(group)
+
+    def _reserve(self, slots: int) -> None:
+        """Have entries for this many slots."""
+        more = slots - len(self._place)
+        if more > 0:
+            more = max(more, len(self._place))
+            self._id = np.concatenate([self._id, np.zeros(more, dtype=np.int64)])
+            self._group = np.concatenate([self._group, np.zeros(more, dtype=np.int64)])
+            self._place = np.concatenate([self._place, np.full(more, -1, dtype=np.int64)])

@@ -1,0 +1,270 @@
+"""From the steps of the environments to trajectories.
+
+An agent's decision step begins a row, the policy's answer adds the action, the agent's next message finishes
+the row with what it earned. The rows of one agent up to its episode's end or the time horizon are a trajectory.
+All of this is done for the whole batch at once; only agents that appear, end or are cut are looked at one by
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from mlagents_envs.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
+from numpy.typing import NDArray
+
+from ..envs.statistics import StatsAggregationMethod
+from ..envs.steps import Decision, EngineStatistics
+from .blocks import Rows
+from .groups import Groups
+from .queues import AgentManagerQueue
+from .rows import RowStore
+from .slots import AgentSlots, Slots
+from .stats_sink import StatsSink as StatsSink
+from .trajectory import AgentKey, Trajectory
+
+AVERAGE = StatsAggregationMethod.AVERAGE
+_NOBODY: Slots = np.zeros(0, dtype=np.intp)
+_NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
+
+Place = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Each agent's group and its place there; see `Groups`."""
+
+
+class AgentProcessor:
+    """Puts together the trajectories of one behaviour's agents, of every environment."""
+
+    def __init__(
+        self,
+        behavior_id: str,
+        spec: BehaviorSpec,
+        max_trajectory_length: int,
+        stats: StatsSink,
+        memory_size: int = 0,
+    ) -> None:
+        """`max_trajectory_length` is the time horizon; `memory_size` is 0 without recurrent networks."""
+        if max_trajectory_length < 1:
+            raise ValueError(f"{behavior_id}: time_horizon is {max_trajectory_length}; it must be at least 1")
+        self.behavior_id = behavior_id
+        self._horizon = max_trajectory_length
+        self._stats = stats
+        self._memory_size = memory_size
+        self._queues: list[AgentManagerQueue[Trajectory]] = []
+        self._rows = RowStore(spec, memory_size)
+        self._agents = AgentSlots(spec.action_spec.discrete_size, memory_size, max_trajectory_length)
+        self._groups = Groups()
+
+    def publish_trajectory_queue(self, queue: AgentManagerQueue[Trajectory]) -> None:
+        """Put every trajectory that gets finished on this queue too."""
+        self._queues.append(queue)
+
+    def add_experiences(
+        self, decisions: DecisionSteps, terminals: TerminalSteps, env: int, decided: Decision | None
+    ) -> None:
+        """Take in one step of environment `env`.
+
+        `decided` is what the policy answered to the decision steps that this environment sent before; None
+        when it was not asked. Terminal steps are dealt with before decision steps, so an id may end and begin
+        again in one step; an id that ends twice ended with the first.
+        """
+        if decided is not None:
+            self._act(env, decided)
+        ended = self._end(env, terminals) if len(terminals) else _NOBODY
+        if len(decisions):
+            self._go_on(env, decisions)
+        if len(ended):
+            self._groups.remove(ended)
+            gone = ended[self._agents.row[ended] < 0]
+            if len(gone):
+                self._agents.release(env, gone)
+        if self._rows.crowded:
+            self._rows.keep([*self._agents.reached(), *self._groups.reached()])
+
+    def end_episode(self, env: int | None = None) -> None:
+        """Forget the unfinished trajectories, memories and groups of one environment's agents, or of all."""
+        agents = self._agents.of(env)
+        for environment in np.unique(self._agents.env[agents]).tolist():
+            self._forget(environment, agents[self._agents.env[agents] == environment])
+
+    def forget_agents(self, env: int, agent_ids: NDArray[np.int32]) -> None:
+        """Forget these agents as if their episodes had not begun; ids that are not known are passed over."""
+        slots = np.unique(self._agents.find(env, np.asarray(agent_ids)))
+        self._forget(env, slots[slots >= 0])
+
+    def _forget(self, env: int, slots: Slots) -> None:
+        if len(slots):
+            self._groups.remove(slots)
+            self._agents.reset(slots)
+            self._agents.release(env, slots)
+
+    def memories(self, env: int, agent_ids: NDArray[np.int32]) -> NDArray[np.float32]:
+        """[n, memory_size] the recurrent state that goes into these agents' next decision, zeros at first."""
+        slots = self._agents.find(env, np.asarray(agent_ids))
+        memory = self._agents.memory[slots]
+        memory[slots < 0] = 0
+        return memory
+
+    def _act(self, env: int, decided: Decision) -> None:
+        """Note what the policy decided, for those that still wait for it."""
+        if len(decided.entropy):
+            self._stats.add_stats("Policy/Entropy", decided.entropy, AVERAGE)
+        agents = self._agents
+        slots = agents.find(env, decided.agent_id)
+        action, log_probs, memory = decided.action, decided.log_probs, decided.memory
+        continuous, discrete = action.continuous, action.discrete
+        if len(slots) and slots.min() < 0:
+            known = slots >= 0
+            slots, log_probs = slots[known], log_probs[known]
+            continuous, discrete = continuous[known], discrete[known]
+            memory = None if memory is None else memory[known]
+        self._rows.act(agents.row[slots], continuous, discrete, log_probs)
+        agents.acted[slots] = True
+        if discrete.shape[1]:
+            agents.prev_discrete[slots] = discrete
+        if self._memory_size:
+            if memory is None:
+                raise ValueError(
+                    f"{self.behavior_id}: a decision without memory; {self._memory_size} numbers expected"
+                )
+            agents.memory[slots] = memory
+
+    def _end(self, env: int, terminals: TerminalSteps) -> Slots:
+        """Finish and emit the trajectories of agents whose episodes end; the slots of these agents."""
+        agents = self._agents
+        slots = agents.find(env, np.asarray(terminals.agent_id))
+        first = (
+            np.sort(np.unique(slots, return_index=True)[1]) if len(slots) > 1 else np.zeros(1, dtype=np.intp)
+        )
+        first = first[slots[first] >= 0]
+        acted = first[agents.acted[slots[first]]]
+        if len(acted):
+            next_rows = self._rows.begin(terminals.obs, len(slots))[acted]
+            interrupted = np.asarray(terminals.interrupted)[acted]
+            ending = slots[acted]
+            place = self._finish(env, ending, terminals, acted, next_rows, interrupted)
+            lengths, _ = agents.follow(ending, agents.row[ending])
+            self._emit(ending, lengths, next_rows, place, interrupted)
+            self._stats.add_stats("Environment/Episode Length", agents.earlier[ending] + lengths - 1, AVERAGE)
+        ended = slots[first]
+        agents.reset(ended)
+        return ended
+
+    def _go_on(self, env: int, decisions: DecisionSteps) -> None:
+        """Finish the steps that led to these decision steps, cut what is long, and begin the next rows."""
+        agents = self._agents
+        slots = agents.admit(env, np.asarray(decisions.agent_id))
+        begun = self._rows.begin(
+            decisions.obs,
+            len(slots),
+            decisions.action_mask,
+            agents.memory[slots] if self._memory_size else None,
+            agents.prev_discrete[slots] if agents.prev_discrete.shape[1] else None,
+        )
+        acted = agents.acted[slots]
+        everyone = bool(acted.all())
+        which = slice(None) if everyone else np.flatnonzero(acted)
+        going = slots[which]
+        if len(going):
+            next_rows = begun[which]
+            place = self._finish(env, going, decisions, which, next_rows, None)
+            lengths, longest = agents.follow(going, agents.row[going])
+            if longest >= self._horizon:
+                self._cut(going, lengths, next_rows, place)
+        agents.row[slots] = begun
+        agents.acted[slots] = False
+
+    def _finish(
+        self,
+        env: int,
+        slots: Slots,
+        steps: DecisionSteps | TerminalSteps,
+        which: slice | NDArray[np.intp],
+        next_rows: Rows,
+        interrupted: NDArray[np.bool_] | None,
+    ) -> Place | None:
+        """Finish the agents' rows with their entries `which` of `steps`; None while there are no groups."""
+        rows = self._agents.row[slots]
+        place, mates = None, None
+        group_ids = np.asarray(steps.group_id)[which]
+        if self._groups.any or group_ids.any():
+            place = self._groups.record(env, slots, group_ids, rows, next_rows, interrupted is not None)
+            mates = self._groups.finished(*place)
+        reward, group_reward = np.asarray(steps.reward)[which], np.asarray(steps.group_reward)[which]
+        self._rows.finish(rows, reward, group_reward, mates, interrupted)
+        return place
+
+    def _cut(self, slots: Slots, lengths: NDArray[np.int64], next_rows: Rows, place: Place | None) -> None:
+        """Emit the trajectories that have reached the time horizon; their episodes go on."""
+        long = np.flatnonzero(lengths >= self._horizon)
+        cut = slots[long]
+        if place is not None:
+            place = (place[0][long], place[1][long])
+        self._emit(cut, lengths[long], next_rows[long], place, None)
+        self._agents.earlier[cut] += self._horizon
+        self._agents.count[cut] = 0
+
+    def _emit(
+        self,
+        slots: Slots,
+        lengths: NDArray[np.int64],
+        next_rows: Rows,
+        place: Place | None,
+        interrupted: NDArray[np.bool_] | None,
+    ) -> None:
+        """Put the agents' open trajectories on the queues; `interrupted` is given when their episodes end."""
+        agents, n = self._agents, len(slots)
+        trails = agents.trail[slots, : lengths.max()]
+        next_mates: Sequence[Rows] = [_NO_ROWS] * n
+        all_over = [True] * n
+        if place is not None:
+            others = self._groups.current(*place)
+            counts = (others >= 0).sum(axis=1).tolist()
+            next_mates = [mates[:count] for mates, count in zip(others, counts)]
+            all_over = self._groups.all_over(*place).tolist()
+        ended = interrupted is not None
+        was_interrupted = interrupted.tolist() if interrupted is not None else [False] * n
+        envs, ids = agents.env[slots].tolist(), agents.agent[slots].tolist()
+        ends, following = lengths.tolist(), next_rows.tolist()
+        for i in range(n):
+            trajectory = Trajectory(
+                blocks=self._rows.blocks,
+                behavior_id=self.behavior_id,
+                agent=AgentKey(envs[i], ids[i]),
+                rows=trails[i, : ends[i]],
+                next_row=following[i],
+                next_mates=next_mates[i],
+                done_reached=ended,
+                interrupted=was_interrupted[i],
+                all_group_dones_reached=all_over[i],
+            )
+            for queue in self._queues:
+                queue.put(trajectory)
+
+
+class AgentManager(AgentProcessor):
+    """An `AgentProcessor` with the queue to its trainer and the queue of new policies from there."""
+
+    def __init__(
+        self,
+        behavior_id: str,
+        spec: BehaviorSpec,
+        max_trajectory_length: int,
+        stats: StatsSink,
+        memory_size: int = 0,
+        max_queued: int = 0,
+    ) -> None:
+        """`max_queued` bounds the trajectory queue, whose `put` then waits for the trainer; 0: no bound."""
+        super().__init__(behavior_id, spec, max_trajectory_length, stats, memory_size)
+        self.trajectory_queue: AgentManagerQueue[Trajectory] = AgentManagerQueue(behavior_id, max_queued)
+        self.policy_queue: AgentManagerQueue[object] = AgentManagerQueue(behavior_id)
+        self.publish_trajectory_queue(self.trajectory_queue)
+
+    def record_environment_stats(self, statistics: EngineStatistics, env: int) -> None:
+        """Pass on what the engine reports; MOST_RECENT values only from environment 0."""
+        for key, values in statistics.items():
+            for value, aggregation in values:
+                if aggregation is not StatsAggregationMethod.MOST_RECENT:
+                    self._stats.add_stat(key, value, aggregation)
+                elif env == 0:
+                    self._stats.set_stat(key, value)

@@ -1,0 +1,77 @@
+"""The queues between the collector and the trainers."""
+
+from __future__ import annotations
+
+from collections import deque
+from threading import Condition
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class AgentManagerQueue(Generic[T]):
+    """First in, first out, between threads. With a bound, `put` waits while the queue is full."""
+
+    class Empty(Exception):  # noqa: N818 (the name that scripts know from ML-Agents)
+        """Nothing is waiting."""
+
+    def __init__(self, behavior_id: str, maxlen: int = 0) -> None:
+        """`maxlen` 0: no bound."""
+        self._behavior_id = behavior_id
+        self._maxlen = maxlen
+        self._items: deque[T] = deque()
+        self._room = Condition()
+
+    @property
+    def behavior_id(self) -> str:
+        """The behaviour whose items pass through here."""
+        return self._behavior_id
+
+    @property
+    def maxlen(self) -> int:
+        """The bound; 0 without one."""
+        return self._maxlen
+
+    def qsize(self) -> int:
+        """How many items wait."""
+        return len(self._items)
+
+    def empty(self) -> bool:
+        """No item waits."""
+        return not self._items
+
+    def put(self, item: T) -> None:
+        """Append the item, as soon as there is room."""
+        if self._maxlen <= 0:
+            self._items.append(item)  # one atomic operation, no lock needed
+            return
+        with self._room:
+            while len(self._items) >= self._maxlen:
+                self._room.wait()
+            self._items.append(item)
+
+    def get_nowait(self) -> T:
+        """The oldest item; `AgentManagerQueue.Empty` when there is none."""
+        try:
+            item = self._items.popleft()
+        except IndexError:
+            raise AgentManagerQueue.Empty(f"the queue of {self._behavior_id} is empty") from None
+        self._tell()
+        return item
+
+    def drain(self) -> list[T]:
+        """Every item that waits now, oldest first. What is put meanwhile stays for the next time."""
+        items: list[T] = []
+        for _ in range(len(self._items)):
+            try:
+                items.append(self._items.popleft())
+            except IndexError:  # another thread took it
+                break
+        if items:
+            self._tell()
+        return items
+
+    def _tell(self) -> None:
+        if self._maxlen > 0:
+            with self._room:
+                self._room.notify_all()

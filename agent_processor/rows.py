@@ -1,0 +1,152 @@
+"""The row store: every observation once, every finished agent-step once.
+
+A row begins when an observation arrives (`begin`), learns its action when the policy has decided (`act`) and
+is finished by what the agent's next message says about it (`finish`). An observation that ends an episode
+begins a row too, one that is never finished: it is the "next observation" of a trajectory. So a trajectory,
+its bootstrap observation and its teammates are numbers of rows and nothing is copied until a trainer asks.
+
+Rows live in blocks of a fixed number of rows. A finished row never changes and blocks never move, so one
+thread may read (the trainer's) while another writes other rows (the collector's), without a lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+
+import numpy as np
+from mlagents_envs.base_env import BehaviorSpec
+from numpy.typing import NDArray
+
+from .blocks import Block, Blocks, RowLayout, Rows
+
+STORE_BITS = 46
+"""Rows of one store are numbered below 2^46, the bits above tell stores apart: a number names one row."""
+
+_stores = count()
+
+
+class RowStore:
+    """Appends rows of one behaviour and forgets the blocks that nobody reaches any more."""
+
+    def __init__(self, spec: BehaviorSpec, memory_size: int = 0, block_rows: int = 0) -> None:
+        """`block_rows`, a power of two, overrides what the size of a row suggests."""
+        self.layout = RowLayout.of(spec, memory_size)
+        self.block_rows = block_rows or self.layout.block_rows()
+        if self.block_rows & (self.block_rows - 1):
+            raise ValueError(f"block_rows is {self.block_rows}; it must be a power of two")
+        self.shift = self.block_rows.bit_length() - 1
+        self.blocks = Blocks({}, self.shift)
+        """The blocks kept now. Never changed, only replaced: whoever holds it keeps its blocks alive."""
+        self._next = (next(_stores) % 2 ** (63 - STORE_BITS)) << STORE_BITS
+        self._begun_since_keep = 0
+        self._kept = 0
+
+    def begin(
+        self,
+        obs: Sequence[NDArray[np.float32]],
+        n: int,
+        action_mask: Sequence[NDArray[np.bool_]] | None = None,
+        memory: NDArray[np.float32] | None = None,
+        prev_discrete: NDArray[np.int32] | None = None,
+    ) -> Rows:
+        """Begin n rows with observations [n, *shape] per sensor; their numbers, which are consecutive.
+
+        `action_mask` is one array [n, branch size] per branch, True where an action is forbidden.
+        """
+        self._check(obs, n)
+        first = self._next
+        for block, source, target in self._spaces(n):
+            for column, values in zip(block.obs, obs):
+                column[target] = values[source]
+            if action_mask is not None and block.action_mask is not None:
+                left = 0
+                for branch in action_mask:
+                    right = left + branch.shape[1]
+                    block.action_mask[target, left:right] = branch[source]
+                    left = right
+            if memory is not None and block.memory is not None:
+                block.memory[target] = memory[source]
+            if prev_discrete is not None:
+                block.prev_discrete[target] = prev_discrete[source]
+        return np.arange(first, first + n, dtype=np.int64)
+
+    def _check(self, obs: Sequence[NDArray[np.float32]], n: int) -> None:
+        shapes = self.layout.obs_shapes
+        if len(obs) != len(shapes):
+            raise ValueError(f"{len(obs)} observations where the behaviour has {len(shapes)}")
+        for i, shape in enumerate(shapes):
+            if obs[i].shape != (n, *shape):
+                raise ValueError(
+                    f"observation {i} ({self.layout.sensors[i]!r}) of {n} agents has the shape "
+                    f"{obs[i].shape}; expected {(n, *shape)}"
+                )
+
+    def _spaces(self, n: int) -> Iterator[tuple[Block, slice, slice]]:
+        """The next n free rows: block, which of the n, where in the block."""
+        done = 0
+        while done < n:
+            start = self._next & (self.block_rows - 1)
+            number = self._next >> self.shift
+            if start == 0:
+                new = self.layout.block(self.block_rows)
+                self.blocks = Blocks({**self.blocks.by_number, number: new}, self.shift)
+                self._begun_since_keep += 1
+            take = min(n - done, self.block_rows - start)
+            yield self.blocks.by_number[number], slice(done, done + take), slice(start, start + take)
+            self._next += take
+            done += take
+
+    def act(
+        self,
+        rows: Rows,
+        continuous: NDArray[np.float32],
+        discrete: NDArray[np.int32],
+        log_probs: NDArray[np.float32],
+    ) -> None:
+        """What was decided on these rows' observations: [n, continuous], [n, branches], [n, both]."""
+        for block, offsets, which in self.blocks.parts(rows):
+            if self.layout.continuous:
+                block.continuous[offsets] = continuous[which]
+            if self.layout.branches:
+                block.discrete[offsets] = discrete[which]
+            block.log_probs[offsets] = log_probs[which]
+
+    def finish(
+        self,
+        rows: Rows,
+        reward: NDArray[np.float32],
+        group_reward: NDArray[np.float32],
+        mates: Rows | None,
+        interrupted: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """What came of these rows' actions: [n] each, `mates` [n, M]; `interrupted` when episodes end."""
+        for block, offsets, which in self.blocks.parts(rows):
+            block.reward[offsets] = reward[which]
+            block.group_reward[offsets] = group_reward[which]
+            if interrupted is not None:
+                block.done[offsets] = True
+                block.interrupted[offsets] = interrupted[which]
+            if mates is not None:
+                block.widen_mates(mates.shape[1])[offsets, : mates.shape[1]] = mates[which]
+
+    @property
+    def crowded(self) -> bool:
+        """It is time to call `keep`: half as many blocks have begun as were kept last time."""
+        return self._begun_since_keep > max(1, self._kept // 2)
+
+    def keep(self, reached: Sequence[Rows]) -> None:
+        """Forget every block but those of the rows `reached`, of these rows' teammates, and the newest.
+
+        Blocks that a trajectory still holds live on with it.
+        """
+        direct = set(np.unique(np.concatenate(reached) >> self.shift).tolist()) if reached else set()
+        kept = set(direct)
+        for number in direct:
+            block = self.blocks.by_number.get(number)
+            if block is not None and block.mates is not None:
+                kept.update(np.unique(block.mates >> self.shift).tolist())
+        kept.add((self._next - 1) >> self.shift)
+        still = {number: block for number, block in self.blocks.by_number.items() if number in kept}
+        self.blocks = Blocks(still, self.shift)
+        self._kept, self._begun_since_keep = len(still), 0

@@ -1,0 +1,186 @@
+"""One slot per living agent: what it was last told, and the trajectory that it has begun."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .blocks import Rows
+
+Slots = NDArray[np.intp]
+"""Numbers of slots, -1 for none."""
+
+FIRST_SLOTS, FIRST_STEPS = 16, 32
+
+
+@dataclass(slots=True)
+class _Environment:
+    """Whom of one environment we know, and the last batch of decisions, which the next one mostly repeats."""
+
+    by_id: dict[int, int] = field(default_factory=dict)
+    ids: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    slots: Slots = field(default_factory=lambda: np.zeros(0, np.intp))
+
+    def forget_batch(self) -> None:
+        self.ids, self.slots = np.zeros(0, np.int32), np.zeros(0, np.intp)
+
+
+class AgentSlots:
+    """Columns with one entry per living agent, and the way from an agent's id to its entry.
+
+    An agent is an environment and an id; it lives from its first decision to its terminal step.
+    """
+
+    def __init__(self, branches: int, memory_size: int, horizon: int) -> None:
+        self._horizon = horizon
+        self._environments: dict[int, _Environment] = {}
+        self._free: list[int] = list(range(FIRST_SLOTS))[::-1]
+        n = FIRST_SLOTS
+        self.env = np.full(n, -1, dtype=np.int64)
+        """-1: the slot is free."""
+        self.agent = np.zeros(n, dtype=np.int64)
+        self.row: Rows = np.full(n, -1, dtype=np.int64)
+        """The row that the agent's last decision step began; -1 when its episode has just ended."""
+        self.acted = np.zeros(n, dtype=bool)
+        """The policy has answered that decision step."""
+        self.count = np.zeros(n, dtype=np.int64)
+        """Steps of the open trajectory."""
+        self.earlier = np.zeros(n, dtype=np.int64)
+        """Steps of this episode that went out in trajectories before it."""
+        self.trail: Rows = np.empty((n, min(FIRST_STEPS, horizon)), dtype=np.int64)
+        """[slot, step] rows of the open trajectory; only the first `count` of a slot mean anything."""
+        self.memory = np.zeros((n, memory_size), dtype=np.float32)
+        """The recurrent state that goes into the agent's next decision."""
+        self.prev_discrete = np.zeros((n, branches), dtype=np.int32)
+        self._in_batch = np.zeros(n, dtype=bool)
+        self._scratch = np.zeros(n, dtype=np.intp)
+
+    def __len__(self) -> int:
+        """How many slots there are, free ones included."""
+        return len(self.row)
+
+    def find(self, env: int, ids: NDArray[np.int32]) -> Slots:
+        """The slots of these agents, -1 for those not known. The result belongs to this object."""
+        known = self._environments.get(env)
+        if known is None:
+            return np.full(len(ids), -1, dtype=np.intp)
+        if len(ids) == len(known.ids) and (ids == known.ids).all():
+            return known.slots
+        get = known.by_id.get
+        return np.array([get(i, -1) for i in ids.tolist()], dtype=np.intp)
+
+    def admit(self, env: int, ids: NDArray[np.int32]) -> Slots:
+        """The slots of these agents; those not known get one. The result belongs to this object."""
+        known = self._environments.setdefault(env, _Environment())
+        if len(ids) == len(known.ids):
+            new = np.flatnonzero(ids != known.ids)
+            if not len(new):
+                return known.slots
+            slots = known.slots.copy()
+            slots[new] = [known.by_id.get(i, -1) for i in ids[new].tolist()]
+        else:
+            slots = self.find(env, ids)
+        for i in np.flatnonzero(slots < 0).tolist():
+            slots[i] = self._take(env, int(ids[i]), known.by_id)
+        self._refuse_twins(env, ids, slots)
+        self._in_batch[known.slots] = False
+        self._in_batch[slots] = True
+        known.ids, known.slots = ids.copy(), slots
+        return slots
+
+    def _take(self, env: int, agent: int, by_id: dict[int, int]) -> int:
+        """A free slot for a new agent (its own, if the same batch has named it before)."""
+        if agent in by_id:
+            return by_id[agent]
+        if not self._free:
+            self._grow()
+        slot = self._free.pop()
+        by_id[agent] = slot
+        self.env[slot], self.agent[slot] = env, agent
+        return slot
+
+    def _refuse_twins(self, env: int, ids: NDArray[np.int32], slots: Slots) -> None:
+        places = np.arange(len(slots))
+        self._scratch[slots] = places
+        twins = np.flatnonzero(self._scratch[slots] != places)
+        if len(twins):
+            agent = int(ids[twins[0]])
+            raise ValueError(
+                f"environment {env}: agent {agent} appears twice among the decisions of one step; "
+                f"the agents of a behaviour must have different ids"
+            )
+
+    def reset(self, slots: Slots) -> None:
+        """These agents' episodes are over; what they began is forgotten."""
+        self.row[slots] = -1
+        self.acted[slots] = False
+        self.count[slots] = 0
+        self.earlier[slots] = 0
+        self.memory[slots] = 0
+        self.prev_discrete[slots] = 0
+
+    def release(self, env: int, slots: Slots) -> None:
+        """Free the slots of these agents, whose episodes are over."""
+        known = self._environments[env]
+        for slot, agent in zip(slots.tolist(), self.agent[slots].tolist()):
+            del known.by_id[agent]
+            self._free.append(slot)
+        self.env[slots] = -1
+        if self._in_batch[slots].any():
+            self._in_batch[known.slots] = False
+            known.forget_batch()
+
+    def of(self, env: int | None) -> Slots:
+        """The slots of one environment's agents, or of all."""
+        return np.flatnonzero(self.env >= 0 if env is None else self.env == env)
+
+    def follow(self, slots: Slots, rows: Rows) -> tuple[NDArray[np.int64], int]:
+        """Append a row to each agent's open trajectory; the lengths that come of it, and the greatest."""
+        step = self.count[slots]
+        longest = int(step.max()) + 1
+        if longest > self.trail.shape[1]:
+            self._widen(longest)
+        self.trail[slots, step] = rows
+        step += 1
+        self.count[slots] = step
+        return step, longest
+
+    def reached(self) -> list[Rows]:
+        """The rows that living agents still need."""
+        living = self.of(None)
+        count = self.count[living]
+        longest = int(count.max(initial=0))
+        open_rows = self.trail[living, :longest][np.arange(longest) < count[:, None]]
+        return [self.row[living], open_rows]
+
+    def _widen(self, longest: int) -> None:
+        old = self.trail
+        wide: Rows = np.empty((len(old), min(self._horizon, max(longest, 2 * old.shape[1]))), dtype=np.int64)
+        wide[:, : old.shape[1]] = old
+        self.trail = wide
+
+    def _grow(self) -> None:
+        """Twice as many slots."""
+        n = len(self)
+        self.env = _extended(self.env, -1)
+        self.agent = _extended(self.agent, 0)
+        self.row = _extended(self.row, -1)
+        self.acted = _extended(self.acted, 0)
+        self.count = _extended(self.count, 0)
+        self.earlier = _extended(self.earlier, 0)
+        self.memory = _extended(self.memory, 0)
+        self.prev_discrete = _extended(self.prev_discrete, 0)
+        self._in_batch = _extended(self._in_batch, 0)
+        self._scratch = _extended(self._scratch, 0)
+        trail: Rows = np.empty((2 * n, self.trail.shape[1]), dtype=np.int64)
+        trail[:n] = self.trail
+        self.trail = trail
+        self._free.extend(range(2 * n - 1, n - 1, -1))
+
+
+def _extended(column: NDArray[Any], fill: int) -> NDArray[Any]:
+    """The column with as many entries again, filled."""
+    return np.concatenate([column, np.full_like(column, fill)])
