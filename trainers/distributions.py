@@ -1,4 +1,4 @@
-"""What a policy samples its actions from: Gaussians for continuous actions, categoricals for discrete branches.
+"""What a policy samples its actions from: Gaussians for continuous, categoricals for discrete actions.
 
 Small batches are bound by the number of torch calls, not by arithmetic: all branches are computed together.
 """
@@ -15,12 +15,14 @@ import torch
 from torch import Tensor
 
 EPSILON = 1e-7
-"""Keeps logarithms and divisions finite. Part of ML-Agents' formulas, so of the numbers that training sees."""
+"""Keeps logarithms and divisions finite. Part of ML-Agents' formulas, and so of what its settings mean."""
 BLOCKED_LOGIT = -1e8
 LOG_SIGMA_RANGE = (-20.0, 2.0)
 ENGINE_RANGE = 3.0
 """Continuous samples beyond this are clipped for the engine, and all are divided by it."""
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+_LOG_2PI_E = torch.tensor(math.log(2.0 * math.pi * math.e), dtype=torch.float32)
+_LOG_EPSILON = torch.tensor(math.log(EPSILON), dtype=torch.float32)
 
 
 class Actions(NamedTuple):
@@ -47,7 +49,9 @@ def gaussian_entropy(log_sigma: Tensor) -> Tensor:
 
     The mean, not the sum: settings of `beta` in use are tuned to it.
     """
-    return 0.5 * (2.0 * math.pi * math.e * (2.0 * log_sigma).exp() + EPSILON).log().mean(-1)
+    # ln(2 pi e sigma^2 + 1e-7), as ln(exp(x) + exp(y)): half the calls, and no overflow.
+    log_variance = torch.add(_LOG_2PI_E, log_sigma, alpha=2.0)
+    return 0.5 * torch.logaddexp(log_variance, _LOG_EPSILON).mean(-1)
 
 
 def clamp_log_sigma(log_sigma: Tensor) -> Tensor:
@@ -94,8 +98,8 @@ class Branches:
 class ActionDistribution:
     """The distributions of the actions of B agents.
 
-    Continuous components are independent Gaussians; each branch is a categorical over p = softmax(logits), where
-    the logits of forbidden actions are -1e8, with ln p taken as ln(p + 1e-7).
+    Continuous components are independent Gaussians; each branch is a categorical over p = softmax(logits),
+    where the logits of forbidden actions are -1e8, with ln p taken as ln(p + 1e-7).
     """
 
     mu: Tensor
@@ -106,7 +110,7 @@ class ActionDistribution:
     """[B, sum of branch sizes], branches side by side."""
     branches: Branches
     action_mask: Tensor | None = None
-    """[B, sum of branch sizes] bool, True where the action is forbidden (as in DecisionSteps); None: none is."""
+    """[B, sum of branch sizes] bool, True where forbidden, as in DecisionSteps; None: nothing is."""
 
     @cached_property
     def probabilities(self) -> Tensor:

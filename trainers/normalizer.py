@@ -10,8 +10,8 @@ LIMIT = 5.0
 class Normalizer(nn.Module):
     """Shifts and scales each component of a vector by the running mean and deviation of what was seen.
 
-    The state is n (`steps`, int64, starts at 1), the mean m (`mean`, [size], starts at 0) and the sum of squared
-    deviations S (`squares`, [size], starts at 1, so that an untouched component has deviation 1). k new rows x:
+    The state is n (`steps`, int64, starts at 1), the mean m (`mean`, [size], starts at 0) and the sum of
+    squared deviations S (`squares`, [size], starts at 1, so that at first the deviation is 1). k new rows x:
 
         n' = n + k,   m' = m + sum(x - m) / n',   S' = S + sum((x - m') (x - m))
 

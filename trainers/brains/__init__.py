@@ -1,1 +1,1 @@
-""""""
+"""Brains: trained policies as ONNX files that engines run without Lanista."""

@@ -25,7 +25,7 @@ class UnsupportedNetworkError(ValueError):
 class ActorCritic(nn.Module):
     """An actor and a critic of the same shape, as two streams of one body, or as one stream that both share.
 
-    Both read the same prepared inputs: what an actor's and a critic's normaliser have seen is always the same.
+    Both read the same prepared inputs: an actor's and a critic's normaliser would always have seen the same.
     """
 
     def __init__(
@@ -70,12 +70,14 @@ class ActorCritic(nn.Module):
         return self.encoder.prepare(obs)
 
     def act(self, inputs: Sequence[Tensor], action_mask: Tensor | None = None) -> ActionDistribution:
-        """The policy alone. `action_mask` is [B, sum of branch sizes] bool, True where an action is forbidden."""
-        return self.actions(self.body.stream(0, self.encoder(inputs)), action_mask)
+        """The policy alone. `action_mask`: [B, sum of branch sizes] bool, True where an action is forbidden."""
+        distribution: ActionDistribution = self.actions(self._encoding(0, inputs), action_mask)
+        return distribution
 
     def value(self, inputs: Sequence[Tensor]) -> Tensor:
         """The critic alone: [B, signals]."""
-        return self.values(self.body.stream(self.body.streams - 1, self.encoder(inputs)))
+        values: Tensor = self.values(self._encoding(self.body.streams - 1, inputs))
+        return values
 
     def evaluate(
         self, inputs: Sequence[Tensor], action_mask: Tensor | None = None
@@ -84,11 +86,14 @@ class ActorCritic(nn.Module):
         encodings = self.body(self.encoder(inputs))
         return self.actions(encodings[0], action_mask), self.values(encodings[-1])
 
+    def _encoding(self, stream: int, inputs: Sequence[Tensor]) -> Tensor:
+        return self.body.stream(stream, self.encoder(inputs))
+
     def update_normalization(self, obs: Sequence[Tensor]) -> None:
         """Let the normalisers see the rows of all new trajectories (one [k, *shape] tensor per observation).
 
-        With a shared critic every row counts twice: ML-Agents updates the one normaliser for the actor and again
-        for the critic, and how fast it settles is part of what its settings are tuned to.
+        With a shared critic every row counts twice: ML-Agents updates the one normaliser for the actor and
+        again for the critic, and how fast it settles is part of what its settings are tuned to.
         """
         self.encoder.update_normalization(obs, times=2 if self.shared_critic else 1)
 
@@ -96,13 +101,16 @@ class ActorCritic(nn.Module):
 def _refuse_what_is_missing(spec: BehaviorSpec, settings: NetworkSettings) -> None:
     if settings.memory is not None:
         raise UnsupportedNetworkError(
-            "network_settings.memory asks for a recurrent network, which this version of Lanista does not have; "
-            "remove the key `memory`."
+            "network_settings.memory asks for a recurrent network, which this version of Lanista does not "
+            "have; remove the key `memory`."
         )
     goals = goal_observations(spec.observation_specs)
-    if goals and str(getattr(settings.goal_conditioning_type, "value", settings.goal_conditioning_type)) != "none":
+    if (
+        goals
+        and str(getattr(settings.goal_conditioning_type, "value", settings.goal_conditioning_type)) != "none"
+    ):
         name = spec.observation_specs[goals[0]].name
         raise UnsupportedObservationError(
-            f"Observation {goals[0]} '{name}' is a goal signal, and this version of Lanista has no hyper networks; "
-            f"set network_settings.goal_conditioning_type to none to read it as an ordinary observation."
+            f"Observation {goals[0]} '{name}' is a goal signal, and this version of Lanista has no hyper "
+            f"networks; set network_settings.goal_conditioning_type to none to read it like any other."
         )

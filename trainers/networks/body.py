@@ -1,5 +1,7 @@
 """The dense body of a network, for several equal networks at once."""
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -28,13 +30,18 @@ class DenseStack(nn.Module):
 
 
 class Body(nn.Module):
-    """`layers` dense layers of width `hidden`, each followed by Swish, x sigmoid(x), of S networks of one shape.
+    """`layers` dense layers of width `hidden`, each with Swish, x sigmoid(x), of S networks of one shape.
 
-    An actor and its critic are two streams of one body: a pass through both costs as many calls as through one.
+    An actor and its critic are two streams of one body: a pass through both takes as many calls as one.
     """
 
     def __init__(
-        self, streams: int, input_size: int, hidden: int, layers: int, generator: torch.Generator | None = None
+        self,
+        streams: int,
+        input_size: int,
+        hidden: int,
+        layers: int,
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.streams = streams
@@ -42,7 +49,7 @@ class Body(nn.Module):
         # ML-Agents builds one layer also where num_layers says 0.
         sizes = [input_size] + [hidden] * max(layers, 1)
         self.layers = nn.ModuleList(
-            DenseStack(streams, fan_in, fan_out, generator) for fan_in, fan_out in zip(sizes, sizes[1:])
+            DenseStack(streams, fan_in, fan_out, generator) for fan_in, fan_out in pairwise(sizes)
         )
 
     def forward(self, inputs: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ class ActionHead(nn.Module):
         kaiming_normal_(self.weight[:, self.continuous_size :], input_size, LOGITS_GAIN, generator)
 
     def forward(self, encoding: Tensor, action_mask: Tensor | None = None) -> ActionDistribution:
-        """[B, input] and the mask [B, sum of branch sizes] (True: forbidden) -> the distribution of B actions."""
+        """[B, input] and a mask [B, sum of branch sizes] (True: forbidden) -> B agents' distribution."""
         columns = torch.addmm(self.bias, encoding, self.weight)
         mu, logits = columns.tensor_split((self.continuous_size,), dim=1)
         return ActionDistribution(mu, self.log_sigma, logits, self.branches, action_mask)
@@ -41,7 +41,9 @@ class ActionHead(nn.Module):
 class ValueHead(nn.Module):
     """From a critic's encoding to one value per reward signal."""
 
-    def __init__(self, input_size: int, signals: Sequence[str], generator: torch.Generator | None = None) -> None:
+    def __init__(
+        self, input_size: int, signals: Sequence[str], generator: torch.Generator | None = None
+    ) -> None:
         super().__init__()
         self.signals = tuple(signals)
         self.weight = nn.Parameter(torch.empty(input_size, len(self.signals)))

@@ -46,11 +46,12 @@ def observation_kind(spec: ObservationSpec) -> ObservationKind:
     if kind is None or len(spec.shape) != len(spec.dimension_property):
         properties = ", ".join(f"{p!s}".removeprefix("DimensionProperty.") for p in spec.dimension_property)
         known = "; ".join(
-            f"{kind.value}: ({', '.join(str(p.name) for p in dimensions)})" for dimensions, kind in _KINDS.items()
+            f"{kind.value}: ({', '.join(str(p.name) for p in dimensions)})"
+            for dimensions, kind in _KINDS.items()
         )
         raise UnsupportedObservationError(
-            f"Observation '{spec.name}' of shape {tuple(spec.shape)} has the dimension properties ({properties}). "
-            f"What can be learned from is {known}. Change the sensor's observation spec."
+            f"Observation '{spec.name}' of shape {tuple(spec.shape)} has the dimension properties "
+            f"({properties}). What can be learned from is {known}. Change the sensor's observation spec."
         )
     return kind
 
@@ -72,8 +73,8 @@ class VectorRun:
 class ObservationEncoder(nn.Module):
     """Reads the observations of a behaviour.
 
-    `prepare` does what has no parameters in it (normalising, concatenating), so that a learner does it once per
-    update and takes rows of the result afterwards; `forward` does the rest, with gradients.
+    `prepare` does what has no parameters in it (normalising, concatenating), so that a learner does it once
+    per update and takes rows of the result afterwards; `forward` does the rest, with gradients.
     All vector observations of a run share one normaliser: their step counts are always the same.
     """
 
@@ -101,6 +102,19 @@ class ObservationEncoder(nn.Module):
         """What `prepare` gave -> the body's input [B, size]."""
         return _joined(inputs)
 
+    def observation_scale(self) -> list[tuple[Tensor | float, Tensor | float]]:
+        """The mean and the deviation of each observation as far as they are known, else 0 and 1."""
+        scales: list[tuple[Tensor | float, Tensor | float]] = [(0.0, 1.0)] * sum(
+            len(run.indices) for run in self.runs
+        )
+        for run, normalizer in zip(self.runs, self.normalizers or ()):
+            assert isinstance(normalizer, Normalizer)
+            sizes = list(run.sizes)
+            parts = zip(torch.split(normalizer.mean, sizes), torch.split(normalizer.deviation(), sizes))
+            for index, (mean, deviation) in zip(run.indices, parts):
+                scales[index] = (mean, deviation)
+        return scales
+
     def update_normalization(self, obs: Sequence[Tensor], times: int = 1) -> None:
         """Let the normalisers see one [k, *shape] tensor per observation, each row counted `times` times."""
         for run, normalizer in zip(self.runs, self.normalizers or ()):
@@ -114,13 +128,15 @@ def _joined(parts: Sequence[Tensor]) -> Tensor:
 
 def _refuse_what_is_missing(specs: Sequence[ObservationSpec]) -> None:
     if not specs:
-        raise UnsupportedObservationError("The behaviour has no observations: there is nothing to learn from.")
+        raise UnsupportedObservationError(
+            "The behaviour has no observations: there is nothing to learn from."
+        )
     for index, spec in enumerate(specs):
         kind = observation_kind(spec)
         if kind is not ObservationKind.VECTOR:
             raise UnsupportedObservationError(
-                f"Observation {index} '{spec.name}' of shape {tuple(spec.shape)} is a {kind.value} observation; "
-                f"this version of Lanista learns from vector observations only."
+                f"Observation {index} '{spec.name}' of shape {tuple(spec.shape)} is a {kind.value} "
+                f"observation; this version of Lanista learns from vector observations only."
             )
 
 

@@ -1,0 +1,179 @@
+"""Checks a brain before it is announced: whoever loads the file must get the policy that was trained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from numpy.typing import NDArray
+from onnx import ModelProto
+
+from ..distributions import ActionDistribution
+from ..networks.actor_critic import ActorCritic
+from .operators import not_importable
+
+BATCHES = (1, 64)
+RELATIVE, ABSOLUTE = 1e-4, 1e-5
+NEARLY_EQUAL = 1e-4
+"""Actions whose probabilities differ by less may be told apart differently by different arithmetic."""
+DRAWS = 1024
+QUANTILES = (-1.5, -0.5, 0.0, 0.5, 1.5)
+"""Standard deviations from the mean at which the sampled actions' distribution is compared."""
+# Dvoretzky, Kiefer and Wolfowitz: the largest distance between the distribution of n draws and the true one
+# exceeds sqrt(ln(2 / p) / 2n) with a chance below p. A right file is refused once in 10^12 components.
+CONFIDENT_DISTANCE = math.sqrt(math.log(2e12) / (2 * DRAWS))
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class BrainVerificationError(Exception):
+    """A brain that must not be written; the message says what is wrong with it."""
+
+
+@torch.no_grad()
+def verify(model: ModelProto, network: ActorCritic) -> None:
+    """Check that `model` is valid ONNX, that engines import it and that it acts as `network` (on the CPU).
+
+    Raises:
+        BrainVerificationError: it is not so.
+    """
+    name = model.graph.name
+    try:
+        onnx.checker.check_model(model, full_check=True)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # Both packages raise types of their own, onnxruntime a dozen.
+        raise BrainVerificationError(f"The brain of '{name}' is not valid ONNX: {error}") from error
+    unknown = not_importable(model)
+    if unknown:
+        raise BrainVerificationError(
+            f"The brain of '{name}' uses operators that Unity does not import: {', '.join(sorted(unknown))}."
+        )
+    _check_finite(model)
+    random = np.random.default_rng(0)
+    for batch in BATCHES:
+        inputs = _random_inputs(network, batch, random)
+        _check_deterministic(name, _run(session, inputs), _expected(network, inputs), batch)
+    inputs = {key: value.repeat(DRAWS, axis=0) for key, value in _random_inputs(network, 1, random).items()}
+    _check_sampled(name, _run(session, inputs), _expected(network, inputs))
+
+
+def _run(session: Any, inputs: Arrays) -> Arrays:
+    names = [value.name for value in session.get_outputs()]
+    wanted = {value.name for value in session.get_inputs()}
+    return dict(
+        zip(names, session.run(names, {key: value for key, value in inputs.items() if key in wanted}))
+    )
+
+
+def _check_finite(model: ModelProto) -> None:
+    for stored in model.graph.initializer:
+        if not np.isfinite(onnx.numpy_helper.to_array(stored)).all():
+            raise BrainVerificationError(
+                f"The brain of '{model.graph.name}' has numbers that are not finite in '{stored.name}': "
+                f"training has diverged. Go back to an earlier checkpoint and lower the learning rate."
+            )
+
+
+def _random_inputs(network: ActorCritic, batch: int, random: np.random.Generator) -> Arrays:
+    """Observations where the network's normalisers expect them; masks that allow at least one action."""
+    obs = {f"obs_{i}": rows for i, rows in enumerate(_observations(network, batch, random))}
+    sizes = network.spec.action_spec.discrete_branches
+    masks = random.random((batch, sum(sizes))) < 0.7
+    start = 0
+    for size in sizes:
+        masks[np.arange(batch), start + random.integers(size, size=batch)] = True
+        start += size
+    return {**obs, "action_masks": masks.astype(np.float32)}
+
+
+def _observations(network: ActorCritic, batch: int, random: np.random.Generator) -> list[NDArray[np.float32]]:
+    shapes = [spec.shape for spec in network.spec.observation_specs]
+    rows = [random.standard_normal((batch, *shape), dtype=np.float32) for shape in shapes]
+    scales = network.encoder.observation_scale()
+    return [
+        (row * 2.0 * np.asarray(deviation) + np.asarray(mean)).astype(np.float32)
+        for row, (mean, deviation) in zip(rows, scales)
+    ]
+
+
+def _expected(network: ActorCritic, inputs: Arrays) -> ActionDistribution:
+    obs = [torch.from_numpy(inputs[f"obs_{i}"]) for i in range(len(network.spec.observation_specs))]
+    return network.act(network.prepare(obs), torch.from_numpy(inputs["action_masks"] == 0.0))
+
+
+def _check_deterministic(name: str, found: Arrays, expected: ActionDistribution, batch: int) -> None:
+    wanted = expected.deterministic()
+    if expected.mu.shape[1]:
+        actions = expected.to_engine(wanted.continuous).numpy()
+        _same_shape(name, "deterministic_continuous_actions", found, actions.shape)
+        wrong = np.abs(found["deterministic_continuous_actions"] - actions)
+        if not (wrong <= ABSOLUTE + RELATIVE * np.abs(actions)).all():
+            raise BrainVerificationError(
+                f"The brain of '{name}' and the network differ by {wrong.max():.3g} in a deterministic "
+                f"continuous action (batch of {batch}, component {int(wrong.max(0).argmax())})."
+            )
+    if expected.branches.sizes:
+        actions = wanted.discrete.numpy()
+        _same_shape(name, "deterministic_discrete_actions", found, actions.shape)
+        chosen = torch.from_numpy(found["deterministic_discrete_actions"]).unsqueeze(-1)
+        probabilities = expected.probabilities
+        behind = probabilities.max(-1).values - probabilities.gather(-1, chosen).squeeze(-1)
+        if not (behind <= NEARLY_EQUAL).all():
+            raise BrainVerificationError(
+                f"The brain of '{name}' does not choose the network's likeliest action (batch of {batch}, "
+                f"branch {int(behind.max(0).values.argmax())}, {float(behind.max()):.3g} less likely)."
+            )
+
+
+def _same_shape(name: str, output: str, found: Arrays, shape: Sequence[int]) -> None:
+    if output not in found or found[output].shape != tuple(shape):
+        actual = found[output].shape if output in found else "absent"
+        raise BrainVerificationError(
+            f"Output '{output}' of the brain of '{name}' is {actual} instead of {tuple(shape)}."
+        )
+
+
+def _check_sampled(name: str, found: Arrays, expected: ActionDistribution) -> None:
+    """Compare the distribution of many draws for one observation with the network's."""
+    if expected.mu.shape[1]:
+        _same_shape(name, "continuous_actions", found, expected.mu.shape)
+        _check_gaussians(name, found["continuous_actions"], expected)
+    if expected.branches.sizes:
+        _same_shape(name, "discrete_actions", found, (DRAWS, len(expected.branches.sizes)))
+        probabilities = expected.probabilities[0].numpy()
+        for k, size in enumerate(expected.branches.sizes):
+            drawn = np.bincount(found["discrete_actions"][:, k], minlength=size) / DRAWS
+            distance = np.abs(np.cumsum(drawn - probabilities[k, :size])).max()
+            _check_distance(name, f"discrete branch {k}", distance)
+
+
+def _check_gaussians(name: str, drawn: NDArray[np.float32], expected: ActionDistribution) -> None:
+    mu, sigma = expected.mu[0], expected.log_sigma.expand_as(expected.mu)[0].exp()
+    # Where sigma is lost in the rounding of mu, there is no distribution to speak of.
+    resolved = (sigma > 1e-4 * mu.abs().clamp(min=1.0)).numpy()
+    for quantile in QUANTILES:
+        raw = mu + quantile * sigma
+        inside = ((raw.abs() < 3.0).numpy()) & resolved
+        if not inside.any():
+            continue
+        below = (drawn <= expected.to_engine(raw).numpy()).mean(0)
+        distance = np.abs(below - 0.5 * math.erfc(-quantile / math.sqrt(2.0)))[inside].max()
+        _check_distance(name, "continuous actions", float(distance))
+
+
+def _check_distance(name: str, what: str, distance: float) -> None:
+    if not distance <= CONFIDENT_DISTANCE:
+        raise BrainVerificationError(
+            f"The brain of '{name}' does not sample its {what} as the network does: the distributions are "
+            f"{distance:.2f} apart (of at most {CONFIDENT_DISTANCE:.2f} by chance, in {DRAWS} draws)."
+        )
