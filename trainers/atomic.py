@@ -16,7 +16,7 @@ _numbers = count()
 
 
 class _Session:
-    """This process's mark in its temporary files' names (process ids are used again, in containers always)."""
+    """This process's mark in its temporary files' names: process ids come again, in containers always."""
 
     def __init__(self) -> None:
         self.renew()
@@ -24,6 +24,7 @@ class _Session:
             os.register_at_fork(after_in_child=self.renew)
 
     def renew(self) -> None:
+        """Take a mark that no other process has."""
         self.mark = secrets.token_hex(6)
 
 

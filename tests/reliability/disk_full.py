@@ -2,9 +2,9 @@
 
     python tests/reliability/disk_full.py [--rounds 50]
 
-Where a small file system may be mounted (Linux, as root) it is a real one that fills up; elsewhere the kernel
-is asked to let no file grow beyond a limit. Ends with status 1 when a save raised, an older checkpoint changed,
-a half-written file stayed, or the run did not recover once there was room again.
+Where a small file system may be mounted (Linux, as root) it is a real one that fills up; elsewhere the
+kernel is asked to let no file grow beyond a limit. Ends with status 1 when a save raised, an older checkpoint
+changed, a half-written file stayed, or the run did not recover once there was room again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import torch
@@ -77,7 +77,8 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.manager = CheckpointManager("Ball", folder, 3, TrainingStatus(folder / "training_status.json"))
-        self.reporter = StatsReporter("Ball", [TensorBoardWriter(folder)])
+        self.curves = TensorBoardWriter(folder)
+        self.reporter = StatsReporter("Ball", [self.curves])
 
     def save(self, step: int) -> bool:
         """A summary and a checkpoint; whether the checkpoint was saved."""
@@ -86,10 +87,8 @@ class Run:
         )
         self.reporter.write_stats(step)
         state = {"global_step": step, "Policy": torch.full((64, 64), float(step))}
-        return (
-            self.manager.save(step, state, 1.0, lambda path: atomic_write_bytes(path, bytes(9000)))
-            is not None
-        )
+        saved = self.manager.save(step, state, 1.0, lambda path: atomic_write_bytes(path, bytes(9000)))
+        return saved is not None
 
     def checkpoints(self) -> dict[Path, bytes]:
         """Every numbered checkpoint."""
@@ -122,11 +121,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch, mounted(Path(scratch)) as real:
         shortage = ballast if real else size_limit
         run = Run(Path(scratch) / "run")
-        run.save(1)
-        failed = sum(
-            round_of(run, 2 + 2 * number, rooms.randrange(0, 80_000 if real else 20_000), shortage)
-            for number in range(arguments.rounds)
-        )
+        with closing(run.curves):
+            run.save(1)
+            failed = sum(
+                round_of(run, 2 + 2 * number, rooms.randrange(0, 80_000 if real else 20_000), shortage)
+                for number in range(arguments.rounds)
+            )
     kind = "a full file system" if real else "a limit on the size of files"
     print(
         f"{kind}: {arguments.rounds} saves, {failed} of them failed; "

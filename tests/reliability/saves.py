@@ -1,9 +1,8 @@
 """Kills a process in the middle of its saves, many times, and resumes from what it left behind.
 
-    python tests/reliability/saves.py                     25 kills at random instants, then one at every operation
-    python tests/reliability/saves.py --kills 1000
+    python tests/reliability/saves.py [--kills 1000]
 
-Every kill is a SIGKILL; every resumed process goes on in the same folder. Reported: how many of the runs
+First come kills at random instants, then one before every file operation of a save. Every kill is a SIGKILL; every resumed process goes on in the same folder. Reported: how many of the runs
 resumed, from how many of the kills that hit a save, and the largest number of checkpoints lost. Ends with
 status 1 when a run could not be resumed, resumed with other weights than were saved, or lost more than the
 checkpoint that was being written.
@@ -29,7 +28,7 @@ from lanista.trainers.training_status import TrainingStatus
 
 KEEP = 3
 OPERATIONS = frozenset({"open", "os.rename", "os.remove", "os.mkdir", "os.truncate"})
-"""What Python's audit hooks call the operations that change a folder (a write happens between two of them)."""
+"""What Python's audit hooks call the operations that change a folder (writes happen between two of them)."""
 
 
 def weights(step: int) -> torch.Tensor:
@@ -213,8 +212,8 @@ def main() -> int:
                 break
             number += 1
     print(
-        f"kill -9 at random instants: {tally.kills} of {tally.kills} runs resumed, {tally.inside} of the kills "
-        f"inside a save ({seconds * 1e3:.1f} ms each), at most {tally.lost} checkpoint lost"
+        f"kill -9 at random instants: {tally.kills} of {tally.kills} runs resumed, {tally.inside} of them "
+        f"killed inside a save ({seconds * 1e3:.1f} ms each), at most {tally.lost} checkpoint lost"
     )
     print(
         f"kill -9 before each of a save's {number - 1} file operations: all resumed, "

@@ -11,9 +11,10 @@ pytest.importorskip("resource", reason="needs a POSIX system")
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize(
-    "command", [["saves.py", "--kills", "8"], ["disk_full.py", "--rounds", "10"]], ids=str
-)
+COMMANDS = [["saves.py", "--kills", "8"], ["disk_full.py", "--rounds", "10"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_the_promise_holds(command):
     result = subprocess.run(
         [sys.executable, str(HERE / command[0]), *command[1:]], capture_output=True, text=True, check=False
