@@ -1,1 +1,35 @@
-""""""
+"""The YAML as typed models.
+
+What is public here is loaded when it is first asked for: models live beside what they configure, which in turn
+imports this package's parts.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..networks.settings import NetworkSettings as NetworkSettings
+    from ..ppo.settings import PPOSettings as PPOSettings
+    from .behavior import TrainerSettings as TrainerSettings
+    from .command_line import parse_command_line as parse_command_line
+    from .errors import TrainerConfigError as TrainerConfigError
+    from .options import RunOptions as RunOptions
+    from .registry import TrainerType as TrainerType
+    from .registry import trainer_types as trainer_types
+
+_HOMES = {
+    "NetworkSettings": "..networks.settings",
+    "PPOSettings": "..ppo.settings",
+    "TrainerSettings": ".behavior",
+    "parse_command_line": ".command_line",
+    "TrainerConfigError": ".errors",
+    "RunOptions": ".options",
+    "TrainerType": ".registry",
+    "trainer_types": ".registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name], __name__), name)

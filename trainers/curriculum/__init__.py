@@ -1,0 +1,1 @@
+"""Environment parameters, and lessons that change them as agents improve."""

@@ -1,0 +1,63 @@
+"""How a network is built."""
+
+from enum import Enum
+
+from pydantic import Field, field_validator
+
+from ..settings.base import Settings
+from ..settings.values import Flag, Integer, wrong
+
+
+class EncoderType(str, Enum):
+    """How an image becomes features."""
+
+    FULLY_CONNECTED = "fully_connected"
+    MATCH3 = "match3"
+    SIMPLE = "simple"
+    NATURE_CNN = "nature_cnn"
+    RESNET = "resnet"
+
+
+class ConditioningType(str, Enum):
+    """What a goal signal does to the network."""
+
+    HYPER = "hyper"
+    NONE = "none"
+
+
+class MemorySettings(Settings):
+    """An LSTM between body and heads."""
+
+    sequence_length: Integer = Field(64, ge=1)
+    """Steps through which gradients flow back. At most batch_size."""
+    memory_size: Integer = 128
+    """Size of the recurrent state that an agent carries, half of it the cell's. Even."""
+
+    @field_validator("memory_size")
+    @classmethod
+    def _halves(cls, value: int) -> int:
+        if value <= 0 or value % 2:
+            raise wrong(
+                f"found {value}; the memory size of a recurrent network must be greater than 0 and divisible by 2 "
+                f"(try {max(2, value + value % 2)})"
+            )
+        return value
+
+
+class NetworkSettings(Settings):
+    """The network of a policy, a critic or a reward signal."""
+
+    normalize: Flag = False
+    """Scale vector observations by their running mean and variance. Good for physics, bad for one-hot input."""
+    hidden_units: Integer = Field(128, ge=1)
+    """Width of the hidden layers."""
+    num_layers: Integer = Field(2, ge=0)
+    """Number of hidden layers (0 is read as 1)."""
+    vis_encode_type: EncoderType = EncoderType.SIMPLE
+    """Encoder of images: simple has 2 convolutions, nature_cnn 3, resnet the most; match3 is for tiny grids."""
+    memory: MemorySettings | None = None
+    """Gives agents a recurrent memory. {} for defaults, null for none."""
+    goal_conditioning_type: ConditioningType = ConditioningType.HYPER
+    """hyper: goal signals generate weights of the policy; none: they are ordinary observations."""
+    deterministic: Flag = False
+    """Act by the most likely action instead of drawing one."""

@@ -1,0 +1,1 @@
+"""Posthumous credit assignment: PPO for teams whose members may die early."""

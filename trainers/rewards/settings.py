@@ -1,0 +1,82 @@
+"""Reward signals: what they are worth and how they learn."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from pydantic import Field, ValidationInfo, model_validator
+
+from ..networks.settings import NetworkSettings
+from ..settings.base import Settings
+from ..settings.notes import note
+from ..settings.values import Flag, Integer, Number, Text
+
+
+class RewardSignalType(str, Enum):
+    """The kinds of reward signal."""
+
+    EXTRINSIC = "extrinsic"
+    GAIL = "gail"
+    CURIOSITY = "curiosity"
+    RND = "rnd"
+
+
+class RewardSignalSettings(Settings):
+    """What every reward signal has; the rewards of the environment (extrinsic) have nothing else."""
+
+    gamma: Number = Field(0.99, ge=0, le=1)
+    """Discount of future rewards: how far ahead the agent looks, about 1 / (1 - gamma) decisions."""
+    strength: Number = 1.0
+    """Factor of this signal."""
+    network_settings: NetworkSettings = Field(default_factory=NetworkSettings)
+    """The signal's own network, where it has one."""
+
+
+class LearnedRewardSettings(RewardSignalSettings):
+    """What signals with a network of their own have."""
+
+    learning_rate: Number = Field(3e-4, ge=0)
+    """Size of this signal's gradient steps."""
+    encoding_size: Integer | None = Field(None, ge=1)
+    """Deprecated: use network_settings.hidden_units."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _old_width(cls, data: Any, info: ValidationInfo) -> Any:
+        if isinstance(data, dict) and data.get("encoding_size") is not None:
+            note(info, "'encoding_size' was deprecated for RewardSignals. Please use network_settings.")
+            if "network_settings" not in data:
+                return {**data, "network_settings": {"hidden_units": data["encoding_size"]}}
+        return data
+
+
+class CuriositySettings(LearnedRewardSettings):
+    """Reward for what a forward model fails to predict."""
+
+
+class RNDSettings(LearnedRewardSettings):
+    """Reward for observations that are new, by random network distillation."""
+
+    learning_rate: Number = Field(1e-4, ge=0)
+    """Size of this signal's gradient steps."""
+
+
+class GAILSettings(LearnedRewardSettings):
+    """Reward for behaving like a demonstration."""
+
+    demo_path: Text
+    """A .demo file, or a folder of them."""
+    use_actions: Flag = False
+    """Compare actions too, not observations alone."""
+    use_vail: Flag = False
+    """A variational bottleneck in the discriminator: steadier, slower."""
+
+
+REWARD_SIGNALS: dict[str, type[RewardSignalSettings]] = {
+    RewardSignalType.EXTRINSIC.value: RewardSignalSettings,
+    RewardSignalType.CURIOSITY.value: CuriositySettings,
+    RewardSignalType.GAIL.value: GAILSettings,
+    RewardSignalType.RND.value: RNDSettings,
+}
+"""The settings of each reward signal."""

@@ -1,0 +1,1 @@
+"""Self-play: agents that learn against older selves."""

@@ -1,0 +1,118 @@
+"""What all settings share: they know their keys, explain wrong ones, and turn back into plain values."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, ClassVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from pydantic_core import InitErrorDetails
+
+from .nearest import nearest
+from .values import found, wrong
+
+OWN = "lanista"
+"""Marks a key that ML-Agents does not have."""
+
+
+def own(default: Any, **constraints: Any) -> Any:
+    """A key of Lanista's own. Its default is ML-Agents' behaviour, and at its default it is not written out."""
+    return Field(default, json_schema_extra={OWN: True}, **constraints)
+
+
+def refuse(owner: str, message: str, *path: str | int, value: Any = None) -> ValidationError:
+    """A validation error at `path` below the model that is being validated."""
+    return ValidationError.from_exception_data(
+        owner, [InitErrorDetails(type=wrong(message), loc=path, input=value)]
+    )
+
+
+class Settings(BaseModel):
+    """A mapping of the YAML. The attributes are its keys; the docstring below a key is its documentation."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+
+    yaml_order: ClassVar[tuple[str, ...]] = ()
+    """The order in which keys are written, where it is not the order of declaration."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _explain_keys(cls, data: Any, info: ValidationInfo) -> Any:
+        if isinstance(data, cls):
+            return data
+        if not isinstance(data, dict):
+            example = ", ".join(cls.keys()[:3])
+            raise wrong(
+                f"found {found(data)}, expected a mapping of keys ({example}, ...); {{}} stands for defaults"
+            )
+        unknown = [key for key in data if key not in cls.model_fields]
+        if unknown:
+            details = [
+                InitErrorDetails(
+                    type=wrong(cls._explain(key), "unknown_key"), loc=(str(key),), input=data[key]
+                )
+                for key in unknown
+            ]
+            raise ValidationError.from_exception_data(cls.__name__, details)
+        return data
+
+    @classmethod
+    def keys(cls) -> list[str]:
+        """The keys in the order in which they are written."""
+        return [*cls.yaml_order, *(name for name in cls.model_fields if name not in cls.yaml_order)]
+
+    @classmethod
+    def _explain(cls, key: Any) -> str:
+        """Why `key` is wrong here, and what was probably meant."""
+        hint = next(
+            (f" It belongs under `{name}`." for name, child in cls.children() if key in child.keys()), ""
+        )
+        if not hint:
+            close = nearest(str(key), cls.keys())
+            hint = f" Did you mean `{close}`?" if close else ""
+        return f"unknown key.{hint} Known here: {', '.join(cls.keys())}."
+
+    @classmethod
+    def children(cls) -> list[tuple[str, type[Settings]]]:
+        """The keys that hold settings themselves, with their models."""
+        return [
+            (name, model) for name in cls.keys() for model in _settings_in(cls.model_fields[name].annotation)
+        ]
+
+    @classmethod
+    def is_own(cls, key: str) -> bool:
+        """Whether `key` is Lanista's own."""
+        extra = cls.model_fields[key].json_schema_extra
+        return isinstance(extra, dict) and bool(extra.get(OWN))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, key for key and in the order of ML-Agents' configuration.yaml.
+
+        Lanista's own keys appear when they differ from their defaults, so that ML-Agents can read the rest.
+        """
+        return {
+            key: plain(getattr(self, key))
+            for key in self.keys()
+            if not type(self).model_fields[key].exclude
+            and not (self.is_own(key) and getattr(self, key) == type(self).model_fields[key].default)
+        }
+
+
+def plain(value: Any) -> Any:
+    """Settings, enums and containers as what YAML and JSON know."""
+    if isinstance(value, Settings):
+        return value.as_dict()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
+
+
+def _settings_in(annotation: Any) -> list[type[Settings]]:
+    """The settings that a value of this type is, if it is (optional included; not inside a list or mapping)."""
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return [annotation]
+    return [model for part in get_args(annotation) if isinstance(part, type) for model in _settings_in(part)]

@@ -1,0 +1,146 @@
+"""The settings of one behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializeAsAny,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
+
+from ..imitation.settings import BehavioralCloningSettings
+from ..networks.settings import NetworkSettings
+from ..rewards.settings import REWARD_SIGNALS, RewardSignalSettings
+from ..self_play.settings import SelfPlaySettings
+from .base import Settings, refuse
+from .hyperparameters import HyperparamSettings
+from .nearest import nearest
+from .notes import note
+from .registry import trainer_types
+from .values import Flag, Integer, Text, found, wrong
+
+DEFAULT_TRAINER = "ppo"
+
+# The signals of one behaviour as a model, so that their names are checked and explained like other keys.
+_RewardSignals: Any = create_model(
+    "RewardSignals", __base__=Settings, **{name: (model, None) for name, model in REWARD_SIGNALS.items()}
+)
+
+
+def _reward_signals(value: Any, info: ValidationInfo) -> Any:
+    """Each signal as its own model, in the order in which they are given."""
+    signals = _RewardSignals.model_validate(value, context=info.context)
+    return {name: getattr(signals, name) for name in value}
+
+
+def _hyperparameters(data: Mapping[str, Any]) -> HyperparamSettings:
+    """The defaults of the trainer that was chosen."""
+    kind = trainer_types.get(data.get("trainer_type", ""))
+    return kind.settings() if kind else HyperparamSettings()
+
+
+class TrainerSettings(Settings):
+    """How the agents of one behaviour are trained. Its name in the YAML is the engine's, without `?team=`."""
+
+    trainer_type: Text = DEFAULT_TRAINER
+    """The algorithm."""
+    hyperparameters: SerializeAsAny[HyperparamSettings] = Field(default_factory=_hyperparameters)
+    """The algorithm's own settings; what they are depends on trainer_type."""
+    checkpoint_interval: Integer = Field(500000, ge=1)
+    """Trainer steps between checkpoints."""
+    network_settings: NetworkSettings = Field(default_factory=NetworkSettings)
+    """The network that acts."""
+    reward_signals: Annotated[
+        dict[str, SerializeAsAny[RewardSignalSettings]], BeforeValidator(_reward_signals)
+    ] = Field(default_factory=lambda: {"extrinsic": RewardSignalSettings()})
+    """What the agents are rewarded for. Giving this map replaces the default; name `extrinsic` to keep it."""
+    init_path: Text | None = None
+    """A .pt file to begin from, in place of random weights."""
+    keep_checkpoints: Integer = 5
+    """Number of checkpoints to keep; the oldest are deleted. 0: all."""
+    even_checkpoints: Flag = False
+    """Spread keep_checkpoints evenly over max_steps (replaces checkpoint_interval)."""
+    max_steps: Integer = Field(500000, ge=0)
+    """Trainer steps (agents' decisions) after which training ends."""
+    time_horizon: Integer = Field(64, ge=1)
+    """Steps of an agent after which its unfinished trajectory is handed to the trainer."""
+    summary_freq: Integer = Field(50000, ge=1)
+    """Trainer steps between summaries on the console and in TensorBoard."""
+    threaded: Flag = False
+    """Learn in a thread of its own while the environments go on stepping. Faster; not repeatable."""
+    self_play: SelfPlaySettings | None = None
+    """Lets two teams train against older selves. {} for defaults."""
+    behavioral_cloning: BehavioralCloningSettings | None = None
+    """Imitates demonstrations in addition."""
+    framework: Any = Field(None, exclude=True)
+    """Deprecated, ignored."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whose_hyperparameters(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "hyperparameters" in data and "trainer_type" not in data:
+            raise refuse(
+                cls.__name__,
+                "Hyperparameters were specified but no trainer_type was given. Add `trainer_type: ppo` (known: "
+                f"{', '.join(trainer_types)}) beside them, or to default_settings.",
+                "hyperparameters",
+                value=data["hyperparameters"],
+            )
+        return data
+
+    @field_validator("trainer_type")
+    @classmethod
+    def _known_trainer(cls, value: str) -> str:
+        if value not in trainer_types:
+            close = nearest(value, trainer_types)
+            hint = f" Did you mean {close}?" if close else ""
+            raise wrong(f"Invalid trainer type {value} was found.{hint} Known: {', '.join(trainer_types)}.")
+        return value
+
+    @field_validator("hyperparameters", mode="before")
+    @classmethod
+    def _of_the_trainer(cls, value: Any, info: ValidationInfo) -> Any:
+        kind = trainer_types.get(info.data.get("trainer_type", ""))
+        if kind is None:
+            return HyperparamSettings()
+        if isinstance(value, HyperparamSettings) and not isinstance(value, kind.settings):
+            raise wrong(f"found {type(value).__name__}, expected {kind.settings.__name__}")
+        return kind.settings.model_validate(value, context=info.context)
+
+    @field_validator("framework")
+    @classmethod
+    def _no_framework(cls, value: Any, info: ValidationInfo) -> None:
+        note(info, "Framework option was deprecated but was specified")
+
+    @model_validator(mode="after")
+    def _sequences_fit(self) -> TrainerSettings:
+        memory = self.network_settings.memory
+        if memory is not None and memory.sequence_length > self.hyperparameters.batch_size:
+            raise refuse(
+                type(self).__name__,
+                f"found {memory.sequence_length}; when using memory, sequence length must be less than or equal to "
+                f"batch size, which is {self.hyperparameters.batch_size}",
+                *("network_settings", "memory", "sequence_length"),
+                value=memory.sequence_length,
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _evenly(self) -> TrainerSettings:
+        if self.even_checkpoints:
+            if self.keep_checkpoints < 1:
+                raise refuse(
+                    type(self).__name__,
+                    f"found {found(self.keep_checkpoints)}; even_checkpoints needs at least 1",
+                    "keep_checkpoints",
+                    value=self.keep_checkpoints,
+                )
+            self.checkpoint_interval = max(1, int(self.max_steps / self.keep_checkpoints))
+        return self

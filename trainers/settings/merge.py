@@ -1,0 +1,38 @@
+"""How `default_settings` get under the settings of each behaviour."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from .behavior import TrainerSettings
+from .registry import trainer_types
+
+
+def under(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """`own` laid over `defaults`: mappings are merged, everything else is replaced. Neither is changed."""
+    merged = copy.deepcopy(defaults)
+    for key, value in own.items():
+        below = merged.get(key)
+        merged[key] = under(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
+    """What a behaviour of the YAML says, laid over the default settings.
+
+    A behaviour with another trainer than the defaults' gets only those hyperparameters that the defaults name
+    and its own trainer has: a default that nobody wrote would be the wrong algorithm's.
+    """
+    if not isinstance(own, dict):
+        return own
+    base = defaults.as_dict()
+    trainer = own.get("trainer_type", defaults.trainer_type)
+    if trainer != defaults.trainer_type:
+        kind = trainer_types.get(trainer) if isinstance(trainer, str) else None
+        known = kind.settings.model_fields if kind else {}
+        named = defaults.hyperparameters.model_fields_set
+        base["hyperparameters"] = {
+            key: value for key, value in base["hyperparameters"].items() if key in named and key in known
+        }
+    return under(base, own)

@@ -1,0 +1,137 @@
+"""Everything that a run is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
+
+from ..curriculum.settings import EnvironmentParameters
+from .base import Settings
+from .behavior import TrainerSettings
+from .errors import TrainerConfigError
+from .merge import with_defaults
+from .notes import Notes, logger
+from .problems import config_error
+from .run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
+from .source import Source, read_file, read_text
+from .values import Flag, Text
+
+
+class RunOptions(Settings):
+    """The whole configuration of a run."""
+
+    default_settings: TrainerSettings | None = None
+    """Settings under those of every behaviour, and for behaviours that are not listed."""
+    behaviors: dict[Text, TrainerSettings] = Field(default_factory=dict)
+    """The settings of each behaviour, by its name."""
+    env_settings: EnvironmentSettings = Field(default_factory=EnvironmentSettings)
+    """The environments."""
+    engine_settings: EngineSettings = Field(default_factory=EngineSettings)
+    """The engine."""
+    environment_parameters: EnvironmentParameters | None = None
+    """Values that the environments are told: numbers, samplers, or lessons."""
+    checkpoint_settings: CheckpointSettings = Field(default_factory=CheckpointSettings)
+    """Names and files."""
+    torch_settings: TorchSettings = Field(default_factory=TorchSettings)
+    """The device."""
+    debug: Flag = False
+    """Log more."""
+
+    _file: str | None = PrivateAttr(None)
+    _deterministic: bool = PrivateAttr(False)
+
+    @field_validator("behaviors", mode="before")
+    @classmethod
+    def _over_defaults(cls, value: Any, info: ValidationInfo) -> Any:
+        defaults = info.data.get("default_settings")
+        if defaults is None or not isinstance(value, dict):
+            return value
+        return {name: with_defaults(defaults, own) for name, own in value.items()}
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> RunOptions:
+        """Read a YAML (or JSON) file.
+
+        Raises:
+            TrainerConfigError: it cannot be read, or something in it is wrong.
+        """
+        return cls.from_source(read_file(path))
+
+    @classmethod
+    def from_text(cls, text: str, name: str = "the configuration") -> RunOptions:
+        """Read YAML text; `name` stands for it in messages.
+
+        Raises:
+            TrainerConfigError: something in it is wrong.
+        """
+        return cls.from_source(read_text(text, name))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RunOptions:
+        """Read the plain values of a YAML tree.
+
+        Raises:
+            TrainerConfigError: something in them is wrong.
+        """
+        return cls.from_source(Source(dict(data)))
+
+    @classmethod
+    def from_source(cls, source: Source) -> RunOptions:
+        """Check and complete what `source` says; its warnings are logged.
+
+        Raises:
+            TrainerConfigError: something in it is wrong.
+        """
+        notes = Notes()
+        for text in source.repeated:
+            notes.add(text)
+        try:
+            options = cls.model_validate(source.data, context=notes)
+        except ValidationError as error:
+            raise config_error(error, source) from None
+        finally:
+            notes.report()
+        options._file = source.name or None
+        return options
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether `--deterministic` was given: agents act by their most likely action, runs are repeatable."""
+        return self._deterministic
+
+    def act_deterministically(self) -> None:
+        """Make every behaviour deterministic, listed or not."""
+        self._deterministic = True
+        listed = [*self.behaviors.values(), *([self.default_settings] if self.default_settings else [])]
+        for settings in listed:
+            settings.network_settings.deterministic = True
+
+    def behavior(self, name: str) -> TrainerSettings:
+        """The settings of the behaviour `name` (without `?team=`), as it first appears in an environment.
+
+        Raises:
+            TrainerConfigError: a configuration file was given that neither lists it nor has default_settings.
+        """
+        if name in self.behaviors:
+            return self.behaviors[name]
+        if self.default_settings is not None:
+            settings = self.default_settings.model_copy(deep=True)
+        elif self._file is not None:
+            listed = ", ".join(self.behaviors) or "none"
+            raise TrainerConfigError(
+                f"The behavior name {name} has not been specified in the trainer configuration {self._file} (listed: "
+                f"{listed}). Please add an entry in the configuration file for {name}, or set default_settings."
+            )
+        else:
+            logger.warning(
+                "Behavior name %s does not match any behaviors specified in the trainer configuration file. "
+                "A default configuration will be used.",
+                name,
+            )
+            settings = TrainerSettings()
+            settings.network_settings.deterministic = self._deterministic
+        self.behaviors[name] = settings
+        return settings

@@ -1,0 +1,78 @@
+"""Validation errors as sentences that name the place, what was found and what is allowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from .errors import Problem, TrainerConfigError
+from .nearest import nearest
+from .source import Source
+from .values import found
+
+# An error that only follows from another one.
+CONSEQUENCES = frozenset({"default_factory_not_called"})
+
+
+def config_error(error: ValidationError, source: Source) -> TrainerConfigError:
+    """Everything that `error` found wrong with `source`."""
+    problems = []
+    for details in error.errors(include_url=False):
+        if details["type"] in CONSEQUENCES:
+            continue
+        path = tuple(part for part in details["loc"] if part != "[key]")
+        problem = Problem(dotted(path), _sentence(details), source.place(path))
+        if problem not in problems:
+            problems.append(problem)
+    return TrainerConfigError(problems)
+
+
+def dotted(path: tuple[str | int, ...]) -> str:
+    """A path as `--set` takes it: parts that hold a dot are quoted."""
+    return ".".join(f'"{part}"' if "." in str(part) else str(part) for part in path)
+
+
+def _sentence(details: ErrorDetails) -> str:
+    explain = _SENTENCES.get(details["type"])
+    if explain is not None:
+        return explain(details, details.get("ctx") or {})
+    if "message" in (details.get("ctx") or {}):
+        return details["msg"]
+    return f"found {found(details['input'])}: {details['msg'][:1].lower()}{details['msg'][1:]}"
+
+
+def _choice(details: ErrorDetails, context: dict[str, Any]) -> str:
+    allowed = re.findall(r"'([^']*)'", context["expected"])
+    close = nearest(str(details["input"]), allowed)
+    hint = f". Did you mean {close}?" if close else ""
+    return f"found {found(details['input'])}, expected one of {', '.join(allowed)}{hint}"
+
+
+def _missing(details: ErrorDetails, context: dict[str, Any]) -> str:
+    return f"`{details['loc'][-1]}` is required here and not given"
+
+
+def _bound(words: str, key: str) -> Callable[[ErrorDetails, dict[str, Any]], str]:
+    return lambda details, context: f"found {found(details['input'])}, expected {words} {context[key]}"
+
+
+def _expected(words: str) -> Callable[[ErrorDetails, dict[str, Any]], str]:
+    return lambda details, context: f"found {found(details['input'])}, expected {words}"
+
+
+_SENTENCES: dict[str, Callable[[ErrorDetails, dict[str, Any]], str]] = {
+    "enum": _choice,
+    "literal_error": _choice,
+    "missing": _missing,
+    "greater_than": _bound("a number above", "gt"),
+    "greater_than_equal": _bound("at least", "ge"),
+    "less_than_equal": _bound("at most", "le"),
+    "dict_type": _expected("a mapping"),
+    "list_type": _expected("a list"),
+    "string_too_short": _expected("some text"),
+    "too_short": _expected("at least one entry"),
+}

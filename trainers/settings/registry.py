@@ -1,0 +1,28 @@
+"""Which trainers there are, by the names that `trainer_type` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..poca.settings import POCASettings
+from ..ppo.settings import PPOSettings
+from ..sac.settings import SACSettings
+from .hyperparameters import HyperparamSettings
+
+
+@dataclass(frozen=True)
+class TrainerType:
+    """One kind of trainer, as the settings know it."""
+
+    settings: type[HyperparamSettings]
+    """The model of its hyperparameters."""
+    available: bool = True
+    """Whether this version can train it. Its settings are read and checked in any case."""
+
+
+trainer_types: dict[str, TrainerType] = {
+    "ppo": TrainerType(PPOSettings),
+    "sac": TrainerType(SACSettings, available=False),
+    "poca": TrainerType(POCASettings, available=False),
+}
+"""Open for more: a new entry makes its name known as a `trainer_type`."""

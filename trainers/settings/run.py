@@ -1,0 +1,126 @@
+"""The settings of a run: its environments, its engine, its files, its device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from .base import Settings, own, refuse
+from .values import Arguments, Flag, Integer, Number, Text, wrong
+
+
+class EnvironmentSettings(Settings):
+    """Where steps come from."""
+
+    env_path: Text | None = None
+    """The environment: a Unity executable, or scene:NAME for an embedded scene. Not given: the Unity Editor."""
+    env_args: Arguments | None = None
+    """Arguments for the environment itself. As a flag it must be the last: it takes the rest of the line."""
+    base_port: Integer = Field(5005, ge=1, le=65535)
+    """The port of the first environment; the others get the ports after it. The Editor always uses 5004."""
+    num_envs: Integer = Field(1, ge=1)
+    """Number of environments that run side by side."""
+    num_areas: Integer = 1
+    """Number of training areas that each environment is asked to make."""
+    timeout_wait: Integer = Field(60, ge=1)
+    """Seconds to wait for an environment to start or to answer."""
+    seed: Integer = -1
+    """Seed of the run; environment k gets seed + k. -1: a random one."""
+    max_lifetime_restarts: Integer = Field(10, ge=-1)
+    """How often each environment may be started again after a failure, in all. -1: no limit."""
+    restarts_rate_limit_n: Integer = Field(1, ge=-1)
+    """The same within one period of restarts_rate_limit_period_s. -1: no limit."""
+    restarts_rate_limit_period_s: Integer = Field(60, ge=1)
+    """Length of that period in seconds."""
+    non_finite: Literal["stop", "drop", "zero"] = own("stop")
+    """For NaN or infinite observations and rewards. stop: end the run, naming sensor and agent;
+    drop: forget the agent's unfinished trajectory; zero: put zero in their place."""
+    listen: Text = own("localhost")
+    """The address at which environments reach the trainer. localhost: this machine only."""
+
+    @field_validator("num_areas")
+    @classmethod
+    def _some_area(cls, value: int) -> int:
+        if value < 1:
+            raise wrong(f"found {value}; num_areas must be set to a positive number >= 1")
+        return value
+
+    @model_validator(mode="after")
+    def _one_editor(self) -> EnvironmentSettings:
+        if self.num_envs > 1 and self.env_path is None:
+            raise refuse(
+                type(self).__name__,
+                f"found {self.num_envs}; num_envs must be 1 if env_path is not set: there is one Editor. Name an "
+                "executable or a scene with --env.",
+                "num_envs",
+                value=self.num_envs,
+            )
+        return self
+
+
+class EngineSettings(Settings):
+    """How the engine runs."""
+
+    width: Integer = 84
+    """Width of the window in pixels."""
+    height: Integer = 84
+    """Height of the window in pixels."""
+    quality_level: Integer = 5
+    """Unity's quality level."""
+    time_scale: Number = 20.0
+    """How much faster than real time the engine may run."""
+    target_frame_rate: Integer = -1
+    """Frames per second to aim at. -1: as many as possible."""
+    capture_frame_rate: Integer = 60
+    """Game time per frame, as its inverse: 60 means 1/60 s of game time whatever the real time. 0: real time."""
+    no_graphics: Flag = False
+    """Run without graphics. Camera observations are not available then."""
+    no_graphics_monitor: Flag = False
+    """Run without graphics, except the first environment."""
+
+
+class CheckpointSettings(Settings):
+    """What a run is called, what it begins from and what it leaves."""
+
+    run_id: Text = Field("ppo", min_length=1)
+    """Name of the run; its results go into the folder of this name."""
+    initialize_from: Text | None = None
+    """Begin with the weights of this other run."""
+    load_model: Flag = False
+    """Deprecated: use resume."""
+    resume: Flag = False
+    """Go on with the run of this name."""
+    force: Flag = False
+    """Begin anew although a run of this name exists."""
+    train_model: Flag = False
+    """Deprecated, without effect: training is the default."""
+    inference: Flag = False
+    """Act without learning."""
+    results_dir: Text = "results"
+    """Folder in which the runs' folders are."""
+
+    @property
+    def write_path(self) -> str:
+        """The run's folder."""
+        return str(Path(self.results_dir) / self.run_id)
+
+    @property
+    def maybe_init_path(self) -> str | None:
+        """The folder of the run to begin from, if any."""
+        return (
+            str(Path(self.results_dir) / self.initialize_from) if self.initialize_from is not None else None
+        )
+
+    @property
+    def run_logs_dir(self) -> str:
+        """The folder of the run's logs."""
+        return str(Path(self.write_path) / "run_logs")
+
+
+class TorchSettings(Settings):
+    """Where torch computes."""
+
+    device: Text | None = None
+    """cpu, cuda, cuda:1, mps. Not given: cuda if there is one, else cpu."""
