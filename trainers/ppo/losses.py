@@ -26,8 +26,10 @@ def masked_mean(x: Tensor, mask: Tensor | None) -> Tensor:
 
     At least one entry is assumed in the denominator, so that no valid row gives 0.
     """
-    if mask is None or x.ndim == 0:
+    if mask is None:
         return x.mean()
+    if x.ndim == 0:
+        return x * mask.any()
     weight = mask.to(x.dtype).reshape(-1, *([1] * (x.ndim - 1)))
     per_row = x.numel() // max(x.shape[0], 1)
     return (x * weight).sum() / torch.clamp(weight.sum() * per_row, min=1.0)

@@ -1,0 +1,281 @@
+"""What an on-policy trainer makes of trajectories: values, advantages, rewards, statistics, and when."""
+
+import numpy as np
+import pytest
+import torch
+from goldendata import array, cases
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
+
+from lanista.agent_processor.trajectory import AgentKey, Rollout
+from lanista.envs.finite import NonFinite
+from lanista.trainers.on_policy import OnPolicyTrainer
+from lanista.trainers.ppo.ppo import PPO
+from lanista.trainers.settings.behavior import TrainerSettings
+
+SPEC = BehaviorSpec(
+    [ObservationSpec((3,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "vector")], ActionSpec(1, ())
+)
+
+
+class Record:
+    """Statistics in the order of the calls."""
+
+    def __init__(self):
+        self.calls = []
+
+    def add_stat(self, key, value, aggregation):
+        self.calls.append([key, value, aggregation.name])
+
+    def add_stats(self, key, values, aggregation):
+        self.calls += [[key, float(v), aggregation.name] for v in values]
+
+    def set_stat(self, key, value):
+        self.calls.append([key, value, "MOST_RECENT"])
+
+
+class Events:
+    def __init__(self, drop_after_checkpoint=False):
+        self.calls = []
+        self.drop = drop_after_checkpoint
+
+    def summary(self, step):
+        self.calls.append(("summary", step))
+
+    def checkpoint(self):
+        self.calls.append(("checkpoint",))
+        return self.drop
+
+    def updated(self):
+        self.calls.append(("updated",))
+
+
+class GivenReward:
+    """A reward signal whose rewards are those of the reference data."""
+
+    def __init__(self, ignores_done):
+        self.ignores_done = ignores_done
+        self.given = None
+
+    def evaluate(self, rollout):
+        return self.given
+
+
+def settings(**keys):
+    return TrainerSettings.model_validate({"trainer_type": "ppo", **keys})
+
+
+def rollout_of(lengths, rewards=None, group_rewards=None, done=None, interrupted=None, agents=None):
+    """A Rollout of trajectories of these lengths; what is not given is zeros."""
+    n, j = sum(lengths), len(lengths)
+    zeros = np.zeros(n, np.float32)
+    flags = lambda x: np.zeros(j, bool) if x is None else np.array(x)  # noqa: E731
+    return Rollout(
+        obs=[np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)],
+        continuous=np.zeros((n, 1), np.float32),
+        discrete=np.zeros((n, 0), np.int32),
+        log_probs=np.full((n, 1), -1.0, np.float32),
+        action_mask=None,
+        reward=zeros if rewards is None else rewards,
+        group_reward=zeros if group_rewards is None else group_rewards,
+        done=zeros > 0,
+        interrupted=zeros > 0,
+        memory=None,
+        prev_discrete=np.zeros((n, 0), np.int32),
+        mates=None,
+        lengths=np.array(lengths),
+        next_obs=[np.zeros((j, 3), np.float32)],
+        next_mates_obs=None,
+        next_mates=np.zeros(j, np.int64),
+        done_reached=flags(done),
+        interrupted_at_end=flags(interrupted),
+        all_group_dones=np.ones(j, bool),
+        agents=agents or [AgentKey(0, k) for k in range(j)],
+    )
+
+
+@pytest.mark.parametrize("case", cases("returns", "ppo_process"))
+def test_trajectories_are_valued_as_the_reference_values_them(case):
+    given = case["inputs"]
+    signals = {
+        name: {k: v for k, v in s.items() if k in ("gamma", "strength")} for name, s in given["signals"].items()
+    }
+    config = settings(
+        hyperparameters={"lambd": given["lambd"]}, reward_signals=signals, max_steps=10**6, summary_freq=10**6
+    )
+    algorithm = PPO(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP)
+    providers = {name: GivenReward(ignores_done=name in ("curiosity", "rnd")) for name in signals}
+    record = Record()
+    trainer = OnPolicyTrainer(
+        config, algorithm, providers, record, Events(), returns_kept=given["reward_buffer_capacity"]
+    )
+    for trajectory, expected in zip(given["trajectories"], case["expected"]["trajectories"], strict=True):
+        record.calls.clear()
+        values = np.stack([array(trajectory["critic_values"][s]) for s in signals], axis=1)
+        following = np.array([[trajectory["critic_next_value_raw"][s] for s in signals]], np.float32)
+        algorithm.evaluate = lambda rollout, v=values, f=following: (v, f)
+        for name, provider in providers.items():
+            provider.given = array(trajectory["signal_rewards_unscaled"][name])
+        env, _, agent = trajectory["agent_id"].removeprefix("agent_").partition("-")
+        one = rollout_of(
+            [len(trajectory["rewards"])],
+            array(trajectory["rewards"]),
+            array(trajectory["group_rewards"]),
+            [trajectory["done_reached"]],
+            [trajectory["interrupted"]],
+            [AgentKey(int(env), int(agent))],
+        )
+        trainer.clock.count(one.steps)
+        trainer.stats.set_stat("Step", float(trainer.step))
+        trainer.process(one)
+        check(trainer, record, signals, expected)
+
+
+def check(trainer, record, signals, expected):
+    close = {"rtol": 1e-5, "atol": 1e-5}
+    steps = trainer.buffer._parts[-1]
+    for s, name in enumerate(signals):
+        np.testing.assert_allclose(steps.returns[:, s], array(expected["signals"][name]["returns"]), **close)
+    np.testing.assert_allclose(steps.advantages, array(expected["advantages"]), **close)
+    assert trainer.step == expected["step"]
+    assert [c[0] for c in record.calls] == [c[0] for c in expected["stats_reported"]]
+    assert [c[2] for c in record.calls] == [c[2] for c in expected["stats_reported"]]
+    np.testing.assert_allclose(
+        [c[1] for c in record.calls], [c[1] for c in expected["stats_reported"]], rtol=1e-4, atol=1e-5
+    )
+    np.testing.assert_allclose(list(trainer.episodes.recent_returns), expected["reward_buffer"], rtol=1e-4, atol=1e-5)
+    for key, sums in expected["collected_rewards"].items():
+        column = trainer.episodes.names.index(key)
+        # Unlike the reference we keep no entry for agents that have ended (pitfalls B1: it grows for ever).
+        living = {k: v for k, v in sums.items() if v != 0}
+        got = {str(agent): total[column] for agent, total in trainer.episodes.sums.items()}
+        assert set(got) == set(living)
+        for agent, total in living.items():
+            assert got[agent] == pytest.approx(total, rel=1e-4, abs=1e-5)
+
+
+class Queue:
+    """Hands over everything at once."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def drain(self):
+        items, self.items = self.items, []
+        return items
+
+
+def trainer_with(events, **keys):
+    config = settings(**keys)
+    algorithm = PPO(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP)
+    from lanista.trainers.rewards.extrinsic import ExtrinsicReward
+
+    return OnPolicyTrainer(config, algorithm, {"extrinsic": ExtrinsicReward()}, Record(), events)
+
+
+class FakeTrajectory:
+    def __init__(self, length):
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+
+@pytest.fixture
+def gathers(monkeypatch):
+    """Trajectories stand for themselves; their lengths are all that matters here."""
+    calls = []
+
+    def gather(trajectories, with_mates=True):
+        calls.append([len(t) for t in trajectories])
+        return rollout_of([len(t) for t in trajectories])
+
+    monkeypatch.setattr("lanista.trainers.on_policy.gather", gather)
+    return calls
+
+
+def test_summaries_are_labelled_with_exact_multiples_and_come_before_the_crossing_trajectory(gathers):
+    events = Events()
+    trainer = trainer_with(events, summary_freq=10, checkpoint_interval=1000)
+    trainer.subscribe(Queue([FakeTrajectory(n) for n in (12, 4, 5, 25, 3)]))
+    trainer.advance()
+    # 12 crosses nothing (step 0 is never a summary); 16; 21 crosses 20; 46 crosses 30 only; 49.
+    assert events.calls == [("summary", 20), ("summary", 30)]
+    assert gathers == [[12, 4], [5], [25, 3]]
+    assert trainer.step == 49
+
+
+def test_a_checkpoint_is_taken_before_the_crossing_trajectory_is_counted(gathers):
+    steps = []
+    events = Events()
+    trainer = trainer_with(events, checkpoint_interval=20)
+    events.checkpoint = lambda: bool(steps.append(trainer.step))
+    trainer.subscribe(Queue([FakeTrajectory(n) for n in (8, 8, 8, 8)]))
+    trainer.advance()
+    assert steps == [16]
+
+
+def test_what_follows_a_checkpoint_is_dropped_when_the_engines_start_afresh(gathers):
+    trainer = trainer_with(Events(drop_after_checkpoint=True), checkpoint_interval=20)
+    trainer.subscribe(Queue([FakeTrajectory(n) for n in (8, 8, 8, 8)]))
+    trainer.advance()
+    assert trainer.step == 16
+    assert len(trainer.buffer) == 16
+
+
+def test_an_update_waits_for_more_than_buffer_size_steps(gathers):
+    events = Events()
+    keys = {"hyperparameters": {"batch_size": 4, "buffer_size": 16, "num_epoch": 1}}
+    trainer = trainer_with(events, **keys)
+    trainer.subscribe(Queue([FakeTrajectory(16)]))
+    trainer.advance()
+    assert events.calls == []
+    trainer.subscribe(Queue([FakeTrajectory(1)]))
+    trainer.advance()
+    assert events.calls == [("updated",)]
+    assert len(trainer.buffer) == 0
+
+
+def test_a_trainer_that_is_done_counts_on_and_learns_no_more(gathers):
+    events = Events()
+    keys = {"hyperparameters": {"batch_size": 4, "buffer_size": 8, "num_epoch": 1}, "max_steps": 10}
+    trainer = trainer_with(events, **keys)
+    trainer.clock.restore(11)
+    trainer.subscribe(Queue([FakeTrajectory(20)]))
+    trainer.advance()
+    assert not trainer.should_still_train
+    assert trainer.step == 31
+    assert len(trainer.buffer) == 0
+    assert events.calls == []
+
+
+def test_a_resumed_trainer_learns_bit_for_bit_what_the_first_one_learns(gathers):
+    keys = {"hyperparameters": {"batch_size": 8, "buffer_size": 32}, "network_settings": {"normalize": True}}
+
+    def feed(trainer, lengths):
+        trainer.queues = [Queue([FakeTrajectory(n) for n in lengths])]
+        trainer.advance()
+
+    first = trainer_with(Events(), **keys)
+    feed(first, [40])
+    feed(first, [20])
+    saved = first.state_dict()
+    saved = torch.load(_saved(saved), weights_only=True)
+    second = trainer_with(Events(), **keys)
+    second.load_state_dict(saved)
+    for trainer in (first, second):
+        feed(trainer, [15])
+        feed(trainer, [50])
+    for (name, a), (_, b) in zip(
+        first.algorithm.network.state_dict().items(), second.algorithm.network.state_dict().items(), strict=True
+    ):
+        assert torch.equal(a, b), name
+    assert first.step == second.step
+
+
+def _saved(state):
+    import io
+
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    buffer.seek(0)
+    return buffer

@@ -1,0 +1,161 @@
+"""The loop of a run: answer the engines, collect what they say, let the trainers learn."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
+
+from ..envs.behavior_name import BehaviorName
+from ..envs.manager import EnvManager
+from ..envs.pipelined import Parameters
+from ..envs.restarts import EngineStopped
+from ..envs.steps import Decision, EnvironmentStep
+from .learner import Learner, LearnerThread
+from .stats.display import Display
+
+logger = logging.getLogger(__name__)
+
+WAIT = 0.25
+"""Seconds between looks at whether the user asked to stop, while no engine answers."""
+
+MakeLearner = Callable[[str, BehaviorSpec], Learner]
+
+
+class TrainerController:
+    """Runs until every trainer has its steps, the user stops it, or an engine ends the session."""
+
+    def __init__(
+        self,
+        make_envs: Callable[[], EnvManager],
+        make_learner: MakeLearner,
+        display: Display,
+        parameters: Parameters | None = None,
+        *,
+        training: bool = True,
+    ) -> None:
+        self._make_envs = make_envs
+        self._make_learner = make_learner
+        self.display = display
+        self.parameters = parameters
+        self.training = training
+        self.envs = make_envs()
+        self.learners: dict[str, Learner] = {}
+        self._of_behavior: dict[str, Learner] = {}
+        self._threads: list[LearnerThread] = []
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Finish the tick in hand and end the run in good order."""
+        self._stopping = True
+
+    def run(self) -> None:
+        """The whole run. Files are the caller's: `save` afterwards, also after an error."""
+        try:
+            self._loop()
+        except EngineStopped as end:
+            logger.info("%s Finishing the run.", end)
+        finally:
+            for thread in self._threads:
+                thread.stop()
+            self.envs.close()
+
+    def save(self) -> None:
+        """Write the last checkpoints and brains of a training run."""
+        if self.training:
+            for learner in self.learners.values():
+                learner.finish()
+
+    def _loop(self) -> None:
+        self.envs.start()
+        steps = self.envs.reset(self.parameters)
+        while self._goes_on():
+            self._answer(steps)
+            self._collect(steps)
+            self._learn()
+            if any(learner.restart_due for learner in self.learners.values()):
+                steps = self._restart_engines()
+            else:
+                steps = self.envs.wait(WAIT)
+
+    def _goes_on(self) -> bool:
+        if self._stopping:
+            return False
+        if not self.training or not self.learners:
+            return True
+        return any(learner.trainer.should_still_train for learner in self.learners.values())
+
+    def _answer(self, steps: Sequence[EnvironmentStep]) -> None:
+        """Decide for all agents that wait, one forward pass per behaviour; every engine gets its answer."""
+        waiting: dict[Learner, list[tuple[int, str, DecisionSteps]]] = {}
+        for step in steps:
+            for behavior_id, (decisions, _) in step.steps.items():
+                if len(decisions):
+                    entry = (step.env, behavior_id, decisions)
+                    waiting.setdefault(self._learner(behavior_id), []).append(entry)
+        answers: dict[int, dict[str, Decision]] = {step.env: {} for step in steps}
+        for learner, entries in waiting.items():
+            decided = learner.decide([decisions for _, _, decisions in entries])
+            for (env, behavior_id, _), decision in zip(entries, decided, strict=True):
+                answers[env][behavior_id] = decision
+        for env, decisions_by_id in answers.items():
+            self.envs.send(env, decisions_by_id)
+
+    def _collect(self, steps: Sequence[EnvironmentStep]) -> None:
+        """While the engines compute, hand what they said to the agent processors."""
+        for step in steps:
+            if step.fresh:
+                self._forget(step.env)
+            for behavior_id, (decisions, terminals) in step.steps.items():
+                manager = self._learner(behavior_id).manager(behavior_id)
+                if behavior_id in step.void_agents:
+                    manager.forget_agents(step.env, step.void_agents[behavior_id])
+                if len(decisions) or len(terminals):
+                    manager.add_experiences(decisions, terminals, step.env, step.decisions.get(behavior_id))
+            if step.statistics:
+                for learner in self.learners.values():
+                    # Once per behaviour, whatever the number of its teams: sums would count double.
+                    first = next(iter(learner.managers.values()))
+                    first.record_environment_stats(step.statistics, step.env)
+
+    def _forget(self, env: int | None) -> None:
+        for learner in self.learners.values():
+            learner.trainer.end_episode(env)
+            for manager in learner.managers.values():
+                manager.end_episode(env)
+
+    def _learn(self) -> None:
+        for thread in self._threads:
+            if thread.error is not None:
+                raise thread.error
+        for learner in self.learners.values():
+            if not learner.settings.threaded:
+                learner.trainer.advance()
+            self.display.progress(learner.name, learner.trainer.step)
+
+    def _restart_engines(self) -> list[EnvironmentStep]:
+        self.envs.close()
+        self._forget(None)
+        for learner in self.learners.values():
+            learner.restart_due = False
+            for manager in learner.managers.values():
+                manager.trajectory_queue.drain()
+        self.envs = self._make_envs()
+        self.envs.start()
+        return self.envs.reset(self.parameters)
+
+    def _learner(self, behavior_id: str) -> Learner:
+        """The learner of a behaviour id, made when the behaviour is first seen."""
+        if behavior_id not in self._of_behavior:
+            name = BehaviorName.parse(behavior_id).name
+            if name not in self.learners:
+                self.learners[name] = self._make_learner(name, self.envs.behavior_specs[behavior_id])
+                self.learners[name].manager(behavior_id)
+                if self.learners[name].settings.threaded:
+                    self._threads.append(LearnerThread(self.learners[name]))
+                    self._threads[-1].start()
+                logger.info("Connected new brain: %s", behavior_id)
+            self._of_behavior[behavior_id] = self.learners[name]
+            self.learners[name].manager(behavior_id)
+        return self._of_behavior[behavior_id]

@@ -1,0 +1,58 @@
+"""What each agent has earned since its episode began."""
+
+from collections import deque
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..agent_processor.stats_sink import StatsSink
+from ..agent_processor.trajectory import AgentKey, Rollout
+from ..envs.statistics import StatsAggregationMethod
+
+ENVIRONMENT = "environment"
+"""The key of the plain individual reward, beside the reward signals' names."""
+
+
+class EpisodeRewards:
+    """Sums rewards per living agent and reports them when the episode ends."""
+
+    def __init__(self, signals: list[str], returns_kept: int = 1) -> None:
+        self.sums: dict[AgentKey, NDArray[np.float64]] = {}
+        self.names = [ENVIRONMENT, *signals]
+        self.recent_returns: deque[float] = deque(maxlen=max(1, returns_kept))
+        """Returns of the last finished episodes, newest first."""
+        self._finished_since_update: list[float] = []
+
+    def add(self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], stats: StatsSink) -> None:
+        """Count the trajectories of `rollout`; `rewards` holds [steps] per signal, scaled."""
+        columns = np.stack([rollout.reward[: rollout.steps], *(rewards[n] for n in self.names[1:])], axis=1)
+        starts = np.cumsum(rollout.lengths) - rollout.lengths
+        sums = np.add.reduceat(columns.astype(np.float64), starts, axis=0)
+        for agent, earned, done in zip(rollout.agents, sums, rollout.done_reached.tolist(), strict=True):
+            total = self.sums.pop(agent, 0.0) + earned
+            if done:
+                self._report(total, stats)
+            else:
+                self.sums[agent] = total
+
+    def _report(self, total: NDArray[np.float64], stats: StatsSink) -> None:
+        ret = float(total[0])
+        self.recent_returns.appendleft(ret)
+        self._finished_since_update.append(ret)
+        stats.add_stat("Environment/Cumulative Reward", ret, StatsAggregationMethod.HISTOGRAM)
+        for name, value in zip(self.names[1:], total[1:], strict=True):
+            stats.add_stat(f"Policy/{name.capitalize()} Reward", float(value), StatsAggregationMethod.AVERAGE)
+
+    def mean_since_update(self) -> float | None:
+        """Mean return of the episodes that finished since the last policy update; None without any."""
+        finished = self._finished_since_update
+        return float(np.mean(finished)) if finished else None
+
+    def begin_update(self) -> None:
+        """A policy update starts: forget the returns that the old policy earned."""
+        self._finished_since_update.clear()
+
+    def forget(self, env: int | None = None) -> None:
+        """The unfinished episodes of one environment, or of all, will never end."""
+        self.sums = {} if env is None else {k: v for k, v in self.sums.items() if k.env != env}

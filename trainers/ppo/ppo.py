@@ -1,0 +1,238 @@
+"""Proximal policy optimisation (Schulman et al. 2017, arXiv 1707.06347)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from mlagents_envs.base_env import BehaviorSpec
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...agent_processor.trajectory import Rollout
+from ...envs.finite import NonFinite
+from ..distributions import Actions
+from ..flat import FlatParameters
+from ..networks.actor_critic import ActorCritic
+from ..returns import generalized_advantages
+from ..schedules import BETA_FLOOR, EPSILON_FLOOR, LEARNING_RATE_FLOOR, Schedule
+from ..settings.behavior import TrainerSettings
+from ..update_buffer import EvaluatedSteps
+from .losses import VALUE_WEIGHT, clipped_value_loss, ppo_losses
+from .settings import PPOSettings
+
+
+class Minibatch(NamedTuple):
+    """Rows of the update buffer on the learner's device; B of them."""
+
+    inputs: list[Tensor]
+    actions: Actions
+    action_mask: Tensor | None
+    """[B, sum of branch sizes], True where the action was forbidden; None when nothing ever was."""
+    old_log_probs: Tensor
+    advantages: Tensor
+    """[B, 1], normalised."""
+    values: Tensor
+    returns: Tensor
+    """[B, signals]."""
+
+
+class PPO:
+    """The networks, what the critic makes of a rollout, and the update."""
+
+    def __init__(
+        self, spec: BehaviorSpec, settings: TrainerSettings, device: torch.device, seed: int, non_finite: NonFinite
+    ) -> None:
+        hyper = settings.hyperparameters
+        assert isinstance(hyper, PPOSettings)
+        self.hyper = hyper
+        self.signals = list(settings.reward_signals)
+        self.gammas = [s.gamma for s in settings.reward_signals.values()]
+        self.device = device
+        self.non_finite = non_finite
+        init = torch.Generator().manual_seed(seed)
+        self.network = ActorCritic(
+            spec, settings.network_settings, self.signals, hyper.shared_critic, generator=init
+        ).to(device)
+        self.flat = FlatParameters(self.network.parameters())
+        self.optimizer = torch.optim.Adam([self.flat.vector], lr=hyper.learning_rate, fused=True)
+        self.shuffler = torch.Generator().manual_seed(seed + 1)
+
+        def schedule(initial: float, floor: float, shape: str) -> Schedule:
+            return Schedule(initial, floor, settings.max_steps, linear=shape == "linear")
+
+        self.learning_rate = schedule(hyper.learning_rate, LEARNING_RATE_FLOOR, hyper.learning_rate_schedule)
+        self.epsilon = schedule(hyper.epsilon, EPSILON_FLOOR, hyper.epsilon_schedule)
+        self.beta = schedule(hyper.beta, BETA_FLOOR, hyper.beta_schedule)
+
+    # What comes in ------------------------------------------------------------------------------------
+
+    def normalize(self, rollout: Rollout) -> None:
+        """Let the running observation statistics take in the trajectories' own steps."""
+        self.network.update_normalization(self._obs([o[: rollout.steps] for o in rollout.obs]))
+
+    @torch.inference_mode()
+    def evaluate(self, rollout: Rollout) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The critic's values of the steps [steps, S] and of what follows each trajectory [J, S], in one pass."""
+        obs = [
+            np.concatenate([o[: rollout.steps], following])
+            for o, following in zip(rollout.obs, rollout.next_obs, strict=True)
+        ]
+        values = self.network.value(self.network.prepare(self._obs(obs))).cpu().numpy()
+        return values[: rollout.steps], values[rollout.steps :]
+
+    def advantages(
+        self,
+        rollout: Rollout,
+        rewards: Mapping[str, NDArray[np.float32]],
+        values: NDArray[np.float32],
+        next_values: NDArray[np.float32],
+        ignores_done: Mapping[str, bool],
+    ) -> EvaluatedSteps:
+        """Generalised advantages and returns per signal.
+
+        Behind an episode's true end nothing more is earned: the bootstrap value is zero there, unless the
+        episode was interrupted or the signal goes on regardless.
+        """
+        ended = rollout.done_reached & ~rollout.interrupted_at_end
+        advantages = np.empty_like(values)
+        for s, name in enumerate(self.signals):
+            bootstrap = next_values[:, s] if ignores_done[name] else np.where(ended, 0.0, next_values[:, s])
+            advantages[:, s] = generalized_advantages(
+                rewards[name],
+                values[:, s],
+                bootstrap.astype(np.float32),
+                self.gammas[s],
+                self.hyper.lambd,
+                rollout.lengths,
+            )
+        own = slice(rollout.steps)
+        return EvaluatedSteps(
+            obs=[o[own] for o in rollout.obs],
+            continuous=rollout.continuous[own],
+            discrete=rollout.discrete[own],
+            log_probs=rollout.log_probs[own],
+            action_mask=None if rollout.action_mask is None else rollout.action_mask[own],
+            values=values,
+            returns=advantages + values,
+            advantages=advantages.mean(axis=1),
+        )
+
+    # The update ---------------------------------------------------------------------------------------
+
+    def update(self, steps: EvaluatedSteps, policy_step: int) -> dict[str, float]:
+        """Several epochs over all steps in shuffled minibatches; the mean losses and the schedules' values."""
+        rate, epsilon, beta = (s(policy_step) for s in (self.learning_rate, self.epsilon, self.beta))
+        self.optimizer.param_groups[0]["lr"] = rate
+        columns = self._columns(steps)
+        losses = [
+            self._gradient_step(minibatch, epsilon, beta, policy_step)
+            for _ in range(self.hyper.num_epoch)
+            for minibatch in self._minibatches(columns)
+        ]
+        policy, value = torch.stack(losses).mean(0).tolist() if losses else (0.0, 0.0)
+        return {
+            "Losses/Policy Loss": policy,
+            "Losses/Value Loss": value,
+            "Policy/Learning Rate": rate,
+            "Policy/Epsilon": epsilon,
+            "Policy/Beta": beta,
+        }
+
+    def _gradient_step(self, batch: Minibatch, epsilon: float, beta: float, policy_step: int) -> Tensor:
+        """One minibatch; its policy loss (absolute) and value loss as [2]."""
+        distribution, values = self.network.evaluate(batch.inputs, batch.action_mask)
+        losses = ppo_losses(
+            distribution.log_probs(batch.actions),
+            batch.old_log_probs,
+            batch.advantages,
+            distribution.entropy(),
+            values,
+            batch.returns,
+            epsilon,
+            beta,
+        )
+        total, value_loss = losses.total, losses.value
+        if self.hyper.clip_value_loss:
+            clipped = clipped_value_loss(values, batch.values, batch.returns, epsilon)
+            total = total + VALUE_WEIGHT * (clipped - ((batch.returns - values) ** 2).mean())
+            value_loss = clipped.detach()
+        self.flat.zero_gradient()
+        total.backward()  # type: ignore[no-untyped-call]
+        if self._finite_gradient(policy_step):
+            self.optimizer.step()
+        return torch.stack((losses.policy.abs(), value_loss))
+
+    def _finite_gradient(self, policy_step: int) -> bool:
+        """A gradient that is no number must not reach the weights."""
+        if np.isfinite(self.flat.gradient.sum().item()):
+            return True
+        if self.non_finite is NonFinite.STOP:
+            raise FloatingPointError(
+                f"The gradient of the policy at step {policy_step} is not a finite number; the weights are "
+                "still those from before it. Lower learning_rate, check the size of rewards, set "
+                "network_settings.normalize: true, or let such minibatches be left out with "
+                "env_settings.non_finite: drop."
+            )
+        return False
+
+    def _columns(self, steps: EvaluatedSteps) -> Minibatch:
+        """All rows on the device; observations are normalised here, once for all epochs."""
+
+        def tensor(column: NDArray[Any]) -> Tensor:
+            return torch.from_numpy(column).to(self.device)
+
+        spread = steps.advantages - steps.advantages.mean()
+        advantages = (spread / (steps.advantages.std() + 1e-10)).astype(np.float32)
+        with torch.no_grad():
+            inputs = self.network.prepare(self._obs(steps.obs))
+        return Minibatch(
+            inputs,
+            Actions(tensor(steps.continuous), tensor(steps.discrete.astype(np.int64))),
+            None if steps.action_mask is None or not steps.action_mask.any() else tensor(steps.action_mask),
+            tensor(steps.log_probs),
+            tensor(advantages[:, None]),
+            tensor(steps.values),
+            tensor(steps.returns),
+        )
+
+    def _minibatches(self, rows: Minibatch) -> Iterator[Minibatch]:
+        """One epoch: a fresh order, cut into whole minibatches; what is left over sits this epoch out."""
+        count, size = len(rows.advantages), self.hyper.batch_size
+        order = torch.randperm(count, generator=self.shuffler).to(self.device)
+
+        def cut(column: Tensor) -> tuple[Tensor, ...]:
+            return column.index_select(0, order).split(size)
+
+        inputs = [cut(x) for x in rows.inputs]
+        continuous, discrete = cut(rows.actions.continuous), cut(rows.actions.discrete)
+        mask = None if rows.action_mask is None else cut(rows.action_mask)
+        rest = [cut(x) for x in (rows.old_log_probs, rows.advantages, rows.values, rows.returns)]
+        for i in range(count // size):
+            yield Minibatch(
+                [x[i] for x in inputs],
+                Actions(continuous[i], discrete[i]),
+                None if mask is None else mask[i],
+                *(x[i] for x in rest),
+            )
+
+    def _obs(self, obs: list[NDArray[np.float32]]) -> list[Tensor]:
+        return [torch.from_numpy(np.ascontiguousarray(o)).to(self.device) for o in obs]
+
+    # Saving -------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, normaliser, optimiser and random state: all that the next update depends on."""
+        return {
+            "Policy": self.network.state_dict(),
+            "Optimizer": self.optimizer.state_dict(),
+            "shuffler": self.shuffler.get_state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        self.network.load_state_dict(state["Policy"])
+        self.optimizer.load_state_dict(state["Optimizer"])
+        self.shuffler.set_state(state["shuffler"].cpu())

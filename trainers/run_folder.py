@@ -1,0 +1,43 @@
+"""The folder of a run: may it be used, and what becomes of an older run of the same name."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+from .errors import TrainerError
+from .settings.run import CheckpointSettings
+
+logger = logging.getLogger(__name__)
+
+
+def claim_run_folder(settings: CheckpointSettings) -> Path:
+    """The run's folder, made or found as the settings ask.
+
+    Raises:
+        TrainerError: there is an older run and neither resume nor force; or resume without one; or the run to
+            start from does not exist.
+    """
+    folder = Path(settings.write_path)
+    if settings.resume and not folder.is_dir():
+        raise TrainerError(
+            f"Previous data from this run ID was not found: there is no folder {folder}. Train a new run by "
+            "removing the --resume flag, or give the --run-id and --results-dir of the run to resume."
+        )
+    if folder.exists() and not settings.resume:
+        if not settings.force:
+            raise TrainerError(
+                f"Previous data from this run ID was found in {folder}. Either specify a new run ID with --run-id, "
+                "use --resume to resume this run, or --force to start anew (the old run is set aside, not deleted)."
+            )
+        aside = folder.with_name(f"{folder.name}.{time.strftime('%Y%m%d-%H%M%S')}")
+        folder.rename(aside)
+        logger.info("The old run was set aside as %s.", aside)
+    start = settings.maybe_init_path
+    if start is not None and not settings.resume and not Path(start).is_dir():
+        raise TrainerError(
+            f"Could not initialize from {start}. Make sure models have already been saved with that run ID."
+        )
+    (folder / "run_logs").mkdir(parents=True, exist_ok=True)
+    return folder
