@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from torch import Tensor
 from ...agent_processor.trajectory import Rollout
 from ...envs.finite import NonFinite
 from ..distributions import Actions
-from ..flat import FlatParameters
+from ..flat import FlatAdam, FlatParameters
 from ..networks.actor_critic import ActorCritic
 from ..returns import generalized_advantages
 from ..schedules import BETA_FLOOR, EPSILON_FLOOR, LEARNING_RATE_FLOOR, Schedule
@@ -57,7 +58,7 @@ class PPO:
             spec, settings.network_settings, self.signals, hyper.shared_critic, generator=init
         ).to(device)
         self.flat = FlatParameters(self.network.parameters())
-        self.optimizer = torch.optim.Adam([self.flat.vector], lr=hyper.learning_rate, fused=True)
+        self.optimizer = FlatAdam(self.flat, hyper.learning_rate)
         self.shuffler = torch.Generator().manual_seed(seed + 1)
 
         def schedule(initial: float, floor: float, shape: str) -> Schedule:
@@ -125,7 +126,7 @@ class PPO:
     def update(self, steps: EvaluatedSteps, policy_step: int) -> dict[str, float]:
         """Several epochs over all steps in shuffled minibatches; the mean losses and the schedules' values."""
         rate, epsilon, beta = (s(policy_step) for s in (self.learning_rate, self.epsilon, self.beta))
-        self.optimizer.param_groups[0]["lr"] = rate
+        self.optimizer.learning_rate = rate
         columns = self._columns(steps)
         losses = [
             self._gradient_step(minibatch, epsilon, beta, policy_step)
@@ -167,7 +168,7 @@ class PPO:
 
     def _finite_gradient(self, policy_step: int) -> bool:
         """A gradient that is no number must not reach the weights."""
-        if np.isfinite(self.flat.gradient.sum().item()):
+        if math.isfinite(self.flat.gradient.sum().item()):
             return True
         if self.non_finite is NonFinite.STOP:
             raise FloatingPointError(

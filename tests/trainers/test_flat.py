@@ -1,0 +1,56 @@
+"""Parameters in one vector behave as parameters do, and Adam on it is torch's Adam."""
+
+import torch
+from torch import nn
+
+from lanista.trainers.flat import FlatAdam, FlatParameters
+
+
+def network(seed):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 2))
+
+
+def test_adam_on_the_vector_moves_every_weight_as_torch_adam_does():
+    ours, theirs = network(3), network(3)
+    flat = FlatParameters(ours.parameters())
+    adam, reference = FlatAdam(flat, 0.01), torch.optim.Adam(theirs.parameters(), lr=0.01)
+    for step in range(30):
+        x = torch.randn(11, 5, generator=torch.Generator().manual_seed(step))
+        flat.zero_gradient()
+        ours(x).square().sum().backward()
+        adam.step()
+        reference.zero_grad()
+        theirs(x).square().sum().backward()
+        reference.step()
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_a_saved_optimiser_goes_on_bit_for_bit():
+    def run(steps, resume_at=None):
+        net = network(1)
+        adam = FlatAdam(FlatParameters(net.parameters()), 0.01)
+        for step in range(steps):
+            if step == resume_at:
+                saved = {k: v.clone() if torch.is_tensor(v) else v for k, v in adam.state_dict().items()}
+                weights = [p.detach().clone() for p in net.parameters()]
+                net = network(2)
+                with torch.no_grad():
+                    for p, w in zip(net.parameters(), weights, strict=True):
+                        p.copy_(w)
+                adam = FlatAdam(FlatParameters(net.parameters()), 0.01)
+                adam.load_state_dict(saved)
+            adam.parameters.zero_gradient()
+            net(torch.ones(3, 5) * step).sum().backward()
+            adam.step()
+        return adam.parameters.vector
+
+    assert torch.equal(run(8), run(8, resume_at=4))
+
+
+def test_loading_weights_into_the_module_reaches_the_vector():
+    net, other = network(1), network(2)
+    flat = FlatParameters(net.parameters())
+    net.load_state_dict(other.state_dict())
+    assert torch.equal(flat.vector, torch.cat([p.reshape(-1) for p in other.parameters()]))
