@@ -1,129 +1,206 @@
-"""The trainer's side: bytes to steps, actions to bytes."""
+"""The trainer's side: bytes to steps, actions to bytes.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+A `Decoder` belongs to one engine. Messages are not turned into protobuf objects: their structure is
+walked as bytes (`scan`), agents whose bytes look alike are read together as columns (`layout`), and
+only what is rare (the handshake, a new behaviour, agents with compressed pictures) is parsed by protobuf.
+"""
 
-from mlagents_envs.base_env import (
-    ActionSpec, ActionTuple, BehaviorSpec, DecisionSteps, DimensionProperty, ObservationSpec, ObservationType, TerminalSteps,
-)
-import numpy as np
+from dataclasses import dataclass, field
+
+from google.protobuf.message import DecodeError
+from mlagents_envs.base_env import BehaviorSpec
 
 from ..steps import BehaviorSteps
-from . import messages
-from .versions import API_VERSION, PACKAGE_VERSION
+from .agents import AgentReader
+from .errors import ObservationError, WireError
+from .hello import Capabilities, EngineHello
+from .messages import AgentInfoProto, BrainParametersProto, UnityMessageProto, UnityRLInitializationOutputProto
+from .replies import encode_actions, encode_initialization, encode_quit, encode_reset
+from .scan import BYTES, VARINT, Irregular, Malformed, fields, records, varint
+from .specs import behavior
 
+__all__ = [
+    "Capabilities",
+    "Decoder",
+    "EngineHello",
+    "EngineMessage",
+    "encode_actions",
+    "encode_initialization",
+    "encode_quit",
+    "encode_reset",
+]
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    base_rl: bool = True
-    concatenated_png_observations: bool = True
-    compressed_channel_mapping: bool = True
-    hybrid_actions: bool = True
-    training_analytics: bool = True
-    variable_length_observation: bool = True
-    multi_agent_groups: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class EngineHello:
-    name: str
-    communication_version: str
-    package_version: str
-    capabilities: Capabilities
+Place = tuple[int, int]
+"""Where something starts and stops in the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineMessage:
+    """What an engine said."""
+
     status: int
+    """200; anything else says that the engine stops."""
     hello: EngineHello | None
+    """In the first message."""
     specs: dict[str, BehaviorSpec]
+    """The behaviours that this message described, for the first time or anew."""
     steps: dict[str, BehaviorSteps] | None
+    """Of every behaviour known so far, without agents where the message has none; None when there are no steps."""
     side_channel: bytes
 
 
+@dataclass(slots=True)
+class _Outline:
+    """Where the parts of a message are."""
+
+    status: int = 0
+    initialization: Place | None = None
+    has_steps: bool = False
+    agents: dict[str, Place] = field(default_factory=dict)
+    """For each behaviour the list of its agents."""
+    side_channel: bytes = b""
+
+
 class Decoder:
+    """Decodes the messages of one engine, in their order."""
+
     def __init__(self, where: str = "environment 0") -> None:
+        """`where` is what errors call the engine."""
         self.where = where
         self.specs: dict[str, BehaviorSpec] = {}
+        """Every behaviour known so far."""
+        self._readers: dict[str, AgentReader] = {}
+        self._awaited: dict[str, BrainParametersProto] = {}
 
     def decode(self, data: bytes) -> EngineMessage:
-        m = messages.UnityMessageProto.FromString(data)
-        out = m.unity_output
-        init = out.rl_initialization_output
-        hello = None
-        if init.communication_version:
-            c = init.capabilities
-            hello = EngineHello(init.name, init.communication_version, init.package_version, Capabilities(
-                c.baseRLCapabilities, c.concatenatedPngObservations, c.compressedChannelMapping, c.hybridActions,
-                c.trainingAnalytics, c.variableLengthObservation, c.multiAgentGroups))
-        new = {}
-        infos = {k: v.value for k, v in out.rl_output.agentInfos.items()}
-        for brain in init.brain_parameters:
-            if infos.get(brain.brain_name):
-                a = brain.action_spec
-                if a.num_continuous_actions == 0 and a.num_discrete_actions == 0:
-                    sizes = tuple(brain.vector_action_size_deprecated)
-                    action = (ActionSpec(sizes[0], ()) if brain.vector_action_space_type_deprecated == 1 else ActionSpec(0, sizes))
-                else:
-                    action = ActionSpec(a.num_continuous_actions, tuple(a.discrete_branch_sizes))
-                obs = [ObservationSpec(tuple(o.shape), tuple(DimensionProperty(d) for d in (o.dimension_properties or [0] * len(o.shape))),
-                       ObservationType(o.observation_type), o.name) for o in infos[brain.brain_name][0].observations]
-                new[brain.brain_name] = BehaviorSpec(obs, action)
-        self.specs.update(new)
-        steps = None
-        if out.HasField("rl_output"):
-            steps = {name: _steps(infos.get(name, []), spec) for name, spec in self.specs.items()}
-        return EngineMessage(m.header.status, hello, new, steps, out.rl_output.side_channel)
+        """Decodes one message.
+
+        Observations are float32, [n, *shape]; pictures are channels first and, where they came compressed,
+        within 0 and 1. Numbers are passed on as they are, NaN and infinities too.
+
+        Raises:
+            WireError: The bytes are no message of the protocol, or contradict what was said before. The
+                error names the engine, the behaviour, and the byte or the agent.
+            ObservationError: The kind of it that concerns one observation.
+        """
+        try:
+            return self._decode(data)
+        except Irregular:
+            data = self._rewritten(data)
+        except Malformed as error:
+            raise WireError(f"{self.where}: malformed message of {len(data)} bytes: {error}") from error
+        try:
+            return self._decode(data)
+        except (Irregular, Malformed) as error:
+            raise WireError(f"{self.where}: malformed message of {len(data)} bytes: {error}") from error
+
+    def _decode(self, data: bytes) -> EngineMessage:
+        outline = _outline(data)
+        hello, brains = self._initialization(data, outline.initialization)
+        self._awaited.update(brains)
+        agents = outline.agents
+        specs = {name: self._learn(data, name, agents[name]) for name in list(self._awaited) if name in agents}
+        new = {name: spec for name, spec in specs.items() if spec is not None}
+        steps = self._steps(data, agents) if outline.has_steps else None
+        return EngineMessage(outline.status, hello, new, steps, outline.side_channel)
+
+    def _initialization(
+        self, data: bytes, place: Place | None
+    ) -> tuple[EngineHello | None, dict[str, BrainParametersProto]]:
+        """How the engine introduces itself, if it does here, and the behaviours that it describes."""
+        if place is None:
+            return None, {}
+        try:
+            proto = UnityRLInitializationOutputProto.FromString(data[slice(*place)])
+        except DecodeError as error:
+            raise Malformed(place[0], f"an initialization that protobuf cannot parse ({error})") from error
+        brains = {brain.brain_name: brain for brain in proto.brain_parameters}
+        if brains and not proto.communication_version:
+            return None, brains
+        capabilities = Capabilities.of(proto.capabilities)
+        return EngineHello(proto.name, proto.communication_version, proto.package_version, capabilities), brains
+
+    def _learn(self, data: bytes, name: str, place: Place) -> BehaviorSpec | None:
+        """Completes a behaviour's description by its first agent's observations; None while it has no agent."""
+        starts, lengths = records(data, *place)
+        if len(starts) == 0:
+            return None
+        start, length = int(starts[0]), int(lengths[0])
+        try:
+            first = AgentInfoProto.FromString(data[start : start + length])
+            known = behavior(self._awaited.pop(name), first)
+        except DecodeError as error:
+            raise WireError(f"{self.where}: behavior {name!r}: malformed agent at byte {start}: {error}") from error
+        except WireError as error:
+            raise WireError(f"{self.where}: behavior {name!r}: {error}") from error
+        self._readers[name] = AgentReader(known)
+        self.specs[name] = known.spec
+        return known.spec
+
+    def _steps(self, data: bytes, agents: dict[str, Place]) -> dict[str, BehaviorSteps]:
+        for name, (start, stop) in agents.items():
+            if stop > start and name not in self._readers:
+                raise WireError(
+                    f"{self.where}: there are agents of behavior {name!r}, which the engine has not described; known "
+                    f"are {sorted(self._readers)}. Was this engine started for another trainer?"
+                )
+        return {name: self._read(data, name, reader, agents.get(name)) for name, reader in self._readers.items()}
+
+    def _read(self, data: bytes, name: str, reader: AgentReader, place: Place | None) -> BehaviorSteps:
+        if place is None or place[0] == place[1]:
+            return reader.nobody()
+        try:
+            return reader.read(data, *place)
+        except ObservationError as error:
+            raise ObservationError(f"{self.where}: behavior {name!r}: {error}") from error
+        except Malformed as error:
+            raise WireError(
+                f"{self.where}: behavior {name!r}: malformed message of {len(data)} bytes: {error}"
+            ) from error
+
+    def _rewritten(self, data: bytes) -> bytes:
+        """The same message as engines write it, by protobuf."""
+        try:
+            message = UnityMessageProto.FromString(data)
+        except DecodeError as error:
+            raise WireError(f"{self.where}: malformed message of {len(data)} bytes: {error}") from error
+        message.DiscardUnknownFields()
+        return message.SerializeToString()
 
 
-def _columns(infos, spec):
-    n = len(infos)
-    obs = []
-    for k, o in enumerate(spec.observation_specs):
-        obs.append(np.array([list(i.observations[k].float_data.data) for i in infos], np.float32).reshape((n, *o.shape)))
-    f = lambda name, t: np.array([getattr(i, name) for i in infos], t)
-    return obs, f
+def _parts(data: bytes, place: Place, wanted: dict[int, int]) -> dict[int, Place]:
+    """Where the fields {number: wire type} of a message are. Raises Irregular when one is there twice."""
+    found: dict[int, Place] = {}
+    for number, wire, start, stop in fields(data, *place):
+        if wanted.get(number) == wire:
+            if number in found:
+                raise Irregular
+            found[number] = (start, stop)
+    return found
 
 
-def _steps(infos, spec):
-    going = [i for i in infos if not i.done]
-    done = [i for i in infos if i.done]
-    obs, f = _columns(going, spec)
-    mask = None
-    branches = spec.action_spec.discrete_branches
-    if branches and going:
-        total = sum(branches)
-        flat = np.array([list(i.action_mask) if len(i.action_mask) == total else [False] * total for i in going], bool)
-        mask = np.split(flat, np.cumsum(branches)[:-1], axis=1)
-    d = DecisionSteps(obs, f("reward", np.float32), f("id", np.int32), mask, f("group_id", np.int32), f("group_reward", np.float32))
-    obs, f = _columns(done, spec)
-    t = TerminalSteps(obs, f("reward", np.float32), f("max_step_reached", bool), f("id", np.int32), f("group_id", np.int32), f("group_reward", np.float32))
-    return d, t
+def _outline(data: bytes) -> _Outline:
+    """Finds a message's parts."""
+    outline = _Outline()
+    message = _parts(data, (0, len(data)), {1: BYTES, 2: BYTES})
+    status = _parts(data, message.get(1, (0, 0)), {1: VARINT}).get(1)
+    if status is not None:
+        outline.status = varint(data, *status)[0]
+    output = _parts(data, message.get(2, (0, 0)), {1: BYTES, 2: BYTES})
+    outline.initialization = output.get(2)
+    if 1 in output:
+        outline.has_steps = True
+        for number, wire, start, stop in fields(data, *output[1]):
+            if number == 2 and wire == BYTES:
+                entry = _parts(data, (start, stop), {1: BYTES, 2: BYTES})
+                outline.agents[_text(data, entry.get(1, (0, 0)))] = entry.get(2, (0, 0))
+            elif number == 3 and wire == BYTES:
+                outline.side_channel = data[start:stop]
+    return outline
 
 
-def _message(status=200, **fields):
-    return messages.UnityMessageProto(header=messages.HeaderProto(status=status), **fields).SerializeToString()
-
-
-def encode_actions(spec_order: Mapping[str, ActionTuple], side_channel: bytes, deprecated_field: bool = False) -> bytes:
-    rl = messages.UnityRLInputProto(side_channel=side_channel)
-    for name, actions in spec_order.items():
-        for c, d in zip(actions.continuous, actions.discrete):
-            rl.agent_actions[name].value.append(messages.AgentActionProto(
-                continuous_actions=c.tolist(), discrete_actions=d.tolist(),
-                vector_actions_deprecated=[*c.tolist(), *map(float, d.tolist())] if deprecated_field else []))
-    return _message(unity_input=messages.UnityInputProto(rl_input=rl))
-
-
-def encode_reset(side_channel: bytes) -> bytes:
-    return _message(unity_input=messages.UnityInputProto(rl_input=messages.UnityRLInputProto(command=1, side_channel=side_channel)))
-
-
-def encode_quit() -> bytes:
-    return _message(400)
-
-
-def encode_initialization(seed: int, num_areas: int) -> bytes:
-    every = messages.UnityRLCapabilitiesProto(**{f.name: True for f in messages.UnityRLCapabilitiesProto.DESCRIPTOR.fields})
-    return _message(unity_input=messages.UnityInputProto(rl_initialization_input=messages.UnityRLInitializationInputProto(
-        seed=seed, communication_version=API_VERSION, package_version=PACKAGE_VERSION, capabilities=every, num_areas=num_areas)))
+def _text(data: bytes, place: Place) -> str:
+    try:
+        return data[slice(*place)].decode()
+    except UnicodeDecodeError as error:
+        raise Malformed(place[0], "a behavior's name that is not UTF-8") from error

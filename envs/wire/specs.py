@@ -1,0 +1,116 @@
+"""From brain parameters and an agent's first observations to a BehaviorSpec."""
+
+import math
+from dataclasses import dataclass
+
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
+
+from .errors import WireError
+from .images import png_size
+from .messages import AgentInfoProto, BrainParametersProto, ObservationProto
+
+_UNSPECIFIED = DimensionProperty.UNSPECIFIED
+_NONE = DimensionProperty.NONE
+_SLIDING = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
+_CHANNELS_FIRST = (_NONE, _SLIDING, _SLIDING)
+_CHANNELS_LAST = (_SLIDING, _SLIDING, _NONE)
+_MOST_ACTIONS = 1 << 20
+_MOST_NUMBERS = 1 << 28  # of one agent's observation: a gigabyte
+
+
+@dataclass(frozen=True, slots=True)
+class Sensor:
+    """One observation of a behaviour: what the engine sends, and what it is given out as."""
+
+    spec: ObservationSpec
+    """As given out: pictures are channels first."""
+    sent_shape: tuple[int, ...]
+    """As the engine sends it."""
+    size: int
+    """Numbers per agent."""
+    channels_last: bool
+
+    @property
+    def visual(self) -> bool:
+        """Whether it is a picture."""
+        return len(self.sent_shape) == 3
+
+
+@dataclass(frozen=True, slots=True)
+class Behavior:
+    """What is known of a behaviour."""
+
+    spec: BehaviorSpec
+    sensors: tuple[Sensor, ...]
+    compressed: bool
+    """The first agent sent compressed pictures, so that no two agents' bytes will look alike."""
+
+
+def behavior(brain: BrainParametersProto, first_agent: AgentInfoProto) -> Behavior:
+    """The description of a behaviour, from its parameters and the first agent that reports.
+
+    Raises:
+        WireError: Sizes, types or shapes are impossible; the message names the observation.
+    """
+    sensors = tuple(_sensor(index, proto) for index, proto in enumerate(first_agent.observations))
+    return Behavior(
+        BehaviorSpec([sensor.spec for sensor in sensors], action_spec(brain)),
+        sensors,
+        any(proto.compression_type for proto in first_agent.observations),
+    )
+
+
+def action_spec(brain: BrainParametersProto) -> ActionSpec:
+    """The actions that a behaviour takes. Raises WireError when their sizes are impossible."""
+    proto = brain.action_spec
+    if proto.num_continuous_actions or proto.num_discrete_actions:
+        continuous, branches = proto.num_continuous_actions, tuple(proto.discrete_branch_sizes)
+    else:  # an engine from before hybrid actions
+        sizes = tuple(brain.vector_action_size_deprecated)
+        is_continuous = brain.vector_action_space_type_deprecated == 1
+        continuous, branches = (sum(sizes[:1]), ()) if is_continuous else (0, sizes)
+    if min(continuous, *branches, 0) < 0 or continuous + sum(branches) > _MOST_ACTIONS:
+        raise WireError(f"impossible action sizes: {continuous} continuous, discrete branches {list(branches)[:20]}")
+    return ActionSpec(continuous, branches)
+
+
+def _sensor(index: int, proto: ObservationProto) -> Sensor:
+    where = f"observation {index} ({proto.name!r})"
+    shape = tuple(proto.shape)
+    size = math.prod(shape)
+    if min(shape, default=0) < 0 or size > _MOST_NUMBERS:
+        raise WireError(f"{where}: the shape {shape} is impossible")
+    try:
+        kind = ObservationType(proto.observation_type)
+        properties = tuple(map(DimensionProperty, proto.dimension_properties)) or (_UNSPECIFIED,) * len(shape)
+    except ValueError as error:
+        raise WireError(f"{where}: {error}") from error
+    channels_last = len(shape) == 3 and _is_channels_last(shape, properties, proto.compressed_data)
+    if channels_last:
+        return Sensor(
+            ObservationSpec(_channels_first(shape), _channels_first(properties), kind, proto.name), shape, size, True
+        )
+    return Sensor(ObservationSpec(shape, properties, kind, proto.name), shape, size, False)
+
+
+def _channels_first(values: tuple) -> tuple:  # type: ignore[type-arg]
+    """(height, width, channels) in the order (channels, height, width); else as it is."""
+    return (values[2], values[0], values[1]) if len(values) == 3 else values
+
+
+def _is_channels_last(
+    shape: tuple[int, ...], properties: tuple[DimensionProperty, ...], compressed: bytes
+) -> bool:
+    """Whether a picture's shape is (height, width, channels): C# packages up to 2.x, under the same API version.
+
+    The dimension properties say it where they are set. Else a compressed picture's own size does, and where
+    there is none, or where it fits both, channels are what is fewest.
+    """
+    if properties == _CHANNELS_LAST or properties == _CHANNELS_FIRST:
+        return properties == _CHANNELS_LAST
+    if any(properties):
+        return False
+    size = png_size(compressed)
+    if size is not None and (shape[1:] == size) != (shape[:2] == size):
+        return shape[:2] == size
+    return shape[2] < min(shape[:2]) and shape[0] > min(shape[1:])
