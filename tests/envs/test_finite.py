@@ -1,0 +1,175 @@
+"""NaN and infinity from an engine: named, zeroed or dropped, never passed on."""
+
+import logging
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lanista.envs.finite import NonFinite, NonFiniteError, check_steps
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DecisionSteps,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+    TerminalSteps,
+)
+from mlagents_envs.exception import UnityObservationException
+
+BALL = "Ball?team=0"
+SPEC = BehaviorSpec(
+    [
+        ObservationSpec((3,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "Rays"),
+        ObservationSpec((2, 2), (DimensionProperty.NONE,) * 2, ObservationType.DEFAULT, "Grid"),
+    ],
+    ActionSpec(1, ()),
+)
+
+
+def make_steps(decisions=4, terminals=2):
+    def columns(n):
+        obs = [np.ones((n, 3), np.float32), np.ones((n, 2, 2), np.float32)]
+        return obs, np.ones(n, np.float32), np.zeros(n, np.int32), np.ones(n, np.float32)
+
+    obs, reward, group, group_reward = columns(decisions)
+    ids = np.arange(10, 10 + decisions, dtype=np.int32)
+    one = DecisionSteps(obs, reward, ids, None, group, group_reward)
+    obs, reward, group, group_reward = columns(terminals)
+    ids = np.arange(20, 20 + terminals, dtype=np.int32)
+    two = TerminalSteps(obs, reward, np.zeros(terminals, bool), ids, group, group_reward)
+    return one, two
+
+
+def check(steps, policy, warned=None):
+    return check_steps(steps, SPEC, "environment 3", BALL, policy, warned)
+
+
+def arrays(steps):
+    return [a for batch in steps for a in (*batch.obs, batch.reward, batch.group_reward)]
+
+
+@pytest.mark.parametrize("policy", NonFinite)
+def test_finite_numbers_pass_as_they_are_however_large(policy):
+    steps = make_steps()
+    steps[0].obs[0][:] = np.finfo(np.float32).max  # their sum is infinite, they are not
+    checked, void = check(steps, policy)
+    assert checked is steps
+    assert len(void) == 0
+
+
+def test_stop_names_environment_behavior_sensor_agent_and_value():
+    steps = make_steps()
+    steps[0].obs[1][2, 1, 0] = np.nan
+    with pytest.raises(NonFiniteError) as error:
+        check(steps, NonFinite.STOP)
+    for part in (
+        "environment 3",
+        BALL,
+        "'Grid'",
+        "agent 12",
+        "is nan",
+        "[1, 0]",
+        "decision step",
+        "non_finite",
+    ):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "source"), [("reward", "the reward"), ("group_reward", "the group reward")])
+def test_stop_names_rewards(name, source):
+    steps = make_steps()
+    getattr(steps[1], name)[1] = -np.inf
+    with pytest.raises(NonFiniteError, match=f"{source} of agent 21 is -inf in a terminal step"):
+        check(steps, NonFinite.STOP)
+
+
+def test_scripts_that_catch_the_old_errors_go_on_working():
+    steps = make_steps()
+    steps[0].reward[0] = np.nan
+    for kind in (RuntimeError, UnityObservationException):
+        with pytest.raises(kind):
+            check(steps, NonFinite.STOP)
+
+
+def test_zero_puts_in_zeros_into_a_copy_and_voids_nobody():
+    steps = make_steps()
+    steps[0].obs[0][1, 2] = np.inf
+    steps[1].obs[1][0, 0, 1] = np.nan
+    for array in arrays(steps):
+        array.flags.writeable = False  # as views of the engine's bytes are
+    before = pickle.dumps([a.copy() for a in arrays(steps)])
+    (decisions, terminals), void = check(steps, NonFinite.ZERO)
+    assert decisions.obs[0][1].tolist() == [1, 1, 0]
+    assert terminals.obs[1][0].tolist() == [[1, 0], [1, 1]]
+    assert decisions.obs[0].dtype == np.float32
+    assert len(void) == 0
+    assert pickle.dumps([a.copy() for a in arrays(steps)]) == before
+
+
+def test_drop_voids_each_agent_once():
+    steps = make_steps()
+    steps[0].obs[0][3, 0] = np.nan
+    steps[0].reward[3] = np.nan
+    steps[0].reward[0] = np.inf
+    steps[1].group_reward[1] = np.nan
+    checked, void = check(steps, NonFinite.DROP)
+    assert void.tolist() == [10, 13, 21]
+    assert void.dtype == np.int32
+    assert all(np.isfinite(a).all() for a in arrays(checked))
+
+
+def test_everything_else_of_a_mended_step_stays():
+    steps = make_steps()
+    steps[0].action_mask = [np.array([[True, False]] * 4)]
+    steps[0].reward[0] = np.nan
+    steps[1].reward[0] = np.nan
+    steps[1].interrupted[1] = True
+    (decisions, terminals), _ = check(steps, NonFinite.ZERO)
+    assert decisions.action_mask is steps[0].action_mask
+    assert decisions.agent_id is steps[0].agent_id
+    assert decisions.group_id is steps[0].group_id
+    assert terminals.interrupted.tolist() == [False, True]
+    assert terminals.agent_id is steps[1].agent_id
+
+
+def test_each_sensor_is_warned_about_once(caplog):
+    warned: set[tuple[str, str]] = set()
+    steps = make_steps()
+    steps[0].obs[0][0, 0] = np.nan
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            check(steps, NonFinite.ZERO, warned)
+        assert len(caplog.records) == 1
+        assert "'Rays' of agent 10" in caplog.text
+        steps[0].obs[1][0, 0] = np.nan
+        check(steps, NonFinite.ZERO, warned)
+    assert len(caplog.records) == 2
+
+
+def test_no_agents_are_no_trouble():
+    steps = (DecisionSteps.empty(SPEC), TerminalSteps.empty(SPEC))
+    assert check(steps, NonFinite.STOP)[0] is steps
+
+
+@given(st.data())
+def test_no_such_number_gets_through(data):
+    steps = make_steps(data.draw(st.integers(0, 4)), data.draw(st.integers(0, 3)))
+    spoiled = set()
+    for batch in steps:
+        for array in (*batch.obs, batch.reward, batch.group_reward):
+            for place in (
+                data.draw(st.lists(st.integers(0, array.size - 1), max_size=2)) if array.size else ()
+            ):
+                array.reshape(-1)[place] = data.draw(st.sampled_from([np.nan, np.inf, -np.inf]))
+                spoiled.add(int(batch.agent_id[place * len(batch.agent_id) // array.size]))
+    checked, void = check(steps, NonFinite.DROP)
+    assert all(np.isfinite(a).all() for a in arrays(checked))
+    assert set(void.tolist()) == spoiled
+    for old, new in zip(arrays(steps), arrays(checked), strict=True):
+        assert np.array_equal(np.where(np.isfinite(old), old, 0), new)
+    if spoiled:
+        with pytest.raises(NonFiniteError):
+            check(steps, NonFinite.STOP)
