@@ -1,0 +1,105 @@
+"""Any BaseEnv can be driven as one that answers later."""
+
+import numpy as np
+import pytest
+from fake_engine import BALL, ball_spec, ball_steps, decide
+from lanista.envs.manager import EnvManager
+from lanista.envs.pipelined import InPlace, pipelined
+from mlagents_envs.base_env import BaseEnv
+
+
+class Counter(BaseEnv):
+    """Counts its steps, and refuses to step while actions are missing."""
+
+    def __init__(self):
+        self.count = 0
+        self.set: dict[str, np.ndarray] = {}
+        self.parameters = None
+        self.closed = False
+
+    @property
+    def behavior_specs(self):
+        return {BALL: ball_spec()}
+
+    def reset(self):
+        self.count = 0
+
+    def step(self):
+        assert BALL in self.set
+        self.count += 1
+        self.last = self.set.pop(BALL)
+
+    def get_steps(self, behavior_name):
+        return ball_steps(7, self.count, 0.0)
+
+    def set_actions(self, behavior_name, action):
+        self.set[behavior_name] = action.continuous
+
+    def set_action_for_agent(self, behavior_name, agent_id, action):
+        raise NotImplementedError
+
+    def close(self):
+        self.closed = True
+
+
+class Steered(Counter):
+    def set_parameters(self, parameters):
+        self.parameters = parameters
+
+    def statistics(self):
+        return {"hits": [(1.0, None)]}
+
+
+def count(step):
+    return step.steps[BALL][0].obs[0][0, 0]
+
+
+def test_plain_environments_run_side_by_side():
+    made = [Counter(), Counter()]
+    with EnvManager(made.__getitem__, 2, ordered=True) as manager:
+        manager.start()
+        assert [count(step) for step in manager.reset()] == [0, 0]
+        manager.send(0, {BALL: decide(0.9)})
+        manager.send(1, {})
+        assert [count(step) for step in manager.wait(20)] == [1, 1]
+    assert made[0].last == pytest.approx(0.3)
+    assert made[1].last.tolist() == [[0.0]], "agents without a decision do zeros"
+    assert all(env.closed for env in made)
+
+
+def test_a_step_happens_when_its_answer_is_taken():
+    env = Counter()
+    driven = pipelined(env)
+    assert isinstance(driven, InPlace)
+    told = []
+    driven.on_arrival = lambda: told.append(True)
+    driven.send_reset()
+    driven.receive()
+    driven.send_step()
+    assert told == [True, True]
+    assert driven.ready()
+    assert env.count == 0
+    driven.receive()
+    assert env.count == 1
+    assert not driven.ready()
+    with pytest.raises(RuntimeError, match="send_step"):
+        driven.receive()
+
+
+def test_what_can_wait_by_itself_is_taken_as_it_is():
+    from fake_engine import FakeEngine
+
+    engine = FakeEngine()
+    assert pipelined(engine) is engine
+
+
+def test_parameters_and_statistics_where_the_environment_has_them():
+    env = Steered()
+    driven = InPlace(env)
+    driven.set_parameters({"mass": 1.0})
+    assert env.parameters == {"mass": 1.0}
+    assert driven.statistics()["hits"][0][0] == 1.0
+    assert InPlace(Counter()).statistics() == {}
+    InPlace(Counter()).set_parameters({})
+    with pytest.raises(TypeError, match=r"Counter has no method set_parameters.*mass"):
+        InPlace(Counter()).set_parameters({"mass": 1.0})
