@@ -1,0 +1,93 @@
+"""The command line as a user meets it: help, errors in a sentence, exit statuses."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lanista.trainers.cli.main import COMMANDS, run
+
+BRAIN = Path(__file__).parents[2] / "real" / "onnx" / "Basic.onnx"
+
+
+def status_of(argv):
+    try:
+        return run(argv)
+    except SystemExit as end:
+        return end.code
+
+
+def test_without_a_command_the_help_is_shown(capsys):
+    assert run([]) == 2
+    assert all(name in capsys.readouterr().out for name in ["learn", *COMMANDS])
+
+
+@pytest.mark.parametrize("argv", [["--help"], *[[name, "--help"] for name in COMMANDS], ["--version"]])
+def test_help_and_version_end_well(argv, capsys):
+    assert status_of(argv) == 0
+    assert "lanista" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("argv", [["paint"], ["play"], ["export"], ["play", "a.onnx", "--episodes", "0"]])
+def test_wrong_usage_ends_with_status_2(argv):
+    assert status_of(argv) == 2
+
+
+@pytest.mark.parametrize(
+    ("argv", "cause"),
+    [
+        (["play", "absent.onnx"], "absent.onnx"),
+        (["export", "absent.pt"], "absent.pt cannot be read: No such file"),
+        (["scenes", "export", "bal3d", "x"], "Did you mean ball3d?"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_and_status_1(argv, cause, capsys):
+    assert run(argv) == 1
+    said = capsys.readouterr().err
+    assert cause in said and said.startswith(f"lanista {argv[0]}: error: ")
+    assert "Traceback" not in said and len(said.splitlines()) == 1
+
+
+def test_a_truncated_checkpoint_is_not_exported(tmp_path, capsys):
+    (tmp_path / "checkpoint.pt").write_bytes(b"PK\x03\x04half")
+    assert run(["export", str(tmp_path / "checkpoint.pt")]) == 1
+    assert "checkpoint.pt (8 bytes) cannot be used" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.pt"]
+
+
+def test_the_scenes_are_listed(capsys):
+    assert run(["scenes"]) == 0
+    listed = capsys.readouterr().out
+    assert run(["scenes", "list"]) == 0
+    assert capsys.readouterr().out == listed
+    assert "scene:ball3d" in listed and "scene:basic" in listed
+
+
+def test_commands_that_need_no_torch_do_not_load_it():
+    code = (
+        "import sys; from lanista.trainers.cli.main import run; run(['scenes']); "
+        "print([m for m in ('torch', 'pydantic', 'onnx', 'rich') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.splitlines()[-1] == "[]"
+
+
+def test_a_brain_plays_a_scene_and_the_report_is_json(capsys):
+    brain = str(BRAIN)
+    assert run(["play", brain, "--env", "scene:basic", "--episodes", "5", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["episodes"] == 5 and report["mean_reward"] > 0.9
+    assert list(report["behaviors"]) == ["Basic?team=0"]
+
+
+def test_a_scene_is_filmed(tmp_path, capsys):
+    from PIL import Image
+
+    film = tmp_path / "film.gif"
+    brain = str(BRAIN)
+    arguments = ["--env", "scene:basic", "--episodes", "3", "--render", str(film), "--render-steps", "10"]
+    assert run(["play", brain, *arguments]) == 0
+    with Image.open(film) as picture:
+        assert 2 <= picture.n_frames <= 10 and picture.size == (640, 400)
+    assert "Basic?team=0" in capsys.readouterr().out

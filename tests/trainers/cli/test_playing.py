@@ -1,0 +1,154 @@
+"""Playing counts the episodes that begin first, whole, and what their agents earned."""
+
+import logging
+
+import numpy as np
+import pytest
+from lanista.trainers.brains.play import BrainError
+from lanista.trainers.cli import playing
+from lanista.trainers.cli.playing import NothingToDecideError, Player
+from mlagents_envs.base_env import (
+    ActionSpec,
+    ActionTuple,
+    BaseEnv,
+    BehaviorSpec,
+    DecisionSteps,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+    TerminalSteps,
+)
+
+
+def spec(size=1):
+    sensor = ObservationSpec((size,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "sensor")
+    return BehaviorSpec([sensor], ActionSpec.create_continuous(1))
+
+
+class Scripted(BaseEnv):
+    """Agent slots that last a given number of decisions each, over and over; a reward of 1 per step."""
+
+    def __init__(self, lasts, others=(), asking=True):
+        self.lasts, self.asking = list(lasts), asking
+        self._specs = {"Ball?team=0": spec(), **{name: spec(3) for name in others}}
+        self.acted = []
+
+    @property
+    def behavior_specs(self):
+        return self._specs
+
+    def reset(self):
+        self.left = list(self.lasts)
+        self.ids = list(range(len(self.lasts)))
+        self._tell(np.zeros(len(self.ids), bool))
+
+    def step(self):
+        self.left = [left - 1 for left in self.left]
+        self._tell(np.array([left == 0 for left in self.left]))
+
+    def _tell(self, ended):
+        ended_ids = [agent for agent, end in zip(self.ids, ended) if end]
+        for slot in np.flatnonzero(ended):
+            self.left[slot] = self.lasts[slot]
+            self.ids[slot] += 100
+        n, e = len(self.ids), len(ended_ids)
+        reward = np.where(ended, 0.0, 1.0).astype(np.float32)
+        ids = np.array(self.ids, np.int32)
+        zeros = np.zeros(n, np.float32)
+        self.decisions = DecisionSteps([np.zeros((n, 1), np.float32)], reward, ids, None, ids * 0, zeros)
+        self.terminals = TerminalSteps(
+            [np.zeros((e, 1), np.float32)],
+            np.ones(e, np.float32),
+            np.zeros(e, bool),
+            np.array(ended_ids, np.int32),
+            np.zeros(e, np.int32),
+            np.full(e, 0.5, np.float32),
+        )
+
+    def get_steps(self, name):
+        if name == "Ball?team=0" and self.asking:
+            return self.decisions, self.terminals
+        return DecisionSteps.empty(self._specs[name]), TerminalSteps.empty(self._specs[name])
+
+    def set_actions(self, name, action):
+        self.acted.append((name, len(action.continuous)))
+
+    def set_action_for_agent(self, name, agent_id, action):
+        raise NotImplementedError
+
+    def close(self):
+        pass
+
+
+class FakeBrain:
+    def __init__(self):
+        self.forgotten = []
+
+    def check(self, behavior):
+        if behavior.observation_specs[0].shape != (1,):
+            raise BrainError("it reads observation 0 with the shape (1,), the agents' is (3,)")
+
+    def act(self, decisions, deterministic):
+        return ActionTuple(np.zeros((len(decisions), 1), np.float32))
+
+    def forget(self, agents):
+        self.forgotten += list(agents)
+
+
+def test_an_episode_s_reward_is_all_that_its_agent_got():
+    results = Player(Scripted([4, 4]), FakeBrain(), 2, True).play()
+    # The reward that comes with the first observation belongs to no decision.
+    assert results["Ball?team=0"].rewards == [4.0, 4.0]
+    assert results["Ball?team=0"].lengths == [4, 4]
+    assert results["Ball?team=0"].group_rewards == [0.5, 0.5]
+
+
+def test_the_episodes_that_began_first_count_and_not_those_that_end_first():
+    results = Player(Scripted([2, 10]), FakeBrain(), 2, True).play()
+    assert sorted(results["Ball?team=0"].lengths) == [2, 10]
+    results = Player(Scripted([2, 10]), FakeBrain(), 4, True).play()
+    assert sorted(results["Ball?team=0"].lengths) == [2, 2, 2, 10]
+
+
+def test_memories_of_ended_episodes_are_dropped():
+    brain = FakeBrain()
+    Player(Scripted([3]), brain, 2, True).play()
+    assert brain.forgotten == [0, 100]
+
+
+def test_behaviors_that_the_brain_does_not_fit_stand_still(caplog):
+    env = Scripted([3], others=["Goalie?team=1"])
+    with caplog.at_level(logging.WARNING):
+        results = Player(env, FakeBrain(), 1, True).play()
+    assert set(results) == {"Ball?team=0"}
+    assert {name for name, _ in env.acted} == {"Ball?team=0"}
+    assert caplog.text.count("Goalie?team=1") == 1
+
+
+def test_a_brain_that_fits_nothing_is_an_error():
+    env = Scripted([3])
+    env._specs = {"Ball?team=0": spec(3)}
+    with pytest.raises(BrainError):
+        Player(env, FakeBrain(), 1, True).play()
+
+
+def test_a_brain_that_fits_none_of_several_behaviors_is_an_error():
+    env = Scripted([3], others=["Goalie?team=1"])
+    env._specs = dict.fromkeys(env._specs, spec(3))
+    with pytest.raises(BrainError):
+        Player(env, FakeBrain(), 1, True).play()
+
+
+def test_agents_that_never_ask_are_not_waited_for_for_ever(monkeypatch):
+    monkeypatch.setattr(playing, "PATIENCE", 20)
+    with pytest.raises(NothingToDecideError, match="Decision Requester"):
+        Player(Scripted([3], asking=False), FakeBrain(), 1, True).play()
+
+
+def test_the_figures_of_a_report():
+    results = Player(Scripted([2, 4]), FakeBrain(), 2, True).play()
+    figures = results["Ball?team=0"].as_dict()
+    assert figures["episodes"] == 2
+    assert figures["mean_reward"] == 3.0 and figures["std_reward"] == 1.0
+    assert (figures["min_reward"], figures["max_reward"], figures["mean_length"]) == (2.0, 4.0, 3.0)
+    assert figures["mean_group_reward"] == 0.5

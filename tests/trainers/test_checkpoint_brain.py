@@ -1,0 +1,73 @@
+"""A checkpoint tells what its network looks like, and nothing else is guessed."""
+
+import pytest
+import torch
+from lanista.trainers.checkpoint_brain import describe_brain, rebuild_brain, step_of
+from lanista.trainers.checkpoints import CheckpointError, load_checkpoint, save_checkpoint
+from lanista.trainers.networks.actor_critic import ActorCritic
+from lanista.trainers.networks.settings import NetworkSettings
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
+
+
+@pytest.fixture
+def spec():
+    def sensor(size):
+        return ObservationSpec((size,), (DimensionProperty.NONE,), ObservationType.DEFAULT, f"sensor {size}")
+
+    return BehaviorSpec([sensor(5), sensor(2)], ActionSpec(2, (3, 4)))
+
+
+@pytest.fixture
+def checkpoint(spec, tmp_path):
+    settings = NetworkSettings(normalize=True, hidden_units=16, num_layers=1)
+    network = ActorCritic(spec, settings, ["extrinsic"], False)
+    network.update_normalization([torch.randn(50, 5) * 3, torch.randn(50, 2)])
+    state = {
+        "Policy": network.state_dict(),
+        "step": 1234,
+        "brain": describe_brain("Ball", spec, settings, ["extrinsic"], False),
+    }
+    save_checkpoint(tmp_path / "Ball-1234.pt", state)
+    return tmp_path / "Ball-1234.pt", network
+
+
+def test_the_rebuilt_network_acts_as_the_saved_one(checkpoint, spec):
+    path, network = checkpoint
+    state = load_checkpoint(path)
+    behavior, rebuilt = rebuild_brain(state)
+    assert (behavior, step_of(state)) == ("Ball", 1234)
+    assert rebuilt.spec == spec
+    obs = [torch.randn(7, 5), torch.randn(7, 2)]
+    with torch.no_grad():
+        expected = network.act(network.prepare(obs)).deterministic()
+        found = rebuilt.act(rebuilt.prepare(obs)).deterministic()
+    assert torch.equal(expected.continuous, found.continuous)
+    assert torch.equal(expected.discrete, found.discrete)
+
+
+def test_a_foreign_checkpoint_is_told_from_ours():
+    with pytest.raises(CheckpointError, match="not one of Lanista's"):
+        rebuild_brain({"Policy": {}, "global_step": {}})
+
+
+@pytest.mark.parametrize(
+    "change", [{"continuous_size": 3}, {"network": {"hidden_units": 8}}, {"observations": []}]
+)
+def test_weights_that_do_not_fit_are_refused(checkpoint, change):
+    state = load_checkpoint(checkpoint[0])
+    state["brain"].update(change)
+    with pytest.raises(CheckpointError, match="do not fit"):
+        rebuild_brain(state)
+
+
+def test_a_description_with_a_gap_is_refused(checkpoint):
+    state = load_checkpoint(checkpoint[0])
+    del state["brain"]["discrete_branches"]
+    with pytest.raises(CheckpointError, match="discrete_branches"):
+        rebuild_brain(state)

@@ -1,0 +1,93 @@
+"""What a checkpoint says of its network, so that the brain can be rebuilt from the file alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
+
+from .checkpoint_file import CheckpointError
+from .networks.actor_critic import ActorCritic
+from .networks.settings import NetworkSettings
+
+KEY = "brain"
+"""The entry of a checkpoint's state that `describe_brain` fills."""
+
+
+def describe_brain(
+    behavior: str,
+    spec: BehaviorSpec,
+    network: NetworkSettings,
+    reward_signals: list[str],
+    shared_critic: bool,
+) -> dict[str, Any]:
+    """Plain values, fit for a checkpoint, from which `rebuild_brain` makes the same network."""
+    return {
+        "behavior": behavior,
+        "observations": [
+            {
+                "name": str(sensor.name),
+                "shape": [int(size) for size in sensor.shape],
+                "dimensions": [int(dimension.value) for dimension in sensor.dimension_property],
+                "type": int(sensor.observation_type.value),
+            }
+            for sensor in spec.observation_specs
+        ],
+        "continuous_size": int(spec.action_spec.continuous_size),
+        "discrete_branches": [int(size) for size in spec.action_spec.discrete_branches],
+        "network": network.model_dump(mode="json"),
+        "reward_signals": [str(name) for name in reward_signals],
+        "shared_critic": bool(shared_critic),
+    }
+
+
+def rebuild_brain(state: Mapping[str, Any]) -> tuple[str, ActorCritic]:
+    """The behaviour's name and its network with the checkpoint's weights.
+
+    Raises:
+        CheckpointError: the state has no description (ML-Agents' checkpoints have none), or its weights do
+            not fit it.
+    """
+    if KEY not in state:
+        raise CheckpointError(
+            "it does not say what its network looks like, so it is not one of Lanista's "
+            f"(found {', '.join(sorted(map(str, state)))}; expected {KEY!r} and 'Policy')"
+        )
+    try:
+        described = state[KEY]
+        network = ActorCritic(
+            _spec(described),
+            NetworkSettings.model_validate(described["network"]),
+            described["reward_signals"],
+            described["shared_critic"],
+        )
+        network.load_state_dict(state["Policy"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"its weights do not fit its description: {error}") from error
+    return described["behavior"], network
+
+
+def _spec(described: Mapping[str, Any]) -> BehaviorSpec:
+    observations = [
+        ObservationSpec(
+            tuple(sensor["shape"]),
+            tuple(DimensionProperty(value) for value in sensor["dimensions"]),
+            ObservationType(sensor["type"]),
+            sensor["name"],
+        )
+        for sensor in described["observations"]
+    ]
+    actions = ActionSpec(described["continuous_size"], tuple(described["discrete_branches"]))
+    return BehaviorSpec(observations, actions)
+
+
+def step_of(state: Mapping[str, Any]) -> int:
+    """The trainer's step counter when the checkpoint was saved; 0 where it does not say."""
+    return int(state.get("step", 0))

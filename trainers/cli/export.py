@@ -1,0 +1,43 @@
+"""`lanista export`: the brain of a checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .errors import CommandError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument(
+        "checkpoint", metavar="CHECKPOINT", type=Path, help="a .pt file of a run, such as checkpoint.pt"
+    )
+    parser.add_argument(
+        "out", metavar="OUT.onnx", type=Path, nargs="?", help="the file to write (beside the checkpoint)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read, rebuild, verify, write."""
+    from ..brains.errors import BrainError
+    from ..brains.export import export_brain
+    from ..checkpoint_brain import rebuild_brain, step_of
+    from ..checkpoint_file import CheckpointError, load_checkpoint
+
+    source: Path = arguments.checkpoint
+    out: Path = arguments.out or source.with_suffix(".onnx")
+    state = None
+    try:
+        state = load_checkpoint(source)
+        behavior, network = rebuild_brain(state)
+        export_brain(network, out, behavior=behavior, step=step_of(state))
+    except CheckpointError as error:
+        where = "" if state is None else f"{source} cannot be exported: "
+        raise CommandError(f"{where}{error}") from error
+    except BrainError as error:
+        raise CommandError(str(error)) from error
+    except OSError as error:
+        raise CommandError(f"{out} could not be written: {error}.") from error
+    print(f"Exported {out} ({behavior}, step {step_of(state)}), verified against the checkpoint's network.")
+    return 0

@@ -1,0 +1,84 @@
+"""`lanista COMMAND ...`: the subcommands, each in a module that is loaded when it is called."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+from .errors import CommandError
+
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand; its module has `add_arguments(parser)` and `run(arguments) -> exit status`."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "scenes": Command(".scenes", "list the scenes that come with Lanista, or write one as an executable"),
+    "play": Command(".play", "let a brain (an ONNX file) act in an environment and report its rewards"),
+    "export": Command(".export", "write the brain of a checkpoint as an ONNX file"),
+}
+LEARN = "learn"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The console script: ends the process with the command's status."""
+    sys.exit(run(sys.argv[1:] if argv is None else argv))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command of these arguments (without the program's name) and return its exit status."""
+    if argv and argv[0] == LEARN:
+        from ..learn import run as learn
+
+        return learn(argv[1:])
+    name = argv[0] if argv and argv[0] in COMMANDS else None
+    parser = _parser(name)
+    arguments = parser.parse_args(list(argv))
+    if name is None:
+        parser.print_help()
+        return 2
+    return _guarded(name, import_module(COMMANDS[name].module, __package__).run, arguments)
+
+
+def _parser(chosen: str | None) -> argparse.ArgumentParser:
+    """The whole parser; only the chosen command's own arguments are filled in."""
+    from ... import __version__
+
+    parser = argparse.ArgumentParser(prog="lanista", description="Trains agents that live in game engines.")
+    parser.add_argument("--version", action="version", version=f"lanista {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands")
+    commands.add_parser(LEARN, help="train agents: the same as lanista-learn", add_help=False)
+    for name, command in COMMANDS.items():
+        description = f"{command.summary[0].upper()}{command.summary[1:]}."
+        own = commands.add_parser(name, help=command.summary, description=description)
+        if name == chosen:
+            import_module(command.module, __package__).add_arguments(own)
+    return parser
+
+
+def _guarded(name: str, command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+    try:
+        return command(arguments)
+    except CommandError as error:
+        print(f"lanista {name}: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""`lanista play`: a brain acts in an environment, and its rewards are reported."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import CommandError
+
+if TYPE_CHECKING:
+    from mlagents_envs.base_env import BaseEnv
+
+    from .playing import BehaviorResult
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument("brain", metavar="BRAIN.onnx", help="Lanista's, ML-Agents' or Unity's own brain")
+    parser.add_argument(
+        "--env",
+        help="an executable, or a scene such as scene:ball3d; without it the Unity Editor's Play button",
+    )
+    parser.add_argument("--episodes", type=_positive, default=100, help="episodes to count (100)")
+    style = parser.add_mutually_exclusive_group()
+    style.add_argument(
+        "--deterministic",
+        action="store_true",
+        help="the likeliest actions (default where the brain has them)",
+    )
+    style.add_argument("--sampled", action="store_true", help="actions drawn as in training")
+    parser.add_argument("--seed", type=int, default=0, help="of the environment (0)")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON and nothing else")
+    parser.add_argument("--render", metavar="FILE.gif", type=Path, help="film a scene (only with scene:NAME)")
+    parser.add_argument(
+        "--render-steps", metavar="N", type=_positive, default=150, help="steps that are filmed (150)"
+    )
+    parser.add_argument("--base-port", type=int, help="port of the executable; a free one is searched for")
+    parser.add_argument(
+        "--timeout-wait", type=float, default=60, help="seconds the engine has to answer (60)"
+    )
+    parser.add_argument("--time-scale", type=float, default=20, help="speed of the engine's clock (20)")
+    parser.add_argument("--no-graphics", action="store_true", help="start the executable without a window")
+    parser.add_argument(
+        "--num-areas", type=_positive, default=1, help="training areas, if the engine can (1)"
+    )
+    parser.add_argument(
+        "--env-args", nargs=argparse.REMAINDER, default=[], help="all that follows goes to the executable"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Play and report."""
+    from mlagents_envs.exception import UnityException
+
+    from ..brains.play import Brain, BrainError
+    from .logs import configure_logging
+    from .playing import NothingToDecideError, Player
+
+    configure_logging().setLevel(logging.WARNING if arguments.json else logging.INFO)
+    try:
+        brain = Brain(arguments.brain)
+        deterministic = _deterministic(arguments, brain)
+        env = _environment(arguments)
+        try:
+            player = Player(env, brain, arguments.episodes, deterministic)
+            results = _play(arguments, env, player)
+        finally:
+            env.close()
+    except (BrainError, UnityException, NothingToDecideError) as error:
+        raise CommandError(str(error)) from error
+    report = _report(arguments, results, deterministic)
+    if arguments.json:
+        print(json.dumps(report, indent=2))
+    else:
+        _print_table(report)
+    return 0
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not a positive number")
+    return number
+
+
+def _deterministic(arguments: argparse.Namespace, brain: Any) -> bool:
+    if arguments.deterministic and not brain.has_deterministic:
+        raise CommandError(
+            f"{arguments.brain} has no deterministic outputs (old exporters wrote none): use --sampled."
+        )
+    return bool(brain.has_deterministic) and not arguments.sampled
+
+
+def _environment(arguments: argparse.Namespace) -> BaseEnv:
+    if arguments.render is not None:
+        from ...envs.scenes.in_place import make_in_place
+
+        if not (arguments.env or "").startswith("scene:"):
+            raise CommandError("--render films scenes only: give --env scene:NAME (see lanista scenes).")
+        return make_in_place(arguments.env, seed=arguments.seed, arguments=arguments.env_args)
+    from ...envs.side_channels import EngineConfigurationChannel
+    from ...envs.unity import UnityEnvironment
+
+    engine = EngineConfigurationChannel()
+    engine.set_configuration_parameters(time_scale=arguments.time_scale)
+    return UnityEnvironment(
+        arguments.env,
+        base_port=arguments.base_port,
+        seed=arguments.seed,
+        no_graphics=arguments.no_graphics,
+        timeout_wait=arguments.timeout_wait,
+        additional_args=arguments.env_args,
+        side_channels=[engine],
+        num_areas=arguments.num_areas,
+    )
+
+
+def _play(arguments: argparse.Namespace, env: Any, player: Any) -> Mapping[str, BehaviorResult]:
+    if arguments.render is None:
+        return player.play()  # type: ignore[no-any-return]
+    from .film import Film
+
+    film = Film(env.world, arguments.render_steps)
+    results = player.play(film.take)
+    try:
+        film.save(arguments.render)
+    except OSError as error:
+        raise CommandError(f"The film could not be written to {arguments.render}: {error}.") from error
+    return results  # type: ignore[no-any-return]
+
+
+def _report(
+    arguments: argparse.Namespace, results: Mapping[str, BehaviorResult], deterministic: bool
+) -> dict[str, Any]:
+    rewards = [reward for result in results.values() for reward in result.rewards]
+    report: dict[str, Any] = {
+        "brain": arguments.brain,
+        "environment": arguments.env or "Unity Editor",
+        "actions": "deterministic" if deterministic else "sampled",
+        "episodes": len(rewards),
+        "mean_reward": sum(rewards) / len(rewards),
+        "behaviors": {name: result.as_dict() for name, result in sorted(results.items())},
+    }
+    if arguments.render is not None:
+        report["film"] = str(arguments.render)
+    return report
+
+
+def _print_table(report: Mapping[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{report['brain']} in {report['environment']}, {report['actions']} actions")
+    table.add_column("behavior", style="bold")
+    group = any("mean_group_reward" in figures for figures in report["behaviors"].values())
+    for title in ("episodes", "mean reward", "std", "min", "max", "decisions", *(["group"] if group else [])):
+        table.add_column(title, justify="right")
+    for name, figures in report["behaviors"].items():
+        keys = ["mean_reward", "std_reward", "min_reward", "max_reward", "mean_length"]
+        cells = [f"{figures[key]:.3f}" for key in keys]
+        if group:
+            cells.append(f"{figures.get('mean_group_reward', 0.0):.3f}")
+        table.add_row(name, str(figures["episodes"]), *cells)
+    Console(file=sys.stdout).print(table)
+    if "film" in report:
+        print(f"Filmed in {report['film']}.")

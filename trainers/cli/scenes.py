@@ -1,0 +1,41 @@
+"""`lanista scenes`: what comes with Lanista, and any of it as an executable."""
+
+from __future__ import annotations
+
+import argparse
+from difflib import get_close_matches
+
+from .errors import CommandError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    actions.add_parser("list", help="the scenes and what they are (also without an ACTION)")
+    export = actions.add_parser(
+        "export", help="write a scene as an executable that any ML-Agents tool can start"
+    )
+    export.add_argument("name", metavar="NAME", help="a scene of the list")
+    export.add_argument("path", metavar="PATH", help="the file to write; .x86_64 is added if it is missing")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the arguments say."""
+    from ...envs.scenes.registry import SCENES, export
+
+    if arguments.action != "export":
+        width = max(map(len, SCENES))
+        for name, scene in sorted(SCENES.items()):
+            print(f"scene:{name:<{width}}  {scene.summary}")
+        return 0
+    name = arguments.name.removeprefix("scene:")
+    if name not in SCENES:
+        near = get_close_matches(name, SCENES, n=1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        raise CommandError(f"There is no scene {name!r}; there are {', '.join(sorted(SCENES))}.{meant}")
+    try:
+        written = export(name, arguments.path)
+    except OSError as error:
+        raise CommandError(f"The scene could not be written to {arguments.path}: {error}.") from error
+    print(f"Wrote {written}. It starts with this Python; keep Lanista installed here.")
+    return 0
