@@ -17,8 +17,8 @@ from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
 from ..agent_processor.processor import AgentManager
 from ..envs.finite import NonFinite
 from ..envs.steps import Decision
-from .brains.errors import BrainError
 from .brains.export import export_brain
+from .brains.verify import BrainVerificationError
 from .checkpoints import CheckpointManager, load_checkpoint
 from .on_policy import OnPolicyTrainer
 from .policy import Policy
@@ -138,7 +138,7 @@ class Learner:
             try:
                 export_brain(self.algorithm.network, path, behavior=self.name, step=step, reward=reward)
                 logger.info("Exported %s", path)
-            except BrainError as error:
+            except BrainVerificationError as error:
                 logger.error("The brain %s was not written; the checkpoint itself is. %s", path, error)
 
         state = {**self.trainer.state_dict(), "acting": self.policy.generator.get_state(), "behavior": self.name}

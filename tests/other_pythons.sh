@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The parts that need no torch (wire, codec, environments, processor, settings) on other Pythons, with both
+# current majors of protobuf. A Python that is not installed is named and left out.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python_of() { # the interpreter of a version such as 3.12, if there is one
+    local found
+    for found in "$(command -v "python$1" || true)" "$HOME"/.pyenv/versions/"$1".*/bin/python; do
+        if [ -n "$found" ] && "$found" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$1')" 2>/dev/null; then
+            echo "$found"
+            return
+        fi
+    done
+}
+
+while read -r version protobuf; do
+    python=$(python_of "$version")
+    if [ -z "$python" ]; then
+        echo "Python $version: not installed here, left out"
+        continue
+    fi
+    venv=.cache/python$version
+    "$python" -m venv "$venv"
+    "$venv/bin/pip" install -q --disable-pip-version-check "protobuf==$protobuf" mlagents-envs numpy grpcio pillow psutil pydantic pyyaml rich pytest hypothesis
+    # The package itself without its dependencies: torch is not among what these parts need.
+    "$venv/bin/pip" install -q --disable-pip-version-check --no-deps --no-build-isolation -e . 2>/dev/null ||
+        "$venv/bin/pip" install -q --disable-pip-version-check --no-deps -e .
+    echo "== Python $version, protobuf $("$venv/bin/python" -c 'import google.protobuf as p; print(p.__version__)')"
+    "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/envs tests/agent_processor tests/trainers/settings
+done <<'VERSIONS'
+3.10 6.*
+3.12 7.*
+3.13 6.*
+VERSIONS
