@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from ..settings.base import Settings, refuse
 from ..settings.nearest import nearest
 from ..settings.values import Integer, Number, Text, found, wrong
+
+if TYPE_CHECKING:
+    from ...envs.side_channels.environment_parameters import EnvironmentParametersChannel
 
 
 class SamplerSettings(Settings):
@@ -23,6 +26,10 @@ class SamplerSettings(Settings):
         """This sampler as the YAML writes it."""
         return {"sampler_type": self.sampler_type, "sampler_parameters": self.as_dict()}
 
+    def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
+        """Tell an environment to draw the parameter `key` like this. A sampler needs a seed before."""
+        raise NotImplementedError
+
     def description(self) -> str:
         """The sampler in words, for messages."""
         raise NotImplementedError
@@ -35,6 +42,10 @@ class ConstantSettings(SamplerSettings):
 
     value: Number = 0.0
     """The value."""
+
+    def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
+        """Tell an environment the value of `key`."""
+        env_channel.set_float_parameter(key, self.value)
 
     def description(self) -> str:
         """The value."""
@@ -56,12 +67,16 @@ class UniformSettings(SamplerSettings):
         if self.min_value > self.max_value:
             raise refuse(
                 type(self).__name__,
-                f"found {self.min_value}, but max_value is {self.max_value}: minimum value is greater than maximum "
-                "value in uniform sampler",
+                f"found {self.min_value}, but max_value is {self.max_value}: minimum value is greater than "
+                "maximum value in uniform sampler",
                 "min_value",
                 value=self.min_value,
             )
         return self
+
+    def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
+        """Tell an environment to draw `key` from the interval."""
+        env_channel.set_uniform_sampler_parameters(key, self.min_value, self.max_value, self.seed)
 
     def description(self) -> str:
         """The interval."""
@@ -75,8 +90,12 @@ class GaussianSettings(SamplerSettings):
 
     mean: Number = 1.0
     """Its mean."""
-    st_dev: Number = Field(1.0, ge=0)
+    st_dev: Number = Field(default=1.0, ge=0)
     """Its standard deviation."""
+
+    def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
+        """Tell an environment to draw `key` from the distribution."""
+        env_channel.set_gaussian_sampler_parameters(key, self.mean, self.st_dev, self.seed)
 
     def description(self) -> str:
         """Mean and deviation."""
@@ -110,6 +129,10 @@ class MultiRangeUniformSettings(SamplerSettings):
             if interval[0] > interval[1]:
                 raise wrong(f"minimum value is greater than maximum value in interval {list(interval)}")
         return value
+
+    def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
+        """Tell an environment to draw `key` from the intervals."""
+        env_channel.set_multirangeuniform_sampler_parameters(key, self.intervals, self.seed)
 
     def description(self) -> str:
         """The intervals."""
@@ -146,7 +169,7 @@ class SamplerForm(Settings):
     @classmethod
     def _of_the_type(cls, value: Any, info: ValidationInfo) -> Any:
         kind = SAMPLERS.get(info.data.get("sampler_type", ""))
-        return kind.model_validate(value, context=info.context) if kind else SamplerSettings()
+        return kind.model_validate(value, context=info.context) if kind else ConstantSettings()
 
 
 def read_sampler(value: Any, info: ValidationInfo) -> Any:

@@ -12,7 +12,7 @@ from ..settings.base import Settings, refuse
 from ..settings.nearest import nearest
 from ..settings.notes import note
 from ..settings.values import Flag, Integer, Number, Text
-from .samplers import Sampler, SamplerForm, read_sampler
+from .samplers import Sampler, SamplerForm, SamplerSettings, read_sampler
 
 
 class MeasureType(str, Enum):
@@ -29,7 +29,7 @@ class CompletionCriteriaSettings(Settings):
     """The behaviour whose training is measured."""
     measure: MeasureType = MeasureType.REWARD
     """reward: the mean return of its last episodes; progress: the part of max_steps that is done."""
-    min_lesson_length: Integer = Field(0, ge=0)
+    min_lesson_length: Integer = Field(default=0, ge=0)
     """Episodes that must have ended before the reward counts."""
     signal_smoothing: Flag = True
     """Mix a quarter of the previous reward measure into the new one."""
@@ -44,7 +44,8 @@ class CompletionCriteriaSettings(Settings):
             limit = "greater than 1" if self.threshold > 1 else "negative"
             raise refuse(
                 type(self).__name__,
-                f"found {self.threshold}; threshold for next lesson cannot be {limit} when the measure is progress",
+                f"found {self.threshold}; threshold for next lesson cannot be {limit} when the measure is "
+                "progress",
                 "threshold",
                 value=self.threshold,
             )
@@ -80,9 +81,9 @@ def _parameter(value: Any, info: ValidationInfo) -> Any:
     """A number or a sampler as a curriculum of one lesson, still without a name."""
     if isinstance(value, EnvironmentParameterSettings):
         return value
-    if isinstance(value, dict) and not SAMPLER_KEYS.intersection(value):
-        if not value or any(nearest(str(key), ["curriculum"]) for key in value):
-            return value
+    meant = isinstance(value, dict) and not SAMPLER_KEYS.intersection(value)
+    if meant and (not value or any(nearest(str(key), ["curriculum"]) for key in value)):
+        return value
     return EnvironmentParameterSettings(curriculum=[Lesson(value=read_sampler(value, info), name="")])
 
 
@@ -95,13 +96,14 @@ def _lessons(parameters: dict[str, EnvironmentParameterSettings], info: Validati
             if last and lesson.completion_criteria is not None:
                 note(
                     info,
-                    f"Your final lesson definition contains completion_criteria for {name}. It will be ignored.",
+                    f"Your final lesson definition contains completion_criteria for {name}. "
+                    "It will be ignored.",
                 )
             elif not last and lesson.completion_criteria is None:
                 raise refuse(
                     "Lesson",
-                    f"a non-terminal lesson does not have a completion_criteria for {name}: lesson {lesson.name!r} "
-                    "would never end. Add completion_criteria: {behavior: ..., threshold: ...}.",
+                    f"a non-terminal lesson does not have a completion_criteria for {name}: lesson "
+                    f"{lesson.name!r} would never end. Add completion_criteria with a behavior and a threshold.",
                     *(name, "curriculum", number),
                 )
     return parameters
@@ -114,7 +116,7 @@ EnvironmentParameters = Annotated[
 
 
 def with_seeds(parameters: EnvironmentParameters, run_seed: int) -> EnvironmentParameters:
-    """A copy in which every sampler has a seed: those without one get run_seed, run_seed + 1, ... in file order."""
+    """A copy in which every sampler has a seed: those without get run_seed, run_seed + 1, ... in order."""
     seeds = itertools.count(run_seed)
     copy = {name: parameter.model_copy(deep=True) for name, parameter in parameters.items()}
     for parameter in copy.values():
@@ -122,3 +124,9 @@ def with_seeds(parameters: EnvironmentParameters, run_seed: int) -> EnvironmentP
             if lesson.value.seed == -1:
                 lesson.value.seed = next(seeds)
     return copy
+
+
+def first_values(parameters: EnvironmentParameters, run_seed: int) -> dict[str, SamplerSettings]:
+    """The value with which each parameter begins: that of its first lesson."""
+    seeded = with_seeds(parameters, run_seed)
+    return {name: parameter.curriculum[0].value for name, parameter in seeded.items() if parameter.curriculum}

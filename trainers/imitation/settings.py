@@ -13,13 +13,13 @@ class BehavioralCloningSettings(Settings):
 
     demo_path: Text
     """A .demo file, or a folder of them."""
-    steps: Integer = Field(0, ge=0)
+    steps: Integer = Field(default=0, ge=0)
     """Trainer steps over which the imitation fades out. 0: it stays."""
     strength: Number = 1.0
     """Learning rate of imitation, as a factor of the policy's."""
-    samples_per_update: Integer = Field(0, ge=0)
+    samples_per_update: Integer = Field(default=0, ge=0)
     """At most this many demonstrated steps per update. 0: all."""
-    num_epoch: Integer | None = Field(None, ge=1)
+    num_epoch: Integer | None = Field(default=None, ge=1)
     """Passes over the demonstration in each update. Not given: 3."""
-    batch_size: Integer | None = Field(None, ge=1)
+    batch_size: Integer | None = Field(default=None, ge=1)
     """Demonstrated steps in one gradient step. Not given: hyperparameters.batch_size."""

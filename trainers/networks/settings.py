@@ -28,7 +28,7 @@ class ConditioningType(str, Enum):
 class MemorySettings(Settings):
     """An LSTM between body and heads."""
 
-    sequence_length: Integer = Field(64, ge=1)
+    sequence_length: Integer = Field(default=64, ge=1)
     """Steps through which gradients flow back. At most batch_size."""
     memory_size: Integer = 128
     """Size of the recurrent state that an agent carries, half of it the cell's. Even."""
@@ -38,8 +38,8 @@ class MemorySettings(Settings):
     def _halves(cls, value: int) -> int:
         if value <= 0 or value % 2:
             raise wrong(
-                f"found {value}; the memory size of a recurrent network must be greater than 0 and divisible by 2 "
-                f"(try {max(2, value + value % 2)})"
+                f"found {value}; the memory size of a recurrent network must be greater than 0 and divisible "
+                f"by 2 (try {max(2, value + value % 2)})"
             )
         return value
 
@@ -48,13 +48,13 @@ class NetworkSettings(Settings):
     """The network of a policy, a critic or a reward signal."""
 
     normalize: Flag = False
-    """Scale vector observations by their running mean and variance. Good for physics, bad for one-hot input."""
-    hidden_units: Integer = Field(128, ge=1)
+    """Scale vector observations by their running mean and variance. Good for physics, bad for one-hot."""
+    hidden_units: Integer = Field(default=128, ge=1)
     """Width of the hidden layers."""
-    num_layers: Integer = Field(2, ge=0)
+    num_layers: Integer = Field(default=2, ge=0)
     """Number of hidden layers (0 is read as 1)."""
     vis_encode_type: EncoderType = EncoderType.SIMPLE
-    """Encoder of images: simple has 2 convolutions, nature_cnn 3, resnet the most; match3 is for tiny grids."""
+    """Encoder of images: simple has 2 convolutions, nature_cnn 3, resnet most; match3 is for tiny grids."""
     memory: MemorySettings | None = None
     """Gives agents a recurrent memory. {} for defaults, null for none."""
     goal_conditioning_type: ConditioningType = ConditioningType.HYPER

@@ -19,11 +19,11 @@ class ClippedObjectiveSettings(OnPolicyHyperparamSettings):
 
     learning_rate_schedule: ScheduleType = ScheduleType.LINEAR
     """linear: falls to 0 at max_steps; constant: stays."""
-    beta: Number = Field(5e-3, ge=0)
+    beta: Number = Field(default=5e-3, ge=0)
     """Strength of the entropy bonus, which keeps the policy exploring. Raise it if entropy falls too fast."""
-    epsilon: Number = Field(0.2, ge=0)
+    epsilon: Number = Field(default=0.2, ge=0)
     """How far the probability of an action may move in one update before its gradient is cut off."""
-    lambd: Number = Field(0.95, ge=0, le=1)
+    lambd: Number = Field(default=0.95, ge=0, le=1)
     """Lambda of generalised advantage estimation: low trusts the value estimate, high the rewards seen."""
     beta_schedule: ScheduleType = Field(default_factory=_as_learning_rate)
     """linear: beta falls to 1e-5 at max_steps; constant: stays. Not given: as learning_rate_schedule."""
@@ -48,7 +48,7 @@ class PPOSettings(ClippedObjectiveSettings):
         "epsilon_schedule",
     )
 
-    num_epoch: Integer = Field(3, ge=1)
+    num_epoch: Integer = Field(default=3, ge=1)
     """Passes over the buffer in each update. Fewer are more stable and slower."""
     shared_critic: Flag = False
     """One body for policy and value estimate instead of two. Saves time with images, may learn less well."""

@@ -25,7 +25,7 @@ class RewardSignalType(str, Enum):
 class RewardSignalSettings(Settings):
     """What every reward signal has; the rewards of the environment (extrinsic) have nothing else."""
 
-    gamma: Number = Field(0.99, ge=0, le=1)
+    gamma: Number = Field(default=0.99, ge=0, le=1)
     """Discount of future rewards: how far ahead the agent looks, about 1 / (1 - gamma) decisions."""
     strength: Number = 1.0
     """Factor of this signal."""
@@ -36,9 +36,9 @@ class RewardSignalSettings(Settings):
 class LearnedRewardSettings(RewardSignalSettings):
     """What signals with a network of their own have."""
 
-    learning_rate: Number = Field(3e-4, ge=0)
+    learning_rate: Number = Field(default=3e-4, ge=0)
     """Size of this signal's gradient steps."""
-    encoding_size: Integer | None = Field(None, ge=1)
+    encoding_size: Integer | None = Field(default=None, ge=1)
     """Deprecated: use network_settings.hidden_units."""
 
     @model_validator(mode="before")
@@ -58,7 +58,7 @@ class CuriositySettings(LearnedRewardSettings):
 class RNDSettings(LearnedRewardSettings):
     """Reward for observations that are new, by random network distillation."""
 
-    learning_rate: Number = Field(1e-4, ge=0)
+    learning_rate: Number = Field(default=1e-4, ge=0)
     """Size of this signal's gradient steps."""
 
 

@@ -30,9 +30,9 @@ class SACSettings(OffPolicyHyperparamSettings):
         "reward_signal_steps_per_update",
     )
 
-    tau: Number = Field(0.005, ge=0, le=1)
+    tau: Number = Field(default=0.005, ge=0, le=1)
     """How fast the target network follows the value network."""
-    init_entcoef: Number = Field(1.0, gt=0)
+    init_entcoef: Number = Field(default=1.0, gt=0)
     """Entropy coefficient to begin with: higher explores more at first."""
     reward_signal_steps_per_update: Number = Field(default_factory=_as_policy, gt=0)
     """The same as steps_per_update, for the networks of reward signals. Not given: as steps_per_update."""

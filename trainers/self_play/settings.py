@@ -17,13 +17,13 @@ def _five_snapshots(data: dict[str, Any]) -> int:
 class SelfPlaySettings(Settings):
     """A behaviour's two teams learn in turn, the other one acting by a snapshot."""
 
-    save_steps: Integer = Field(20000, ge=1)
+    save_steps: Integer = Field(default=20000, ge=1)
     """Trainer steps between snapshots."""
     team_change: Integer = Field(default_factory=_five_snapshots, ge=1)
     """Trainer steps until the other team learns. Not given: 5 x save_steps."""
-    swap_steps: Integer = Field(2000, ge=1)
+    swap_steps: Integer = Field(default=2000, ge=1)
     """Steps of the acting team until it gets another snapshot."""
-    window: Integer = Field(10, ge=1)
+    window: Integer = Field(default=10, ge=1)
     """Number of snapshots to choose opponents from: more of them, steadier learning."""
     play_against_latest_model_ratio: Number = 0.5
     """Probability that the opponent is the newest policy instead of a snapshot."""

@@ -1,7 +1,7 @@
 """The YAML as typed models.
 
-What is public here is loaded when it is first asked for: models live beside what they configure, which in turn
-imports this package's parts.
+What is public here is loaded when it is first asked for: models live beside what they configure, which in
+turn imports parts of this package.
 """
 
 from importlib import import_module

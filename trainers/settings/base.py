@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from enum import Enum
 from typing import Any, ClassVar, get_args
 
@@ -16,8 +17,8 @@ OWN = "lanista"
 
 
 def own(default: Any, **constraints: Any) -> Any:
-    """A key of Lanista's own. Its default is ML-Agents' behaviour, and at its default it is not written out."""
-    return Field(default, json_schema_extra={OWN: True}, **constraints)
+    """A key of Lanista's own. Its default is ML-Agents' behaviour; at its default it is not written out."""
+    return Field(default=default, json_schema_extra={OWN: True}, **constraints)
 
 
 def refuse(owner: str, message: str, *path: str | int, value: Any = None) -> ValidationError:
@@ -41,7 +42,7 @@ class Settings(BaseModel):
         if isinstance(data, cls):
             return data
         if not isinstance(data, dict):
-            example = ", ".join(cls.keys()[:3])
+            example = ", ".join(cls.written()[:3])
             raise wrong(
                 f"found {found(data)}, expected a mapping of keys ({example}, ...); {{}} stands for defaults"
             )
@@ -57,26 +58,28 @@ class Settings(BaseModel):
         return data
 
     @classmethod
-    def keys(cls) -> list[str]:
+    def written(cls) -> list[str]:
         """The keys in the order in which they are written."""
-        return [*cls.yaml_order, *(name for name in cls.model_fields if name not in cls.yaml_order)]
+        written = [name for name, info in cls.model_fields.items() if not info.exclude]
+        return [*cls.yaml_order, *(name for name in written if name not in cls.yaml_order)]
 
     @classmethod
     def _explain(cls, key: Any) -> str:
         """Why `key` is wrong here, and what was probably meant."""
-        hint = next(
-            (f" It belongs under `{name}`." for name, child in cls.children() if key in child.keys()), ""
-        )
+        homes = (name for name, child in cls.children() if key in child.model_fields)
+        hint = "".join(f" It belongs under `{name}`." for name in itertools.islice(homes, 1))
         if not hint:
-            close = nearest(str(key), cls.keys())
+            close = nearest(str(key), cls.written())
             hint = f" Did you mean `{close}`?" if close else ""
-        return f"unknown key.{hint} Known here: {', '.join(cls.keys())}."
+        return f"unknown key.{hint} Known here: {', '.join(cls.written())}."
 
     @classmethod
     def children(cls) -> list[tuple[str, type[Settings]]]:
         """The keys that hold settings themselves, with their models."""
         return [
-            (name, model) for name in cls.keys() for model in _settings_in(cls.model_fields[name].annotation)
+            (name, model)
+            for name in cls.model_fields
+            for model in _settings_in(cls.model_fields[name].annotation)
         ]
 
     @classmethod
@@ -92,9 +95,8 @@ class Settings(BaseModel):
         """
         return {
             key: plain(getattr(self, key))
-            for key in self.keys()
-            if not type(self).model_fields[key].exclude
-            and not (self.is_own(key) and getattr(self, key) == type(self).model_fields[key].default)
+            for key in self.written()
+            if not (self.is_own(key) and getattr(self, key) == type(self).model_fields[key].default)
         }
 
 
@@ -112,7 +114,7 @@ def plain(value: Any) -> Any:
 
 
 def _settings_in(annotation: Any) -> list[type[Settings]]:
-    """The settings that a value of this type is, if it is (optional included; not inside a list or mapping)."""
+    """The settings that a value of this type may be, not those inside a list or a mapping."""
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         return [annotation]
     return [model for part in get_args(annotation) if isinstance(part, type) for model in _settings_in(part)]

@@ -29,9 +29,8 @@ from .values import Flag, Integer, Text, found, wrong
 DEFAULT_TRAINER = "ppo"
 
 # The signals of one behaviour as a model, so that their names are checked and explained like other keys.
-_RewardSignals: Any = create_model(
-    "RewardSignals", __base__=Settings, **{name: (model, None) for name, model in REWARD_SIGNALS.items()}
-)
+_FIELDS: dict[str, Any] = {name: (model, None) for name, model in REWARD_SIGNALS.items()}
+_RewardSignals: Any = create_model("RewardSignals", __base__=Settings, **_FIELDS)
 
 
 def _reward_signals(value: Any, info: ValidationInfo) -> Any:
@@ -53,7 +52,7 @@ class TrainerSettings(Settings):
     """The algorithm."""
     hyperparameters: SerializeAsAny[HyperparamSettings] = Field(default_factory=_hyperparameters)
     """The algorithm's own settings; what they are depends on trainer_type."""
-    checkpoint_interval: Integer = Field(500000, ge=1)
+    checkpoint_interval: Integer = Field(default=500000, ge=1)
     """Trainer steps between checkpoints."""
     network_settings: NetworkSettings = Field(default_factory=NetworkSettings)
     """The network that acts."""
@@ -67,11 +66,11 @@ class TrainerSettings(Settings):
     """Number of checkpoints to keep; the oldest are deleted. 0: all."""
     even_checkpoints: Flag = False
     """Spread keep_checkpoints evenly over max_steps (replaces checkpoint_interval)."""
-    max_steps: Integer = Field(500000, ge=0)
+    max_steps: Integer = Field(default=500000, ge=0)
     """Trainer steps (agents' decisions) after which training ends."""
-    time_horizon: Integer = Field(64, ge=1)
+    time_horizon: Integer = Field(default=64, ge=1)
     """Steps of an agent after which its unfinished trajectory is handed to the trainer."""
-    summary_freq: Integer = Field(50000, ge=1)
+    summary_freq: Integer = Field(default=50000, ge=1)
     """Trainer steps between summaries on the console and in TensorBoard."""
     threaded: Flag = False
     """Learn in a thread of its own while the environments go on stepping. Faster; not repeatable."""
@@ -79,7 +78,7 @@ class TrainerSettings(Settings):
     """Lets two teams train against older selves. {} for defaults."""
     behavioral_cloning: BehavioralCloningSettings | None = None
     """Imitates demonstrations in addition."""
-    framework: Any = Field(None, exclude=True)
+    framework: Any = Field(default=None, exclude=True)
     """Deprecated, ignored."""
 
     @model_validator(mode="before")
@@ -88,8 +87,8 @@ class TrainerSettings(Settings):
         if isinstance(data, dict) and "hyperparameters" in data and "trainer_type" not in data:
             raise refuse(
                 cls.__name__,
-                "Hyperparameters were specified but no trainer_type was given. Add `trainer_type: ppo` (known: "
-                f"{', '.join(trainer_types)}) beside them, or to default_settings.",
+                "Hyperparameters were specified but no trainer_type was given. Add `trainer_type: ppo` "
+                f"(known: {', '.join(trainer_types)}) beside them, or to default_settings.",
                 "hyperparameters",
                 value=data["hyperparameters"],
             )
@@ -125,8 +124,8 @@ class TrainerSettings(Settings):
         if memory is not None and memory.sequence_length > self.hyperparameters.batch_size:
             raise refuse(
                 type(self).__name__,
-                f"found {memory.sequence_length}; when using memory, sequence length must be less than or equal to "
-                f"batch size, which is {self.hyperparameters.batch_size}",
+                f"found {memory.sequence_length}; when using memory, sequence length must be less than or "
+                f"equal to batch size, which is {self.hyperparameters.batch_size}",
                 *("network_settings", "memory", "sequence_length"),
                 value=memory.sequence_length,
             )

@@ -18,11 +18,11 @@ class ScheduleType(str, Enum):
 class HyperparamSettings(Settings):
     """What every trainer has."""
 
-    batch_size: Integer = Field(1024, ge=1)
-    """Number of steps in one gradient step. Continuous actions want more (up to 5000), discrete fewer (32 up)."""
-    buffer_size: Integer = Field(10240, ge=1)
-    """On-policy: steps to collect before an update, many times batch_size. Off-policy: capacity of the replay."""
-    learning_rate: Number = Field(3e-4, ge=0)
+    batch_size: Integer = Field(default=1024, ge=1)
+    """Number of steps in one gradient step. Continuous actions want more, up to 5000; discrete 32 up."""
+    buffer_size: Integer = Field(default=10240, ge=1)
+    """Steps to collect before an update: many times batch_size."""
+    learning_rate: Number = Field(default=3e-4, ge=0)
     """Size of a gradient step at the start. Lower it if training is unstable."""
     learning_rate_schedule: ScheduleType = ScheduleType.CONSTANT
     """linear: falls to 0 at max_steps; constant: stays."""
@@ -31,22 +31,22 @@ class HyperparamSettings(Settings):
 class OnPolicyHyperparamSettings(HyperparamSettings):
     """What trainers that learn from fresh experience have."""
 
-    num_epoch: Integer = Field(3, ge=1)
+    num_epoch: Integer = Field(default=3, ge=1)
     """Passes over the buffer in each update. Fewer are more stable and slower."""
 
 
 class OffPolicyHyperparamSettings(HyperparamSettings):
     """What trainers that learn from a replay have."""
 
-    batch_size: Integer = Field(128, ge=1)
+    batch_size: Integer = Field(default=128, ge=1)
     """Number of steps in one gradient step."""
-    buffer_size: Integer = Field(50000, ge=1)
+    buffer_size: Integer = Field(default=50000, ge=1)
     """Capacity of the replay, in steps."""
-    buffer_init_steps: Integer = Field(0, ge=0)
+    buffer_init_steps: Integer = Field(default=0, ge=0)
     """Steps to collect before the first update."""
-    steps_per_update: Number = Field(1.0, gt=0)
+    steps_per_update: Number = Field(default=1.0, gt=0)
     """Average number of agent steps per gradient step."""
     save_replay_buffer: Flag = False
     """Save the replay with each checkpoint and load it on resume."""
-    reward_signal_steps_per_update: Number = Field(4.0, gt=0)
+    reward_signal_steps_per_update: Number = Field(default=4.0, gt=0)
     """The same as steps_per_update, for the networks of reward signals."""

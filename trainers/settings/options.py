@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
-from ..curriculum.settings import EnvironmentParameters
+from ..curriculum.samplers import SamplerSettings
+from ..curriculum.settings import EnvironmentParameters, first_values
 from .base import Settings
 from .behavior import TrainerSettings
 from .errors import TrainerConfigError
@@ -41,7 +42,7 @@ class RunOptions(Settings):
     """Log more."""
 
     _file: str | None = PrivateAttr(None)
-    _deterministic: bool = PrivateAttr(False)
+    _repeatable: bool = PrivateAttr(False)
 
     @field_validator("behaviors", mode="before")
     @classmethod
@@ -98,16 +99,24 @@ class RunOptions(Settings):
         return options
 
     @property
-    def deterministic(self) -> bool:
-        """Whether `--deterministic` was given: agents act by their most likely action, runs are repeatable."""
-        return self._deterministic
+    def repeatable(self) -> bool:
+        """Whether `--deterministic` was given: environments are answered in their order."""
+        return self._repeatable
+
+    def with_seed(self, seed: int) -> RunOptions:
+        """A copy with this seed of the run."""
+        return self.model_copy(update={"env_settings": self.env_settings.model_copy(update={"seed": seed})})
 
     def act_deterministically(self) -> None:
         """Make every behaviour deterministic, listed or not."""
-        self._deterministic = True
+        self._repeatable = True
         listed = [*self.behaviors.values(), *([self.default_settings] if self.default_settings else [])]
         for settings in listed:
             settings.network_settings.deterministic = True
+
+    def parameters(self, run_seed: int) -> dict[str, SamplerSettings]:
+        """What the environments are told at first, by name; empty without environment parameters."""
+        return first_values(self.environment_parameters or {}, run_seed)
 
     def behavior(self, name: str) -> TrainerSettings:
         """The settings of the behaviour `name` (without `?team=`), as it first appears in an environment.
@@ -122,8 +131,9 @@ class RunOptions(Settings):
         elif self._file is not None:
             listed = ", ".join(self.behaviors) or "none"
             raise TrainerConfigError(
-                f"The behavior name {name} has not been specified in the trainer configuration {self._file} (listed: "
-                f"{listed}). Please add an entry in the configuration file for {name}, or set default_settings."
+                f"The behavior name {name} has not been specified in the trainer configuration {self._file} "
+                f"(listed: {listed}). Please add an entry in the configuration file for {name}, or set "
+                "default_settings."
             )
         else:
             logger.warning(
@@ -132,6 +142,6 @@ class RunOptions(Settings):
                 name,
             )
             settings = TrainerSettings()
-            settings.network_settings.deterministic = self._deterministic
+            settings.network_settings.deterministic = self._repeatable
         self.behaviors[name] = settings
         return settings

@@ -15,24 +15,24 @@ class EnvironmentSettings(Settings):
     """Where steps come from."""
 
     env_path: Text | None = None
-    """The environment: a Unity executable, or scene:NAME for an embedded scene. Not given: the Unity Editor."""
+    """A Unity executable, or scene:NAME for an embedded scene. Not given: wait for the Unity Editor."""
     env_args: Arguments | None = None
     """Arguments for the environment itself. As a flag it must be the last: it takes the rest of the line."""
-    base_port: Integer = Field(5005, ge=1, le=65535)
+    base_port: Integer = Field(default=5005, ge=1, le=65535)
     """The port of the first environment; the others get the ports after it. The Editor always uses 5004."""
-    num_envs: Integer = Field(1, ge=1)
+    num_envs: Integer = Field(default=1, ge=1)
     """Number of environments that run side by side."""
     num_areas: Integer = 1
     """Number of training areas that each environment is asked to make."""
-    timeout_wait: Integer = Field(60, ge=1)
+    timeout_wait: Integer = Field(default=60, ge=1)
     """Seconds to wait for an environment to start or to answer."""
     seed: Integer = -1
     """Seed of the run; environment k gets seed + k. -1: a random one."""
-    max_lifetime_restarts: Integer = Field(10, ge=-1)
+    max_lifetime_restarts: Integer = Field(default=10, ge=-1)
     """How often each environment may be started again after a failure, in all. -1: no limit."""
-    restarts_rate_limit_n: Integer = Field(1, ge=-1)
+    restarts_rate_limit_n: Integer = Field(default=1, ge=-1)
     """The same within one period of restarts_rate_limit_period_s. -1: no limit."""
-    restarts_rate_limit_period_s: Integer = Field(60, ge=1)
+    restarts_rate_limit_period_s: Integer = Field(default=60, ge=1)
     """Length of that period in seconds."""
     non_finite: Literal["stop", "drop", "zero"] = own("stop")
     """For NaN or infinite observations and rewards. stop: end the run, naming sensor and agent;
@@ -52,8 +52,8 @@ class EnvironmentSettings(Settings):
         if self.num_envs > 1 and self.env_path is None:
             raise refuse(
                 type(self).__name__,
-                f"found {self.num_envs}; num_envs must be 1 if env_path is not set: there is one Editor. Name an "
-                "executable or a scene with --env.",
+                f"found {self.num_envs}; num_envs must be 1 if env_path is not set: there is one Editor. "
+                "Name an executable or a scene with --env.",
                 "num_envs",
                 value=self.num_envs,
             )
@@ -74,7 +74,7 @@ class EngineSettings(Settings):
     target_frame_rate: Integer = -1
     """Frames per second to aim at. -1: as many as possible."""
     capture_frame_rate: Integer = 60
-    """Game time per frame, as its inverse: 60 means 1/60 s of game time whatever the real time. 0: real time."""
+    """Frames per second of game time: with 60 a frame lasts 1/60 s of it. 0: as long as it really took."""
     no_graphics: Flag = False
     """Run without graphics. Camera observations are not available then."""
     no_graphics_monitor: Flag = False
@@ -84,7 +84,7 @@ class EngineSettings(Settings):
 class CheckpointSettings(Settings):
     """What a run is called, what it begins from and what it leaves."""
 
-    run_id: Text = Field("ppo", min_length=1)
+    run_id: Text = Field(default="ppo", min_length=1)
     """Name of the run; its results go into the folder of this name."""
     initialize_from: Text | None = None
     """Begin with the weights of this other run."""

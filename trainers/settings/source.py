@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import pathlib
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from .errors import Problem, TrainerConfigError
 
-Path_ = tuple[str | int, ...]
+Path = tuple[str | int, ...]
 
 
 @dataclass
@@ -21,12 +21,12 @@ class Source:
     """What was written, as plain values."""
     name: str = ""
     """The file's name; empty without a file."""
-    places: dict[Path_, str] = field(default_factory=dict)
+    places: dict[Path, str] = field(default_factory=dict)
     """Where each value was written, by its path in the tree."""
     repeated: list[str] = field(default_factory=list)
     """A sentence about each key that is given twice in one mapping."""
 
-    def place(self, path: Path_) -> str:
+    def place(self, path: Path) -> str:
         """Where the value at `path`, or what contains it, was written."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.places:
@@ -34,13 +34,13 @@ class Source:
         return self.name
 
 
-def read_file(path: str | Path) -> Source:
+def read_file(path: str | pathlib.Path) -> Source:
     """Read a YAML file.
 
     Raises:
         TrainerConfigError: it does not exist, is no UTF-8 text or no YAML.
     """
-    file = Path(path)
+    file = pathlib.Path(path)
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -107,7 +107,7 @@ class _Walk:
     def __init__(self, source: Source) -> None:
         self.source = source
 
-    def visit(self, node: yaml.Node, path: Path_, above: tuple[int, ...]) -> None:
+    def visit(self, node: yaml.Node, path: Path, above: tuple[int, ...]) -> None:
         if id(node) in above:
             raise yaml.constructor.ConstructorError(
                 None, None, "an alias that contains itself", node.start_mark
@@ -120,7 +120,7 @@ class _Walk:
         elif isinstance(node, yaml.MappingNode):
             self._mapping(node, path, above)
 
-    def _mapping(self, node: yaml.MappingNode, path: Path_, above: tuple[int, ...]) -> None:
+    def _mapping(self, node: yaml.MappingNode, path: Path, above: tuple[int, ...]) -> None:
         seen: dict[str, int] = {}
         for key, value in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
@@ -133,7 +133,7 @@ class _Walk:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
                 dotted = ".".join(map(str, (*path, key.value)))
                 self.source.repeated.append(
-                    f"{self.source.name}: {dotted} is given on line {seen[key.value]} and again on line {line}; "
-                    "the later one counts."
+                    f"{self.source.name}: {dotted} is given on line {seen[key.value]} and again on line "
+                    f"{line}; the later one counts."
                 )
             seen[str(key.value)] = line

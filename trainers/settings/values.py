@@ -87,9 +87,7 @@ def text(value: Any) -> str:
     if isinstance(value, (int, float, datetime.date)) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, bool):
-        raise wrong(
-            f"found {value} (YAML reads yes, no, on and off as true or false), expected text: put it in quotes"
-        )
+        raise wrong(f"found {value} (YAML reads yes, no, on and off so), expected text: put it in quotes")
     raise wrong(f"found {found(value)}, expected text")
 
 

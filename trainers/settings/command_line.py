@@ -1,0 +1,230 @@
+"""The command line of `lanista-learn`: a configuration file, flags over it, and `--set` over those."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin
+
+from ... import __version__
+from . import values
+from .base import Settings
+from .nearest import nearest
+from .notes import logger
+from .options import RunOptions
+from .overrides import assign, split_assignment
+from .run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
+from .source import Path, Source, read_file
+
+SECTIONS: dict[str, tuple[type[Settings], str]] = {
+    "env_settings": (EnvironmentSettings, "environments"),
+    "engine_settings": (EngineSettings, "engine"),
+    "checkpoint_settings": (CheckpointSettings, "runs and files"),
+    "torch_settings": (TorchSettings, "device"),
+}
+"""The parts of the configuration that have flags."""
+
+RENAMED = {"env_path": "--env", "device": "--torch-device", "load_model": "--load", "train_model": "--train"}
+HIDDEN = {"load_model", "train_model"}
+REMOVED = ("--torch", "--tensorflow")
+
+EPILOG = """examples:
+  lanista-learn config/ppo/ball3d.yaml --env scene:ball3d --run-id first
+  lanista-learn ball.yaml --env Builds/3DBall.x86_64 --num-envs 4 --run-id ball
+  lanista-learn ball.yaml --run-id editor          (then press Play in the Unity Editor)
+  lanista-learn ball.yaml --run-id ball --resume --set behaviors.3DBall.max_steps=1e6
+
+A flag that is given wins over the file, the file over the default. --set wins over both."""
+
+
+@dataclass
+class CommandLine:
+    """What was typed, before it is laid over a configuration file."""
+
+    file: str | None = None
+    """The configuration file."""
+    given: dict[Path, Any] = field(default_factory=dict)
+    """The values of the flags that were given, by their paths in the configuration."""
+    flags: dict[Path, str] = field(default_factory=dict)
+    """What those flags are called."""
+    assignments: list[tuple[str, Path, Any]] = field(default_factory=list)
+    """Each `--set`, as typed and as path and value."""
+    deterministic: bool = False
+    removed: list[str] = field(default_factory=list)
+    """Flags that do nothing any more."""
+
+
+def parse_command_line(argv: Sequence[str] | None = None) -> RunOptions:
+    """The options of a run, from the command line (sys.argv by default) and the file that it names.
+
+    Raises:
+        TrainerConfigError: the file, or something in it or in the flags, is wrong.
+        SystemExit: with 0 after --help or --version, with 2 for a command line that cannot be read.
+    """
+    line = _read(argv)
+    source = read_file(line.file) if line.file is not None else Source()
+    for path, value in line.given.items():
+        assign(source, path, value, f"command line, {line.flags[path]}")
+    for text, path, value in line.assignments:
+        _warn_of_newcomer(source, path)
+        assign(source, path, value, f"command line, --set {text}")
+    options = RunOptions.from_source(source)
+    if line.deterministic:
+        options.act_deterministically()
+    for flag in line.removed:
+        logger.warning("The command line argument %s was removed.", flag)
+    _settle_beginning(options.checkpoint_settings, set(line.given))
+    return options
+
+
+def _warn_of_newcomer(source: Source, path: Path) -> None:
+    """Warn when `--set` adds a behaviour to those of a file: its name may be mistyped."""
+    listed = source.data.get("behaviors")
+    if (
+        path[0] == "behaviors"
+        and len(path) > 1
+        and isinstance(listed, dict)
+        and path[1] not in listed
+        and listed
+    ):
+        close = nearest(str(path[1]), map(str, listed))
+        hint = f" Did you mean {close}?" if close else ""
+        logger.warning("--set adds the behavior %s to %s.%s", path[1], ", ".join(map(str, listed)), hint)
+
+
+def _settle_beginning(settings: CheckpointSettings, given: set[Path]) -> None:
+    """Decide between what old flags, resume and initialize_from ask for."""
+    if settings.load_model:
+        logger.warning("The --load option has been deprecated. Please use the --resume option instead.")
+        settings.resume = True
+    if settings.train_model:
+        logger.warning(
+            "The --train option has been deprecated. Train mode is now the default. Use --inference to run "
+            "in inference mode."
+        )
+    if not (settings.resume and settings.initialize_from is not None):
+        return
+    both = f"Both 'resume' and 'initialize_from={settings.initialize_from}' are set"
+    section = "checkpoint_settings"
+    resume_typed = bool(given & {(section, "resume"), (section, "load_model")})
+    start_typed = (section, "initialize_from") in given
+    if start_typed and not resume_typed:
+        logger.warning(
+            "%s! %s is initialized_from %s and resume will be ignored.",
+            *(both, settings.run_id, settings.initialize_from),
+        )
+        settings.resume = False
+        return
+    where = "" if resume_typed else " in yaml file"
+    logger.warning("%s%s! Current run will be resumed ignoring initialization.", both, where)
+    settings.initialize_from = None
+
+
+def _read(argv: Sequence[str] | None) -> CommandLine:
+    parser, flags = _parser()
+    typed = vars(parser.parse_args(argv))
+    line = CommandLine(typed["trainer_config_path"], deterministic=typed.get("deterministic", False))
+    for path, flag in flags.items():
+        if ".".join(map(str, path)) in typed:
+            line.given[path] = typed[".".join(map(str, path))]
+            line.flags[path] = flag
+    line.removed = [flag for flag in REMOVED if flag in typed]
+    line.assignments = [(text, *assignment) for text, assignment in typed.get("set", [])]
+    return line
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line; arguments that are not given leave no trace in its result."""
+    return _parser()[0]
+
+
+def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
+    parser = argparse.ArgumentParser(
+        prog="lanista-learn",
+        description="Trains the agents of a game engine by reinforcement learning.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,
+    )
+    parser.add_argument(
+        *("trainer_config_path",),
+        nargs="?",
+        default=None,
+        metavar="CONFIG.yaml",
+        help="how each behaviour is trained (all keys: docs/configuration.md)",
+    )
+    parser.add_argument("--version", action="version", version=f"lanista {__version__}")
+    flags: dict[Path, str] = {("debug",): "--debug"}
+    for section, (model, title) in SECTIONS.items():
+        group = parser.add_argument_group(title, f"also in the file, under {section}")
+        for key in model.written():
+            flags[section, key] = RENAMED.get(key, "--" + key.replace("_", "-"))
+            _add_flag(group, flags[section, key], f"{section}.{key}", model, key)
+    _add_others(parser.add_argument_group("other"))
+    return parser, flags
+
+
+def _add_flag(group: Any, flag: str, dest: str, model: type[Settings], key: str) -> None:
+    info = model.model_fields[key]
+    text = " ".join((info.description or "").split()).replace("%", "%%")
+    kind = _kind(info.annotation)
+    shared: dict[str, Any] = {"dest": dest, "help": argparse.SUPPRESS if key in HIDDEN else text}
+    if kind is bool:
+        group.add_argument(flag, action="store_true", **shared)
+    elif kind is list:
+        group.add_argument(flag, nargs=argparse.REMAINDER, metavar="...", **shared)
+    elif get_origin(kind) is Literal:
+        group.add_argument(
+            flag, choices=get_args(kind), **{**shared, "help": f"{text} (default: {info.default})"}
+        )
+    else:
+        if key not in HIDDEN and info.default is not None:
+            shared["help"] = f"{text} (default: {info.default})"
+        metavar = {int: "N", float: "X", str: flag.rpartition("-")[2].upper()}[kind]
+        group.add_argument(flag, type=_converter(_CONVERTERS[kind]), metavar=metavar, **shared)
+
+
+def _add_others(group: Any) -> None:
+    group.add_argument("--debug", action="store_true", help="log more")
+    group.add_argument(
+        "--deterministic",
+        action="store_true",
+        help="every behaviour acts by its most likely action, and environments are answered in their order, "
+        "so that a run with --seed can be repeated exactly",
+    )
+    group.add_argument(
+        "--set",
+        action="append",
+        type=_converter(lambda text: (text, split_assignment(text))),
+        metavar="PATH=VALUE",
+        help="set any key of the configuration, as in --set behaviors.Ball.hyperparameters.batch_size=64; "
+        "may be given several times",
+    )
+    for flag in REMOVED:
+        group.add_argument(flag, action="store_true", dest=flag, help=argparse.SUPPRESS)
+
+
+_CONVERTERS: dict[Any, Callable[[str], Any]] = {int: values.integer, float: values.number, str: str}
+
+
+def _kind(annotation: Any) -> Any:
+    """bool, int, float, str, list or a Literal: what a key holds when it is not null."""
+    if get_origin(annotation) is Literal:
+        return annotation
+    inner = [part for part in get_args(annotation) if part is not type(None)]
+    if inner and get_origin(annotation) is not list:
+        return _kind(inner[0])
+    return get_origin(annotation) or annotation
+
+
+def _converter(convert: Callable[[str], Any]) -> Callable[[str], Any]:
+    """`convert` with its refusals as argparse shows them."""
+
+    def call(text: str) -> Any:
+        try:
+            return convert(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return call
