@@ -1,9 +1,8 @@
 """From the steps of the environments to trajectories.
 
 An agent's decision step begins a row, the policy's answer adds the action, the agent's next message finishes
-the row with what it earned. The rows of one agent up to its episode's end or the time horizon are a trajectory.
-All of this is done for the whole batch at once; only agents that appear, end or are cut are looked at one by
-one.
+the row with what it earned. An agent's rows up to its episode's end or the time horizon are a trajectory.
+All of this is done for the whole batch at once; only agents that appear, end or are cut are looked at singly.
 """
 
 from __future__ import annotations
@@ -110,14 +109,16 @@ class AgentProcessor:
         if len(decided.entropy):
             self._stats.add_stats("Policy/Entropy", decided.entropy, AVERAGE)
         agents = self._agents
-        slots = agents.find(env, decided.agent_id)
+        slots = agents.find(env, np.asarray(decided.agent_id))
         action, log_probs, memory = decided.action, decided.log_probs, decided.memory
         continuous, discrete = action.continuous, action.discrete
-        if len(slots) and slots.min() < 0:
-            known = slots >= 0
+        known = slots >= 0
+        if not known.all():  # their trajectories were declared void meanwhile
             slots, log_probs = slots[known], log_probs[known]
             continuous, discrete = continuous[known], discrete[known]
             memory = None if memory is None else memory[known]
+        if not len(slots):
+            return
         self._rows.act(agents.row[slots], continuous, discrete, log_probs)
         agents.acted[slots] = True
         if discrete.shape[1]:
@@ -125,7 +126,7 @@ class AgentProcessor:
         if self._memory_size:
             if memory is None:
                 raise ValueError(
-                    f"{self.behavior_id}: a decision without memory; {self._memory_size} numbers expected"
+                    f"{self.behavior_id}: a decision without memory; expected {self._memory_size} numbers per agent"
                 )
             agents.memory[slots] = memory
 
