@@ -1,0 +1,15 @@
+"""Finding the processes of engines, to do them harm."""
+
+import psutil
+
+
+def engine_process(port: int) -> psutil.Process:
+    """The process, started by this one, that was told to call on `port`."""
+    for child in psutil.Process().children(recursive=True):
+        try:
+            arguments = child.cmdline()
+        except psutil.Error:  # it has ended meanwhile
+            continue
+        if "--mlagents-port" in arguments and arguments[arguments.index("--mlagents-port") + 1] == str(port):
+            return child
+    raise LookupError(f"no engine of this process calls on port {port}")
