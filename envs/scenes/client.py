@@ -1,0 +1,187 @@
+"""Runs a world as an engine: the process at the other end of the wire."""
+
+import logging
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from mlagents_envs.exception import UnityException
+
+from ..side_channels import (
+    EngineConfigurationChannel,
+    IncomingMessage,
+    OutgoingMessage,
+    SideChannel,
+    SideChannelManager,
+)
+from ..wire.endpoint import EngineEndpoint
+from ..wire.engine_codec import StepEncoder, TrainerReply, decode_reply, encode_hello, encode_ready
+from ..wire.errors import TrainerGoneError
+from .arguments import EngineArguments, UsageError, options_of, parse
+from .parameters import Parameters
+from .world import Batches, World
+
+logger = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 20.0
+"""A trainer listens before it starts its engines; later than this nobody will."""
+USAGE_STATUS = 2
+FAILED_STATUS = 1
+
+_ENGINE_NAME = "LanistaScene"
+
+
+class _EngineSettings(SideChannel):
+    """Window, quality and clocks: a world has none of them, it always runs as fast as it can."""
+
+    def __init__(self) -> None:
+        super().__init__(EngineConfigurationChannel().channel_id)
+
+    def on_message_received(self, msg: IncomingMessage) -> None:
+        kind = EngineConfigurationChannel.ConfigurationType(msg.read_int32())
+        logger.info("The trainer sets %s, which means nothing here.", kind.name)
+
+
+class _Statistics(SideChannel):
+    """The world's statistics on their way to the trainer."""
+
+    def __init__(self) -> None:
+        super().__init__(uuid.UUID("a1d8f7b7-cec8-50f9-b78b-d3e165a78520"))
+
+    def send_from(self, world: World) -> None:
+        for key, value, aggregation in world.statistics():
+            message = OutgoingMessage()
+            message.write_string(key)
+            message.write_float32(value)
+            message.write_int32(aggregation.value)
+            self.queue_message_to_send(message)
+
+    def on_message_received(self, msg: IncomingMessage) -> None:
+        raise UnityException("The trainer sent statistics; they only go to the trainer.")
+
+
+class _Analytics(SideChannel):
+    """What ML-Agents' trainers tell Unity about themselves; nobody here wants to know."""
+
+    def __init__(self) -> None:
+        super().__init__(uuid.UUID("b664a4a9-d86f-5a5f-95cb-e8353a7e8356"))
+
+    def on_message_received(self, msg: IncomingMessage) -> None:
+        pass
+
+
+class Session:
+    """One world and one trainer, from the handshake to the end."""
+
+    def __init__(
+        self, make: type[World], options: Mapping[str, int | float | str], endpoint: EngineEndpoint
+    ) -> None:
+        """Makes the world, so that wrong options are known before the trainer is.
+
+        Raises:
+            ValueError: The world refuses its options.
+        """
+        self._make = make
+        self._options = dict(options)
+        self._world = make(**self._options)
+        self._endpoint = endpoint
+        self._parameters = Parameters()
+        self._statistics = _Statistics()
+        self._channels = SideChannelManager(
+            [self._parameters, self._statistics, _EngineSettings(), _Analytics()], "the trainer"
+        )
+
+    def run(self) -> None:
+        """Serve the trainer until it says goodbye.
+
+        Raises:
+            TrainerGoneError: It vanished without a goodbye.
+        """
+        hello = decode_reply(self._endpoint.exchange(encode_hello(_ENGINE_NAME)))
+        if hello.kind == "quit":
+            logger.info("The trainer refused the handshake.")
+            return
+        self._take_areas(hello.num_areas)
+        # A seed is any 32 bits; negative ones are as good.
+        random = np.random.default_rng(hello.seed & 0xFFFFFFFF)
+        encoder = StepEncoder(self._world.specs())
+        reply = decode_reply(self._endpoint.exchange(encode_ready()))
+        started = False
+        while reply.kind != "quit":
+            self._channels.process(reply.side_channel)
+            if reply.kind == "reset" or not started:
+                batches = self._world.reset(random, self._parameters)
+                started = True
+            else:
+                batches = self._step(reply)
+            self._statistics.send_from(self._world)
+            reply = decode_reply(self._endpoint.exchange(encoder.encode(batches, self._channels.generate())))
+        logger.info("The trainer said goodbye.")
+
+    def _take_areas(self, count: int) -> None:
+        """The trainer's number of areas wins over the command line's, but 1 is what it says by default."""
+        if count > 1 and "areas" in options_of(self._make):
+            self._options["areas"] = count
+            self._world = self._make(**self._options)
+
+    def _step(self, reply: TrainerReply) -> Batches:
+        """Steps the world until it has something to tell."""
+        batches = self._world.step(reply.actions)
+        while not any(len(batch.agent_id) for batch in batches.values()):
+            batches = self._world.step({})
+        return batches
+
+
+def main(make: type[World], arguments: Sequence[str] | None = None, program: str | None = None) -> int:
+    """Run a world as the program of this process.
+
+    Args:
+        make: The world's class; its constructor's keyword parameters become the program's options.
+        arguments: The command line; that of the process when None.
+        program: How the help calls the program.
+
+    Returns:
+        The exit status: 0 after the trainer's goodbye, 1 when the trainer vanished or the world failed,
+        2 for a command line that cannot be understood.
+    """
+    program = program or Path(sys.argv[0]).name
+    try:
+        given = parse(make, sys.argv[1:] if arguments is None else arguments, program)
+        start_log(given.log_file)
+        endpoint = EngineEndpoint(given.port)
+        session = Session(make, given.options, endpoint)
+    except (UsageError, ValueError, OSError) as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return USAGE_STATUS
+    return _serve(session, endpoint, given, program)
+
+
+def start_log(log_file: str | None) -> None:
+    """Log to a file, "-" for the standard output, None for the standard error output."""
+    if log_file and log_file != "-":
+        Path(log_file).parent.mkdir(parents=True, exist_ok=True)
+        handler: logging.Handler = logging.FileHandler(log_file, mode="w", encoding="utf-8")
+    else:
+        handler = logging.StreamHandler(sys.stdout if log_file else sys.stderr)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", handlers=[handler], force=True)
+
+
+def _serve(session: Session, endpoint: EngineEndpoint, given: EngineArguments, program: str) -> int:
+    logger.info("%s calls the trainer on port %d; options %s.", program, given.port, dict(given.options))
+    try:
+        endpoint.connect(CONNECT_SECONDS)
+        session.run()
+    except TrainerGoneError as error:
+        logger.error("%s", error)
+        return FAILED_STATUS
+    except KeyboardInterrupt:
+        logger.info("Interrupted.")
+        return FAILED_STATUS
+    except Exception:
+        logger.exception("The scene failed.")
+        return FAILED_STATUS
+    finally:
+        endpoint.close()
+    return 0

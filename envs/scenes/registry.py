@@ -1,0 +1,102 @@
+"""The scenes that Lanista brings, and their export as executables."""
+
+import shlex
+import stat
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from .world import World
+
+
+@dataclass(frozen=True, slots=True)
+class SceneInfo:
+    """One scene."""
+
+    name: str
+    summary: str
+    load: Callable[[], type[World]]
+    """Imports the scene and gives its class, whose keyword parameters are the scene's options."""
+
+
+def _ball3d() -> type[World]:
+    from .ball3d import Ball3D
+
+    return Ball3D
+
+
+def _basic() -> type[World]:
+    from .basic import Basic
+
+    return Basic
+
+
+SCENES = {
+    scene.name: scene
+    for scene in (
+        SceneInfo(
+            "ball3d", "Unity's 3DBall: balance a ball on a box (continuous actions, 12 agents)", _ball3d
+        ),
+        SceneInfo("basic", "Unity's Basic: find the better of two goals (discrete actions, 1 agent)", _basic),
+    )
+}
+
+
+class UnknownSceneError(ValueError):
+    """There is no scene of that name."""
+
+
+def find(name: str) -> SceneInfo:
+    """The scene `name`.
+
+    Raises:
+        UnknownSceneError: There is none; the message names the nearest and all.
+    """
+    if name in SCENES:
+        return SCENES[name]
+    near = get_close_matches(name.lower(), SCENES, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise UnknownSceneError(f"There is no scene {name!r}.{hint} Scenes: {', '.join(SCENES)}.")
+
+
+def export(name: str, path: str | Path) -> Path:
+    """Write an executable that starts the scene, for any tool that starts Unity builds.
+
+    The file calls the Python that runs now, wherever it is called from and whatever environment is
+    active then; it is worthless on another machine.
+
+    Args:
+        name: The scene.
+        path: The file; `.x86_64` is added where it is missing, as tools for Unity's Linux builds ask for it.
+
+    Returns:
+        The file that was written.
+
+    Raises:
+        UnknownSceneError: There is no such scene.
+        OSError: The file cannot be written.
+    """
+    scene = find(name)
+    path = Path(path)
+    if path.is_dir():
+        path = path / scene.name
+    if path.suffix != ".x86_64":
+        path = path.with_name(path.name + ".x86_64")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        _LAUNCHER.format(summary=scene.summary, python=shlex.quote(sys.executable), name=scene.name)
+    )
+    path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    return path
+
+
+# The interpreter's own variables, set for another Python that starts this file, must not lead this one astray.
+_LAUNCHER = """\
+#!/bin/sh
+# {summary}
+# Started as a Unity build would be, with --mlagents-port N. Written by `lanista scenes export`.
+unset PYTHONPATH PYTHONHOME
+exec {python} -m lanista.envs.scenes {name} "$@"
+"""
