@@ -56,7 +56,9 @@ class AgentReader:
         if not columns.done.any():
             everyone, nobody = slice(None), slice(0)
             return self._decisions(columns, everyone), self._terminals(columns, nobody)
-        return self._decisions(columns, np.flatnonzero(~columns.done)), self._terminals(columns, np.flatnonzero(columns.done))
+        return self._decisions(columns, np.flatnonzero(~columns.done)), self._terminals(
+            columns, np.flatnonzero(columns.done)
+        )
 
     def _decisions(self, columns: Columns, rows: Rows) -> DecisionSteps:
         agent_id = columns.agent_id[rows]
@@ -65,7 +67,9 @@ class AgentReader:
             flat = columns.mask[rows]
             mask = [flat[:, place] for place in self._mask_places]
         obs = [values[rows] for values in columns.obs]
-        return DecisionSteps(obs, columns.reward[rows], agent_id, mask, columns.group_id[rows], columns.group_reward[rows])
+        return DecisionSteps(
+            obs, columns.reward[rows], agent_id, mask, columns.group_id[rows], columns.group_reward[rows]
+        )
 
     def _terminals(self, columns: Columns, rows: Rows) -> TerminalSteps:
         return TerminalSteps(
@@ -103,7 +107,9 @@ class AgentReader:
         return builder.build()
 
 
-def _observe(builder: LayoutBuilder, data: bytes, start: int, stop: int, index: int, sensor: Sensor | None) -> None:
+def _observe(
+    builder: LayoutBuilder, data: bytes, start: int, stop: int, index: int, sensor: Sensor | None
+) -> None:
     """Adds the ObservationProto in data[start:stop], which must be of floats and of the sensor's shape."""
     floats = shape = None
     for number, wire, at, end in fields(data, start, stop):

@@ -14,9 +14,14 @@ from ..steps import BehaviorSteps
 from .agents import AgentReader
 from .errors import ObservationError, WireError
 from .hello import Capabilities, EngineHello
-from .messages import AgentInfoProto, BrainParametersProto, UnityMessageProto, UnityRLInitializationOutputProto
+from .messages import (
+    AgentInfoProto,
+    BrainParametersProto,
+    UnityMessageProto,
+    UnityRLInitializationOutputProto,
+)
 from .replies import encode_actions, encode_initialization, encode_quit, encode_reset
-from .scan import BYTES, VARINT, Irregular, Malformed, fields, records, varint
+from .scan import BYTES, NOWHERE, VARINT, Irregular, Malformed, Place, fields, parts, records, text, varint
 from .specs import behavior
 
 __all__ = [
@@ -30,9 +35,6 @@ __all__ = [
     "encode_reset",
 ]
 
-Place = tuple[int, int]
-"""Where something starts and stops in the message."""
-
 
 @dataclass(frozen=True, slots=True)
 class EngineMessage:
@@ -45,7 +47,7 @@ class EngineMessage:
     specs: dict[str, BehaviorSpec]
     """The behaviours that this message described, for the first time or anew."""
     steps: dict[str, BehaviorSteps] | None
-    """Of every behaviour known so far, without agents where the message has none; None when there are no steps."""
+    """Of every behaviour known so far, with or without agents; None when the message is not of a step."""
     side_channel: bytes
 
 
@@ -99,7 +101,9 @@ class Decoder:
         hello, brains = self._initialization(data, outline.initialization)
         self._awaited.update(brains)
         agents = outline.agents
-        specs = {name: self._learn(data, name, agents[name]) for name in list(self._awaited) if name in agents}
+        specs = {
+            name: self._learn(data, name, agents[name]) for name in list(self._awaited) if name in agents
+        }
         new = {name: spec for name, spec in specs.items() if spec is not None}
         steps = self._steps(data, agents) if outline.has_steps else None
         return EngineMessage(outline.status, hello, new, steps, outline.side_channel)
@@ -118,10 +122,12 @@ class Decoder:
         if brains and not proto.communication_version:
             return None, brains
         capabilities = Capabilities.of(proto.capabilities)
-        return EngineHello(proto.name, proto.communication_version, proto.package_version, capabilities), brains
+        return EngineHello(
+            proto.name, proto.communication_version, proto.package_version, capabilities
+        ), brains
 
     def _learn(self, data: bytes, name: str, place: Place) -> BehaviorSpec | None:
-        """Completes a behaviour's description by its first agent's observations; None while it has no agent."""
+        """Completes a behaviour's description by its first agent's; None while it has no agent."""
         starts, lengths = records(data, *place)
         if len(starts) == 0:
             return None
@@ -130,7 +136,9 @@ class Decoder:
             first = AgentInfoProto.FromString(data[start : start + length])
             known = behavior(self._awaited.pop(name), first)
         except DecodeError as error:
-            raise WireError(f"{self.where}: behavior {name!r}: malformed agent at byte {start}: {error}") from error
+            raise WireError(
+                f"{self.where}: behavior {name!r}: malformed agent at byte {start}: {error}"
+            ) from error
         except WireError as error:
             raise WireError(f"{self.where}: behavior {name!r}: {error}") from error
         self._readers[name] = AgentReader(known)
@@ -141,10 +149,12 @@ class Decoder:
         for name, (start, stop) in agents.items():
             if stop > start and name not in self._readers:
                 raise WireError(
-                    f"{self.where}: there are agents of behavior {name!r}, which the engine has not described; known "
-                    f"are {sorted(self._readers)}. Was this engine started for another trainer?"
+                    f"{self.where}: there are agents of behavior {name!r}, which the engine has not "
+                    f"described; known are {sorted(self._readers)}. Did it start with another trainer?"
                 )
-        return {name: self._read(data, name, reader, agents.get(name)) for name, reader in self._readers.items()}
+        return {
+            name: self._read(data, name, reader, agents.get(name)) for name, reader in self._readers.items()
+        }
 
     def _read(self, data: bytes, name: str, reader: AgentReader, place: Place | None) -> BehaviorSteps:
         if place is None or place[0] == place[1]:
@@ -168,39 +178,21 @@ class Decoder:
         return message.SerializeToString()
 
 
-def _parts(data: bytes, place: Place, wanted: dict[int, int]) -> dict[int, Place]:
-    """Where the fields {number: wire type} of a message are. Raises Irregular when one is there twice."""
-    found: dict[int, Place] = {}
-    for number, wire, start, stop in fields(data, *place):
-        if wanted.get(number) == wire:
-            if number in found:
-                raise Irregular
-            found[number] = (start, stop)
-    return found
-
-
 def _outline(data: bytes) -> _Outline:
     """Finds a message's parts."""
     outline = _Outline()
-    message = _parts(data, (0, len(data)), {1: BYTES, 2: BYTES})
-    status = _parts(data, message.get(1, (0, 0)), {1: VARINT}).get(1)
+    message = parts(data, (0, len(data)), {1: BYTES, 2: BYTES})
+    status = parts(data, message.get(1, NOWHERE), {1: VARINT}).get(1)
     if status is not None:
         outline.status = varint(data, *status)[0]
-    output = _parts(data, message.get(2, (0, 0)), {1: BYTES, 2: BYTES})
+    output = parts(data, message.get(2, NOWHERE), {1: BYTES, 2: BYTES})
     outline.initialization = output.get(2)
     if 1 in output:
         outline.has_steps = True
         for number, wire, start, stop in fields(data, *output[1]):
             if number == 2 and wire == BYTES:
-                entry = _parts(data, (start, stop), {1: BYTES, 2: BYTES})
-                outline.agents[_text(data, entry.get(1, (0, 0)))] = entry.get(2, (0, 0))
+                entry = parts(data, (start, stop), {1: BYTES, 2: BYTES})
+                outline.agents[text(data, entry.get(1, NOWHERE))] = entry.get(2, NOWHERE)
             elif number == 3 and wire == BYTES:
                 outline.side_channel = data[start:stop]
     return outline
-
-
-def _text(data: bytes, place: Place) -> str:
-    try:
-        return data[slice(*place)].decode()
-    except UnicodeDecodeError as error:
-        raise Malformed(place[0], "a behavior's name that is not UTF-8") from error

@@ -82,8 +82,8 @@ class Columns:
             self.mask[row] = info.action_mask
         if len(info.observations) != len(self._sensors):
             raise ObservationError(
-                f"agent {info.id} sent {len(info.observations)} observations where the behaviour's first agent "
-                f"sent {len(self._sensors)}"
+                f"agent {info.id} sent {len(info.observations)} observations where the behaviour's first "
+                f"agent sent {len(self._sensors)}"
             )
         for index, sensor in enumerate(self._sensors):
             self._observe(row, index, sensor, info.observations[index], info.id)
@@ -96,15 +96,17 @@ class Columns:
         fits = shape == sensor.sent_shape if sensor.visual else not compressed and len(values) == sensor.size
         if not fits:
             raise ObservationError(
-                f"{label} does not fit the behaviour's specification: shape {sensor.sent_shape} was expected, "
-                f"got shape {shape} with {len(values)} numbers"
+                f"{label} does not fit the behaviour's specification: shape {sensor.sent_shape} was "
+                f"expected, got shape {shape} with {len(values)} numbers"
             )
         out = self.obs[index][row]
         if compressed:
             mapping = tuple(proto.compressed_channel_mapping)
             self._pictures.append(Picture(proto.compressed_data, mapping, out, label))
         elif len(values) != sensor.size:
-            raise ObservationError(f"{label} has {len(values)} numbers where its shape {shape} needs {sensor.size}")
+            raise ObservationError(
+                f"{label} has {len(values)} numbers where its shape {shape} needs {sensor.size}"
+            )
         elif sensor.channels_last:
             out[:] = np.array(values, np.float32).reshape(shape).transpose(2, 0, 1)
         else:

@@ -50,7 +50,9 @@ def _claim(address: str, port: int) -> None:
             probe.listen()
         except OSError as error:
             if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                raise PortInUseError(error.errno, f"Port {port} of {address} cannot be used: {error.strerror}") from error
+                raise PortInUseError(
+                    error.errno, f"Port {port} of {address} cannot be used: {error.strerror}"
+                ) from error
             raise
 
 
@@ -101,7 +103,8 @@ class TrainerEndpoint:
 
         Args:
             port: TCP port; 0 takes a free one (see `port`).
-            host: `localhost` is 127.0.0.1 and, where the machine has it, ::1; else an address of this machine.
+            host: `localhost` is 127.0.0.1 and, where the machine has it, ::1; else an address of this
+                machine.
             on_arrival: Called from a thread of the server when a request has arrived, and when the engine
                 has gone while it waited for its answer.
 
@@ -121,11 +124,13 @@ class TrainerEndpoint:
         self._parting.set()
         # More than one thread, so that a second engine can be told at once that it is not awaited.
         self._server = grpc.server(
-            _DaemonThreads(2),
+            _DaemonThreads(2),  # type: ignore[arg-type]
             options=[*_UNLIMITED, ("grpc.so_reuseport", 0)],
         )
         handler = grpc.unary_unary_rpc_method_handler(self._exchange)
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {"Exchange": handler}),))
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(_SERVICE, {"Exchange": handler}),)
+        )
         self.port = self._listen(_addresses(host), port)
         self._server.start()
 
@@ -136,7 +141,9 @@ class TrainerEndpoint:
             try:
                 bound = self._server.add_insecure_port(target)
             except RuntimeError as error:
-                raise PortInUseError(errno.EADDRINUSE, f"Port {port} of {address} cannot be used: {error}") from error
+                raise PortInUseError(
+                    errno.EADDRINUSE, f"Port {port} of {address} cannot be used: {error}"
+                ) from error
             if bound == 0:
                 raise PortInUseError(errno.EADDRINUSE, f"Port {port} of {address} cannot be used.")
             port = bound
@@ -148,7 +155,9 @@ class TrainerEndpoint:
             # A call that has its answer does not count: the engine's next one may come before grpc tells
             # that the last one is over.
             if (self._waiting and self._answer is None) or self._closed:
-                context.abort(grpc.StatusCode.FAILED_PRECONDITION, "Another engine is connected to this port.")
+                context.abort(
+                    grpc.StatusCode.FAILED_PRECONDITION, "Another engine is connected to this port."
+                )
             self._waiting, self._gone, self._answer, self._request = True, False, None, request
             self._call = call = self._call + 1
             self._parting.clear()
@@ -156,7 +165,7 @@ class TrainerEndpoint:
             self._ended(call)
         self._tell()
         with self._changed:
-            while self._answer is None and not self._gone:
+            while self._answer is None and not self._gone and self._call == call:
                 self._changed.wait()
             return self._answer or b""
 
@@ -219,15 +228,19 @@ class EngineEndpoint:
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
         self.port = port
         # A proxy of the user's environment must not come between two processes of one machine.
-        self._channel = grpc.insecure_channel(f"{host}:{port}", options=[*_UNLIMITED, ("grpc.enable_http_proxy", 0)])
-        self._call = self._channel.unary_unary(_METHOD)
+        self._channel = grpc.insecure_channel(
+            f"{host}:{port}", options=[*_UNLIMITED, ("grpc.enable_http_proxy", 0)]
+        )
+        self._call = self._channel.unary_unary(_METHOD, request_serializer=None, response_deserializer=None)
 
     def connect(self, timeout: float) -> None:
         """Waits until a trainer listens. Raises TrainerGoneError when none does within `timeout` seconds."""
         try:
             grpc.channel_ready_future(self._channel).result(timeout)
         except grpc.FutureTimeoutError as error:
-            raise TrainerGoneError(f"No trainer listened on port {self.port} within {timeout:g} s.") from error
+            raise TrainerGoneError(
+                f"No trainer listened on port {self.port} within {timeout:g} s."
+            ) from error
 
     def exchange(self, data: bytes) -> bytes:
         """Sends a message and waits, as long as it takes, for the answer.

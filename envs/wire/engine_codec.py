@@ -1,98 +1,196 @@
-"""The engine's side: steps to bytes, bytes to actions."""
+"""The engine's side, for engines that are written in Python: steps to bytes, answers to arrays."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
-from . import messages
+from .hello import Capabilities
+from .messages import (
+    ActionSpecProto,
+    BrainParametersProto,
+    ObservationProto,
+    UnityOutputProto,
+    UnityRLInitializationOutputProto,
+)
+from .records import BYTE, FLOAT, Piece, RecordWriter
+from .trainer_reply import TrainerReply, decode_reply
 from .versions import API_VERSION
+from .write import HEADER_OK, delimited, head, varints, width
+
+__all__ = ["AgentBatch", "StepEncoder", "TrainerReply", "decode_reply", "encode_hello", "encode_ready"]
 
 
 @dataclass(frozen=True, slots=True)
 class AgentBatch:
+    """The n agents of one behaviour that report at a step: they ask for a decision, or they are done.
+
+    The trainer's actions come in the order of those who are not done.
+    """
+
     obs: list[NDArray[np.float32]]
+    """One array [n, *shape] for each observation of the specification."""
     reward: NDArray[np.float32]
+    """[n], since the agent's last report."""
     done: NDArray[np.bool_]
+    """[n], the episode has ended; this is the agent's last report under its id."""
     interrupted: NDArray[np.bool_]
+    """[n], it ended by a limit of steps and not by what the agent did."""
     agent_id: NDArray[np.int32]
+    """[n], a new one for every episode."""
     group_id: NDArray[np.int32]
+    """[n], 0 for no group."""
     group_reward: NDArray[np.float32]
+    """[n]."""
     action_mask: NDArray[np.bool_] | None = None
+    """[n, sum of the branches' sizes], True where an action is not allowed."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrainerReply:
-    kind: Literal["initialization", "step", "reset", "quit"]
-    seed: int = 0
-    num_areas: int = 1
-    actions: dict[str, tuple[NDArray[np.float32], NDArray[np.int32]]] = field(default_factory=dict)
-    side_channel: bytes = b""
-
-
-def _message(**fields):
-    return messages.UnityMessageProto(header=messages.HeaderProto(status=200), **fields).SerializeToString()
-
-
-def encode_hello(name: str = "LanistaScene", package_version: str = "4.0.0", communication_version: str = API_VERSION) -> bytes:
-    every = messages.UnityRLCapabilitiesProto(**{f.name: True for f in messages.UnityRLCapabilitiesProto.DESCRIPTOR.fields})
-    return _message(unity_output=messages.UnityOutputProto(rl_initialization_output=messages.UnityRLInitializationOutputProto(
-        name=name, communication_version=communication_version, package_version=package_version, capabilities=every)))
+def encode_hello(
+    name: str,
+    package_version: str,
+    communication_version: str = API_VERSION,
+    capabilities: Capabilities | None = None,
+) -> bytes:
+    """The first message: the engine introduces itself."""
+    proto = UnityRLInitializationOutputProto(
+        name=name,
+        communication_version=communication_version,
+        package_version=package_version,
+        capabilities=(capabilities or Capabilities()).proto(),
+    )
+    return HEADER_OK + delimited(2, UnityOutputProto(rl_initialization_output=proto).SerializeToString())
 
 
 def encode_ready() -> bytes:
-    return _message()
+    """The second message, whose answer is the first reset: a header alone."""
+    return HEADER_OK
 
 
 class StepEncoder:
-    """Writes step messages; a behaviour is described in the first message in which it has agents."""
+    """Writes the messages of steps. A behaviour is described in the first one in which it has agents."""
 
     def __init__(self, specs: Mapping[str, BehaviorSpec]) -> None:
-        self.specs = dict(specs)
+        """`specs`: every behaviour, by its full name, such as `Walker?team=0`."""
+        self._specs = dict(specs)
         self._described: set[str] = set()
+        self._writers = {name: _AgentWriter(name, spec) for name, spec in self._specs.items()}
 
     def encode(self, batches: Mapping[str, AgentBatch], side_channel: bytes = b"") -> bytes:
-        new = {n: self.specs[n] for n, b in batches.items() if n not in self._described and len(b.agent_id)}
-        self._described |= set(new)
-        return encode_steps(batches, new, side_channel)
+        """One step's message. Behaviours without agents may be left out.
+
+        Raises:
+            ValueError: A behaviour is not among the specs, or an array does not have its shape.
+        """
+        unknown = batches.keys() - self._writers.keys()
+        if unknown:
+            raise ValueError(
+                f"No specification of behavior {min(unknown)!r}; known are {sorted(self._writers)}."
+            )
+        entries = [
+            delimited(2, delimited(1, name.encode()) + delimited(2, self._writers[name].write(batch)))
+            for name, batch in batches.items()
+        ]
+        if side_channel:
+            entries.append(delimited(3, side_channel))
+        output = delimited(1, b"".join(entries))
+        new = [name for name, batch in batches.items() if len(batch.agent_id) and name not in self._described]
+        if new:
+            self._described.update(new)
+            output += delimited(2, self._describe(new))
+        return HEADER_OK + delimited(2, output)
+
+    def _describe(self, names: list[str]) -> bytes:
+        brains = []
+        for name in names:
+            spec = self._specs[name].action_spec
+            action = ActionSpecProto(
+                num_continuous_actions=spec.continuous_size,
+                num_discrete_actions=len(spec.discrete_branches),
+                discrete_branch_sizes=spec.discrete_branches,
+            )
+            brains.append(BrainParametersProto(brain_name=name, is_training=True, action_spec=action))
+        return UnityRLInitializationOutputProto(brain_parameters=brains).SerializeToString()
 
 
-def encode_steps(batches: Mapping[str, AgentBatch], new_specs: Mapping[str, BehaviorSpec], side_channel: bytes) -> bytes:
-    out = messages.UnityOutputProto()
-    out.rl_output.side_channel = side_channel
-    for name, spec in new_specs.items():
-        a = spec.action_spec
-        out.rl_initialization_output.brain_parameters.append(messages.BrainParametersProto(brain_name=name, is_training=True,
-            action_spec=messages.ActionSpecProto(num_continuous_actions=a.continuous_size, num_discrete_actions=len(a.discrete_branches),
-            discrete_branch_sizes=a.discrete_branches)))
-        _specs[name] = spec
-    for name, b in batches.items():
-        spec = _specs[name]
-        value = out.rl_output.agentInfos[name].value
-        for i in range(len(b.reward)):
-            value.append(messages.AgentInfoProto(reward=b.reward[i], done=bool(b.done[i]), max_step_reached=bool(b.interrupted[i]),
-                id=int(b.agent_id[i]), group_id=int(b.group_id[i]), group_reward=b.group_reward[i],
-                action_mask=[] if b.action_mask is None else b.action_mask[i].tolist(),
-                observations=[messages.ObservationProto(shape=o.shape, dimension_properties=[int(d) for d in o.dimension_property],
-                    observation_type=o.observation_type.value, name=o.name,
-                    float_data=messages.ObservationProto.FloatData(data=b.obs[k][i].ravel().tolist())) for k, o in enumerate(spec.observation_specs)]))
-    return _message(unity_output=out)
+class _AgentWriter:
+    """Writes the agents of one behaviour as a list of AgentInfoProto, columns at once."""
 
+    def __init__(self, name: str, spec: BehaviorSpec) -> None:
+        self._name = name
+        self._mask_size = sum(spec.action_spec.discrete_branches)
+        self._shapes = [observation.shape for observation in spec.observation_specs]
+        self._observations = [
+            ObservationProto(
+                shape=observation.shape,
+                dimension_properties=[int(value) for value in observation.dimension_property],
+                observation_type=observation.observation_type.value,
+                name=observation.name,
+            ).SerializeToString()
+            for observation in spec.observation_specs
+        ]
+        self._writer = cache(self._make_writer)
 
-_specs: dict[str, BehaviorSpec] = {}
+    def write(self, batch: AgentBatch) -> bytes:
+        """The list's content."""
+        count = len(batch.agent_id)
+        if count == 0:
+            return b""
+        self._check(batch, count)
+        columns: dict[str, NDArray[Any]] = {"reward": batch.reward}
+        if batch.done.any():
+            columns["done"], columns["interrupted"] = batch.done, batch.interrupted
+        columns["agent_id"] = varints(batch.agent_id, width(batch.agent_id))
+        if batch.action_mask is not None and self._mask_size:
+            columns["mask"] = batch.action_mask
+        for index, values in enumerate(batch.obs):
+            if values.size:
+                columns[f"obs{index}"] = values
+        if batch.group_id.any() or batch.group_reward.any():
+            columns["group_id"] = varints(batch.group_id, width(batch.group_id))
+            columns["group_reward"] = batch.group_reward
+        columns = {name: values.reshape(count, -1) for name, values in columns.items()}
+        sizes = tuple((name, values.shape[1]) for name, values in columns.items())
+        return self._writer(sizes).write(count, columns)
 
+    def _check(self, batch: AgentBatch, count: int) -> None:
+        names = ("reward", "done", "interrupted", "group_id", "group_reward")
+        shapes: dict[str, tuple[Any, Any]] = {name: (getattr(batch, name).shape, (count,)) for name in names}
+        if len(batch.obs) != len(self._shapes):
+            raise ValueError(
+                f"Behavior {self._name!r}: {len(batch.obs)} observations, expected {len(self._shapes)}."
+            )
+        for index, (values, shape) in enumerate(zip(batch.obs, self._shapes)):
+            shapes[f"observation {index}"] = (values.shape, (count, *shape))
+        if batch.action_mask is not None:
+            shapes["action_mask"] = (batch.action_mask.shape, (count, self._mask_size))
+        for name, (found, expected) in shapes.items():
+            if found != expected:
+                raise ValueError(f"Behavior {self._name!r}: {name} has shape {found}, expected {expected}.")
 
-def decode_reply(data: bytes) -> TrainerReply:
-    m = messages.UnityMessageProto.FromString(data)
-    if m.header.status != 200 or m.unity_input.rl_input.command == 2:
-        return TrainerReply("quit")
-    if m.unity_input.HasField("rl_initialization_input"):
-        i = m.unity_input.rl_initialization_input
-        return TrainerReply("initialization", i.seed, i.num_areas)
-    rl = m.unity_input.rl_input
-    actions = {name: (np.array([list(a.continuous_actions) for a in v.value], np.float32),
-                      np.array([list(a.discrete_actions) for a in v.value], np.int32)) for name, v in rl.agent_actions.items()}
-    return TrainerReply("reset" if rl.command == 1 else "step", actions=actions, side_channel=rl.side_channel)
+    def _make_writer(self, sizes: tuple[tuple[str, int], ...]) -> RecordWriter:
+        """Writes AgentInfoProtos with these columns, of so many bytes or floats each."""
+        size = dict(sizes)
+
+        def piece(name: str, head: bytes, dtype: Any = BYTE) -> Piece:
+            return Piece(head, name, dtype, size[name])
+
+        pieces = [piece("reward", b"\x3d", FLOAT)]
+        if "done" in size:
+            pieces += [piece("done", b"\x40"), piece("interrupted", b"\x48")]
+        pieces.append(piece("agent_id", b"\x50"))
+        if "mask" in size:
+            pieces.append(piece("mask", head(11, size["mask"])))
+        for index, proto in enumerate(self._observations):
+            count = size.get(f"obs{index}", 0)
+            floats = head(1, 4 * count) if count else b""
+            data = head(4, len(floats) + 4 * count) + floats
+            before = head(13, len(proto) + len(data) + 4 * count) + proto + data
+            pieces.append(Piece(before, f"obs{index}", FLOAT, count))
+        if "group_id" in size:
+            pieces += [piece("group_id", b"\x70"), piece("group_reward", b"\x7d", FLOAT)]
+        return RecordWriter(pieces)

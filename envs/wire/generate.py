@@ -1,6 +1,7 @@
-"""Rebuilds `communicator.binpb` and `messages.pyi` from the `.proto` files: `python -m lanista.envs.wire.generate`.
+"""Rebuilds `communicator.binpb` and `messages.pyi` from the `.proto` files.
 
-A developer's tool: needs grpcio-tools, which users do not install. Run it after a change of a `.proto` file.
+A developer's tool, `python -m lanista.envs.wire.generate`: it needs grpcio-tools, which users do not
+install. Run it after a change of a `.proto` file.
 """
 
 import sys
@@ -8,7 +9,12 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from google.protobuf.descriptor_pb2 import DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorSet,
+)
 
 FOLDER = Path(__file__).parent
 DESCRIPTORS = FOLDER / "communicator.binpb"
@@ -82,6 +88,8 @@ def type_stub(descriptors: FileDescriptorSet) -> str:
     """The types of every message class, as the text of a stub file."""
     lines = [
         "# Written by `python -m lanista.envs.wire.generate`; do not edit.",
+        "# ruff: noqa",
+        "# fmt: off",
         "from typing import Any",
         "",
         "from google.protobuf.internal.containers import (",

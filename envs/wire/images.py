@@ -54,7 +54,7 @@ class Picture:
     data: bytes
     """PNG files, back to back."""
     mapping: Sequence[int]
-    """For each decoded channel the channel it counts towards, -1 for none; empty: the first ones are taken."""
+    """For each decoded channel the one it counts towards, -1 for none; empty: the first ones are taken."""
     out: NDArray[np.float32]
     """[channels, height, width], where the result goes."""
     label: str
@@ -77,7 +77,7 @@ class Picture:
             found = sum(map(len, planes))
             if found < channels:
                 raise ObservationError(
-                    f"{self.label}: the pictures have {found} channels where the shape {self.out.shape} needs {channels}"
+                    f"{self.label}: the pictures have {found} channels, the shape {self.out.shape} needs {channels}"
                 )
             self.out[:] = np.concatenate(planes)[:channels]
         else:
@@ -88,7 +88,8 @@ class Picture:
         mapping, channels = np.array(self.mapping), len(self.out)
         if len(mapping) != len(planes):
             raise ObservationError(
-                f"{self.label}: the pictures have {len(planes)} channels, but the channel mapping has {len(mapping)} entries"
+                f"{self.label}: the pictures have {len(planes)} channels, but the channel mapping has "
+                f"{len(mapping)} entries"
             )
         if mapping.min() < -1 or set(mapping[mapping >= 0].tolist()) != set(range(channels)):
             raise ObservationError(
@@ -103,7 +104,9 @@ class Picture:
         size = png_size(png)
         if size != self.out.shape[1:]:
             # Also keeps a few bytes from claiming gigabytes.
-            raise ObservationError(f"{self.label}: a picture of size {size} where the shape is {self.out.shape}")
+            raise ObservationError(
+                f"{self.label}: a picture of size {size} where the shape is {self.out.shape}"
+            )
         try:
             with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
                 plain = image if image.mode in _PLAIN_MODES else image.convert("RGB")
@@ -111,7 +114,8 @@ class Picture:
         except Exception as error:  # Pillow raises what the damage happens to lead to
             raise ObservationError(f"{self.label}: the PNG cannot be decoded: {error}") from error
         planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
-        return np.divide(planes, _FULL, dtype=np.float32)
+        scaled: NDArray[np.float32] = np.divide(planes, _FULL, dtype=np.float32)
+        return scaled
 
 
 def decode_all(pictures: Sequence[Picture]) -> None:

@@ -40,7 +40,7 @@ class LayoutBuilder:
             self._add(name, dtype, start)
 
     def varint(self, name: str | None, start: int, stop: int, count: int | None = None) -> None:
-        """One varint, which may have any value of the same number of bytes; or `count` varints of one byte each.
+        """One varint, of any value of as many bytes; or `count` varints of one byte each.
 
         Raises:
             Irregular: They are not `count` bytes, or some are longer.

@@ -1,4 +1,6 @@
 # Written by `python -m lanista.envs.wire.generate`; do not edit.
+# ruff: noqa
+# fmt: off
 from typing import Any
 
 from google.protobuf.internal.containers import (

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from mlagents_envs.base_env import ActionTuple
@@ -9,11 +10,11 @@ from numpy.typing import NDArray
 
 from .hello import Capabilities
 from .messages import UnityInputProto, UnityRLInitializationInputProto
+from .records import BYTE, FLOAT, Piece, RecordWriter
 from .versions import API_VERSION, PACKAGE_VERSION
-from .write import HEADER_OK, HEADER_STOP, delimited, varints, width
+from .write import HEADER_OK, HEADER_STOP, delimited, head, varints, width
 
 _RESET = bytes.fromhex("2001")  # UnityRLInputProto.command
-_FLOAT = np.dtype("<f4")
 
 
 def encode_actions(
@@ -67,46 +68,30 @@ def _side_channel(data: bytes) -> bytes:
 
 
 def _action_list(continuous: NDArray[np.float32], discrete: NDArray[np.int32], deprecated: bool) -> bytes:
-    """ListAgentActionProto: every record has the same layout, so that columns are written at once."""
+    """The content of a ListAgentActionProto."""
     count, branches = discrete.shape
     digits = width(discrete)
-    template, dtype = _record(continuous.shape[1], branches, digits, deprecated)
-    rows = np.empty((count, len(template)), np.uint8)
-    rows[:] = template
-    records = rows.view(dtype)[:, 0]
-    if continuous.shape[1]:
-        records["continuous"] = continuous
-    if branches:
-        records["discrete"] = varints(discrete, digits).reshape(count, -1)
-    if deprecated and "deprecated" in dtype.names:
-        records["deprecated"] = np.concatenate([continuous, discrete.astype(np.float32)], axis=1)
-    return rows.tobytes()
+    columns: dict[str, NDArray[Any]] = {
+        "continuous": continuous,
+        "discrete": varints(discrete, digits).reshape(count, branches * digits),
+    }
+    if deprecated:
+        columns["deprecated"] = np.concatenate([continuous, discrete.astype(np.float32)], axis=1)
+    return _action_writer(continuous.shape[1], branches, digits, deprecated).write(count, columns)
 
 
 @lru_cache(maxsize=64)
-def _record(
-    continuous: int, branches: int, digits: int, deprecated: bool
-) -> tuple[NDArray[np.uint8], "np.dtype[np.void]"]:
-    """One AgentActionProto as an element of its list: its bytes with zeros for numbers, and the numbers' places."""
-    parts = {
-        "deprecated": (1, _FLOAT, (continuous + branches) if deprecated else 0),
-        "continuous": (6, _FLOAT, continuous),
-        "discrete": (7, np.dtype(np.uint8), branches * digits),
-    }
-    content = b""
-    places = {}
-    for name, (number, dtype, count) in parts.items():
-        if count:
-            content += delimited(number, bytes(count * dtype.itemsize))
-            places[name] = ((dtype, (count,)), len(content) - count * dtype.itemsize)
-    record = delimited(1, content)
-    ahead = len(record) - len(content)
-    dtype = np.dtype(
-        {
-            "names": list(places),
-            "formats": [dtype for dtype, _ in places.values()],
-            "offsets": [offset + ahead for _, offset in places.values()],
-            "itemsize": len(record),
-        }
+def _action_writer(continuous: int, branches: int, digits: int, deprecated: bool) -> RecordWriter:
+    """Writes AgentActionProtos with so many actions, the discrete ones of so many bytes each."""
+    fields: list[tuple[int, str, Any, int]] = [
+        (1, "deprecated", FLOAT, continuous + branches if deprecated else 0),
+        (6, "continuous", FLOAT, continuous),
+        (7, "discrete", BYTE, branches * digits),
+    ]
+    return RecordWriter(
+        [
+            Piece(head(number, count * dtype.itemsize), name, dtype, count)
+            for number, name, dtype, count in fields
+            if count
+        ]
     )
-    return np.frombuffer(record, np.uint8), dtype

@@ -4,7 +4,7 @@ Only what the hot path needs is understood. Anything else that is allowed but th
 field given twice, a list that is not packed, a group) raises `Irregular`, and protobuf itself reads it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,11 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT = 10
 _REPEATED_FIRST = 1 << 3 | BYTES  # the tag of a repeated message that is field 1
 _WORTH_A_RUN = 16
+
+
+Place = tuple[int, int]
+"""Where something starts and stops in a message."""
+NOWHERE: Place = (0, 0)
 
 
 class Malformed(Exception):  # noqa: N818  (a condition inside this package; users see WireError)
@@ -29,7 +34,7 @@ class Irregular(Exception):  # noqa: N818
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The unsigned varint at `at`, and where the next byte is. Raises Malformed when it does not end by `end`."""
+    """The unsigned varint at `at`, and where it stops. Raises Malformed when that is not before `end`."""
     value = shift = 0
     start = at
     while at < end:
@@ -82,6 +87,30 @@ def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]
         at = stop
 
 
+def parts(data: bytes, place: Place, wanted: Mapping[int, int]) -> dict[int, Place]:
+    """Where the fields {number: wire type} of the message at `place` are; others are passed over.
+
+    Raises:
+        Irregular: One is there twice (protobuf would merge the two).
+        Malformed: As `fields`.
+    """
+    found: dict[int, Place] = {}
+    for number, wire, start, stop in fields(data, *place):
+        if wanted.get(number) == wire:
+            if number in found:
+                raise Irregular
+            found[number] = (start, stop)
+    return found
+
+
+def text(data: bytes, place: Place) -> str:
+    """A string field's content. Raises Malformed when it is not UTF-8."""
+    try:
+        return data[slice(*place)].decode()
+    except UnicodeDecodeError as error:
+        raise Malformed(place[0], "a text that is not UTF-8") from error
+
+
 def packed_ints(data: bytes, at: int, end: int) -> tuple[int, ...]:
     """A packed list of int32."""
     values = []
@@ -110,7 +139,9 @@ def records(data: bytes, at: int, end: int) -> tuple[NDArray[np.intp], NDArray[n
         head = at
         if data[at] != _REPEATED_FIRST:
             raise Irregular
-        length, at = (data[at + 1], at + 2) if at + 1 < end and data[at + 1] < 0x80 else varint(data, at + 1, end)
+        length, at = (
+            (data[at + 1], at + 2) if at + 1 < end and data[at + 1] < 0x80 else varint(data, at + 1, end)
+        )
         if at + length > end:
             raise Malformed(at, "an agent is longer than the list that holds it")
         equal = equal + 1 if length == last else 0
@@ -135,7 +166,7 @@ def records(data: bytes, at: int, end: int) -> tuple[NDArray[np.intp], NDArray[n
 
 
 def _run(data: bytes, head: int, content: int, length: int, end: int) -> int:
-    """How many records with the head of the one at `head` follow each other without a gap, that one included."""
+    """How many records with the same head follow each other without a gap, from the one at `head` on."""
     step = content - head + length
     count = (end - head) // step
     if count < _WORTH_A_RUN:

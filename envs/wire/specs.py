@@ -3,7 +3,13 @@
 import math
 from dataclasses import dataclass
 
-from mlagents_envs.base_env import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
 
 from .errors import WireError
 from .images import png_size
@@ -70,7 +76,9 @@ def action_spec(brain: BrainParametersProto) -> ActionSpec:
         is_continuous = brain.vector_action_space_type_deprecated == 1
         continuous, branches = (sum(sizes[:1]), ()) if is_continuous else (0, sizes)
     if min(continuous, *branches, 0) < 0 or continuous + sum(branches) > _MOST_ACTIONS:
-        raise WireError(f"impossible action sizes: {continuous} continuous, discrete branches {list(branches)[:20]}")
+        raise WireError(
+            f"impossible action sizes: {continuous} continuous, discrete branches {list(branches)[:20]}"
+        )
     return ActionSpec(continuous, branches)
 
 
@@ -88,7 +96,10 @@ def _sensor(index: int, proto: ObservationProto) -> Sensor:
     channels_last = len(shape) == 3 and _is_channels_last(shape, properties, proto.compressed_data)
     if channels_last:
         return Sensor(
-            ObservationSpec(_channels_first(shape), _channels_first(properties), kind, proto.name), shape, size, True
+            ObservationSpec(_channels_first(shape), _channels_first(properties), kind, proto.name),
+            shape,
+            size,
+            True,
         )
     return Sensor(ObservationSpec(shape, properties, kind, proto.name), shape, size, False)
 
@@ -101,12 +112,12 @@ def _channels_first(values: tuple) -> tuple:  # type: ignore[type-arg]
 def _is_channels_last(
     shape: tuple[int, ...], properties: tuple[DimensionProperty, ...], compressed: bytes
 ) -> bool:
-    """Whether a picture's shape is (height, width, channels): C# packages up to 2.x, under the same API version.
+    """Whether a picture's shape is (height, width, channels), as C# packages up to 2.x send it.
 
-    The dimension properties say it where they are set. Else a compressed picture's own size does, and where
-    there is none, or where it fits both, channels are what is fewest.
+    The API version does not tell. The dimension properties do where they are set. Else a compressed
+    picture's own size does, and where there is none, or where it fits both, channels are what is fewest.
     """
-    if properties == _CHANNELS_LAST or properties == _CHANNELS_FIRST:
+    if properties in (_CHANNELS_FIRST, _CHANNELS_LAST):
         return properties == _CHANNELS_LAST
     if any(properties):
         return False

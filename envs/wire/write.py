@@ -19,9 +19,14 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
+def head(number: int, length: int) -> bytes:
+    """What stands before the content of a field of bytes, text, a message or a packed list."""
+    return varint(number << 3 | 2) + varint(length)
+
+
 def delimited(number: int, content: bytes) -> bytes:
-    """A field of bytes, text, a message or a packed list."""
-    return varint(number << 3 | 2) + varint(len(content)) + content
+    """Such a field."""
+    return head(number, len(content)) + content
 
 
 def width(values: NDArray[np.int32]) -> int:
