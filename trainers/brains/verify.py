@@ -158,6 +158,11 @@ def _check_sampled(name: str, found: Arrays, expected: ActionDistribution) -> No
 
 
 def _check_gaussians(name: str, drawn: NDArray[np.float32], expected: ActionDistribution) -> None:
+    if not np.abs(drawn).max() <= 1.0:
+        raise BrainVerificationError(
+            f"The brain of '{name}' gives a continuous action of {np.abs(drawn).max():.3g}; "
+            f"engines take -1 to 1."
+        )
     mu, sigma = expected.mu[0], expected.log_sigma.expand_as(expected.mu)[0].exp()
     # Where sigma is lost in the rounding of mu, there is no distribution to speak of.
     resolved = (sigma > 1e-4 * mu.abs().clamp(min=1.0)).numpy()

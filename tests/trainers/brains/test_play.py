@@ -1,0 +1,218 @@
+"""Brain files are run alone: ours, and Unity's own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from lanista.trainers.brains.export import export_brain
+from lanista.trainers.brains.graph import GraphBuilder
+from lanista.trainers.brains.memories import AgentMemories
+from lanista.trainers.brains.play import Brain, BrainError
+from lanista.trainers.networks.actor_critic import ActorCritic
+from lanista.trainers.networks.settings import NetworkSettings
+from mlagents_envs.base_env import DecisionSteps
+from referencenets import vector_spec
+
+UNITYS = sorted((Path(__file__).parents[2] / "real" / "onnx").glob("*.onnx"))
+SPEC = vector_spec([3, 2], continuous=2, branches=(3, 2))
+
+
+def decisions(obs, ids=None, forbidden=None):
+    n = len(obs[0])
+    ids = np.arange(n) if ids is None else np.array(ids)
+    zeros = np.zeros(n, np.float32)
+    return DecisionSteps(obs, zeros, ids.astype(np.int32), forbidden, np.zeros(n, np.int32), zeros)
+
+
+def random_obs(shapes, rows, seed=0):
+    random = np.random.default_rng(seed)
+    return [random.standard_normal((rows, *shape), dtype=np.float32) for shape in shapes]
+
+
+@pytest.fixture
+def exported(tmp_path):
+    network = ActorCritic(
+        SPEC, NetworkSettings(hidden_units=8), ["extrinsic"], generator=torch.Generator().manual_seed(1)
+    )
+    export_brain(network, tmp_path / "Brain.onnx", behavior="Brain")
+    return network, tmp_path / "Brain.onnx"
+
+
+def test_a_brain_acts_as_its_network(exported):
+    network, path = exported
+    brain = Brain(path)
+    brain.check(SPEC)
+    obs = random_obs([(3,), (2,)], 6)
+    forbidden = [np.eye(6, 3, dtype=bool), np.zeros((6, 2), bool)]
+    action = brain.act(decisions(obs, forbidden=forbidden), deterministic=True)
+    mask = torch.from_numpy(np.concatenate(forbidden, 1))
+    with torch.no_grad():
+        distribution = network.act(network.prepare([torch.from_numpy(o) for o in obs]), mask)
+    expected = distribution.deterministic()
+    np.testing.assert_allclose(action.continuous, distribution.to_engine(expected.continuous), atol=1e-5)
+    np.testing.assert_array_equal(action.discrete, expected.discrete)
+    assert action.continuous.dtype == np.float32
+    assert action.discrete.dtype == np.int32
+
+
+def test_sampled_actions_differ_and_keep_to_the_mask(exported):
+    brain = Brain(exported[1])
+    steps = decisions(
+        [np.zeros((200, 3)), np.zeros((200, 2))],
+        forbidden=[np.eye(3, dtype=bool)[[1] * 200], np.zeros((200, 2), bool)],
+    )
+    action = brain.act(steps)
+    assert np.abs(action.continuous).max() <= 1.0
+    assert len(np.unique(action.continuous)) > 100
+    assert set(action.discrete[:, 0]) == {0, 2}
+
+
+def test_nobody_waiting(exported):
+    action = Brain(exported[1]).act(decisions(random_obs([(3,), (2,)], 0)))
+    assert action.continuous.shape == (0, 2)
+    assert action.discrete.shape == (0, 2)
+
+
+@pytest.mark.parametrize("path", UNITYS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("rows", [1, 5])
+def test_unitys_own_brains_run(path, rows):
+    brain = Brain(path)
+    shapes = [brain.observations[i] for i in sorted(brain.observations)]
+    steps = decisions(random_obs(shapes, rows))
+    action = brain.act(steps)
+    assert action.continuous.shape == (rows, brain.continuous_size)
+    assert action.discrete.shape == (rows, len(brain.branches))
+    assert (action.discrete < np.array(brain.branches, int)).all()
+    if brain.has_deterministic:
+        first, again = brain.act(steps, deterministic=True), brain.act(steps, deterministic=True)
+        np.testing.assert_array_equal(first.continuous, again.continuous)
+        np.testing.assert_array_equal(first.discrete, again.discrete)
+
+
+def test_there_are_brains_of_unity():
+    assert UNITYS
+
+
+def counting_brain(path, deterministic=True):
+    """A recurrent brain whose action is its memory's first number, which grows by one with each decision."""
+    graph = GraphBuilder("Counter")
+    obs, memory = graph.input("obs_0", 1), graph.input("recurrent_in", 1, 2)
+    graph.constant_output("version_number", np.array([3.0], np.float32))
+    graph.constant_output("memory_size", np.array([2.0], np.float32))
+    graph.add("Add", memory, graph.scalar(1.0), name="recurrent_out")
+    flat = graph.add("Squeeze", "recurrent_out", axes=[1])
+    column = graph.add("Slice", flat, axes=[1], starts=[0], ends=[1])
+    names = ["continuous_actions", "deterministic_continuous_actions"][: 1 + deterministic]
+    for name in names:
+        graph.add("Add", column, graph.add("Mul", obs, graph.scalar(0.0)), name=name)
+        graph.output(name, ["batch", 1])
+    graph.constant_output("continuous_action_output_shape", np.array([1.0], np.float32))
+    graph.output("recurrent_out", ["batch", 1, 2])
+    onnx.save(graph.build("test", "1", {}), path)
+    return Brain(path)
+
+
+def test_each_agent_has_a_memory_of_its_own(tmp_path):
+    brain = counting_brain(tmp_path / "c.onnx")
+    assert brain.memory_size == 2
+
+    def act(*ids):
+        steps = decisions([np.zeros((len(ids), 1), np.float32)], ids)
+        return brain.act(steps).continuous.ravel().tolist()
+
+    assert act(7, 3) == [1, 1]
+    assert act(3, 9) == [2, 1]
+    assert act(9, 7, 3) == [2, 2, 3]
+    brain.forget(np.array([3, 100], np.int32))
+    assert act(3, 7) == [1, 3]
+
+
+def test_memories_of_many_agents():
+    memories = AgentMemories(1)
+    assert memories.read(np.array([4, 5], np.int32)).tolist() == [[0], [0]]
+    memories.store(np.array([9, 2, 5], np.int32), np.array([[9], [2], [5]], np.float32))
+    memories.store(np.array([5, 1], np.int32), np.array([[50], [1]], np.float32))
+    assert memories.read(np.array([1, 2, 3, 5, 9, 10], np.int32)).ravel().tolist() == [1, 2, 0, 50, 9, 0]
+    assert len(memories) == 4
+
+
+def test_a_file_without_deterministic_outputs_says_so(tmp_path):
+    brain = counting_brain(tmp_path / "c.onnx", deterministic=False)
+    with pytest.raises(BrainError, match="no deterministic outputs"):
+        brain.act(decisions([np.zeros((1, 1), np.float32)]), deterministic=True)
+
+
+def test_a_brain_of_other_agents_is_refused(exported):
+    brain = Brain(exported[1])
+    with pytest.raises(
+        BrainError, match=r"observation 0 with the shape \(3,\), the agents' is \(4,\)"
+    ) as error:
+        brain.check(vector_spec([4], continuous=1, branches=(3,)))
+    for part in (
+        "observation 1, and the agents have 1",
+        "2 continuous actions",
+        "sizes (3, 2)",
+        "Brain.onnx",
+    ):
+        assert part in str(error.value)
+    with pytest.raises(BrainError, match="observation 1"):
+        brain.act(decisions(random_obs([(3,), (3,)], 2)))
+
+
+def test_files_that_are_no_brains(exported, tmp_path):
+    whole = exported[1].read_bytes()
+    with pytest.raises(BrainError, match="no such file"):
+        Brain(tmp_path / "absent.onnx")
+    for i, data in enumerate([b"", b"no onnx", whole[: len(whole) // 2], whole[:-1]]):
+        path = tmp_path / f"{i}.onnx"
+        path.write_bytes(data)
+        with pytest.raises(BrainError, match=f"{i}.onnx"):
+            Brain(path)
+
+
+def with_change(source, path, function):
+    model = onnx.load(source)
+    function(model)
+    onnx.save(model, path)
+    return path
+
+
+def rename(model, old, new):
+    for node in model.graph.node:
+        node.input[:] = [new if name == old else name for name in node.input]
+        node.output[:] = [new if name == old else name for name in node.output]
+    for value in [*model.graph.input, *model.graph.output]:
+        value.name = new if value.name == old else value.name
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("obs_0", "vector_observation", "before version 3"),
+        ("obs_0", "camera", "unknown inputs"),
+        ("version_number", "version", "lacks the outputs"),
+        ("discrete_action_output_shape", "shape", "how many actions"),
+    ],
+)
+def test_other_interfaces_are_refused(exported, tmp_path, old, new, message):
+    path = with_change(exported[1], tmp_path / "x.onnx", lambda model: rename(model, old, new))
+    with pytest.raises(BrainError, match=message):
+        Brain(path)
+
+
+def test_other_versions_are_refused(exported, tmp_path):
+    def to_two(model):
+        tensor = next(t for t in model.graph.initializer if t.name == "version_number.value")
+        tensor.CopyFrom(onnx.numpy_helper.from_array(np.array([2.0], np.float32), tensor.name))
+
+    with pytest.raises(BrainError, match="version 2"):
+        Brain(with_change(exported[1], tmp_path / "x.onnx", to_two))
+
+
+def test_playing_needs_no_torch():
+    code = "import sys, lanista.trainers.brains.play; assert not {'torch', 'pydantic'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

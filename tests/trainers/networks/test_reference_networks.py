@@ -1,0 +1,161 @@
+"""Networks have the reference's parameters, initial weights and outputs."""
+
+import numpy as np
+import pytest
+import torch
+from goldendata import array, cases, kinds
+from lanista.trainers.networks.actor_critic import ActorCritic, UnsupportedNetworkError
+from lanista.trainers.networks.body import Body
+from lanista.trainers.networks.heads import ActionHead, ValueHead
+from lanista.trainers.networks.observations import (
+    ObservationEncoder,
+    ObservationKind,
+    UnsupportedObservationError,
+    observation_kind,
+)
+from referencenets import (
+    action_parameters,
+    behavior_spec,
+    body_parameters,
+    is_supported,
+    load_normalizer,
+    load_parameters,
+    network_settings,
+    observation_spec,
+    value_parameters,
+    vector_spec,
+)
+
+BUILT = {"module", "forward_body", "init_stats", "observation_kind"}
+LATER = {
+    "encoder": "images",
+    "encoder_min": "images",
+    "forward_lstm": "memory",
+    "forward_hypernetwork": "goals",
+    "forward_attention": "variable-length observations",
+    "forward_poca_critic": "POCA",
+}
+LATER_MODULES = {"SAC actor", "SAC Q1 and Q2", "POCA critic"}
+BODY_INPUTS = {"input_size", "num_layers", "hidden_size"}
+
+
+def modules(wanted):
+    return [
+        parameters for parameters in cases("networks", "module") if wanted(parameters.values[0]["inputs"])
+    ]
+
+
+def test_every_kind_of_reference_data_is_run_or_waits():
+    assert kinds("networks") <= BUILT | LATER.keys()
+
+
+def shapes(named):
+    return {name: list(view.shape) for name, view in named.items()}
+
+
+@pytest.mark.parametrize("case", modules(lambda given: given.get("what", "SAC actor") not in LATER_MODULES))
+def test_parameters_of_actors_and_critics(case):
+    given, what = case["inputs"], case["inputs"]["what"]
+    spec, settings = behavior_spec(given["spec"]), network_settings(given["network_settings"])
+    signals = given.get("streams", ["extrinsic"])
+    shared = what == "PPO actor with shared critic"
+    if not is_supported(spec, settings):
+        with pytest.raises((UnsupportedObservationError, UnsupportedNetworkError)):
+            ActorCritic(spec, settings, signals, shared)
+        return
+    network = ActorCritic(spec, settings, signals, shared)
+    stream = network.body.streams - 1 if what == "PPO critic" else 0
+    named = body_parameters(network.body, stream, "network_body.")
+    if what != "PPO critic":
+        named |= action_parameters(network.actions)
+    if what != "PPO/POCA actor":
+        named |= value_parameters(network.values)
+    expected = [p for p in case["expected"]["parameters"] if p["trainable"]]
+    assert shapes(named) == {p["name"]: p["shape"] for p in expected}
+    assert sum(view.numel() for view in named.values()) == case["expected"]["parameter_count_trainable"]
+
+
+@pytest.mark.parametrize("case", modules(lambda given: given.keys() == BODY_INPUTS))
+def test_parameters_of_a_body(case):
+    given = case["inputs"]
+    named = body_parameters(Body(3, given["input_size"], given["hidden_size"], given["num_layers"]), 1, "")
+    expected = {p["name"]: p["shape"] for p in case["expected"]["parameters"]}
+    assert {name.removeprefix("_body_endoder."): shape for name, shape in shapes(named).items()} == expected
+
+
+@pytest.mark.parametrize("case", cases("networks", "forward_body"))
+def test_outputs_of_a_body(case):
+    given = case["inputs"]
+    settings = network_settings(given["network_settings"])
+    if any(len(shape) != 1 for shape in given["spec"]) or any(given["goal_flags"]) or settings.memory:
+        pytest.skip("images, goals and memory come later")
+    spec = vector_spec([shape[0] for shape in given["spec"]])
+    encoder = ObservationEncoder(spec.observation_specs, settings.normalize)
+    body = Body(2, encoder.size, settings.hidden_units, settings.num_layers)
+    load_parameters(body_parameters(body, 1, ""), given["weights"])
+    if settings.normalize:
+        states = given["normalizer_state"]
+        load_normalizer(encoder.normalizers[0], [states] if isinstance(states, dict) else states)
+    inputs = encoder(encoder.prepare([torch.from_numpy(array(o)) for o in given["observations"]]))
+    expected = array(case["expected"]["encoding"])
+    for got in (body.stream(1, inputs), body(inputs)[1]):
+        np.testing.assert_allclose(got.detach().numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", cases("networks", "observation_kind"))
+def test_observation_kinds(case):
+    spec = observation_spec(case["inputs"])
+    if "error_class" in case["expected"]:
+        with pytest.raises(UnsupportedObservationError, match="'x'"):
+            observation_kind(spec)
+        return
+    module = case["expected"]["module"]
+    expected = ObservationKind.VECTOR if module == "VectorInput" else ObservationKind.VISUAL
+    assert observation_kind(spec) == expected
+    if expected is ObservationKind.VECTOR:
+        assert ObservationEncoder([spec], False).size == case["expected"]["embedding_size"]
+
+
+def fresh(name, shape):
+    """Weights drawn as ours are for a layer of the reference's name and shape; None for other layers."""
+    fan_out, fan_in = shape
+    spec = vector_spec([1], continuous=fan_out).action_spec
+    if "_body_endoder.seq_layers" in name:
+        return Body(8, fan_in, fan_out, 1).layers[0].weight
+    if name.endswith("_continuous_distribution.mu.weight"):
+        return torch.stack([ActionHead(fan_in, spec).weight for _ in range(8)])
+    if "_discrete_distribution.branches" in name:
+        spec = vector_spec([1], branches=[fan_out]).action_spec
+        return torch.stack([ActionHead(fan_in, spec).weight for _ in range(8)])
+    if ".value_heads." in name:
+        # Only heads straight on a body of a critic; POCA's is one input wider, but initialised alike.
+        return torch.stack([ValueHead(fan_in, ["a"]).weight for _ in range(200)])
+    return None
+
+
+@pytest.mark.parametrize("case", cases("networks", "init_stats"))
+def test_initial_weights(case):
+    compared = 0
+    for network in case["expected"].values():
+        for name, expected in network.items():
+            ours = (
+                fresh(name, expected["shape"]) if len(expected["shape"]) == 2 and "weight" in name else None
+            )
+            if ours is None:
+                continue
+            compared += 1
+            noise = 4.0 / np.sqrt(2 * np.prod(expected["shape"]))
+            assert ours.std().item() == pytest.approx(expected["std"], rel=max(0.05, noise)), name
+            assert abs(ours.mean().item()) < 0.05 * expected["std"], name
+            if ".value_heads." in name:
+                assert ours.abs().max().item() == pytest.approx(expected["max"], rel=0.05), name
+    assert compared >= 5
+
+
+def test_biases_and_log_sigma_begin_at_zero():
+    network = ActorCritic(vector_spec([3], 2, (3, 2)), network_settings({}), ["extrinsic"])
+    zeros = [
+        p for name, p in network.named_parameters() if name.endswith("bias") or name.endswith("log_sigma")
+    ]
+    assert len(zeros) == 5
+    assert not any(p.any() for p in zeros)

@@ -1,0 +1,106 @@
+"""The running normaliser equals the reference's, and does not depend on how rows are batched."""
+
+import numpy as np
+import pytest
+import torch
+from goldendata import array, cases, kinds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lanista.trainers.networks.actor_critic import ActorCritic
+from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.normalizer import Normalizer
+from referencenets import behavior_spec, load_normalizer
+
+BUILT = {"normalizer", "copy", "trainer"}
+LATER_TRAINERS = {"poca", "sac"}
+
+
+def state(normalizer, part=slice(None)):
+    return int(normalizer.steps), normalizer.mean[part].numpy(), normalizer.squares[part].numpy()
+
+
+def assert_state(got, expected):
+    steps, mean, squares = got
+    assert steps == expected["steps"]
+    np.testing.assert_allclose(mean, array(expected["mean"]), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(squares, array(expected["variance"]), rtol=1e-5, atol=1e-5)
+
+
+def test_every_kind_of_reference_data_is_run():
+    assert kinds("normalizer") <= BUILT
+
+
+@pytest.mark.parametrize("case", cases("normalizer", "normalizer"))
+def test_state_and_outputs_after_each_batch(case):
+    given_ = case["inputs"]
+    normalizer = Normalizer(given_["features"])
+    probes = torch.from_numpy(array(given_["probe_rows"]))
+    batches = iter(given_["batches"])
+    for expected in case["expected"]["states"]:
+        if expected["after_batch"] >= 0:
+            normalizer.update(torch.from_numpy(array(next(batches))))
+        assert_state(state(normalizer), expected)
+        np.testing.assert_allclose(
+            normalizer(probes).numpy(), array(expected["outputs"]), rtol=1e-5, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("case", cases("normalizer", "copy"))
+def test_copy(case):
+    source_state = case["inputs"]["source_state"]
+    source, copy = (Normalizer(len(source_state["mean"])) for _ in range(2))
+    load_normalizer(source, [source_state])
+    copy.copy_from(source)
+    assert_state(state(copy), case["expected"]["copied_state"])
+    source.update(torch.ones(1, len(source_state["mean"])))
+    assert_state(state(copy), case["expected"]["copied_state"])
+
+
+@pytest.mark.parametrize("case", cases("normalizer", "trainer"))
+def test_what_a_trainer_normalises(case):
+    """Only vectors are normalised, so the others, which wait for their encoders, are left out here."""
+    given_ = case["inputs"]
+    if given_["trainer"] in LATER_TRAINERS:
+        pytest.skip(f"the trainer {given_['trainer']} comes later")
+    spec = behavior_spec(given_["spec"])
+    vectors = [i for i, o in enumerate(spec.observation_specs) if len(o.shape) == 1]
+    spec = spec._replace(observation_specs=[spec.observation_specs[i] for i in vectors])
+    network_settings = NetworkSettings(normalize=True, goal_conditioning_type="none")
+    network = ActorCritic(spec, network_settings, ["extrinsic"], given_.get("shared_critic", False))
+    for trajectory, expected in zip(given_["trajectories"], case["expected"]["after_each"], strict=True):
+        obs = trajectory["obs_per_observation"]
+        network.update_normalization([torch.from_numpy(array(obs[i])) for i in vectors])
+        start = 0
+        for i, observation in zip(vectors, spec.observation_specs, strict=True):
+            part = slice(start, start + observation.shape[0])
+            start = part.stop
+            for part_of_network in ("actor", "critic"):
+                assert_state(state(network.encoder.normalizers[0], part), expected[part_of_network][str(i)])
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=5), st.integers(0, 2**32 - 1))
+def test_batches_of_any_size_give_the_same_state(sizes, seed):
+    rows = torch.randn(sum(sizes), 3, generator=torch.Generator().manual_seed(seed)) * 3 + 1
+    at_once, in_parts = Normalizer(3), Normalizer(3)
+    at_once.update(rows)
+    for part in rows.flip(0).split(sizes):
+        in_parts.update(part)
+    assert at_once.steps == in_parts.steps
+    torch.testing.assert_close(at_once.mean, in_parts.mean, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(at_once.squares, in_parts.squares, rtol=1e-4, atol=1e-4)
+
+
+def test_twice_equals_two_updates():
+    rows = torch.randn(5, 2, generator=torch.Generator().manual_seed(1))
+    twice, two = Normalizer(2), Normalizer(2)
+    twice.update(rows, times=2)
+    two.update(rows)
+    two.update(rows)
+    torch.testing.assert_close(twice.state_dict(), two.state_dict())
+
+
+def test_the_state_is_saved_but_not_trained():
+    normalizer = Normalizer(2)
+    assert set(normalizer.state_dict()) == {"steps", "mean", "squares"}
+    assert not list(normalizer.parameters())
