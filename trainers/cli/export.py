@@ -20,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, rebuild, verify, write."""
-    from ..brains.errors import BrainError
     from ..brains.export import export_brain
+    from ..brains.verify import BrainVerificationError
     from ..checkpoint_brain import rebuild_brain, step_of
     from ..checkpoint_file import CheckpointError, load_checkpoint
 
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     except CheckpointError as error:
         where = "" if state is None else f"{source} cannot be exported: "
         raise CommandError(f"{where}{error}") from error
-    except BrainError as error:
+    except BrainVerificationError as error:
         raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(f"{out} could not be written: {error}.") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from difflib import get_close_matches
 
 from .errors import CommandError
 
@@ -21,21 +20,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what the arguments say."""
-    from ...envs.scenes.registry import SCENES, export
+    from ...envs.scenes.registry import SCENES, UnknownSceneError, export
 
     if arguments.action != "export":
         width = max(map(len, SCENES))
         for name, scene in sorted(SCENES.items()):
             print(f"scene:{name:<{width}}  {scene.summary}")
         return 0
-    name = arguments.name.removeprefix("scene:")
-    if name not in SCENES:
-        near = get_close_matches(name, SCENES, n=1)
-        meant = f" Did you mean {near[0]}?" if near else ""
-        raise CommandError(f"There is no scene {name!r}; there are {', '.join(sorted(SCENES))}.{meant}")
     try:
-        written = export(name, arguments.path)
+        written = export(arguments.name.removeprefix("scene:"), arguments.path)
+    except UnknownSceneError as error:
+        raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(f"The scene could not be written to {arguments.path}: {error}.") from error
-    print(f"Wrote {written}. It starts with this Python; keep Lanista installed here.")
+    print(f"Wrote {written}. It starts with this Python: keep Lanista installed here.")
     return 0

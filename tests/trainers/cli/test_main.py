@@ -1,6 +1,7 @@
 """The command line as a user meets it: help, errors in a sentence, exit statuses."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,8 @@ def status_of(argv):
 
 def test_without_a_command_the_help_is_shown(capsys):
     assert run([]) == 2
-    assert all(name in capsys.readouterr().out for name in ["learn", *COMMANDS])
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ["learn", *COMMANDS])
 
 
 @pytest.mark.parametrize("argv", [["--help"], *[[name, "--help"] for name in COMMANDS], ["--version"]])
@@ -39,7 +41,7 @@ def test_wrong_usage_ends_with_status_2(argv):
     [
         (["play", "absent.onnx"], "absent.onnx"),
         (["export", "absent.pt"], "absent.pt cannot be read: No such file"),
-        (["scenes", "export", "bal3d", "x"], "Did you mean ball3d?"),
+        (["scenes", "export", "bal3d", "x"], "Did you mean 'ball3d'?"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_and_status_1(argv, cause, capsys):
@@ -62,6 +64,15 @@ def test_the_scenes_are_listed(capsys):
     assert run(["scenes", "list"]) == 0
     assert capsys.readouterr().out == listed
     assert "scene:ball3d" in listed and "scene:basic" in listed
+
+
+def test_a_scene_is_written_as_an_executable(tmp_path, capsys):
+    assert run(["scenes", "export", "scene:basic", str(tmp_path / "Basic")]) == 0
+    assert str(tmp_path / "Basic.x86_64") in capsys.readouterr().out
+    assert os.access(tmp_path / "Basic.x86_64", os.X_OK)
+    (tmp_path / "file").write_text("no folder")
+    assert run(["scenes", "export", "basic", str(tmp_path / "file" / "Basic")]) == 1
+    assert "could not be written" in capsys.readouterr().err
 
 
 def test_commands_that_need_no_torch_do_not_load_it():
