@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from mlagents_envs.base_env import BehaviorSpec
@@ -13,9 +12,7 @@ from ..distributions import ActionDistribution
 from .body import Body
 from .heads import ActionHead, ValueHead
 from .observations import ObservationEncoder, UnsupportedObservationError, goal_observations
-
-if TYPE_CHECKING:
-    from .settings import NetworkSettings
+from .settings import ConditioningType, NetworkSettings
 
 
 class UnsupportedNetworkError(ValueError):
@@ -70,7 +67,7 @@ class ActorCritic(nn.Module):
         return self.encoder.prepare(obs)
 
     def act(self, inputs: Sequence[Tensor], action_mask: Tensor | None = None) -> ActionDistribution:
-        """The policy alone. `action_mask`: [B, sum of branch sizes] bool, True where an action is forbidden."""
+        """The policy alone. `action_mask`: [B, sum of branch sizes] bool, True where forbidden."""
         distribution: ActionDistribution = self.actions(self._encoding(0, inputs), action_mask)
         return distribution
 
@@ -105,10 +102,7 @@ def _refuse_what_is_missing(spec: BehaviorSpec, settings: NetworkSettings) -> No
             "have; remove the key `memory`."
         )
     goals = goal_observations(spec.observation_specs)
-    if (
-        goals
-        and str(getattr(settings.goal_conditioning_type, "value", settings.goal_conditioning_type)) != "none"
-    ):
+    if goals and settings.goal_conditioning_type is not ConditioningType.NONE:
         name = spec.observation_specs[goals[0]].name
         raise UnsupportedObservationError(
             f"Observation {goals[0]} '{name}' is a goal signal, and this version of Lanista has no hyper "
