@@ -1,0 +1,222 @@
+"""Kills and freezes engines at random moments and reports what becomes of the run.
+
+    python tests/reliability/engines.py [--envs 1 4] [--kills 5] [--freezes 1] [--timeout 3]
+
+For every number of environments: engine processes are stepped by one EnvManager, and one of them, chosen
+by chance, is ended by a signal at a random step; then one is frozen (SIGSTOP) with its socket open.
+Reported: how many of these the run survived, how long the one was missing, what the others lost, and how
+long any of them had to wait for its next step meanwhile, beside the longest wait of a quiet time before.
+Ends with status 1 when a run did not go on, when another environment lost anything, when an engine outlived
+the run, or when others stood still until the frozen one was given up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for engine_processes, when run as a script
+
+from engine_processes import engine_process
+from lanista.envs.manager import EnvManager
+from lanista.envs.restarts import RestartLimits
+from lanista.envs.steps import EnvironmentStep
+from lanista.envs.unity import UnityEnvironment
+
+ENDS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM)
+LONGEST_STEPS = 200
+"""Harm comes after 1 to so many steps of the victim."""
+QUIET_SECONDS = 2.0
+PATIENCE_SECONDS = 60.0
+"""After which a run counts as stuck, beyond the engines' own timeout."""
+
+
+@dataclass
+class Figures:
+    """What was seen with one number of environments and one kind of harm."""
+
+    envs: int
+    harm: str
+    tried: int = 0
+    survived: int = 0
+    lost_by_others: int = 0
+    """Episodes that other environments lost: they came back as fresh."""
+    missing: list[float] = field(default_factory=list)
+    """Seconds from the harm to the victim's next step."""
+    noticed: list[float] = field(default_factory=list)
+    """Seconds from the harm until the manager gave the victim up."""
+    longest_wait: float = 0.0
+    """Seconds that any other environment waited for its next step meanwhile."""
+    quiet_wait: float = 0.0
+    """The same before any harm."""
+    outlived: int = 0
+    """Engines that were alive after the run."""
+
+    def good(self, timeout: float) -> bool:
+        """Whether this is what is promised."""
+        return (
+            self.survived == self.tried
+            and not self.lost_by_others
+            and not self.outlived
+            and self.longest_wait < timeout / 2
+        )
+
+    def row(self) -> str:
+        """One line of the table."""
+        cells = [
+            str(self.envs),
+            self.harm,
+            f"{self.survived} of {self.tried}",
+            str(self.lost_by_others),
+            _span(self.noticed),
+            _span(self.missing),
+            f"{self.longest_wait:.2f}",
+            f"{self.quiet_wait:.2f}",
+            str(self.outlived),
+        ]
+        return "| " + " | ".join(cells) + " |"
+
+
+HEADER = (
+    "| environments | harm | runs that went on | episodes lost by others | noticed after s | back after s "
+    "| others' longest wait s | the same in quiet | engines left behind |\n" + "|---" * 9 + "|"
+)
+
+
+def _span(seconds: list[float]) -> str:
+    return f"{min(seconds):.2f} to {max(seconds):.2f}" if seconds else "-"
+
+
+class Herd:
+    """Engine processes under one manager, stepped with zeros for actions."""
+
+    def __init__(self, program: str, envs: int, timeout: float, chance: random.Random) -> None:
+        self._program = program
+        self._timeout = timeout
+        self._chance = chance
+        self._ports: dict[int, int] = {}
+        self._pids: list[int] = []
+        self._answered: dict[int, float] = {}
+        self.manager = EnvManager(self._make, envs, RestartLimits(-1, -1, 60))
+        self.manager.start()
+        self._go_on(self.manager.reset())
+
+    def _make(self, env: int) -> UnityEnvironment:
+        made = UnityEnvironment(
+            self._program, worker_id=env, seed=env, timeout_wait=self._timeout, non_finite=None
+        )
+        self._ports[env] = made.port
+        self._pids.append(engine_process(made.port).pid)
+        return made
+
+    def _go_on(self, steps: list[EnvironmentStep]) -> None:
+        now = time.monotonic()
+        for step in steps:
+            self._answered[step.env] = now
+            self.manager.send(step.env, {})
+
+    def quiet(self, seconds: float) -> float:
+        """Step for a while; the longest that any environment waited for its next step."""
+        longest, end = 0.0, time.monotonic() + seconds
+        while time.monotonic() < end:
+            steps = self.manager.wait(1.0)
+            now = time.monotonic()
+            longest = max([longest, *(now - self._answered[step.env] for step in steps)])
+            self._go_on(steps)
+        return longest
+
+    def harm(self, sign: signal.Signals, figures: Figures) -> None:
+        """Send a random engine a signal after a random number of steps, and go on until it is back."""
+        figures.tried += 1
+        victim = self._chance.randrange(self.manager.num_envs)
+        self._steps_of(victim, self._chance.randint(1, LONGEST_STEPS))
+        time.sleep(self._chance.random() * 0.002)  # anywhere within a step
+        restarts = self.manager.restarts
+        engine_process(self._ports[victim]).send_signal(sign)
+        began = time.monotonic()
+        noticed = False
+        while time.monotonic() - began < self._timeout + PATIENCE_SECONDS:
+            steps = self.manager.wait(0.02)
+            now = time.monotonic()
+            if not noticed and self.manager.restarts > restarts:
+                noticed = True
+                figures.noticed.append(now - began)
+            back = self._watch(steps, victim, now, figures)
+            self._go_on(steps)
+            if back:
+                figures.survived += 1
+                figures.missing.append(now - began)
+                return
+
+    def _watch(self, steps: list[EnvironmentStep], victim: int, now: float, figures: Figures) -> bool:
+        """Take in what others lost and waited; whether the victim is back."""
+        for step in steps:
+            if step.env != victim:
+                figures.lost_by_others += step.fresh
+                figures.longest_wait = max(figures.longest_wait, now - self._answered[step.env])
+        waiting = [when for env, when in self._answered.items() if env != victim]
+        figures.longest_wait = max([figures.longest_wait, *(now - when for when in waiting if not steps)])
+        return any(step.env == victim and step.fresh for step in steps)
+
+    def _steps_of(self, env: int, count: int) -> None:
+        while count > 0:
+            steps = self.manager.wait(PATIENCE_SECONDS)
+            count -= sum(step.env == env for step in steps)
+            self._go_on(steps)
+
+    def close(self) -> int:
+        """End the run; how many engines live on."""
+        self.manager.close()
+        return sum(psutil.pid_exists(pid) for pid in self._pids)
+
+
+def measure(program: str, envs: int, kills: int, freezes: int, timeout: float, seed: int) -> list[Figures]:
+    """The figures of one number of environments: engines that are ended, and engines that freeze."""
+    chance = random.Random(seed)
+    herd = Herd(program, envs, timeout, chance)
+    ended, frozen = Figures(envs, "ended by a signal"), Figures(envs, f"frozen, limit {timeout:g} s")
+    try:
+        ended.quiet_wait = frozen.quiet_wait = herd.quiet(QUIET_SECONDS)
+        for k in range(kills):
+            herd.harm(ENDS[k % len(ENDS)], ended)
+        for _ in range(freezes):
+            herd.harm(signal.SIGSTOP, frozen)
+    finally:
+        ended.outlived = frozen.outlived = herd.close()
+    return [figures for figures in (ended, frozen) if figures.tried]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run all, print a table; 0 if everything is as promised."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--envs", type=int, nargs="+", default=[1, 4], help="numbers of environments")
+    parser.add_argument("--kills", type=int, default=5, help="engines ended per number of environments")
+    parser.add_argument("--freezes", type=int, default=1, help="engines frozen per number of environments")
+    parser.add_argument("--timeout", type=float, default=3.0, help="seconds an engine has for an answer")
+    parser.add_argument("--env", default="scene:basic", help="an executable or a scene")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    logging.getLogger("lanista").setLevel(logging.ERROR)  # every harm is announced by a warning
+    print(HEADER, flush=True)
+    promised = True
+    for envs in options.envs:
+        for figures in measure(
+            options.env, envs, options.kills, options.freezes, options.timeout, options.seed
+        ):
+            print(figures.row(), flush=True)
+            promised = promised and figures.good(options.timeout)
+    return 0 if promised else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
