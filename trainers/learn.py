@@ -6,7 +6,6 @@ import logging
 import random
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import contextmanager
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from ..envs.side_channels import (
 )
 from ..envs.unity import UnityEnvironment
 from .atomic import atomic_write_text
+from .cli.logs import configure_logging
 from .checkpoints import CheckpointError
 from .controller import TrainerController
 from .errors import TrainerError
@@ -37,7 +37,6 @@ from .run_folder import claim_run_folder
 from .settings.command_line import parse_command_line
 from .settings.errors import TrainerConfigError
 from .settings.options import RunOptions
-from .stats.console import ConsoleWriter
 from .stats.display import Display, make_display
 from .stats.gauges import GaugeWriter, Timers
 from .stats.tensorboard import TensorBoardWriter
@@ -79,9 +78,8 @@ def run_training(options: RunOptions, *, restart_engines_at_checkpoints: bool = 
         any of `EXPECTED`, once everything that could be saved is saved.
     """
     print(version_block())
-    logging.basicConfig(
-        level=logging.DEBUG if options.debug else logging.INFO, format="[%(levelname)s] %(message)s", stream=sys.stdout
-    )
+    display = make_display(options.checkpoint_settings.run_id)
+    configure_logging(options.debug, getattr(display, "console", None))
     folder = claim_run_folder(options.checkpoint_settings)
     seed = options.env_settings.seed
     if seed == -1:
@@ -93,13 +91,7 @@ def run_training(options: RunOptions, *, restart_engines_at_checkpoints: bool = 
     atomic_write_text(folder / "configuration.yaml", yaml.safe_dump(options.as_dict(), sort_keys=False))
     torch.set_num_threads(_torch_threads())
     timers, gauges = Timers(), GaugeWriter()
-    display = make_display(options.checkpoint_settings.run_id)
-    writers: list[StatsWriter] = [
-        TensorBoardWriter(folder, resume=options.checkpoint_settings.resume),
-        gauges,
-        ConsoleWriter(),
-        display,
-    ]
+    writers: list[StatsWriter] = [TensorBoardWriter(folder), gauges, display]
     context = RunContext(
         folder=folder,
         seed=seed,
