@@ -19,6 +19,8 @@ from ..envs.finite import NonFinite
 from ..envs.steps import Decision
 from .brains.export import export_brain
 from .brains.verify import BrainVerificationError
+from .checkpoint_brain import KEY as BRAIN
+from .checkpoint_brain import describe_brain
 from .checkpoints import CheckpointManager, load_checkpoint
 from .on_policy import OnPolicyTrainer
 from .policy import Policy
@@ -141,7 +143,17 @@ class Learner:
             except BrainVerificationError as error:
                 logger.error("The brain %s was not written; the checkpoint itself is. %s", path, error)
 
-        state = {**self.trainer.state_dict(), "acting": self.policy.generator.get_state(), "behavior": self.name}
+        state = {
+            **self.trainer.state_dict(),
+            "acting": self.policy.generator.get_state(),
+            BRAIN: describe_brain(
+                self.name,
+                self.spec,
+                self.settings.network_settings,
+                list(self.settings.reward_signals),
+                self.algorithm.network.shared_critic,
+            ),
+        }
         if self.checkpoints.save(step, state, reward, export) is not None:
             self.run.display.checkpoint(self.name, step)
 
@@ -151,7 +163,9 @@ class Learner:
         return self.checkpoints.finish()
 
     def _restore(self) -> None:
-        if self.run.resume:
+        if self.run.resume and not self.checkpoints.any_saved:
+            logger.warning("%s: the run had saved no checkpoint yet; training starts from step 0.", self.name)
+        elif self.run.resume:
             state = self.checkpoints.load()
             self._load(state)
             logger.info("%s: resuming training from step %d.", self.name, self.trainer.step)

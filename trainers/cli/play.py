@@ -152,11 +152,13 @@ def _report(
 
 
 def _print_table(report: Mapping[str, Any]) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{report['brain']} in {report['environment']}, {report['actions']} actions")
-    table.add_column("behavior", style="bold")
+    title = f"{report['brain']} in {report['environment']}, {report['actions']} actions"
+    table = Table(title=title, title_justify="left", title_style="", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("behavior", style="bold", no_wrap=True)
     group = any("mean_group_reward" in figures for figures in report["behaviors"].values())
     for title in ("episodes", "mean reward", "std", "min", "max", "decisions", *(["group"] if group else [])):
         table.add_column(title, justify="right")

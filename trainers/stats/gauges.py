@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import sys
 import time
@@ -16,6 +17,8 @@ from typing import Any
 from ..atomic import atomic_write_text
 from .summary import StatsSummary
 from .writer import StatsWriter
+
+logger = logging.getLogger(__name__)
 
 FORMAT_VERSION = "0.1.0"
 API_VERSION = "1.5.0"
@@ -107,7 +110,7 @@ class Timers:
             self._open.pop()
 
     def save(self, path: str | Path, gauges: Mapping[str, Gauge] | None = None) -> None:
-        """Write the file. Raises OSError; an old file is then as it was."""
+        """Write the file; where that fails a warning says so, and an old file is as it was."""
         self.root.total = self._clock() - self._begin
         tree: dict[str, Any] = {"name": "root"}
         if gauges:
@@ -116,7 +119,10 @@ class Timers:
         tree.update(self.root.as_dict())
         del tree["is_parallel"]
         tree.setdefault("children", {})
-        atomic_write_text(path, json.dumps(tree, indent=4))
+        try:
+            atomic_write_text(path, json.dumps(tree, indent=4))
+        except OSError as error:
+            logger.warning("%s could not be written (%s).", path, error)
 
     def _metadata(self) -> dict[str, str]:
         return {
