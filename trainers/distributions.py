@@ -21,8 +21,8 @@ LOG_SIGMA_RANGE = (-20.0, 2.0)
 ENGINE_RANGE = 3.0
 """Continuous samples beyond this are clipped for the engine, and all are divided by it."""
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
-_LOG_2PI_E = torch.tensor(math.log(2.0 * math.pi * math.e), dtype=torch.float32)
-_LOG_EPSILON = torch.tensor(math.log(EPSILON), dtype=torch.float32)
+_LOG_2PI_E = math.log(2.0 * math.pi * math.e)
+_LOG_EPSILON = math.log(EPSILON)
 
 
 class Actions(NamedTuple):
@@ -49,9 +49,9 @@ def gaussian_entropy(log_sigma: Tensor) -> Tensor:
 
     The mean, not the sum: settings of `beta` in use are tuned to it.
     """
-    # ln(2 pi e sigma^2 + 1e-7), as ln(exp(x) + exp(y)): half the calls, and no overflow.
-    log_variance = torch.add(_LOG_2PI_E, log_sigma, alpha=2.0)
-    return 0.5 * torch.logaddexp(log_variance, _LOG_EPSILON).mean(-1)
+    # The logarithm of the sum as ln(exp(x) + exp(y)): fewer calls, and no overflow.
+    log_variance = 2.0 * log_sigma + _LOG_2PI_E
+    return 0.5 * torch.logaddexp(log_variance, log_sigma.new_full((), _LOG_EPSILON)).mean(-1)
 
 
 def clamp_log_sigma(log_sigma: Tensor) -> Tensor:
