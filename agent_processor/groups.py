@@ -43,7 +43,13 @@ class Groups:
         return len(self._place) > 0
 
     def record(
-        self, env: int, slots: Slots, group_ids: NDArray[np.int32], rows: Rows, current: Rows, over: bool
+        self,
+        env: int,
+        slots: Slots,
+        group_ids: NDArray[np.int32],
+        rows: Rows,
+        current: Rows,
+        over: bool,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """These agents of one environment finished `rows` and now see `current`, all [n].
 

@@ -19,12 +19,11 @@ from .blocks import Rows
 from .groups import Groups
 from .queues import AgentManagerQueue
 from .rows import RowStore
-from .slots import AgentSlots, Slots
+from .slots import NOBODY, AgentSlots, Slots
 from .stats_sink import StatsSink as StatsSink
 from .trajectory import AgentKey, Trajectory
 
 AVERAGE = StatsAggregationMethod.AVERAGE
-_NOBODY: Slots = np.zeros(0, dtype=np.intp)
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 
 Place = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -69,7 +68,7 @@ class AgentProcessor:
         """
         if decided is not None:
             self._act(env, decided)
-        ended = self._end(env, terminals) if len(terminals) else _NOBODY
+        ended = self._end(env, terminals) if len(terminals) else NOBODY
         if len(decisions):
             self._go_on(env, decisions)
         if len(ended):
@@ -88,7 +87,7 @@ class AgentProcessor:
 
     def forget_agents(self, env: int, agent_ids: NDArray[np.int32]) -> None:
         """Forget these agents as if their episodes had not begun; ids that are not known are passed over."""
-        slots = np.unique(self._agents.find(env, np.asarray(agent_ids)))
+        slots = np.unique(self._agents.find(env, np.asarray(agent_ids))[0])
         self._forget(env, slots[slots >= 0])
 
     def _forget(self, env: int, slots: Slots) -> None:
@@ -99,7 +98,7 @@ class AgentProcessor:
 
     def memories(self, env: int, agent_ids: NDArray[np.int32]) -> NDArray[np.float32]:
         """[n, memory_size] the recurrent state that goes into these agents' next decision, zeros at first."""
-        slots = self._agents.find(env, np.asarray(agent_ids))
+        slots, _ = self._agents.find(env, np.asarray(agent_ids))
         memory = self._agents.memory[slots]
         memory[slots < 0] = 0
         return memory
@@ -109,42 +108,42 @@ class AgentProcessor:
         if len(decided.entropy):
             self._stats.add_stats("Policy/Entropy", decided.entropy, AVERAGE)
         agents = self._agents
-        slots = agents.find(env, np.asarray(decided.agent_id))
+        slots, rows = agents.find(env, np.asarray(decided.agent_id))
         action, log_probs, memory = decided.action, decided.log_probs, decided.memory
         continuous, discrete = action.continuous, action.discrete
-        known = slots >= 0
-        if not known.all():  # their trajectories were declared void meanwhile
-            slots, log_probs = slots[known], log_probs[known]
+        if not isinstance(rows, range):  # some may have been declared void meanwhile
+            known = slots >= 0
+            slots, rows, log_probs = slots[known], rows[known], log_probs[known]
             continuous, discrete = continuous[known], discrete[known]
             memory = None if memory is None else memory[known]
         if not len(slots):
             return
-        self._rows.act(agents.row[slots], continuous, discrete, log_probs)
+        self._rows.act(rows, continuous, discrete, log_probs)
         agents.acted[slots] = True
         if discrete.shape[1]:
             agents.prev_discrete[slots] = discrete
         if self._memory_size:
             if memory is None:
                 raise ValueError(
-                    f"{self.behavior_id}: a decision without memory; expected {self._memory_size} numbers per agent"
+                    f"{self.behavior_id}: a decision without memory; expected {self._memory_size} per agent"
                 )
             agents.memory[slots] = memory
 
     def _end(self, env: int, terminals: TerminalSteps) -> Slots:
         """Finish and emit the trajectories of agents whose episodes end; the slots of these agents."""
         agents = self._agents
-        slots = agents.find(env, np.asarray(terminals.agent_id))
+        slots, _ = agents.find(env, np.asarray(terminals.agent_id))
         first = (
             np.sort(np.unique(slots, return_index=True)[1]) if len(slots) > 1 else np.zeros(1, dtype=np.intp)
         )
         first = first[slots[first] >= 0]
         acted = first[agents.acted[slots[first]]]
         if len(acted):
-            next_rows = self._rows.begin(terminals.obs, len(slots))[acted]
+            next_rows = self._rows.begin(terminals.obs, len(slots)).start + acted
             interrupted = np.asarray(terminals.interrupted)[acted]
             ending = slots[acted]
-            place = self._finish(env, ending, terminals, acted, next_rows, interrupted)
-            lengths, _ = agents.follow(ending, agents.row[ending])
+            rows = agents.row[ending]
+            place, lengths, _ = self._finish(env, ending, rows, terminals, acted, next_rows, interrupted)
             self._emit(ending, lengths, next_rows, place, interrupted)
             self._stats.add_stats("Environment/Episode Length", agents.earlier[ending] + lengths - 1, AVERAGE)
         ended = slots[first]
@@ -154,7 +153,7 @@ class AgentProcessor:
     def _go_on(self, env: int, decisions: DecisionSteps) -> None:
         """Finish the steps that led to these decision steps, cut what is long, and begin the next rows."""
         agents = self._agents
-        slots = agents.admit(env, np.asarray(decisions.agent_id))
+        slots, rows = agents.admit(env, np.asarray(decisions.agent_id))
         begun = self._rows.begin(
             decisions.obs,
             len(slots),
@@ -163,37 +162,43 @@ class AgentProcessor:
             agents.prev_discrete[slots] if agents.prev_discrete.shape[1] else None,
         )
         acted = agents.acted[slots]
-        everyone = bool(acted.all())
-        which = slice(None) if everyone else np.flatnonzero(acted)
-        going = slots[which]
+        which: slice | NDArray[np.intp] = slice(None)
+        going = slots
+        if np.count_nonzero(acted) < len(slots):
+            which = np.flatnonzero(acted)
+            going = slots[which]
+            rows = agents.row[going]
         if len(going):
-            next_rows = begun[which]
-            place = self._finish(env, going, decisions, which, next_rows, None)
-            lengths, longest = agents.follow(going, agents.row[going])
+            next_rows = np.arange(begun.start, begun.stop)[which]
+            place, lengths, longest = self._finish(env, going, rows, decisions, which, next_rows, None)
             if longest >= self._horizon:
                 self._cut(going, lengths, next_rows, place)
-        agents.row[slots] = begun
-        agents.acted[slots] = False
+        agents.begin(env, slots, begun)
 
     def _finish(
         self,
         env: int,
         slots: Slots,
+        rows: Rows | range,
         steps: DecisionSteps | TerminalSteps,
         which: slice | NDArray[np.intp],
         next_rows: Rows,
         interrupted: NDArray[np.bool_] | None,
-    ) -> Place | None:
-        """Finish the agents' rows with their entries `which` of `steps`; None while there are no groups."""
-        rows = self._agents.row[slots]
+    ) -> tuple[Place | None, NDArray[np.int64], int]:
+        """Finish the agents' `rows` with entries `which` of `steps`, and append them to the trajectories.
+
+        Returns the agents' places in their groups (None while there are no groups), and the lengths of their
+        trajectories with the greatest of them.
+        """
+        numbers = self._agents.row[slots]
         place, mates = None, None
         group_ids = np.asarray(steps.group_id)[which]
-        if self._groups.any or group_ids.any():
-            place = self._groups.record(env, slots, group_ids, rows, next_rows, interrupted is not None)
+        if self._groups.any or np.count_nonzero(group_ids):
+            place = self._groups.record(env, slots, group_ids, numbers, next_rows, interrupted is not None)
             mates = self._groups.finished(*place)
         reward, group_reward = np.asarray(steps.reward)[which], np.asarray(steps.group_reward)[which]
         self._rows.finish(rows, reward, group_reward, mates, interrupted)
-        return place
+        return place, *self._agents.follow(slots, numbers)
 
     def _cut(self, slots: Slots, lengths: NDArray[np.int64], next_rows: Rows, place: Place | None) -> None:
         """Emit the trajectories that have reached the time horizon; their episodes go on."""

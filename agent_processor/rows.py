@@ -11,14 +11,14 @@ thread may read (the trainer's) while another writes other rows (the collector's
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 
 import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
-from .blocks import Block, Blocks, RowLayout, Rows
+from .blocks import Blocks, RowLayout, Rows
 
 STORE_BITS = 46
 """Rows of one store are numbered below 2^46, the bits above tell stores apart: a number names one row."""
@@ -49,14 +49,15 @@ class RowStore:
         action_mask: Sequence[NDArray[np.bool_]] | None = None,
         memory: NDArray[np.float32] | None = None,
         prev_discrete: NDArray[np.int32] | None = None,
-    ) -> Rows:
-        """Begin n rows with observations [n, *shape] per sensor; their numbers, which are consecutive.
+    ) -> range:
+        """Begin n rows with observations [n, *shape] per sensor; their numbers.
 
         `action_mask` is one array [n, branch size] per branch, True where an action is forbidden.
         """
         self._check(obs, n)
-        first = self._next
-        for block, source, target in self._spaces(n):
+        begun = range(self._next, self._next + n)
+        self._make_room(begun)
+        for block, target, source in self.blocks.parts(begun):
             for column, values in zip(block.obs, obs):
                 column[target] = values[source]
             if action_mask is not None and block.action_mask is not None:
@@ -69,7 +70,7 @@ class RowStore:
                 block.memory[target] = memory[source]
             if prev_discrete is not None:
                 block.prev_discrete[target] = prev_discrete[source]
-        return np.arange(first, first + n, dtype=np.int64)
+        return begun
 
     def _check(self, obs: Sequence[NDArray[np.float32]], n: int) -> None:
         shapes = self.layout.obs_shapes
@@ -82,24 +83,18 @@ class RowStore:
                     f"{obs[i].shape}; expected {(n, *shape)}"
                 )
 
-    def _spaces(self, n: int) -> Iterator[tuple[Block, slice, slice]]:
-        """The next n free rows: block, which of the n, where in the block."""
-        done = 0
-        while done < n:
-            start = self._next & (self.block_rows - 1)
-            number = self._next >> self.shift
-            if start == 0:
-                new = self.layout.block(self.block_rows)
-                self.blocks = Blocks({**self.blocks.by_number, number: new}, self.shift)
-                self._begun_since_keep += 1
-            take = min(n - done, self.block_rows - start)
-            yield self.blocks.by_number[number], slice(done, done + take), slice(start, start + take)
-            self._next += take
-            done += take
+    def _make_room(self, rows: range) -> None:
+        """Begin the blocks that these rows, the next ones, are the first to need."""
+        self._next = rows.stop
+        first = -(-rows.start >> self.shift)
+        for number in range(first, ((rows.stop - 1) >> self.shift) + 1):
+            new = self.layout.block(self.block_rows)
+            self.blocks = Blocks({**self.blocks.by_number, number: new}, self.shift)
+            self._begun_since_keep += 1
 
     def act(
         self,
-        rows: Rows,
+        rows: Rows | range,
         continuous: NDArray[np.float32],
         discrete: NDArray[np.int32],
         log_probs: NDArray[np.float32],
@@ -114,7 +109,7 @@ class RowStore:
 
     def finish(
         self,
-        rows: Rows,
+        rows: Rows | range,
         reward: NDArray[np.float32],
         group_reward: NDArray[np.float32],
         mates: Rows | None,

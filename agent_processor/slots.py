@@ -13,6 +13,9 @@ from .blocks import Rows
 Slots = NDArray[np.intp]
 """Numbers of slots, -1 for none."""
 
+NOBODY: Slots = np.zeros(0, dtype=np.intp)
+NO_IDS: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+
 FIRST_SLOTS, FIRST_STEPS = 16, 32
 
 
@@ -21,11 +24,15 @@ class _Environment:
     """Whom of one environment we know, and the last batch of decisions, which the next one mostly repeats."""
 
     by_id: dict[int, int] = field(default_factory=dict)
-    ids: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
-    slots: Slots = field(default_factory=lambda: np.zeros(0, np.intp))
+    ids: NDArray[np.int32] = field(default_factory=lambda: NO_IDS)
+    key: bytes = b""
+    """The bytes of `ids`: to compare these is faster than to compare arrays."""
+    slots: Slots = field(default_factory=lambda: NOBODY)
+    rows: range = range(0)
+    """The rows that the batch began."""
 
-    def forget_batch(self) -> None:
-        self.ids, self.slots = np.zeros(0, np.int32), np.zeros(0, np.intp)
+    def remember(self, ids: NDArray[np.int32], key: bytes, slots: Slots) -> None:
+        self.ids, self.key, self.slots, self.rows = ids, key, slots, range(0)
 
 
 class AgentSlots:
@@ -62,34 +69,46 @@ class AgentSlots:
         """How many slots there are, free ones included."""
         return len(self.row)
 
-    def find(self, env: int, ids: NDArray[np.int32]) -> Slots:
-        """The slots of these agents, -1 for those not known. The result belongs to this object."""
+    def find(self, env: int, ids: NDArray[np.int32]) -> tuple[Slots, Rows | range]:
+        """The slots of these agents, -1 for those not known, and the rows that they began last.
+
+        The rows come as a range, and all are known, when the agents are those of the last `admit`. Rows of
+        unknown agents mean nothing. The slots belong to this object.
+        """
         known = self._environments.get(env)
         if known is None:
-            return np.full(len(ids), -1, dtype=np.intp)
-        if len(ids) == len(known.ids) and (ids == known.ids).all():
-            return known.slots
+            return np.full(len(ids), -1, dtype=np.intp), np.full(len(ids), -1, dtype=np.int64)
+        if ids.tobytes() == known.key:
+            return known.slots, known.rows
         get = known.by_id.get
-        return np.array([get(i, -1) for i in ids.tolist()], dtype=np.intp)
+        slots = np.array([get(i, -1) for i in ids.tolist()], dtype=np.intp)
+        return slots, self.row[slots]
 
-    def admit(self, env: int, ids: NDArray[np.int32]) -> Slots:
-        """The slots of these agents; those not known get one. The result belongs to this object."""
+    def admit(self, env: int, ids: NDArray[np.int32]) -> tuple[Slots, Rows | range]:
+        """As `find`, but agents not known get a slot, and the batch is remembered for the next time."""
         known = self._environments.setdefault(env, _Environment())
+        key = ids.tobytes()
+        if key == known.key:
+            return known.slots, known.rows
         if len(ids) == len(known.ids):
             new = np.flatnonzero(ids != known.ids)
-            if not len(new):
-                return known.slots
             slots = known.slots.copy()
             slots[new] = [known.by_id.get(i, -1) for i in ids[new].tolist()]
         else:
-            slots = self.find(env, ids)
+            slots = np.array([known.by_id.get(i, -1) for i in ids.tolist()], dtype=np.intp)
         for i in np.flatnonzero(slots < 0).tolist():
             slots[i] = self._take(env, int(ids[i]), known.by_id)
         self._refuse_twins(env, ids, slots)
         self._in_batch[known.slots] = False
         self._in_batch[slots] = True
-        known.ids, known.slots = ids.copy(), slots
-        return slots
+        known.remember(ids.copy(), key, slots)
+        return slots, self.row[slots]
+
+    def begin(self, env: int, slots: Slots, rows: range) -> None:
+        """The agents of the last `admit` have begun these rows."""
+        self.row[slots] = np.arange(rows.start, rows.stop)
+        self.acted[slots] = False
+        self._environments[env].rows = rows
 
     def _take(self, env: int, agent: int, by_id: dict[int, int]) -> int:
         """A free slot for a new agent (its own, if the same batch has named it before)."""
@@ -131,7 +150,7 @@ class AgentSlots:
         self.env[slots] = -1
         if self._in_batch[slots].any():
             self._in_batch[known.slots] = False
-            known.forget_batch()
+            known.remember(NO_IDS, b"", NOBODY)
 
     def of(self, env: int | None) -> Slots:
         """The slots of one environment's agents, or of all."""
@@ -140,7 +159,7 @@ class AgentSlots:
     def follow(self, slots: Slots, rows: Rows) -> tuple[NDArray[np.int64], int]:
         """Append a row to each agent's open trajectory; the lengths that come of it, and the greatest."""
         step = self.count[slots]
-        longest = int(step.max()) + 1
+        longest = int(np.maximum.reduce(step)) + 1
         if longest > self.trail.shape[1]:
             self._widen(longest)
         self.trail[slots, step] = rows
