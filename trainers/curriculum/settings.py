@@ -103,7 +103,7 @@ def _lessons(parameters: dict[str, EnvironmentParameterSettings], info: Validati
                 raise refuse(
                     "Lesson",
                     f"a non-terminal lesson does not have a completion_criteria for {name}: lesson "
-                    f"{lesson.name!r} would never end. Add completion_criteria with a behavior and a threshold.",
+                    f"{lesson.name!r} would never end. Add completion_criteria: behavior, threshold.",
                     *(name, "curriculum", number),
                 )
     return parameters

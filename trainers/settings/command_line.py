@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from ... import __version__
 from . import values
 from .base import Settings
+from .kinds import kind_of
 from .nearest import nearest
 from .notes import logger
 from .options import RunOptions
@@ -167,22 +168,20 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
 
 def _add_flag(group: Any, flag: str, dest: str, model: type[Settings], key: str) -> None:
     info = model.model_fields[key]
+    kind = kind_of(info.annotation)
     text = " ".join((info.description or "").split()).replace("%", "%%")
-    kind = _kind(info.annotation)
+    if kind.name != "boolean" and info.default is not None:
+        text = f"{text} (default: {info.default})"
     shared: dict[str, Any] = {"dest": dest, "help": argparse.SUPPRESS if key in HIDDEN else text}
-    if kind is bool:
+    if kind.name == "boolean":
         group.add_argument(flag, action="store_true", **shared)
-    elif kind is list:
+    elif kind.name == "array":
         group.add_argument(flag, nargs=argparse.REMAINDER, metavar="...", **shared)
-    elif get_origin(kind) is Literal:
-        group.add_argument(
-            flag, choices=get_args(kind), **{**shared, "help": f"{text} (default: {info.default})"}
-        )
+    elif kind.choices:
+        group.add_argument(flag, choices=kind.choices, **shared)
     else:
-        if key not in HIDDEN and info.default is not None:
-            shared["help"] = f"{text} (default: {info.default})"
-        metavar = {int: "N", float: "X", str: flag.rpartition("-")[2].upper()}[kind]
-        group.add_argument(flag, type=_converter(_CONVERTERS[kind]), metavar=metavar, **shared)
+        convert, metavar = _CONVERTERS[kind.name]
+        group.add_argument(flag, type=_converter(convert), metavar=metavar, **shared)
 
 
 def _add_others(group: Any) -> None:
@@ -205,17 +204,11 @@ def _add_others(group: Any) -> None:
         group.add_argument(flag, action="store_true", dest=flag, help=argparse.SUPPRESS)
 
 
-_CONVERTERS: dict[Any, Callable[[str], Any]] = {int: values.integer, float: values.number, str: str}
-
-
-def _kind(annotation: Any) -> Any:
-    """bool, int, float, str, list or a Literal: what a key holds when it is not null."""
-    if get_origin(annotation) is Literal:
-        return annotation
-    inner = [part for part in get_args(annotation) if part is not type(None)]
-    if inner and get_origin(annotation) is not list:
-        return _kind(inner[0])
-    return get_origin(annotation) or annotation
+_CONVERTERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "integer": (values.integer, "N"),
+    "number": (values.number, "X"),
+    "string": (str, "TEXT"),
+}
 
 
 def _converter(convert: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -1,10 +1,13 @@
 """What hyperparameters of trainers have in common."""
 
+from __future__ import annotations
+
 from enum import Enum
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, model_validator
 
 from .base import Settings
+from .notes import note
 from .values import Flag, Integer, Number
 
 
@@ -33,6 +36,16 @@ class OnPolicyHyperparamSettings(HyperparamSettings):
 
     num_epoch: Integer = Field(default=3, ge=1)
     """Passes over the buffer in each update. Fewer are more stable and slower."""
+
+    @model_validator(mode="after")
+    def _has_minibatches(self, info: ValidationInfo) -> OnPolicyHyperparamSettings:
+        if self.batch_size > self.buffer_size:
+            note(
+                info,
+                f"batch_size {self.batch_size} is larger than buffer_size {self.buffer_size}: updates with "
+                "fewer steps than one batch change nothing. Lower batch_size or raise buffer_size.",
+            )
+        return self
 
 
 class OffPolicyHyperparamSettings(HyperparamSettings):

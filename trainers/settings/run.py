@@ -26,7 +26,7 @@ class EnvironmentSettings(Settings):
     """Number of training areas that each environment is asked to make."""
     timeout_wait: Integer = Field(default=60, ge=1)
     """Seconds to wait for an environment to start or to answer."""
-    seed: Integer = -1
+    seed: Integer = Field(default=-1, ge=-1, le=2**31 - 1)
     """Seed of the run; environment k gets seed + k. -1: a random one."""
     max_lifetime_restarts: Integer = Field(default=10, ge=-1)
     """How often each environment may be started again after a failure, in all. -1: no limit."""

@@ -69,13 +69,8 @@ def read_text(text: str, name: str) -> Source:
         TrainerConfigError: it is no YAML mapping.
     """
     source = Source(name=name)
-    loader = yaml.SafeLoader(text)
     try:
-        node = loader.get_single_node()
-        if node is None:
-            return source
-        _Walk(source).visit(node, (), ())
-        data = loader.construct_document(node)
+        data = _parse(text, source)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{name}, line {mark.line + 1}, column {mark.column + 1}" if mark else name
@@ -85,8 +80,8 @@ def read_text(text: str, name: str) -> Source:
         ) from error
     except (ValueError, OverflowError, RecursionError) as error:  # impossible dates, nesting without end
         raise TrainerConfigError([Problem("", f"error parsing yaml: {error}", name)]) from error
-    finally:
-        loader.dispose()
+    if data is None:
+        return source
     if not isinstance(data, dict):
         raise TrainerConfigError(
             [
@@ -99,6 +94,18 @@ def read_text(text: str, name: str) -> Source:
         )
     source.data = data
     return source
+
+
+def _parse(text: str, source: Source) -> Any:
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _Walk(source).visit(node, (), ())
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
 
 
 class _Walk:

@@ -7,47 +7,56 @@ from collections.abc import Iterator
 from .behavior import TrainerSettings
 from .errors import Problem, TrainerConfigError
 from .options import RunOptions
+from .problems import dotted
 from .registry import trainer_types
 
 
 def require_support(options: RunOptions) -> None:
     """Refuse a run that would leave something undone that its configuration asks for.
 
+    Behaviours that the configuration does not list are for `require_trainable`, when they appear.
+
     Raises:
         TrainerConfigError: naming each such key.
     """
     problems = [
-        Problem(f"behaviors.{name}.{path}", message)
-        for name, settings in options.behaviors.items()
-        for path, message in _unsupported(settings)
+        problem for name, settings in options.behaviors.items() for problem in _problems(name, settings)
     ]
-    if options.default_settings is not None and not options.behaviors:
-        problems += [
-            Problem(f"default_settings.{path}", message)
-            for path, message in _unsupported(options.default_settings)
-        ]
-    problems += [
-        Problem(
-            f"environment_parameters.{name}.curriculum",
-            f"has {len(parameter.curriculum)} lessons, which this version cannot move between: keep one of them",
-        )
-        for name, parameter in (options.environment_parameters or {}).items()
-        if len(parameter.curriculum) > 1
-    ]
+    for name, parameter in (options.environment_parameters or {}).items():
+        if len(parameter.curriculum) > 1:
+            message = (
+                f"has {len(parameter.curriculum)} lessons; this version cannot go through them: keep one"
+            )
+            problems.append(Problem(f"environment_parameters.{name}.curriculum", message))
     if problems:
         raise TrainerConfigError(problems)
 
 
-def _unsupported(settings: TrainerSettings) -> Iterator[tuple[str, str]]:
+def require_trainable(name: str, settings: TrainerSettings) -> None:
+    """Refuse a behaviour whose settings ask for what this version lacks.
+
+    Raises:
+        TrainerConfigError: naming each such key.
+    """
+    problems = _problems(name, settings)
+    if problems:
+        raise TrainerConfigError(problems)
+
+
+def _problems(name: str, settings: TrainerSettings) -> list[Problem]:
+    return [Problem(dotted(("behaviors", name, *path)), message) for path, message in _unsupported(settings)]
+
+
+def _unsupported(settings: TrainerSettings) -> Iterator[tuple[tuple[str, ...], str]]:
     available = [name for name, kind in trainer_types.items() if kind.available]
     if settings.trainer_type not in available:
-        yield "trainer_type", f"found {settings.trainer_type}; this version trains {', '.join(available)}"
+        yield ("trainer_type",), f"found {settings.trainer_type}; this version trains {', '.join(available)}"
     for signal in settings.reward_signals:
         if signal != "extrinsic":
-            yield f"reward_signals.{signal}", "this version has the signal extrinsic alone: remove this one"
+            yield ("reward_signals", signal), "this version has the signal extrinsic alone: remove this one"
     if settings.self_play is not None:
-        yield "self_play", "this version has no self-play: remove this section"
+        yield ("self_play",), "this version has no self-play: remove this section"
     if settings.behavioral_cloning is not None:
-        yield "behavioral_cloning", "this version does not learn from demonstrations: remove this section"
+        yield ("behavioral_cloning",), "this version does not learn from demonstrations: remove this section"
     if settings.network_settings.memory is not None:
-        yield "network_settings.memory", "this version has no recurrent networks: remove this section"
+        yield ("network_settings", "memory"), "this version has no recurrent networks: remove this section"

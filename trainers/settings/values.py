@@ -53,8 +53,12 @@ def number(value: Any) -> float:
     return _number(value, "a number")
 
 
-def integer(value: Any, info: ValidationInfo | None = None) -> int:
+def integer(value: Any) -> int:
     """A whole number: 64, 1.0e4, '1e4'. A fraction is cut off, as ML-Agents does, but not silently."""
+    return _integer(value, None)
+
+
+def _integer(value: Any, info: ValidationInfo | None) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -103,7 +107,11 @@ def arguments(value: Any) -> list[Any]:
     raise wrong(f"found {found(value)}, expected a list such as [--areas, '4']")
 
 
-Integer = Annotated[StrictInt, BeforeValidator(integer)]
+def _integer_of_a_key(value: Any, info: ValidationInfo) -> int:
+    return _integer(value, info)
+
+
+Integer = Annotated[StrictInt, BeforeValidator(_integer_of_a_key)]
 Number = Annotated[StrictFloat, BeforeValidator(number)]
 Flag = Annotated[StrictBool, BeforeValidator(flag)]
 Text = Annotated[StrictStr, BeforeValidator(text)]

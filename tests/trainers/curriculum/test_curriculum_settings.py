@@ -1,0 +1,84 @@
+"""Environment parameters: how they are written, seeded and told to environments."""
+
+import pytest
+from lanista.trainers.curriculum.samplers import SAMPLERS
+from lanista.trainers.curriculum.settings import with_seeds
+from lanista.trainers.settings import RunOptions, TrainerConfigError
+
+TEXT = """
+environment_parameters:
+  gravity: 9.81
+  mass: {sampler_type: uniform, sampler_parameters: {min_value: 0.5, max_value: 10}}
+  fixed: {sampler_type: gaussian, sampler_parameters: {seed: 4}}
+  wall:
+    curriculum:
+      - {name: low, value: 1, completion_criteria: {behavior: B}}
+      - name: high
+        value: {sampler_type: multirangeuniform, sampler_parameters: {intervals: [[1, 2], [4, 5]]}}
+"""
+
+
+class Channel:
+    """Records what an environment would be told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple] = []
+
+    def __getattr__(self, name: str):
+        return lambda *args: self.calls.append((name, *args))
+
+
+def test_samplers_without_a_seed_get_one_each_in_file_order() -> None:
+    parameters = RunOptions.from_text(TEXT).environment_parameters
+    seeded = with_seeds(parameters, 100)
+    assert [x.value.seed for p in seeded.values() for x in p.curriculum] == [100, 101, 4, 102, 103]
+    assert parameters["gravity"].curriculum[0].value.seed == -1  # the given ones are as they were
+
+
+def test_environments_are_told_the_first_lesson_of_each() -> None:
+    channel = Channel()
+    values = RunOptions.from_text(TEXT).parameters(100)
+    for name, sampler in values.items():
+        sampler.apply(name, channel)
+    assert channel.calls == [
+        ("set_float_parameter", "gravity", 9.81),
+        ("set_uniform_sampler_parameters", "mass", 0.5, 10.0, 101),
+        ("set_gaussian_sampler_parameters", "fixed", 1.0, 1.0, 4),
+        ("set_float_parameter", "wall", 1.0),
+    ]
+    intervals = SAMPLERS["multirangeuniform"](intervals=[[1, 2]], seed=7)
+    intervals.apply("x", channel)
+    assert channel.calls[-1] == ("set_multirangeuniform_sampler_parameters", "x", [(1.0, 2.0)], 7)
+
+
+def test_no_parameters_tell_nothing() -> None:
+    assert RunOptions().parameters(0) == {}
+    assert RunOptions.from_text("environment_parameters: {p: {curriculum: []}}").parameters(0) == {}
+
+
+def test_a_single_value_is_a_lesson_named_like_its_parameter() -> None:
+    (lesson,) = (
+        RunOptions.from_text("environment_parameters: {g: 1e-3}").environment_parameters["g"].curriculum
+    )
+    assert (lesson.name, lesson.value.value, lesson.completion_criteria) == ("g", 1e-3, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("{curriculum: [{name: a, value: 1}], seed: 3}", "p.seed: unknown key"),
+        ("{sampler_type: uniform, sampler_parameters: {min_value: 3, max_value: 1}}", "min_value: found 3.0"),
+        (
+            "{sampler_type: multirangeuniform, sampler_parameters: {intervals: [[1, 2, 3]]}}",
+            "the interval .1, 2, 3.",
+        ),
+        ("{sampler_type: multirangeuniform, sampler_parameters: {intervals: []}}", "intervals: "),
+        ("{sampler_type: gaussian, sampler_parameters: {st_dev: -1}}", "st_dev: found -1"),
+        ("{curriculum: [{name: a, value: 1}, {name: b, value: 2}]}", "p.curriculum.0: a non-terminal lesson"),
+        ("{curriculum: [{value: 1}]}", "p.curriculum.0.name: `name` is required"),
+        ("[1, 2]", r"p: found \[1, 2\], expected a number"),
+    ],
+)
+def test_refused(value: str, message: str) -> None:
+    with pytest.raises(TrainerConfigError, match=message):
+        RunOptions.from_text(f"environment_parameters: {{p: {value}}}")

@@ -1,0 +1,159 @@
+"""Flags, `--set` and the file: who wins, what is refused, what the help says."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from lanista.trainers.settings import RunOptions, TrainerConfigError, parse_command_line
+from lanista.trainers.settings.command_line import SECTIONS, make_parser
+from lanista.trainers.settings.overrides import split_path
+from lanista.trainers.settings.problems import dotted
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "ball.yaml"
+    path.write_text(
+        "behaviors: {Ball: {trainer_type: ppo, max_steps: 7}}\nenv_settings: {seed: 3, env_path: a}\n"
+    )
+    return str(path)
+
+
+def test_a_flag_wins_over_the_file_and_the_file_over_the_default(file: str) -> None:
+    options = parse_command_line([file, "--num-envs", "2"])
+    assert (options.env_settings.seed, options.env_settings.num_envs, options.env_settings.env_path) == (
+        3,
+        2,
+        "a",
+    )
+    assert parse_command_line([file, "--seed", "-1"]).env_settings.seed == -1
+
+
+def test_set_reaches_any_key_and_wins_over_flags(file: str) -> None:
+    options = parse_command_line(
+        [
+            *(file, "--seed", "5", "--set", "env_settings.seed=6"),
+            *("--set", "behaviors.Ball.hyperparameters.batch_size=1e3"),
+            *("--set", "behaviors.Ball.reward_signals={extrinsic: {gamma: 0.5}}"),
+            *("--set", "environment_parameters.mass=2"),
+        ]
+    )
+    ball = options.behaviors["Ball"]
+    assert (options.env_settings.seed, ball.hyperparameters.batch_size, ball.max_steps) == (6, 1000, 7)
+    assert ball.reward_signals["extrinsic"].gamma == 0.5
+    assert options.parameters(0)["mass"].value == 2
+
+
+def test_set_reaches_into_lists_and_quoted_names() -> None:
+    lessons = "{curriculum: [{name: a, value: 1, completion_criteria: {behavior: B}}, {name: b, value: 2}]}"
+    options = parse_command_line(
+        [
+            *("--set", f"environment_parameters.wall={lessons}"),
+            *("--set", "environment_parameters.wall.curriculum.1.value=3"),
+            *("--set", 'behaviors."My.Ball".max_steps=5'),
+        ]
+    )
+    assert [x.value.value for x in options.environment_parameters["wall"].curriculum] == [1, 3]
+    assert options.behaviors["My.Ball"].max_steps == 5
+
+
+@pytest.mark.parametrize("text", ["x", "=3", "a..b=3", ".a=3", "a.=3", 'a."b=3', 'a."b"c=3', "a=[1", "a=: :"])
+def test_a_set_that_is_none_ends_with_2(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        parse_command_line(["--set", text])
+    assert stop.value.code == 2
+    assert "--set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("behaviors.Ball.max_step=3", "--set behaviors.Ball.max_step=3: .*Did you mean `max_steps`"),
+        ("behaviors.Ball.max_steps.x=3", "found 7, which holds no keys"),
+        ("env_settings.env_args.0.x=3", "no keys|expected one of its"),
+        (
+            "behaviors.Ball.max_steps=many",
+            "--set behaviors.Ball.max_steps=many: .*found 'many', expected a whole number",
+        ),
+    ],
+)
+def test_a_wrong_set_names_itself(file: str, text: str, message: str) -> None:
+    with pytest.raises(TrainerConfigError, match=message):
+        parse_command_line([file, "--set", "env_settings.env_args=[a]", "--set", text])
+
+
+def test_set_that_adds_a_behavior_to_a_file_is_a_warning(file: str, caplog: pytest.LogCaptureFixture) -> None:
+    parse_command_line([file, "--set", "behaviors.Bal.max_steps=3"])
+    assert "--set adds the behavior Bal to Ball. Did you mean Ball?" in caplog.text
+
+
+def test_set_does_not_write_through_yaml_aliases(tmp_path: Path) -> None:
+    path = tmp_path / "ball.yaml"
+    path.write_text("behaviors: {A: &a {network_settings: {hidden_units: 3}}, B: *a}")
+    options = parse_command_line([str(path), "--set", "behaviors.A.network_settings.hidden_units=4"])
+    assert [options.behaviors[name].network_settings.hidden_units for name in "AB"] == [4, 3]
+
+
+def test_a_wrong_flag_ends_with_2_and_a_wrong_combination_names_the_flag(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for argv in (["--num-envs", "x"], ["--nothing"], ["--non-finite", "maybe"]):
+        with pytest.raises(SystemExit) as stop:
+            parse_command_line(argv)
+        assert stop.value.code == 2
+    assert "found 'x', expected a whole number" in capsys.readouterr().err
+    with pytest.raises(TrainerConfigError, match=r"command line, --num-envs: .*num_envs must be 1"):
+        parse_command_line(["--num-envs", "2"])
+
+
+def test_environment_arguments_take_the_rest_of_the_line() -> None:
+    options = parse_command_line(["--env", "scene:ball3d", "--env-args", "--areas", "4", "--seed", "5"])
+    assert options.env_settings.env_args == ["--areas", "4", "--seed", "5"]
+    assert options.env_settings.seed == -1
+
+
+def test_every_key_of_the_sections_has_a_flag_with_help() -> None:
+    text = make_parser().format_help()
+    for model, _ in SECTIONS.values():
+        for key in set(model.model_fields) - {"load_model", "train_model"}:
+            flag = {"env_path": "--env", "device": "--torch-device"}.get(key, "--" + key.replace("_", "-"))
+            assert flag in text
+            assert model.model_fields[key].description
+
+
+def test_version_and_help_end_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    for flag in ("--version", "--help"):
+        with pytest.raises(SystemExit) as stop:
+            parse_command_line([flag])
+        assert stop.value.code == 0
+    assert "lanista" in capsys.readouterr().out
+
+
+def test_calls_leave_nothing_behind(file: str) -> None:
+    parse_command_line([file, "--seed", "9", "--resume"])
+    again = parse_command_line([file])
+    assert again.env_settings.seed == 3
+    assert not again.checkpoint_settings.resume
+
+
+def test_what_is_written_out_is_a_file_that_gives_the_same(file: str, tmp_path: Path) -> None:
+    first = parse_command_line(
+        [file, "--set", "behaviors.Ball.network_settings.memory={}", "--time-scale", "3"]
+    )
+    (tmp_path / "configuration.yaml").write_text(yaml.safe_dump(first.as_dict(), sort_keys=False))
+    assert parse_command_line([str(tmp_path / "configuration.yaml")]).as_dict() == first.as_dict()
+
+
+part = st.text(st.characters(exclude_characters='"', exclude_categories=["Cs"]), min_size=1)
+
+
+@given(st.lists(part, min_size=1, max_size=5).map(tuple))
+def test_a_path_that_is_shown_can_be_typed(path: tuple[str, ...]) -> None:
+    assert split_path(dotted(path)) == path
+
+
+def test_json_is_yaml_too(tmp_path: Path) -> None:
+    (tmp_path / "ball.json").write_text('{"behaviors": {"B": {"trainer_type": "ppo"}}}')
+    assert list(RunOptions.from_file(tmp_path / "ball.json").behaviors) == ["B"]

@@ -1,0 +1,144 @@
+"""default_settings, behaviours that are not listed, and what follows from what."""
+
+import pytest
+from lanista.trainers.settings import RunOptions, TrainerConfigError
+from lanista.trainers.settings.behavior import TrainerSettings
+from lanista.trainers.settings.hyperparameters import ScheduleType
+
+
+def read(text: str) -> RunOptions:
+    return RunOptions.from_text(text, "ball.yaml")
+
+
+def test_default_settings_lie_under_each_behavior() -> None:
+    options = read("""
+default_settings:
+  trainer_type: ppo
+  hyperparameters: {batch_size: 77, beta: 0.5}
+  reward_signals: {extrinsic: {gamma: 0.5}}
+  network_settings: {memory: {memory_size: 32}}
+behaviors:
+  A: {hyperparameters: {beta: 0.1}, network_settings: {memory: null}}
+  B: {}
+""")
+    a, b = options.behaviors["A"], options.behaviors["B"]
+    assert (a.hyperparameters.batch_size, a.hyperparameters.beta) == (77, 0.1)
+    assert (b.hyperparameters.batch_size, b.hyperparameters.beta) == (77, 0.5)
+    assert a.reward_signals["extrinsic"].gamma == 0.5
+    assert a.network_settings.memory is None
+    assert b.network_settings.memory.memory_size == 32
+
+
+def test_another_trainer_takes_only_defaults_that_are_written_and_its_own() -> None:
+    options = read("""
+default_settings:
+  trainer_type: sac
+  hyperparameters: {batch_size: 77, tau: 0.5}
+  max_steps: 1234
+behaviors: {A: {trainer_type: ppo}, B: {trainer_type: poca, hyperparameters: {beta: 0.5}}}
+""")
+    a, b = options.behaviors["A"], options.behaviors["B"]
+    assert (a.max_steps, a.hyperparameters.batch_size, a.hyperparameters.buffer_size) == (1234, 77, 10240)
+    assert a.hyperparameters.learning_rate_schedule is ScheduleType.LINEAR
+    assert (b.hyperparameters.batch_size, b.hyperparameters.beta) == (77, 0.5)
+
+
+def test_unlisted_behavior_gets_its_own_copy_of_the_default_settings() -> None:
+    options = read("default_settings: {max_steps: 7}\nbehaviors: {A: {}}\n")
+    new = options.behavior("New")
+    assert new.max_steps == 7
+    new.network_settings.hidden_units = 1
+    assert options.default_settings.network_settings.hidden_units == 128
+    assert options.behavior("New") is new
+    assert list(options.as_dict()["behaviors"]) == ["A", "New"]
+
+
+def test_unlisted_behavior_without_default_settings_is_an_error() -> None:
+    with pytest.raises(TrainerConfigError, match=r"Other .*ball\.yaml \(listed: A, B\).*default_settings"):
+        read("behaviors: {A: {}, B: {}}").behavior("Other")
+
+
+def test_any_behavior_without_a_file(caplog: pytest.LogCaptureFixture) -> None:
+    assert RunOptions.from_dict({}).behavior("Any").as_dict() == TrainerSettings().as_dict()
+    assert "Any does not match any behaviors" in caplog.text
+
+
+def test_deterministic_reaches_every_behavior() -> None:
+    options = read("default_settings: {}\nbehaviors: {A: {}}\n")
+    options.act_deterministically()
+    assert options.repeatable
+    assert all(options.behavior(name).network_settings.deterministic for name in ("A", "New"))
+    without_file = RunOptions.from_dict({})
+    without_file.act_deterministically()
+    assert without_file.behavior("New").network_settings.deterministic
+
+
+def test_seed_is_set_on_a_copy() -> None:
+    options = read("env_settings: {base_port: 6000}")
+    seeded = options.with_seed(5)
+    assert (options.env_settings.seed, seeded.env_settings.seed) == (-1, 5)
+    assert seeded.env_settings.model_fields_set == {"base_port", "seed"}
+    assert "timeout_wait" not in seeded.env_settings.model_fields_set
+
+
+def test_schedules_follow_the_learning_rate() -> None:
+    hyper = read("behaviors: {B: {trainer_type: ppo, hyperparameters: {learning_rate_schedule: constant}}}")
+    hyper = hyper.behaviors["B"].hyperparameters
+    assert hyper.beta_schedule is hyper.epsilon_schedule is ScheduleType.CONSTANT
+
+
+def test_checkpoints_spread_evenly() -> None:
+    text = "behaviors: {B: {even_checkpoints: true, keep_checkpoints: 3, max_steps: 1000}}"
+    assert read(text).behaviors["B"].checkpoint_interval == 333
+
+
+def test_own_keys_are_written_out_only_when_they_say_something() -> None:
+    assert "non_finite" not in read("env_settings: {non_finite: stop}").as_dict()["env_settings"]
+    assert read("env_settings: {non_finite: zero}").as_dict()["env_settings"]["non_finite"] == "zero"
+
+
+def test_order_is_that_of_configuration_yaml() -> None:
+    options = read("behaviors: {B: {trainer_type: ppo}}").as_dict()
+    assert list(options) == [
+        *("default_settings", "behaviors", "env_settings", "engine_settings", "environment_parameters"),
+        *("checkpoint_settings", "torch_settings", "debug"),
+    ]
+    assert list(options["behaviors"]["B"]) == [
+        *(
+            "trainer_type",
+            "hyperparameters",
+            "checkpoint_interval",
+            "network_settings",
+            "reward_signals",
+            "init_path",
+        ),
+        *("keep_checkpoints", "even_checkpoints", "max_steps", "time_horizon", "summary_freq", "threaded"),
+        *("self_play", "behavioral_cloning"),
+    ]
+    assert list(options["behaviors"]["B"]["hyperparameters"]) == [
+        *(
+            "batch_size",
+            "buffer_size",
+            "learning_rate",
+            "beta",
+            "epsilon",
+            "lambd",
+            "num_epoch",
+            "shared_critic",
+        ),
+        *("learning_rate_schedule", "beta_schedule", "epsilon_schedule"),
+    ]
+
+
+def test_a_batch_larger_than_the_buffer_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    read("behaviors: {B: {trainer_type: ppo, hyperparameters: {buffer_size: 100}}}")
+    assert "batch_size 1024 is larger than buffer_size 100" in caplog.text
+
+
+def test_folders_of_a_run() -> None:
+    files = read("checkpoint_settings: {run_id: a, initialize_from: b, results_dir: out}").checkpoint_settings
+    assert (files.write_path, files.maybe_init_path, files.run_logs_dir) == (
+        "out/a",
+        "out/b",
+        "out/a/run_logs",
+    )

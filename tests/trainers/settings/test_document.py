@@ -1,0 +1,109 @@
+"""The generated page and schema are current, and say what the models say."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from lanista.trainers.settings import RunOptions
+from lanista.trainers.settings.document import FOLDER, page
+from lanista.trainers.settings.registry import trainer_types
+from lanista.trainers.settings.schema import json_schema
+
+AGAIN = "run `python -m lanista.trainers.settings.document`"
+
+
+def test_page_is_current() -> None:
+    assert (FOLDER / "configuration.md").read_text(encoding="utf-8") == page(), AGAIN
+
+
+def test_schema_is_current() -> None:
+    assert json.loads((FOLDER / "configuration.schema.json").read_text(encoding="utf-8")) == json_schema(), (
+        AGAIN
+    )
+
+
+def check(value: object, schema: dict, definitions: dict) -> None:
+    """Enough of JSON schema to find a key that the schema lacks or types wrongly."""
+    if "$ref" in schema:
+        check(value, definitions[schema["$ref"].removeprefix("#/$defs/")], definitions)
+    if "anyOf" in schema:
+        assert any(fits(value, option, definitions) for option in schema["anyOf"]), (value, schema)
+    if "enum" in schema:
+        assert value in schema["enum"]
+    names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
+    allowed = schema.get("type", [])
+    name = "null" if value is None else names[type(value)]
+    allowed = [allowed] if isinstance(allowed, str) else allowed
+    assert not allowed or name in allowed or (name == "integer" and "number" in allowed), (value, schema)
+    if isinstance(value, dict) and "properties" in schema:
+        assert value.keys() >= set(schema.get("required", []))
+        for key, item in value.items():
+            assert key in schema["properties"], key
+            check(item, schema["properties"][key], definitions)
+    elif isinstance(value, dict) and isinstance(schema.get("additionalProperties"), dict):
+        for item in value.values():
+            check(item, schema["additionalProperties"], definitions)
+    for rule in schema.get("allOf", []):
+        key, wanted = next(iter(rule["if"]["properties"].items()))
+        if isinstance(value, dict) and value.get(key) == wanted["const"]:
+            for then, reference in rule["then"]["properties"].items():
+                check(value[then], reference, definitions)
+
+
+def fits(value: object, schema: dict, definitions: dict) -> bool:
+    try:
+        check(value, schema, definitions)
+    except AssertionError:
+        return False
+    return True
+
+
+def test_schema_allows_what_the_models_write() -> None:
+    for trainer in trainer_types:
+        text = f"""
+default_settings: {{trainer_type: {trainer}}}
+behaviors:
+  B: {{network_settings: {{memory: {{}}}}, self_play: {{}}, behavioral_cloning: {{demo_path: d}},
+      reward_signals: {{extrinsic: {{}}, curiosity: {{}}, rnd: {{}}, gail: {{demo_path: d}}}}}}
+environment_parameters:
+  a: 3
+  b: {{sampler_type: multirangeuniform, sampler_parameters: {{intervals: [[1, 2]]}}}}
+env_settings: {{env_args: [a], non_finite: drop}}
+"""
+        schema = json_schema()
+        check(RunOptions.from_text(text).as_dict(), schema, schema["$defs"])
+
+
+def test_schema_refuses_unknown_keys_everywhere() -> None:
+    for definition in json_schema()["$defs"].values():
+        assert definition["additionalProperties"] is False
+
+
+def test_every_key_says_what_it_means() -> None:
+    for name, definition in json_schema()["$defs"].items():
+        for key, value in definition["properties"].items():
+            assert value["description"], f"{name}.{key}"
+
+
+def test_settings_load_without_torch() -> None:
+    code = "import sys, lanista.trainers.settings.command_line, lanista.trainers.settings.support; "
+    code += "print(*[m for m in ('torch', 'onnx', 'grpc', 'mlagents_envs') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == ""
+
+
+def test_shipped_configurations_are_those_of_the_scenes() -> None:
+    folder = Path(FOLDER).parent / "config" / "ppo"
+    ball = RunOptions.from_file(folder / "ball3d.yaml").behavior("3DBall")
+    assert (ball.hyperparameters.batch_size, ball.hyperparameters.buffer_size, ball.time_horizon) == (
+        64,
+        12000,
+        1000,
+    )
+    basic = RunOptions.from_file(folder / "basic.yaml").behavior("Basic")
+    assert (basic.hyperparameters.batch_size, basic.network_settings.hidden_units, basic.time_horizon) == (
+        32,
+        20,
+        3,
+    )

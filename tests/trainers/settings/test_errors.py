@@ -1,0 +1,150 @@
+"""A wrong configuration gives errors that name file, line, path, what was found and what was meant."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lanista.trainers.settings import PPOSettings, RunOptions, TrainerConfigError
+from lanista.trainers.settings.registry import trainer_types
+
+
+def error_of(text: str) -> TrainerConfigError:
+    with pytest.raises(TrainerConfigError) as caught:
+        RunOptions.from_text(text, "ball.yaml")
+    return caught.value
+
+
+def test_unknown_key_names_the_place_and_the_nearest_key() -> None:
+    error = error_of(
+        "behaviors:\n  Ball:\n    trainer_type: ppo\n    hyperparameters:\n      batch_sise: 64\n"
+    )
+    (problem,) = error.problems
+    assert problem.place == "ball.yaml, line 5"
+    assert problem.path == "behaviors.Ball.hyperparameters.batch_sise"
+    assert "Did you mean `batch_size`?" in problem.message
+    assert "buffer_size" in problem.message  # the other known ones
+
+
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [
+        ("behaviour: {}", "behaviors"),
+        ("behaviors: {B: {max_step: 3}}", "max_steps"),
+        ("behaviors: {B: {network_settings: {vis_encoder_type: simple}}}", "vis_encode_type"),
+        ("behaviors: {B: {network_settings: {memory: {sequencelength: 3}}}}", "sequence_length"),
+        ("behaviors: {B: {reward_signals: {extrinsc: {}}}}", "extrinsic"),
+        ("behaviors: {B: {self_play: {save-steps: 3}}}", "save_steps"),
+        ("env_settings: {numenvs: 3}", "num_envs"),
+        ("torch_settings: {devise: cpu}", "device"),
+        ("environment_parameters: {p: {curiculum: []}}", "curriculum"),
+        ("environment_parameters: {p: {sampler_typ: uniform, sampler_parameters: {}}}", "sampler_type"),
+        (
+            "environment_parameters: {p: {sampler_type: multirange_uniform, sampler_parameters: {}}}",
+            "multirangeuniform",
+        ),
+        ("behaviors: {B: {trainer_type: pop}}", "ppo"),
+        ("behaviors: {B: {network_settings: {vis_encode_type: nature-cnn}}}", "nature_cnn"),
+        ("env_settings: {non_finite: stopp}", "stop"),
+    ],
+)
+def test_nearest(text: str, nearest: str) -> None:
+    assert f"Did you mean {nearest}?" in str(error_of(text)).replace("`", "")
+
+
+def test_a_key_of_a_section_below_is_sent_there() -> None:
+    assert "It belongs under `hyperparameters`" in str(error_of("behaviors: {B: {batch_size: 3}}"))
+    assert "It belongs under `network_settings`" in str(error_of("behaviors: {B: {hidden_units: 3}}"))
+    assert "It belongs under `env_settings`" in str(error_of("num_envs: 3"))
+
+
+def test_several_problems_are_reported_together() -> None:
+    error = error_of(
+        "behaviors:\n  A: {max_steps: x}\n  B: {time_horizon: 0}\nenv_settings:\n  num_areas: 0\n"
+    )
+    assert [problem.place for problem in error.problems] == [f"ball.yaml, line {line}" for line in (2, 3, 5)]
+    assert str(error).startswith("3 problems in the configuration:")
+
+
+def test_a_path_with_a_dot_is_shown_as_set_takes_it() -> None:
+    (problem,) = error_of("behaviors: {My.Ball: {max_stepss: 3}}").problems
+    assert problem.path == 'behaviors."My.Ball".max_stepss'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("behaviors: {B: {hyperparameters: {batch_size: 3}}}", "no trainer_type was given"),
+        ("behaviors: {B: {trainer_type: ppo, hyperparameters: {batch_size: 0}}}", "expected at least 1"),
+        ("behaviors: {B: {trainer_type: ppo, hyperparameters: {lambd: 1.5}}}", "expected at most 1"),
+        (
+            "behaviors: {B: {even_checkpoints: true, keep_checkpoints: 0}}",
+            "even_checkpoints needs at least 1",
+        ),
+        ("behaviors: {B: {reward_signals: {gail: {}}}}", "`demo_path` is required"),
+        ("env_settings:\n", "found nothing, expected a mapping"),
+        ("behaviors: [A, B]", "expected a mapping"),
+        ("- behaviors", "found a list, expected a mapping"),
+        ("behaviors: {B: &b {network_settings: *b}}", "an alias that contains itself"),
+        ("behaviors:\n\tB: 3", "error parsing yaml"),
+        ("a: !!python/object:os.system {}", "error parsing yaml"),
+        ("a: 2024-13-45", "error parsing yaml"),
+    ],
+)
+def test_message(text: str, message: str) -> None:
+    assert message in str(error_of(text))
+
+
+def test_key_given_twice_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    options = RunOptions.from_text("behaviors:\n  B:\n    max_steps: 1\n    max_steps: 2\n", "ball.yaml")
+    assert options.behaviors["B"].max_steps == 2
+    assert "behaviors.B.max_steps is given on line 3 and again on line 4" in caplog.text
+
+
+def test_merge_keys_and_aliases_are_read() -> None:
+    text = "behaviors:\n  A: &a {max_steps: 10, time_horizon: 7}\n  B: {<<: *a, max_steps: 20}\n"
+    options = RunOptions.from_text(text)
+    assert (options.behaviors["B"].max_steps, options.behaviors["B"].time_horizon) == (20, 7)
+
+
+def test_files_that_cannot_be_read(tmp_path) -> None:
+    with pytest.raises(TrainerConfigError, match=r"could not be found at .*nowhere\.yaml"):
+        RunOptions.from_file(tmp_path / "nowhere.yaml")
+    with pytest.raises(TrainerConfigError, match="could not be read: Is a directory"):
+        RunOptions.from_file(tmp_path)
+    (tmp_path / "latin.yaml").write_bytes("behaviors: {Bär: {}}".encode("latin-1"))
+    with pytest.raises(TrainerConfigError, match="byte 13 is not UTF-8"):
+        RunOptions.from_file(tmp_path / "latin.yaml")
+
+
+@given(st.text())
+def test_any_text_is_settings_or_a_config_error(text: str) -> None:
+    try:
+        RunOptions.from_text(text)
+    except TrainerConfigError as error:
+        assert str(error)
+
+
+CONFIG = "behaviors:\n  B: &b {trainer_type: ppo, max_steps: 1.0e4}\n  C:\n    <<: *b\n    init_path: 'a'\n"
+YAML_SIGNS = st.text(st.sampled_from("\t\n :-{}[]*&!|>%@'\"#?1a\0,~<"), max_size=4)
+
+
+@given(st.integers(0, len(CONFIG)), st.integers(0, 3), YAML_SIGNS)
+def test_any_damage_to_a_file_is_settings_or_a_config_error(at: int, removed: int, added: str) -> None:
+    try:
+        RunOptions.from_text(CONFIG[:at] + added + CONFIG[at + removed :])
+    except TrainerConfigError as error:
+        assert str(error)
+
+
+@given(st.sampled_from(list(PPOSettings.model_fields)), st.data())
+def test_a_mistyped_key_leads_back(key: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(key) - 1))
+    typed = key[:at] + key[at + 1 :]
+    if typed in PPOSettings.model_fields:
+        return
+    error = error_of(f"behaviors: {{B: {{trainer_type: ppo, hyperparameters: {{{typed}: 1}}}}}}")
+    assert f"Did you mean `{key}`?" in str(error) or "Did you mean" in str(error)
+
+
+def test_a_new_trainer_type_is_known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(trainer_types, "mine", trainer_types["ppo"])
+    assert RunOptions.from_text("behaviors: {B: {trainer_type: mine}}").behaviors["B"].trainer_type == "mine"

@@ -1,0 +1,34 @@
+"""What this version cannot do is refused before a run, not passed over in it."""
+
+import pytest
+from lanista.trainers.settings import RunOptions, TrainerConfigError
+from lanista.trainers.settings.support import require_support, require_trainable
+
+ASKS = {
+    "trainer_type": "{trainer_type: sac}",
+    "self_play": "{self_play: {}}",
+    "behavioral_cloning": "{behavioral_cloning: {demo_path: d}}",
+    "reward_signals.curiosity": "{reward_signals: {extrinsic: {}, curiosity: {}}}",
+    "network_settings.memory": "{network_settings: {memory: {}}}",
+}
+
+
+@pytest.mark.parametrize("path", ASKS)
+def test_refused_with_its_path(path: str) -> None:
+    options = RunOptions.from_text(f"behaviors: {{B: {ASKS[path]}}}")
+    with pytest.raises(TrainerConfigError, match=f"behaviors.B.{path}: "):
+        require_support(options)
+    with pytest.raises(TrainerConfigError, match=f"behaviors.B.{path}: "):
+        require_trainable("B", options.behavior("B"))
+
+
+def test_lessons_are_refused() -> None:
+    lessons = "[{name: a, value: 1, completion_criteria: {behavior: B}}, {name: b, value: 2}]"
+    with pytest.raises(TrainerConfigError, match=r"environment_parameters\.w\.curriculum: has 2 lessons"):
+        require_support(RunOptions.from_text(f"environment_parameters: {{w: {{curriculum: {lessons}}}}}"))
+
+
+def test_ppo_with_parameters_is_supported() -> None:
+    lesson = "{curriculum: [{name: a, value: 1}]}"
+    parameters = f"environment_parameters: {{g: 3, l: {lesson}}}"
+    require_support(RunOptions.from_text("behaviors: {B: {trainer_type: ppo}}\n" + parameters))

@@ -1,0 +1,150 @@
+"""Single values: everything that has one meaning is read, everything else refused with a sentence."""
+
+import math
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from lanista.trainers.settings import NetworkSettings, PPOSettings, RunOptions, TrainerConfigError
+from lanista.trainers.settings.run import CheckpointSettings, EnvironmentSettings
+
+
+@given(st.integers(1, 10**12))
+def test_whole_numbers_in_every_spelling(value: int) -> None:
+    for spelling in (value, str(value), float(value), f"{value}.0", f" {value} "):
+        assert PPOSettings(batch_size=spelling).batch_size == value
+
+
+@pytest.mark.parametrize("text", ["1e4", "1.0e4", "1.0e+4", "10000", "10_000", "'1e4'"])
+def test_whole_numbers_as_yaml_has_them(text: str) -> None:
+    options = RunOptions.from_text(f"behaviors: {{B: {{max_steps: {text}, time_horizon: {text}}}}}")
+    assert options.behaviors["B"].max_steps == options.behaviors["B"].time_horizon == 10000
+
+
+def test_fraction_is_cut_off_but_not_silently(caplog: pytest.LogCaptureFixture) -> None:
+    assert RunOptions.from_text("behaviors: {B: {time_horizon: 12.7}}").behaviors["B"].time_horizon == 12
+    assert "time_horizon: 12.7 is not a whole number; 12 is used" in caplog.text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, min_value=0, max_value=1e300))
+def test_numbers_survive_yaml(value: float) -> None:
+    text = yaml.safe_dump(
+        {"behaviors": {"B": {"trainer_type": "ppo", "hyperparameters": {"learning_rate": value}}}}
+    )
+    hyper = RunOptions.from_text(text).behaviors["B"].hyperparameters
+    assert hyper.learning_rate == value
+
+
+@pytest.mark.parametrize(
+    "text", [".nan", ".inf", "-.inf", "nan", "'1e999'", "1" + "0" * 400, "[1]", "yes", "x", ""]
+)
+def test_what_is_no_finite_number_is_refused(text: str) -> None:
+    with pytest.raises(TrainerConfigError, match=r"engine_settings\.time_scale: found .*number"):
+        RunOptions.from_text(f"engine_settings: {{time_scale: {text}}}")
+    with pytest.raises(TrainerConfigError, match=r"env_settings\.seed: found "):
+        RunOptions.from_text(f"env_settings: {{seed: {text}}}")
+
+
+@pytest.mark.parametrize("text", ["true", "yes", "on", "True", "'true'", "'yes'", "1", "'on'"])
+def test_true(text: str) -> None:
+    assert RunOptions.from_text(f"debug: {text}").debug is True
+
+
+@pytest.mark.parametrize("text", ["false", "no", "off", "False", "'false'", "'no'", "0", "'Off'"])
+def test_false_even_in_quotes(text: str) -> None:
+    assert RunOptions.from_text(f"debug: {text}").debug is False
+
+
+@pytest.mark.parametrize("text", ["2", "'maybe'", "", "[]", "0.0", "'1e0'"])
+def test_neither_true_nor_false(text: str) -> None:
+    with pytest.raises(TrainerConfigError, match=r"debug: found .*, expected true or false"):
+        RunOptions.from_text(f"debug: {text}")
+
+
+def test_text_that_yaml_took_for_something_else() -> None:
+    assert CheckpointSettings(run_id=7).run_id == "7"
+    assert (
+        RunOptions.from_text("checkpoint_settings: {run_id: 2024-01-31}").checkpoint_settings.run_id
+        == "2024-01-31"
+    )
+    with pytest.raises(TrainerConfigError, match="put it in quotes"):
+        RunOptions.from_text("checkpoint_settings: {run_id: no}")
+
+
+def test_numbers_as_behavior_names() -> None:
+    assert list(RunOptions.from_text("behaviors: {7: {trainer_type: ppo}}").behaviors) == ["7"]
+
+
+def test_environment_arguments_as_list_or_as_a_shell_has_them() -> None:
+    assert EnvironmentSettings(env_args=["--areas", 4]).env_args == ["--areas", "4"]
+    assert EnvironmentSettings(env_args="--areas 4 --name 'a b'").env_args == [
+        "--areas",
+        "4",
+        "--name",
+        "a b",
+    ]
+
+
+scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.dates())
+
+
+@given(st.recursive(scalars, lambda x: st.lists(x) | st.dictionaries(scalars, x), max_leaves=5))
+def test_nothing_but_a_config_error_whatever_stands_there(value: object) -> None:
+    for data in (
+        {"behaviors": {"B": value}},
+        {"behaviors": {"B": {"trainer_type": "ppo", "hyperparameters": value}}},
+        {"behaviors": {"B": {"trainer_type": value, "hyperparameters": {}}}},
+        {"behaviors": {"B": {"reward_signals": value, "network_settings": {"memory": value}}}},
+        {"behaviors": {"B": {"reward_signals": {"curiosity": {"encoding_size": value}}}}},
+        {"default_settings": {"max_steps": value}, "behaviors": value},
+        {"environment_parameters": value},
+        {"environment_parameters": {"p": value, "q": {"curriculum": value}}},
+        {"environment_parameters": {"p": {"sampler_type": "uniform", "sampler_parameters": value}}},
+        {
+            "environment_parameters": {
+                "p": {"sampler_type": "multirangeuniform", "sampler_parameters": {"intervals": value}}
+            }
+        },
+        {"env_settings": {"num_envs": value, "env_args": value, "non_finite": value, "listen": value}},
+        {"checkpoint_settings": {"run_id": value}, "torch_settings": value, "debug": value},
+    ):
+        try:
+            options = RunOptions.from_dict(data)
+        except TrainerConfigError:
+            continue
+        assert RunOptions.from_dict(options.as_dict()).as_dict() == options.as_dict()
+
+
+@given(
+    st.builds(
+        dict,
+        batch_size=st.integers(1, 4096),
+        learning_rate=st.floats(0, 1),
+        shared_critic=st.booleans(),
+        beta_schedule=st.sampled_from(["linear", "constant"]),
+        learning_rate_schedule=st.sampled_from(["linear", "constant"]),
+    ),
+    st.integers(1, 10**9),
+    st.booleans(),
+)
+def test_what_is_written_out_is_read_back_the_same(hyper: dict, steps: int, memory: bool) -> None:
+    settings = {
+        "trainer_type": "ppo",
+        "hyperparameters": hyper,
+        "max_steps": steps,
+        "network_settings": {"memory": {"sequence_length": 1} if memory else None},
+    }
+    options = RunOptions.from_dict({"behaviors": {"B": settings}, "environment_parameters": {"g": 1.5}})
+    text = yaml.safe_dump(options.as_dict(), sort_keys=False)
+    again = RunOptions.from_text(text)
+    assert again.as_dict() == options.as_dict()
+    assert again.behaviors["B"].hyperparameters.beta_schedule.value == hyper["beta_schedule"]
+    assert math.isclose(again.behaviors["B"].hyperparameters.learning_rate, hyper["learning_rate"])
+
+
+def test_nan_is_refused_from_python_too() -> None:
+    with pytest.raises(ValueError, match="finite"):
+        PPOSettings(learning_rate=math.nan)
+    with pytest.raises(ValueError, match="greater"):
+        NetworkSettings(hidden_units=0)

@@ -1,0 +1,174 @@
+"""Writes docs/configuration.md and its schema: `python -m lanista.trainers.settings.document [FOLDER]`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..curriculum.samplers import SAMPLERS, SamplerForm
+from ..curriculum.settings import CompletionCriteriaSettings, EnvironmentParameterSettings, Lesson
+from ..imitation.settings import BehavioralCloningSettings
+from ..networks.settings import MemorySettings, NetworkSettings
+from ..rewards.settings import REWARD_SIGNALS
+from ..self_play.settings import SelfPlaySettings
+from .base import Settings, plain
+from .behavior import TrainerSettings
+from .command_line import RENAMED, SECTIONS
+from .kinds import kind_of
+from .options import RunOptions
+from .registry import trainer_types
+from .schema import json_schema
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs"
+
+INTRODUCTION = """# Configuration
+
+<!-- Made by `python -m lanista.trainers.settings.document`; edit the settings' docstrings, not this page. -->
+
+A run is told what to do by a YAML file, the same that ML-Agents reads, and by flags:
+
+    lanista-learn ball.yaml --env Builds/3DBall.x86_64 --run-id ball
+
+A flag that is given wins over the file, the file over the default. `--set PATH=VALUE` reaches every key
+and wins over both: `--set behaviors.3DBall.hyperparameters.batch_size=64`. A name that holds a dot stands
+in double quotes. `--env-args` takes the rest of the line, so it comes last.
+
+Editors that know YAML complete and check a file that begins with this line
+([configuration.schema.json](configuration.schema.json) lies beside this page):
+
+    # yaml-language-server: $schema=configuration.schema.json
+
+## How values are read
+
+- Whole numbers may be written `10000`, `1.0e4` or `1e4` (which YAML takes for text). A fraction is cut
+  off, with a warning.
+- Numbers must be finite. `3e-4` is a number.
+- True and false: `true`, `false`, `yes`, `no`, `on`, `off`, also in quotes.
+- Text that YAML takes for a number or a date is text again; text that it takes for true or false needs
+  quotes.
+- An unknown key is an error, wherever it is, and the message names the nearest known one. A key without a
+  value is one too, unless its type below says `or null`. A key that is given twice is a warning.
+- Problems are reported together, each with its line.
+
+## Where Lanista departs from ML-Agents
+
+ML-Agents 1.1.0 ignores unknown keys in network_settings, memory, behavioral_cloning, self_play,
+completion_criteria and torch_settings, takes the text 'false' for true, refuses `1e4` for whole numbers,
+drops the third value of an interval, lets `--load` do nothing and `--deterministic` pass over behaviours
+that are not listed. Lanista does what was meant, or says what is wrong. Keys of its own are marked; at
+their defaults they change nothing, and they are then left out of the `configuration.yaml` of a run, so
+that ML-Agents can read it.
+"""
+
+DEFAULTS = """
+`default_settings` holds the same keys as a behaviour. They lie under those of every behaviour: mappings
+are merged, single values replaced; so the default reward signals stay unless a behaviour changes them. A
+behaviour with another trainer_type gets only those default hyperparameters that are written in the file
+and that its trainer has. A behaviour of the environment that the file does not list gets the default
+settings; without them that is an error, and without any file it gets the defaults of this page.
+"""
+
+PARAMETERS = """
+A number, a sampler, or lessons. A sampler without a seed gets the run's seed plus its number in the file.
+
+```yaml
+environment_parameters:
+  gravity: 9.81
+  mass:
+    sampler_type: uniform
+    sampler_parameters: {min_value: 0.5, max_value: 10}
+  wall_height:
+    curriculum:
+      - name: Low
+        value: 1.5
+        completion_criteria: {behavior: Jumper, measure: reward, threshold: 0.8, min_lesson_length: 100}
+      - name: High
+        value: 4
+```
+"""
+
+TYPES = {
+    "boolean": "true or false",
+    "integer": "whole number",
+    "number": "number",
+    "string": "text",
+    "array": "list",
+    "object": "mapping",
+    "any": "",
+}
+
+
+def page() -> str:
+    """docs/configuration.md."""
+    return INTRODUCTION + "\n".join(_sections()) + "\n"
+
+
+def _sections() -> Iterator[str]:
+    yield _section(2, "The file", RunOptions)
+    yield _section(2, "behaviors.NAME", TrainerSettings)
+    yield DEFAULTS
+    for name, kind in trainer_types.items():
+        later = "" if kind.available else " (checked, but not trained by this version)"
+        yield _section(3, f"hyperparameters, trainer_type {name}{later}", kind.settings)
+    yield _section(3, "network_settings", NetworkSettings)
+    yield _section(4, "network_settings.memory", MemorySettings)
+    for name, signal in REWARD_SIGNALS.items():
+        yield _section(3, f"reward_signals.{name}", signal)
+    yield _section(3, "self_play", SelfPlaySettings)
+    yield _section(3, "behavioral_cloning", BehavioralCloningSettings)
+    yield "\n## environment_parameters.NAME\n" + PARAMETERS
+    yield _section(3, "With lessons", EnvironmentParameterSettings)
+    yield _section(4, "A lesson", Lesson)
+    yield _section(4, "completion_criteria", CompletionCriteriaSettings)
+    yield _section(3, "A sampler", SamplerForm)
+    for name, sampler in SAMPLERS.items():
+        yield _section(4, f"sampler_parameters, sampler_type {name}", sampler)
+    for name, (model, _) in SECTIONS.items():
+        yield _section(2, name, model, flags=True)
+
+
+def _section(level: int, title: str, model: type[Settings], flags: bool = False) -> str:
+    """A heading, what the model is, and a table of its keys."""
+    summary = " ".join((model.__doc__ or "").split())
+    head = ["Key", *(["Flag"] if flags else []), "Type", "Default", "Meaning"]
+    lines = ["", f"{'#' * level} {title}", "", summary, "", "| " + " | ".join(head) + " |"]
+    lines.append("|" + "---|" * len(head))
+    for key in model.written():
+        flag = RENAMED.get(key, "--" + key.replace("_", "-"))
+        cells = [f"`{key}`", *([f"`{flag}`"] if flags else []), _type(model, key), _default(model, key)]
+        lines.append("| " + " | ".join([*cells, _meaning(model, key)]) + " |")
+    return "\n".join(lines)
+
+
+def _type(model: type[Settings], key: str) -> str:
+    kind = kind_of(model.model_fields[key].annotation)
+    text = ", ".join(kind.choices) if kind.choices else TYPES[kind.name]
+    return f"{text} or null" if kind.nullable else text
+
+
+def _default(model: type[Settings], key: str) -> str:
+    info = model.model_fields[key]
+    if info.is_required():
+        return "required"
+    if info.default_factory is None:
+        return f"`{json.dumps(plain(info.default), ensure_ascii=False)}`".replace('"', "")
+    return ""
+
+
+def _meaning(model: type[Settings], key: str) -> str:
+    text = " ".join((model.model_fields[key].description or "").split()).replace("|", "\\|")
+    return f"{text} **Lanista's own.**" if model.is_own(key) else text
+
+
+def main(folder: str | Path = FOLDER) -> None:
+    """Write both files into `folder`."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    Path(folder, "configuration.md").write_text(page(), encoding="utf-8")
+    schema = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    Path(folder, "configuration.schema.json").write_text(schema, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2])

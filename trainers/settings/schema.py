@@ -1,0 +1,122 @@
+"""The configuration as a JSON schema, with which editors complete and check a YAML file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..curriculum.samplers import SAMPLERS, MultiRangeUniformSettings, SamplerForm
+from ..curriculum.settings import EnvironmentParameterSettings, Lesson
+from ..rewards.settings import REWARD_SIGNALS
+from .base import Settings, plain
+from .behavior import DEFAULT_TRAINER, TrainerSettings
+from .kinds import kind_of
+from .options import RunOptions
+from .registry import trainer_types
+
+Schema = dict[str, Any]
+
+_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum"}
+_PARAMETER: Schema = {
+    "anyOf": [
+        {"type": "number"},
+        {"$ref": "#/$defs/SamplerForm"},
+        {"$ref": "#/$defs/EnvironmentParameterSettings"},
+    ]
+}
+_SAMPLER: Schema = {"anyOf": [{"type": "number"}, {"$ref": "#/$defs/SamplerForm"}]}
+
+# The keys whose content depends on more than their declared type.
+_SPECIAL: dict[tuple[type[Settings], str], Schema] = {
+    (RunOptions, "behaviors"): {
+        "type": "object",
+        "additionalProperties": {"$ref": "#/$defs/TrainerSettings"},
+    },
+    (RunOptions, "environment_parameters"): {"type": ["object", "null"], "additionalProperties": _PARAMETER},
+    (TrainerSettings, "trainer_type"): {"enum": list(trainer_types), "default": DEFAULT_TRAINER},
+    (TrainerSettings, "reward_signals"): {
+        "type": "object",
+        "properties": {name: {"$ref": f"#/$defs/{model.__name__}"} for name, model in REWARD_SIGNALS.items()},
+        "additionalProperties": False,
+    },
+    (TrainerSettings, "hyperparameters"): {"type": "object"},
+    (EnvironmentParameterSettings, "curriculum"): {"type": "array", "items": {"$ref": "#/$defs/Lesson"}},
+    (Lesson, "value"): _SAMPLER,
+    (SamplerForm, "sampler_type"): {"enum": list(SAMPLERS)},
+    (SamplerForm, "sampler_parameters"): {"type": "object"},
+    (MultiRangeUniformSettings, "intervals"): {
+        "type": "array",
+        "minItems": 1,
+        "items": {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
+    },
+}
+
+
+def json_schema() -> Schema:
+    """The schema of a configuration file (JSON schema, draft 2020-12)."""
+    definitions: dict[str, Schema] = {}
+    root = _object(RunOptions, definitions)
+    hyperparameters = {name: kind.settings for name, kind in trainer_types.items()}
+    reached_by_special_keys: list[type[Settings]] = [EnvironmentParameterSettings, Lesson, SamplerForm]
+    reached_by_special_keys += [*REWARD_SIGNALS.values(), *hyperparameters.values(), *SAMPLERS.values()]
+    for model in reached_by_special_keys:
+        _define(model, definitions)
+    definitions["TrainerSettings"]["allOf"] = [
+        _when("trainer_type", name, "hyperparameters", model) for name, model in hyperparameters.items()
+    ]
+    definitions["SamplerForm"]["allOf"] = [
+        _when("sampler_type", name, "sampler_parameters", model) for name, model in SAMPLERS.items()
+    ]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Lanista configuration",
+        **root,
+        "$defs": definitions,
+    }
+
+
+def _when(key: str, value: str, then: str, model: type[Settings]) -> Schema:
+    """`then` is `model` where `key` is `value`."""
+    return {
+        "if": {"properties": {key: {"const": value}}, "required": [key]},
+        "then": {"properties": {then: {"$ref": f"#/$defs/{model.__name__}"}}},
+    }
+
+
+def _define(model: type[Settings], definitions: dict[str, Schema]) -> None:
+    if model.__name__ not in definitions:
+        definitions[model.__name__] = {}  # a model may hold itself
+        definitions[model.__name__] = _object(model, definitions)
+
+
+def _object(model: type[Settings], definitions: dict[str, Schema]) -> Schema:
+    keys = model.model_fields
+    schema: Schema = {
+        "type": "object",
+        "description": " ".join((model.__doc__ or "").split()),
+        "properties": {key: _value(model, key, definitions) for key in model.written()},
+        "additionalProperties": False,
+    }
+    required = [key for key in model.written() if keys[key].is_required()]
+    return {**schema, "required": required} if required else schema
+
+
+def _value(model: type[Settings], key: str, definitions: dict[str, Schema]) -> Schema:
+    info = model.model_fields[key]
+    text = {"description": " ".join((info.description or "").split())}
+    if (model, key) in _SPECIAL:
+        return {**_SPECIAL[model, key], **text}
+    kind = kind_of(info.annotation)
+    if kind.model is not None:
+        _define(kind.model, definitions)
+        reference = {"$ref": f"#/$defs/{kind.model.__name__}"}
+        return {**({"anyOf": [reference, {"type": "null"}]} if kind.nullable else reference), **text}
+    schema: Schema = {"enum": list(kind.choices)} if kind.choices else {"type": kind.name}
+    if kind.nullable:
+        schema["type"] = [kind.name, "null"]
+    if kind.name == "array":
+        schema["items"] = {"type": ["string", "number"]}
+    for limit in info.metadata:
+        schema.update({_BOUNDS[name]: getattr(limit, name) for name in _BOUNDS if hasattr(limit, name)})
+    if not info.is_required() and info.default_factory is None and info.default is not None:
+        schema["default"] = plain(info.default)
+    return {**schema, **text}
