@@ -1,4 +1,8 @@
-"""Blocks: the columns that rows lie in, and how rows are read out of them."""
+"""Blocks: the columns that rows lie in, and how rows are read out of them.
+
+All columns of a block are views of two arrays, one of 4-byte words and one of flags, in which a row is one
+piece. So reading some rows costs two gathers however many columns there are.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +21,9 @@ BLOCK_BYTES = 4 * 2**20
 SMALLEST_BLOCK, LARGEST_BLOCK = 64, 8192  # rows; powers of two, as every size between them
 
 
-@dataclass(slots=True)
-class Block:
-    """Columns of as many rows as the store's `block_rows`; the names are those of `Rollout`."""
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What n rows hold; each is explained at `Rollout`."""
 
     obs: list[NDArray[np.float32]]
     continuous: NDArray[np.float32]
@@ -32,102 +36,11 @@ class Block:
     interrupted: NDArray[np.bool_]
     memory: NDArray[np.float32] | None
     prev_discrete: NDArray[np.int32]
-    mates: Rows | None
-    """[rows, M] numbers of the teammates' rows, -1 where there is none; None: no agent here has a group."""
-
-    def widen_mates(self, width: int) -> Rows:
-        """Make room for `width` teammates a row and return the column.
-
-        Who reads meanwhile keeps the narrower one, which is right for every row finished so far.
-        """
-        old = self.mates
-        if old is not None and old.shape[1] >= width:
-            return old
-        wide = np.full((len(self.reward), width), -1, dtype=np.int64)
-        if old is not None:
-            wide[:, : old.shape[1]] = old
-        self.mates = wide
-        return wide
-
-
-Part = tuple[Block, Rows | slice, slice | Rows]
-"""A block, rows' places in it, and which of the rows asked for these are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """Some blocks, to read rows from. Blocks of several stores may be among them if their rows are alike."""
-
-    by_number: Mapping[int, Block]
-    """By row number >> shift."""
-    shift: int
-
-    def parts(self, rows: Rows | range) -> Iterator[Part]:
-        """The rows, block by block. A range of rows is faster: it needs no indexing."""
-        if isinstance(rows, range):
-            yield from self._spans(rows)
-            return
-        if not len(rows):
-            return
-        numbers = rows >> self.shift
-        offsets = rows & ((1 << self.shift) - 1)
-        first = int(numbers[0])
-        if (numbers == first).all():
-            yield self.by_number[first], offsets, slice(None)
-            return
-        order = np.argsort(numbers, kind="stable")
-        ordered = numbers[order]
-        starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])).tolist()
-        for start, stop in zip(starts, [*starts[1:], len(rows)]):
-            which = order[start:stop]
-            yield self.by_number[int(ordered[start])], offsets[which], which
-
-    def _spans(self, rows: range) -> Iterator[Part]:
-        size, done = 1 << self.shift, 0
-        while done < len(rows):
-            offset = rows[done] & (size - 1)
-            take = min(len(rows) - done, size - offset)
-            block = self.by_number[rows[done] >> self.shift]
-            yield block, slice(offset, offset + take), slice(done, done + take)
-            done += take
-
-    def obs(self, rows: Rows) -> list[NDArray[np.float32]]:
-        """The observations of these rows, [n, *shape] per sensor."""
-        found = list(self.parts(rows))
-        sensors = range(len(self.any_block().obs))
-        return [self.gather(found, len(rows), lambda block, i=i: block.obs[i]) for i in sensors]  # type: ignore[misc]
-
-    def mates(self, rows: Rows) -> Rows | None:
-        """The teammates of these rows, [n, M] and -1 where there is none; None when none has a group."""
-        found = [(part[0].mates, *part[1:]) for part in self.parts(rows)]
-        width = max((mates.shape[1] for mates, _, _ in found if mates is not None), default=None)
-        if width is None:
-            return None
-        out = np.full((len(rows), width), -1, dtype=np.int64)
-        for mates, offsets, which in found:
-            if mates is not None:
-                out[which, : mates.shape[1]] = mates[offsets]
-        return out[:, : int((out >= 0).sum(axis=1).max(initial=0))]
-
-    def gather(self, found: Sequence[Part], n: int, column: Callable[[Block], NDArray[Any]]) -> NDArray[Any]:
-        """One column of the n rows that `parts` found."""
-        if len(found) == 1:
-            block, offsets, _ = found[0]
-            return column(block)[offsets]
-        like = column(self.any_block())
-        out = np.empty((n, *like.shape[1:]), dtype=like.dtype)
-        for block, offsets, which in found:
-            out[which] = column(block)[offsets]
-        return out
-
-    def any_block(self) -> Block:
-        """Some block, to see what its columns are like."""
-        return next(iter(self.by_number.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """What one row holds."""
+    """How a row is made up."""
 
     obs_shapes: tuple[tuple[int, ...], ...]
     sensors: tuple[str, ...]
@@ -146,32 +59,188 @@ class RowLayout:
             memory_size,
         )
 
+    def _widths(self) -> list[int]:
+        """Words of each column, in the order of `columns`: first the observations."""
+        branches = len(self.branches)
+        sizes = [int(np.prod(shape)) for shape in self.obs_shapes]
+        return [
+            *sizes,
+            self.continuous,
+            self.continuous + branches,
+            self.memory_size,
+            branches,
+            branches,
+            1,
+            1,
+        ]
+
     @property
-    def row_bytes(self) -> int:
-        """Bytes of one row without teammates."""
-        numbers = sum(int(np.prod(shape)) for shape in self.obs_shapes) + self.memory_size
-        numbers += 2 * self.continuous + 3 * len(self.branches)
-        return 4 * numbers + sum(self.branches) + 10  # two rewards and two flags
+    def obs_words(self) -> int:
+        """Words of the observations, which come first."""
+        return sum(int(np.prod(shape)) for shape in self.obs_shapes)
+
+    @property
+    def words(self) -> int:
+        """4-byte words of a row."""
+        return sum(self._widths())
+
+    @property
+    def flags(self) -> int:
+        """One-byte flags of a row."""
+        return 2 + sum(self.branches)
 
     def block_rows(self) -> int:
         """Rows per block: a power of two that makes a block of about `BLOCK_BYTES`."""
-        fitting = max(1, BLOCK_BYTES // self.row_bytes)
+        fitting = max(1, BLOCK_BYTES // (4 * self.words + self.flags))
         return min(max(1 << (fitting.bit_length() - 1), SMALLEST_BLOCK), LARGEST_BLOCK)
 
-    def block(self, rows: int) -> Block:
-        """An empty block. Zeros where a row that is not told otherwise must read as zero."""
-        f, i, branches = np.float32, np.int32, len(self.branches)
-        return Block(
-            obs=[np.empty((rows, *shape), f) for shape in self.obs_shapes],
-            continuous=np.zeros((rows, self.continuous), f),
-            discrete=np.zeros((rows, branches), i),
-            log_probs=np.zeros((rows, self.continuous + branches), f),
-            action_mask=np.zeros((rows, sum(self.branches)), bool) if branches else None,
-            reward=np.zeros(rows, f),
-            group_reward=np.zeros(rows, f),
-            done=np.zeros(rows, bool),
-            interrupted=np.zeros(rows, bool),
-            memory=np.zeros((rows, self.memory_size), f) if self.memory_size else None,
-            prev_discrete=np.zeros((rows, branches), i),
-            mates=None,
+    def columns(self, words: NDArray[np.uint32], flags: NDArray[np.bool_]) -> Columns:
+        """The columns, as views, of n rows: [n, words] and [n, flags]."""
+        right = np.cumsum(self._widths()).tolist()
+        spans = [slice(a, b) for a, b in zip([0, *right], right)]
+        floats, ints = words.view(np.float32), words.view(np.int32)
+        continuous, log_probs, memory, discrete, prev_discrete, reward, group_reward = spans[
+            len(self.obs_shapes) :
+        ]
+        return Columns(
+            obs=self.observations(words),
+            continuous=floats[:, continuous],
+            discrete=ints[:, discrete],
+            log_probs=floats[:, log_probs],
+            action_mask=flags[:, 2:] if self.branches else None,
+            reward=floats[:, reward.start],
+            group_reward=floats[:, group_reward.start],
+            done=flags[:, 0],
+            interrupted=flags[:, 1],
+            memory=floats[:, memory] if self.memory_size else None,
+            prev_discrete=ints[:, prev_discrete],
         )
+
+    def observations(self, words: NDArray[np.uint32]) -> list[NDArray[np.float32]]:
+        """The observations, as views, of n rows: [n, at least `obs_words`]."""
+        floats, left = words.view(np.float32), 0
+        columns = []
+        for shape in self.obs_shapes:
+            width = int(np.prod(shape))
+            columns.append(floats[:, left : left + width].reshape(len(floats), *shape))
+            left += width
+        return columns
+
+
+class Block:
+    """The columns of one block's rows. All is zero, or False, until it is written."""
+
+    __slots__ = ("columns", "flags", "mates", "words")
+
+    def __init__(self, layout: RowLayout, rows: int) -> None:
+        self.words: NDArray[np.uint32] = np.zeros((rows, layout.words), dtype=np.uint32)
+        self.flags: NDArray[np.bool_] = np.zeros((rows, layout.flags), dtype=bool)
+        self.columns = layout.columns(self.words, self.flags)
+        self.mates: Rows | None = None
+        """[rows, M] the teammates' rows, -1 where there is none; None: no agent here has a group."""
+
+    def widen_mates(self, width: int) -> Rows:
+        """Make room for `width` teammates a row and return the column.
+
+        Who reads meanwhile keeps the narrower one, which is right for every row finished so far.
+        """
+        old = self.mates
+        if old is not None and old.shape[1] >= width:
+            return old
+        wide = np.full((len(self.words), width), -1, dtype=np.int64)
+        if old is not None:
+            wide[:, : old.shape[1]] = old
+        self.mates = wide
+        return wide
+
+
+Part = tuple[Block, Rows | slice, slice | Rows]
+"""A block, rows' places in it, and which of the rows asked for these are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Some blocks to read rows from, of one store or of several whose layouts are the same."""
+
+    layout: RowLayout
+    by_number: Mapping[int, Block]
+    """By row number >> shift."""
+    shift: int
+
+    def parts(self, rows: Rows | range) -> Iterator[Part]:
+        """The rows, block by block. A range of rows is faster: it needs no indexing."""
+        if isinstance(rows, range):
+            yield from self._spans(rows)
+            return
+        if not len(rows):
+            return
+        numbers = rows >> self.shift
+        offsets = rows & ((1 << self.shift) - 1)
+        first = int(numbers[0])
+        if np.count_nonzero(numbers == first) == len(rows):
+            yield self.by_number[first], offsets, slice(None)
+            return
+        order = np.argsort(numbers, kind="stable")
+        ordered = numbers[order]
+        starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])).tolist()
+        for start, stop in zip(starts, [*starts[1:], len(rows)]):
+            which = order[start:stop]
+            yield self.by_number[int(ordered[start])], offsets[which], which
+
+    def _spans(self, rows: range) -> Iterator[Part]:
+        size, done = 1 << self.shift, 0
+        while done < len(rows):
+            offset = rows[done] & (size - 1)
+            take = min(len(rows) - done, size - offset)
+            block = self.by_number[rows[done] >> self.shift]
+            yield block, slice(offset, offset + take), slice(done, done + take)
+            done += take
+
+    def columns(self, rows: Rows) -> Columns:
+        """Everything that these rows hold."""
+        found = list(self.parts(rows))
+        words = _gather(found, len(rows), self.layout.words, np.uint32, lambda block: block.words)
+        flags = _gather(found, len(rows), self.layout.flags, np.bool_, lambda block: block.flags)
+        return self.layout.columns(words, flags)
+
+    def obs(self, rows: Rows) -> list[NDArray[np.float32]]:
+        """The observations of these rows, [n, *shape] per sensor."""
+        width = self.layout.obs_words
+        found = list(self.parts(rows))
+        words = _gather(found, len(rows), width, np.uint32, lambda block: block.words[:, :width])
+        return self.layout.observations(words)
+
+    def mates(self, rows: Rows) -> Rows | None:
+        """The teammates of these rows, [n, M] and -1 where there is none; None when none has a group."""
+        found = [(part[0].mates, *part[1:]) for part in self.parts(rows)]
+        width = max((mates.shape[1] for mates, _, _ in found if mates is not None), default=None)
+        if width is None:
+            return None
+        out = np.full((len(rows), width), -1, dtype=np.int64)
+        for mates, offsets, which in found:
+            if mates is not None:
+                out[which, : mates.shape[1]] = mates[offsets]
+        return out[:, : int((out >= 0).sum(axis=1).max(initial=0))]
+
+    def places(self) -> Callable[[Rows], NDArray[np.int64]]:
+        """A function that gives every row of these blocks a number below `len(by_number) << shift`."""
+        numbers = np.sort(np.fromiter(self.by_number, dtype=np.int64, count=len(self.by_number)))
+        inside = (1 << self.shift) - 1
+
+        def place(rows: Rows) -> NDArray[np.int64]:
+            return (np.searchsorted(numbers, rows >> self.shift) << self.shift) | (rows & inside)
+
+        return place
+
+
+def _gather(
+    found: Sequence[Part], n: int, width: int, dtype: Any, pieces: Callable[[Block], NDArray[Any]]
+) -> NDArray[Any]:
+    """[n, width] the rows' pieces, from the parts that hold them."""
+    if len(found) == 1:
+        block, offsets, _ = found[0]
+        return pieces(block)[offsets]
+    out = np.empty((n, width), dtype=dtype)
+    for block, offsets, which in found:
+        out[which] = pieces(block)[offsets]
+    return out

@@ -24,22 +24,21 @@ def rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Roll
     mates = blocks.mates(own) if with_mates else None
     rows = own
     if mates is not None:
-        rows, mates = _renumber(own, mates)
+        rows, mates = _renumber(blocks, own, mates)
     next_mates, next_mates_obs = _next_mates(blocks, trajectories, mates is not None)
-    found = list(blocks.parts(rows))
-    n, like = len(rows), blocks.any_block()
+    held = blocks.columns(rows)
     return Rollout(
-        obs=[blocks.gather(found, n, lambda b, i=i: b.obs[i]) for i in range(len(like.obs))],  # type: ignore[misc]
-        continuous=blocks.gather(found, n, lambda b: b.continuous),
-        discrete=blocks.gather(found, n, lambda b: b.discrete),
-        log_probs=blocks.gather(found, n, lambda b: b.log_probs),
-        action_mask=None if like.action_mask is None else blocks.gather(found, n, _action_mask),
-        reward=blocks.gather(found, n, lambda b: b.reward),
-        group_reward=blocks.gather(found, n, lambda b: b.group_reward),
-        done=blocks.gather(found, n, lambda b: b.done),
-        interrupted=blocks.gather(found, n, lambda b: b.interrupted),
-        memory=None if like.memory is None else blocks.gather(found, n, _memory),
-        prev_discrete=blocks.gather(found, n, lambda b: b.prev_discrete),
+        obs=held.obs,
+        continuous=held.continuous,
+        discrete=held.discrete,
+        log_probs=held.log_probs,
+        action_mask=held.action_mask,
+        reward=held.reward,
+        group_reward=held.group_reward,
+        done=held.done,
+        interrupted=held.interrupted,
+        memory=held.memory,
+        prev_discrete=held.prev_discrete,
         mates=mates,
         lengths=np.array([len(t) for t in trajectories], dtype=np.int64),
         next_obs=blocks.obs(np.array([t.next_row for t in trajectories], dtype=np.int64)),
@@ -52,44 +51,31 @@ def rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Roll
     )
 
 
-def _action_mask(block: Block) -> NDArray[np.bool_]:
-    assert block.action_mask is not None  # one store's blocks are alike
-    return block.action_mask
-
-
-def _memory(block: Block) -> NDArray[np.float32]:
-    assert block.memory is not None  # one store's blocks are alike
-    return block.memory
-
-
 def _blocks(trajectories: Sequence[Trajectory]) -> Blocks:
     """Every block that any of the trajectories holds."""
     distinct = {id(t.blocks): t.blocks for t in trajectories}
-    shifts = {blocks.shift for blocks in distinct.values()}
-    if len(shifts) > 1:
-        names = sorted({t.behavior_id for t in trajectories})
-        raise ValueError(f"the behaviours {', '.join(names)} have different rows and cannot share a rollout")
+    one = trajectories[0].blocks
     merged: dict[int, Block] = {}
     for blocks in distinct.values():
+        if (blocks.layout, blocks.shift) != (one.layout, one.shift):
+            names = ", ".join(sorted({t.behavior_id for t in trajectories}))
+            raise ValueError(f"{names}: their observations or actions differ, so they cannot share a rollout")
         merged.update(blocks.by_number)
-    return Blocks(merged, shifts.pop())
+    return Blocks(one.layout, merged, one.shift)
 
 
-def _renumber(own: Rows, mates: Rows) -> tuple[Rows, Rows]:
+def _renumber(blocks: Blocks, own: Rows, mates: Rows) -> tuple[Rows, NDArray[np.int64]]:
     """The own rows and the teammates' other rows behind them; `mates` as places among these."""
-    order = np.argsort(own)
-    place, known = _find(own[order], mates)
-    others = np.unique(mates[~known & (mates >= 0)])
-    numbers = np.where(known, order[place], -1)
-    missing = ~known & (mates >= 0)
-    numbers[missing] = len(own) + np.searchsorted(others, mates[missing])
-    return np.concatenate([own, others]), numbers
-
-
-def _find(ordered: Rows, rows: Rows) -> tuple[Rows, NDArray[np.bool_]]:
-    """Where each of `rows` stands in `ordered`, and whether it does."""
-    place = np.minimum(np.searchsorted(ordered, rows), len(ordered) - 1)
-    return place, ordered[place] == rows
+    place = blocks.places()
+    there = mates >= 0
+    wanted = place(mates[there])
+    numbers = np.full(len(blocks.by_number) << blocks.shift, -1, dtype=np.int32)
+    numbers[place(own)] = np.arange(len(own))
+    others = np.unique(mates[there][numbers[wanted] < 0])
+    numbers[place(others)] = np.arange(len(own), len(own) + len(others))
+    renumbered = np.full_like(mates, -1)
+    renumbered[there] = numbers[wanted]
+    return np.concatenate([own, others]), renumbered
 
 
 def _next_mates(

@@ -18,7 +18,7 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
-from .blocks import Blocks, RowLayout, Rows
+from .blocks import Block, Blocks, RowLayout, Rows
 
 STORE_BITS = 46
 """Rows of one store are numbered below 2^46, the bits above tell stores apart: a number names one row."""
@@ -36,7 +36,7 @@ class RowStore:
         if self.block_rows & (self.block_rows - 1):
             raise ValueError(f"block_rows is {self.block_rows}; it must be a power of two")
         self.shift = self.block_rows.bit_length() - 1
-        self.blocks = Blocks({}, self.shift)
+        self.blocks = Blocks(self.layout, {}, self.shift)
         """The blocks kept now. Never changed, only replaced: whoever holds it keeps its blocks alive."""
         self._next = (next(_stores) % 2 ** (63 - STORE_BITS)) << STORE_BITS
         self._begun_since_keep = 0
@@ -58,18 +58,19 @@ class RowStore:
         begun = range(self._next, self._next + n)
         self._make_room(begun)
         for block, target, source in self.blocks.parts(begun):
-            for column, values in zip(block.obs, obs):
+            columns = block.columns
+            for column, values in zip(columns.obs, obs):
                 column[target] = values[source]
-            if action_mask is not None and block.action_mask is not None:
+            if action_mask is not None and columns.action_mask is not None:
                 left = 0
                 for branch in action_mask:
                     right = left + branch.shape[1]
-                    block.action_mask[target, left:right] = branch[source]
+                    columns.action_mask[target, left:right] = branch[source]
                     left = right
-            if memory is not None and block.memory is not None:
-                block.memory[target] = memory[source]
+            if memory is not None and columns.memory is not None:
+                columns.memory[target] = memory[source]
             if prev_discrete is not None:
-                block.prev_discrete[target] = prev_discrete[source]
+                columns.prev_discrete[target] = prev_discrete[source]
         return begun
 
     def _check(self, obs: Sequence[NDArray[np.float32]], n: int) -> None:
@@ -88,8 +89,8 @@ class RowStore:
         self._next = rows.stop
         first = -(-rows.start >> self.shift)
         for number in range(first, ((rows.stop - 1) >> self.shift) + 1):
-            new = self.layout.block(self.block_rows)
-            self.blocks = Blocks({**self.blocks.by_number, number: new}, self.shift)
+            new = Block(self.layout, self.block_rows)
+            self.blocks = Blocks(self.layout, {**self.blocks.by_number, number: new}, self.shift)
             self._begun_since_keep += 1
 
     def act(
@@ -101,11 +102,12 @@ class RowStore:
     ) -> None:
         """What was decided on these rows' observations: [n, continuous], [n, branches], [n, both]."""
         for block, offsets, which in self.blocks.parts(rows):
+            columns = block.columns
             if self.layout.continuous:
-                block.continuous[offsets] = continuous[which]
+                columns.continuous[offsets] = continuous[which]
             if self.layout.branches:
-                block.discrete[offsets] = discrete[which]
-            block.log_probs[offsets] = log_probs[which]
+                columns.discrete[offsets] = discrete[which]
+            columns.log_probs[offsets] = log_probs[which]
 
     def finish(
         self,
@@ -117,11 +119,12 @@ class RowStore:
     ) -> None:
         """What came of these rows' actions: [n] each, `mates` [n, M]; `interrupted` when episodes end."""
         for block, offsets, which in self.blocks.parts(rows):
-            block.reward[offsets] = reward[which]
-            block.group_reward[offsets] = group_reward[which]
+            columns = block.columns
+            columns.reward[offsets] = reward[which]
+            columns.group_reward[offsets] = group_reward[which]
             if interrupted is not None:
-                block.done[offsets] = True
-                block.interrupted[offsets] = interrupted[which]
+                columns.done[offsets] = True
+                columns.interrupted[offsets] = interrupted[which]
             if mates is not None:
                 block.widen_mates(mates.shape[1])[offsets, : mates.shape[1]] = mates[which]
 
@@ -135,13 +138,23 @@ class RowStore:
 
         Blocks that a trajectory still holds live on with it.
         """
-        direct = set(np.unique(np.concatenate(reached) >> self.shift).tolist()) if reached else set()
+        direct = self._blocks_of(np.concatenate(reached)) if reached else set()
         kept = set(direct)
         for number in direct:
-            block = self.blocks.by_number.get(number)
-            if block is not None and block.mates is not None:
-                kept.update(np.unique(block.mates >> self.shift).tolist())
+            mates = self.blocks.by_number[number].mates
+            if mates is not None:
+                kept |= self._blocks_of(mates[mates >= 0])
         kept.add((self._next - 1) >> self.shift)
         still = {number: block for number, block in self.blocks.by_number.items() if number in kept}
-        self.blocks = Blocks(still, self.shift)
+        self.blocks = Blocks(self.layout, still, self.shift)
         self._kept, self._begun_since_keep = len(still), 0
+
+    def _blocks_of(self, rows: Rows) -> set[int]:
+        """The numbers of the blocks that these rows, at least 0 all of them, lie in."""
+        if not len(rows):
+            return set()
+        numbers = rows >> self.shift
+        oldest = int(numbers.min())
+        seen = np.zeros(int(numbers.max()) - oldest + 1, dtype=bool)
+        seen[numbers - oldest] = True
+        return set((np.flatnonzero(seen) + oldest).tolist())
