@@ -15,6 +15,8 @@ from .writer import StatsPropertyType, StatsWriter
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+_STARTING = "starting"
+
 
 class Display(StatsWriter):
     """A writer that also learns how the run goes on between summaries. By default it shows none of that."""
@@ -72,7 +74,7 @@ class LiveDisplay(Display):
         self.title = title
         self.console: Console = console or Console()
         self.behaviors: dict[str, BehaviorProgress] = {}
-        self.doing = "starting"
+        self.doing = _STARTING
         self._clock = clock
         self._begin = clock()
         self._lock = Lock()
@@ -99,6 +101,8 @@ class LiveDisplay(Display):
     def progress(self, behavior: str, step: int) -> None:
         """The behaviour stands at `step`."""
         self._of(behavior).step = step
+        if self.doing == _STARTING:
+            self.doing = "training"
 
     def checkpoint(self, behavior: str, step: int) -> None:
         """A checkpoint was saved at `step`."""

@@ -49,9 +49,11 @@ def draw(
         box=ROUNDED,
         border_style=FAINT,
         padding=(0, 2),
-        title=Text.assemble((" lanista ", f"bold {ACCENT}"), (title + " ", "bold")),
+        title=Text.assemble(("lanista ", f"bold {ACCENT}"), (title, "bold default")),
         title_align="left",
-        subtitle=Text.assemble((f" {doing} ", ""), ("· ", FAINT), (f"{clock_text(elapsed)} elapsed ", "")),
+        subtitle=Text.assemble(
+            (f"{doing} ", "default"), ("· ", FAINT), (f"{clock_text(elapsed)} elapsed", "default")
+        ),
         subtitle_align="right",
     )
 

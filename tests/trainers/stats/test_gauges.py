@@ -1,0 +1,66 @@
+"""timers.json has the form that ML-Agents' tools read."""
+
+import json
+import logging
+import math
+
+import pytest
+from lanista.trainers.stats.gauges import GaugeWriter, Timers
+from lanista.trainers.stats.reporter import StatsReporter
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_time_is_counted_where_it_was_spent(tmp_path):
+    clock = Clock()
+    timers = Timers(clock)
+    for _ in range(2):
+        with timers.span("advance"):
+            clock.now += 1.0
+            with timers.span("env_step"):
+                clock.now += 3.0
+    with pytest.raises(KeyError), timers.span("save"):
+        clock.now += 0.5
+        raise KeyError
+    clock.now += 0.25
+    timers.save(tmp_path / "timers.json")
+    tree = json.loads((tmp_path / "timers.json").read_text())
+    assert list(tree) == ["name", "metadata", "total", "count", "self", "children"]
+    assert (tree["name"], tree["total"], tree["count"], tree["self"]) == ("root", 8.75, 1, 0.25)
+    advance = tree["children"]["advance"]
+    assert (advance["total"], advance["count"], advance["self"], advance["is_parallel"]) == (
+        8.0,
+        2,
+        2.0,
+        False,
+    )
+    assert advance["children"]["env_step"]["total"] == 6.0
+    assert tree["children"]["save"]["total"] == 0.5
+    assert {"timer_format_version", "mlagents_version", "numpy_version"} <= set(tree["metadata"])
+
+
+def test_gauges_keep_the_last_figure_and_its_range(tmp_path):
+    gauges = GaugeWriter()
+    reporter = StatsReporter("Ball", [gauges])
+    for step, value in enumerate((3.0, 1.0, 2.0)):
+        reporter.add_stats("Losses/Value Loss", [value, value])
+        reporter.add_stat("Policy/Nothing", math.nan)
+        reporter.write_stats(step)
+    timers = Timers()
+    timers.save(tmp_path / "timers.json", gauges.gauges)
+    found = json.loads((tmp_path / "timers.json").read_text())["gauges"]
+    assert found["Ball.Losses.ValueLoss.mean"] == {"value": 2.0, "min": 1.0, "max": 3.0, "count": 3}
+    assert found["Ball.Losses.ValueLoss.sum"]["value"] == 4.0
+    assert not [name for name in found if "Nothing" in name]
+
+
+def test_a_disk_that_is_full_at_the_end_does_not_hide_how_the_run_ended(tmp_path, caplog):
+    (tmp_path / "file").write_text("no folder")
+    with caplog.at_level(logging.WARNING):
+        Timers().save(tmp_path / "file" / "timers.json")
+    assert "timers.json could not be written" in caplog.text
