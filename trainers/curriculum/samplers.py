@@ -136,7 +136,7 @@ class MultiRangeUniformSettings(SamplerSettings):
 
     def description(self) -> str:
         """The intervals."""
-        return f"MultiRangeUniform sampler: intervals={[list(i) for i in self.intervals]}"
+        return f"MultiRangeUniform sampler: intervals={self.intervals}"
 
 
 SAMPLERS: dict[str, type[SamplerSettings]] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from enum import Enum
-from typing import Any, ClassVar, get_args
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails
@@ -115,6 +116,7 @@ def plain(value: Any) -> Any:
 
 def _settings_in(annotation: Any) -> list[type[Settings]]:
     """The settings that a value of this type may be, not those inside a list or a mapping."""
-    if isinstance(annotation, type) and issubclass(annotation, Settings):
-        return [annotation]
-    return [model for part in get_args(annotation) if isinstance(part, type) for model in _settings_in(part)]
+    if get_origin(annotation) in (Union, UnionType, Annotated):
+        return [model for part in get_args(annotation) for model in _settings_in(part)]
+    plain_class = get_origin(annotation) is None and isinstance(annotation, type)
+    return [annotation] if plain_class and issubclass(annotation, Settings) else []

@@ -1,0 +1,30 @@
+"""Seeds of samplers as ML-Agents 1.1.0 gives them."""
+
+import goldendata
+import pytest
+from lanista.trainers.curriculum.settings import with_seeds
+from lanista.trainers.settings import RunOptions
+
+LATER = {
+    "lessons": "going through lessons",
+    "min_buffer": "the trainer's buffer of episode returns",
+}
+"""Kinds of the reference data that this version does not have yet, and why."""
+
+
+def test_every_kind_is_tested_or_comes_later() -> None:
+    assert goldendata.kinds("curriculum") <= {"seeds", *LATER}
+
+
+@pytest.mark.parametrize("case", goldendata.cases("curriculum", "seeds"))
+def test_seeds_and_texts(case: dict) -> None:
+    options = RunOptions.from_dict({"environment_parameters": case["inputs"]["environment_parameters"]})
+    seeded = with_seeds(options.environment_parameters, case["inputs"]["run_seed"])
+    ours = {
+        name: [
+            {"name": x.name, "value": x.value.as_sampler(), "text": x.value.description()}
+            for x in p.curriculum
+        ]
+        for name, p in seeded.items()
+    }
+    assert ours == case["expected"]["lessons"]
