@@ -8,6 +8,11 @@ from typing import Any, NoReturn
 
 from .world import World
 
+Options = Mapping[str, Any]
+"""A world's options by name, as far as they were given: integers, floats, texts."""
+
+_OPTION = "option "
+
 
 class UsageError(ValueError):
     """The command line cannot be understood; the message is for the user."""
@@ -21,7 +26,7 @@ class EngineArguments:
     """At which the trainer listens."""
     log_file: str | None
     """Where to log; None is the standard error output, "-" the standard output."""
-    options: Mapping[str, int | float | str]
+    options: Options
     """The scene's own, as far as they were given."""
 
 
@@ -36,13 +41,33 @@ def options_of(world: type[World]) -> dict[str, inspect.Parameter]:
 
 
 def parse(world: type[World], arguments: Sequence[str], program: str) -> EngineArguments:
-    """Read the command line of `world`.
+    """Read the command line of `world` as an engine.
 
     What is known as an argument of Unity players (one dash) and means nothing here is skipped.
 
     Raises:
         UsageError: An unknown option, a value of the wrong kind, or no port.
     """
+    parser = _parser(world, program)
+    given = _read(parser, arguments)
+    if given["mlagents_port"] is None:
+        parser.error(
+            "no --mlagents-port: a scene is started by a trainer, for example by "
+            "`lanista-learn CONFIG.yaml --env scene:NAME`"
+        )
+    return EngineArguments(given["mlagents_port"], given["logFile"], _options(given))
+
+
+def parse_options(world: type[World], arguments: Sequence[str], program: str) -> Options:
+    """Read the options of `world` where no trainer calls it.
+
+    Raises:
+        UsageError: An unknown option, or a value of the wrong kind.
+    """
+    return _options(_read(_parser(world, program), arguments))
+
+
+def _parser(world: type[World], program: str) -> _Parser:
     parser = _Parser(prog=program, description=inspect.getdoc(world), allow_abbrev=False)
     parser.add_argument(
         "--mlagents-port", type=int, metavar="PORT", help="where the trainer listens; required"
@@ -52,26 +77,25 @@ def parse(world: type[World], arguments: Sequence[str], program: str) -> EngineA
         kind = type(parameter.default)
         parser.add_argument(
             f"--{name.replace('_', '-')}",
-            dest=f"option {name}",
+            dest=_OPTION + name,
             type=kind,
             default=argparse.SUPPRESS,
             metavar=kind.__name__.upper(),
             help=f"{_summary(world, name)} (default {parameter.default})",
         )
+    return parser
+
+
+def _read(parser: _Parser, arguments: Sequence[str]) -> dict[str, Any]:
     known, others = parser.parse_known_args(list(arguments))
     strange = next((text for text in others if text.startswith("--")), None)
     if strange is not None:
         parser.error(f"unknown option {strange}")
-    if known.mlagents_port is None:
-        parser.error(
-            "no --mlagents-port: a scene is started by a trainer, for example by "
-            "`lanista-learn CONFIG.yaml --env scene:NAME`"
-        )
-    given: dict[str, Any] = vars(known)
-    options = {
-        key.removeprefix("option "): value for key, value in given.items() if key.startswith("option ")
-    }
-    return EngineArguments(known.mlagents_port, known.logFile, options)
+    return vars(known)
+
+
+def _options(given: Mapping[str, Any]) -> Options:
+    return {key.removeprefix(_OPTION): value for key, value in given.items() if key.startswith(_OPTION)}
 
 
 def _summary(world: type[World], option: str) -> str:

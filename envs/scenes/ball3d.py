@@ -36,8 +36,8 @@ _START_OFFSET = 1.5
 _START_HEIGHT = 4.0
 _ANGULAR_DRAG = 0.01
 _DIAMETER = 1.0
-_LOWEST = np.float32([-3, -2, -3])[:, None]
-_HIGHEST = np.float32([3, np.inf, 3])[:, None]
+_LOWEST = (-3, -2, -3)
+_HIGHEST = (3, np.inf, 3)
 _ALIVE_REWARD = np.float32(0.1)
 _FALL_REWARD = np.float32(-1)
 
@@ -53,6 +53,9 @@ class Ball3D(World):
         self.boxes = Boxes(areas, _TURN_LIMIT)
         self.balls = Balls(areas, HALF_BOX)
         self.balls.angular_drag = _ANGULAR_DRAG
+        # Repeated for each ball: comparing arrays of the same shape is much cheaper than broadcasting.
+        self._lowest = np.array(_LOWEST, np.float32).repeat(areas).reshape(3, areas)
+        self._highest = np.array(_HIGHEST, np.float32).repeat(areas).reshape(3, areas)
         self._age = np.zeros(areas, np.int32)
         self._ids = np.arange(areas, dtype=np.int32)
         self._parameters = Parameters()
@@ -79,23 +82,23 @@ class Ball3D(World):
         if self._revision != self._parameters.revision:
             self._follow_gravity()
         degrees = np.minimum(np.maximum(actions[BEHAVIOR][0].T, -1), 1) * _DEGREES_PER_STEP
-        path = self.boxes.turn(degrees, DECISION_PERIOD)
-        turned = rotations(path)
+        self.boxes.command(degrees)
         reward = np.full(self.areas, _ALIVE_REWARD)
         ended: list[Ended] = []
         late = int(self._age.max()) + DECISION_PERIOD >= MAX_STEP
         for k in range(DECISION_PERIOD):
+            rotation = self.boxes.turn()
             done = self._fallen()
             if late:
-                done = done | (self._age + k + 1 >= MAX_STEP)
-            if done.any():
+                done |= self._age + k + 1 >= MAX_STEP
+            if done.item(done.argmax()):
                 (which,) = np.nonzero(done)
-                ended.append(self._end_episodes(which, path[:, k]))
-                turned[:, :, k:, which] = rotations(self.boxes.quaternion[:, which])[:, :, None]
-                # Nothing is earned before the next action: none is left when it was the period's last.
+                ended.append(self._end_episodes(which))
+                rotation[:, which] = rotations(self.boxes.quaternion[:, which])
+                # Nothing is earned before the next action, and there is none after the period's last.
                 reward[which] = _ALIVE_REWARD if k + 1 < DECISION_PERIOD else 0
                 self._age[which] = -k - 1
-            self.balls.step(turned[:, :, k])
+            self.balls.step(rotation)
         self._age += DECISION_PERIOD
         return {BEHAVIOR: without_groups(self._ids, [self._observe()], reward, ended)}
 
@@ -115,14 +118,17 @@ class Ball3D(World):
 
     def _fallen(self) -> NDArray[np.bool_]:
         position = self.balls.position
-        return ((position < _LOWEST) | (position > _HIGHEST)).any(axis=0)
+        outside = position < self._lowest
+        outside |= position > self._highest
+        fallen: NDArray[np.bool_] = outside[0] | outside[1] | outside[2]
+        return fallen
 
-    def _end_episodes(self, which: NDArray[np.intp], quaternion: Array) -> Ended:
+    def _end_episodes(self, which: NDArray[np.intp]) -> Ended:
         """What the agents `which` see at the end; then begin their next episodes."""
         fallen = self._fallen()[which]
         end = Ended(
             agent_id=self._ids[which],
-            obs=[_observe(quaternion[:, which], self.balls.motion[:, which])],
+            obs=[_observe(self.boxes.quaternion[:, which], self.balls.motion[:, which])],
             reward=np.where(fallen, _FALL_REWARD, _ALIVE_REWARD),
             interrupted=~fallen,
         )
@@ -138,8 +144,8 @@ class Ball3D(World):
         motion[0, which] = draws[2] * _START_OFFSET
         motion[1, which] = _START_HEIGHT
         motion[2, which] = draws[3] * _START_OFFSET
-        scale = [self._parameters.get("scale", _DIAMETER) for _ in which]
-        self.balls.set_radius(which, np.float32(scale) / 2)
+        diameters = [self._parameters.get("scale", _DIAMETER) for _ in which]
+        self.balls.set_radius(which, np.array(diameters, np.float32) / np.float32(2))
 
 
 def _observe(quaternion: Array, motion: Array) -> Array:

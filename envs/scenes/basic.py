@@ -20,7 +20,7 @@ BEHAVIOR = "Basic?team=0"
 LENGTH = 20
 START, SMALL_GOAL, LARGE_GOAL = 10, 7, 17
 
-_MOVES = np.int32([0, -1, 1])
+_MOVES = np.array([0, -1, 1], np.int32)
 _STEP_REWARD = np.float32(-0.01)
 _SMALL_REWARD = np.float32(0.1)
 _LARGE_REWARD = np.float32(1)
@@ -66,7 +66,7 @@ class Basic(World):
 
     def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
         """The corridors, one above the other."""
-        from .drawing_basic import draw_basic
+        from .drawing import draw_basic
 
         return draw_basic(self, size)
 

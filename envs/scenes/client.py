@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from mlagents_envs.base_env import BehaviorSpec
 from mlagents_envs.exception import UnityException
 
 from ..side_channels import (
@@ -19,9 +20,9 @@ from ..side_channels import (
 from ..wire.endpoint import EngineEndpoint
 from ..wire.engine_codec import StepEncoder, TrainerReply, decode_reply, encode_hello, encode_ready
 from ..wire.errors import TrainerGoneError
-from .arguments import EngineArguments, UsageError, options_of, parse
+from .arguments import EngineArguments, Options, UsageError, options_of, parse
 from .parameters import Parameters
-from .world import Batches, World
+from .world import Actions, Batches, World
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,12 @@ USAGE_STATUS = 2
 FAILED_STATUS = 1
 
 _ENGINE_NAME = "LanistaScene"
+_PACKAGE_VERSION = "4.0.0"
+"""Of Unity's package, whose behaviour this is; trainers log it."""
+
+
+class ProtocolError(Exception):
+    """The trainer answered what does not fit."""
 
 
 class _EngineSettings(SideChannel):
@@ -75,9 +82,7 @@ class _Analytics(SideChannel):
 class Session:
     """One world and one trainer, from the handshake to the end."""
 
-    def __init__(
-        self, make: type[World], options: Mapping[str, int | float | str], endpoint: EngineEndpoint
-    ) -> None:
+    def __init__(self, make: type[World], options: Options, endpoint: EngineEndpoint) -> None:
         """Makes the world, so that wrong options are known before the trainer is.
 
         Raises:
@@ -99,22 +104,23 @@ class Session:
         Raises:
             TrainerGoneError: It vanished without a goodbye.
         """
-        hello = decode_reply(self._endpoint.exchange(encode_hello(_ENGINE_NAME)))
+        hello = decode_reply(self._endpoint.exchange(encode_hello(_ENGINE_NAME, _PACKAGE_VERSION)))
         if hello.kind == "quit":
             logger.info("The trainer refused the handshake.")
             return
         self._take_areas(hello.num_areas)
         # A seed is any 32 bits; negative ones are as good.
         random = np.random.default_rng(hello.seed & 0xFFFFFFFF)
-        encoder = StepEncoder(self._world.specs())
+        specs = self._world.specs()
+        encoder = StepEncoder(specs)
         reply = decode_reply(self._endpoint.exchange(encode_ready()))
-        started = False
+        batches: Batches | None = None
         while reply.kind != "quit":
             self._channels.process(reply.side_channel)
-            if reply.kind == "reset" or not started:
+            if reply.kind == "reset" or batches is None:
                 batches = self._world.reset(random, self._parameters)
-                started = True
             else:
+                check_actions(reply.actions, batches, specs)
                 batches = self._step(reply)
             self._statistics.send_from(self._world)
             reply = decode_reply(self._endpoint.exchange(encoder.encode(batches, self._channels.generate())))
@@ -132,6 +138,20 @@ class Session:
         while not any(len(batch.agent_id) for batch in batches.values()):
             batches = self._world.step({})
         return batches
+
+
+def check_actions(actions: Actions, batches: Batches, specs: Mapping[str, BehaviorSpec]) -> None:
+    """Raises ProtocolError unless the trainer gave each agent that asked its actions, and no other."""
+    for name, batch in batches.items():
+        asking = len(batch.done) - int(np.count_nonzero(batch.done))
+        spec = specs[name].action_spec
+        expected = ((asking, spec.continuous_size), (asking, spec.discrete_size))
+        found = tuple(part.shape for part in actions[name]) if name in actions else ((0, 0), (0, 0))
+        if asking and found != expected:
+            raise ProtocolError(
+                f"Behaviour {name!r}: the agents that asked need continuous and discrete actions of the "
+                f"shapes {expected[0]} and {expected[1]}; the trainer sent {found[0]} and {found[1]}."
+            )
 
 
 def main(make: type[World], arguments: Sequence[str] | None = None, program: str | None = None) -> int:

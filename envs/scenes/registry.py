@@ -92,7 +92,7 @@ def export(name: str, path: str | Path) -> Path:
     return path
 
 
-# The interpreter's own variables, set for another Python that starts this file, must not lead this one astray.
+# Variables that were set for another Python, by the tool that starts the file, must not lead this one astray.
 _LAUNCHER = """\
 #!/bin/sh
 # {summary}

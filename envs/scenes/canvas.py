@@ -1,0 +1,218 @@
+"""Pictures of boxes and balls in perspective, drawn by Pillow: no GPU, no window."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFilter
+
+Vector = NDArray[np.float64]
+Points = NDArray[np.float64]
+Colour = tuple[int, int, int]
+
+_OVERSAMPLING = 2
+_LIGHT: Vector = np.array([-0.45, 0.8, -0.4]) / np.linalg.norm([-0.45, 0.8, -0.4])
+_BALL_PIXELS = 192
+_CIRCLE = np.stack([np.cos(np.linspace(0, 2 * np.pi, 40)), np.sin(np.linspace(0, 2 * np.pi, 40))])
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box somewhere in space, turned by `rotation` (world from box)."""
+
+    centre: Vector
+    rotation: Points
+    half: Vector
+    colour: Colour
+
+    def place(self, local: Points) -> Points:
+        """Points [..., 3] of the box's own axes in space."""
+        placed: Points = local @ self.rotation.T + self.centre
+        return placed
+
+
+class Camera:
+    """Projects points of space (left-handed, y up) onto a picture; places itself so that all is seen."""
+
+    def __init__(
+        self, size: tuple[int, int], subject: Points, yaw: float, pitch: float, margin: float
+    ) -> None:
+        """Args:
+        size: (width, height) in pixels.
+        subject: Points [n, 3] that must be in the picture.
+        yaw: Degrees by which the camera stands to the right of the -z direction.
+        pitch: Degrees by which it looks down.
+        margin: Free part of the picture on each side.
+        """
+        middle = (subject.min(axis=0) + subject.max(axis=0)) / 2
+        turn, tilt = np.radians(yaw), np.radians(pitch)
+        forward = np.array([-np.sin(turn) * np.cos(tilt), -np.sin(tilt), np.cos(turn) * np.cos(tilt)])
+        right = np.array([np.cos(turn), 0, np.sin(turn)])
+        self._axes = np.stack([right, np.cross(forward, right), forward])
+        reach = float(np.linalg.norm(subject - middle, axis=1).max())
+        self.position: Vector = middle - forward * reach * 3.2
+        self._scale, self._shift = 1.0, np.zeros(2)
+        flat = self.project(subject)
+        low, high = flat.min(axis=0), flat.max(axis=0)
+        room = np.array(size) * (1 - 2 * margin)
+        self._scale = float((room / (high - low)).min())
+        self._shift = np.array(size) / 2 - self._scale * (low + high) / 2
+
+    def project(self, points: Points) -> Points:
+        """Pixels [..., 2] of points [..., 3]."""
+        seen = (points - self.position) @ self._axes.T
+        flat = seen[..., :2] / seen[..., 2:] * (1, -1)
+        pixels: Points = flat * self._scale + self._shift
+        return pixels
+
+    def pixels(self, point: Vector, length: float) -> float:
+        """How many pixels a length at a point takes."""
+        return float(length * self._scale / ((point - self.position) @ self._axes[2]))
+
+
+class Canvas:
+    """A picture in the making. What is nearer has to be drawn later."""
+
+    def __init__(
+        self, size: tuple[int, int], subject: Points, yaw: float, pitch: float, margin: float = 0.05
+    ) -> None:
+        """As `Camera`; `size` is that of the finished picture."""
+        self._size = size
+        large = (size[0] * _OVERSAMPLING, size[1] * _OVERSAMPLING)
+        self.camera = Camera(large, subject, yaw, pitch, margin)
+        self._image = _background(large).copy()
+        self._draw = ImageDraw.Draw(self._image, "RGBA")
+
+    def shadows(self, outlines: Sequence[Points], strength: float, softness: float) -> None:
+        """Soft shadows of flat outlines [k, 3]; softness in pixels of the finished picture."""
+        layer = Image.new("L", self._image.size, 0)
+        draw = ImageDraw.Draw(layer)
+        for outline in outlines:
+            draw.polygon(_pairs(self.camera.project(outline)), fill=int(255 * strength))
+        layer = layer.filter(ImageFilter.GaussianBlur(softness * _OVERSAMPLING))
+        self._image.paste(Image.new("RGB", self._image.size, (38, 50, 78)), mask=layer)
+
+    def polygon(self, points: Points, colour: Colour, alpha: int = 255) -> None:
+        """A flat area with corners [k, 3]."""
+        self._draw.polygon(_pairs(self.camera.project(points)), fill=(*colour, alpha))
+
+    def box(self, box: Box) -> None:
+        """The faces that the camera sees, lit, with a fine bright edge."""
+        for axis in range(3):
+            for side in (-1, 1):
+                if self.sees(box, axis, side):
+                    normal = box.rotation[:, axis] * side
+                    corners = self.camera.project(box.place(_face(box.half, axis, side)))
+                    light = 0.62 + 0.5 * max(0.0, float(normal @ _LIGHT))
+                    self._draw.polygon(_pairs(corners), fill=_lit(box.colour, light))
+                    outline = [*_pairs(corners), *_pairs(corners[:2])]
+                    self._draw.line(outline, fill=(*_lit(box.colour, light + 0.18), 255), width=_OVERSAMPLING)
+
+    def sees(self, box: Box, axis: int, side: int) -> bool:
+        """Whether a face of a box is turned to the camera."""
+        normal = box.rotation[:, axis] * side
+        return bool(normal @ (self.camera.position - box.centre) > box.half[axis])
+
+    def hides(self, box: Box, point: Vector) -> bool:
+        """Whether a point outside a box is on its far side: before none of the faces that are seen."""
+        local = (point - box.centre) @ box.rotation
+        return not any(
+            side * local[axis] > box.half[axis] and self.sees(box, axis, side)
+            for axis in range(3)
+            for side in (-1, 1)
+        )
+
+    def eyes(self, box: Box, target: Vector) -> None:
+        """A pair of eyes on the box's -z face that look at a point of space."""
+        if not self.sees(box, 2, -1):
+            return
+        gaze = (target - box.centre) @ box.rotation
+        gaze = gaze[:2] / max(float(np.linalg.norm(gaze)), 1e-6)
+        size = box.half[0] * 0.2
+        for side in (-1, 1):
+            middle = np.array([side * box.half[0] * 0.36, box.half[1] * 0.3])
+            self._disc(box, middle, size, (250, 251, 253))
+            self._disc(box, middle + gaze * size * 0.45, size * 0.52, (24, 29, 46))
+            self._disc(box, middle + gaze * size * 0.45 + size * 0.17, size * 0.16, (250, 251, 253))
+
+    def _disc(self, box: Box, middle: Vector, radius: float, colour: Colour) -> None:
+        rim = middle[:, None] + radius * _CIRCLE
+        local = np.stack([rim[0], rim[1], np.full(rim.shape[1], -box.half[2])], axis=1)
+        self.polygon(box.place(local), colour)
+
+    def shadow_on(self, box: Box, point: Vector, radius: float) -> None:
+        """The shadow of a ball above the box on its upper face, the fainter the higher the ball."""
+        local = (point - box.centre) @ box.rotation
+        height = float(local[1] - box.half[1])
+        if height <= 0 or not self.sees(box, 1, 1):
+            return
+        for part in (1.25, 1.0, 0.75):
+            rim = np.clip(
+                local[[0, 2], None] + radius * part * _CIRCLE, -box.half[[0, 2], None], box.half[[0, 2], None]
+            )
+            outline = np.stack([rim[0], np.full(rim.shape[1], box.half[1]), rim[1]], axis=1)
+            self.polygon(
+                box.place(outline), (14, 22, 46), alpha=int(62 / (1 + 0.9 * max(0.0, height - radius)))
+            )
+
+    def ball(self, point: Vector, radius: float, colour: Colour) -> None:
+        """A glossy ball."""
+        pixels = max(2, round(2 * self.camera.pixels(point, radius)))
+        sprite = _ball(colour).resize((pixels, pixels), Image.Resampling.LANCZOS)
+        x, y = self.camera.project(point)
+        self._image.paste(sprite, (round(x - pixels / 2), round(y - pixels / 2)), sprite)
+
+    def finish(self) -> NDArray[np.uint8]:
+        """The picture [height, width, 3]."""
+        return np.asarray(self._image.resize(self._size, Image.Resampling.LANCZOS))
+
+
+def square(half: float, height: float) -> Points:
+    """Corners [4, 3] of a level square around the origin."""
+    return np.array([[x * half, height, z * half] for x, z in ((-1, -1), (1, -1), (1, 1), (-1, 1))])
+
+
+def _face(half: Vector, axis: int, side: int) -> Points:
+    others = [k for k in range(3) if k != axis]
+    corners = np.empty((4, 3))
+    corners[:, axis] = side * half[axis]
+    corners[:, others] = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * half[others]
+    return corners
+
+
+def _pairs(points: Points) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in points]
+
+
+def _lit(colour: Colour, light: float) -> Colour:
+    """A colour in less or more light than its own."""
+    toward = 0 if light < 1 else 255
+    mixed = [c * light if light < 1 else c + (toward - c) * min(1.0, light - 1) for c in colour]
+    return (int(mixed[0]), int(mixed[1]), int(mixed[2]))
+
+
+@lru_cache(maxsize=4)
+def _background(size: tuple[int, int]) -> Image.Image:
+    """Light falling from above: few shades, so that animations of few colours keep them."""
+    rows = np.linspace(0, 1, size[1])[:, None] ** 1.4
+    shades = (1 - rows) * np.array([246, 249, 253]) + rows * np.array([205, 217, 233])
+    return Image.fromarray(np.repeat(shades[:, None].astype(np.uint8), size[0], axis=1))
+
+
+@lru_cache(maxsize=16)
+def _ball(colour: Colour) -> Image.Image:
+    """A lit sphere with a highlight, as a square with transparent corners."""
+    axis = np.linspace(-1, 1, _BALL_PIXELS)
+    x, y = np.meshgrid(axis, -axis)
+    square_distance = x * x + y * y
+    z = np.sqrt(np.maximum(0, 1 - square_distance))
+    light = np.array([-0.45, 0.68, 0.58]) / np.linalg.norm([-0.45, 0.68, 0.58])
+    diffuse = np.maximum(0, x * light[0] + y * light[1] + z * light[2])
+    highlight = np.maximum(0, 2 * diffuse * z - light[2]) ** 38
+    rim = np.maximum(0, -y) * (1 - z) * 0.22
+    shade = (0.5 + 0.62 * diffuse + rim)[..., None] * np.array(colour)
+    shade += 235 * highlight[..., None]
+    alpha = np.clip((1 - np.sqrt(square_distance)) * _BALL_PIXELS / 3, 0, 1) * 255
+    return Image.fromarray(np.dstack([np.minimum(shade, 255), alpha]).astype(np.uint8), "RGBA")

@@ -1,0 +1,148 @@
+"""A world stepped within this process, as an environment like any other."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from mlagents_envs.base_env import (
+    ActionTuple,
+    BaseEnv,
+    BehaviorMapping,
+    BehaviorSpec,
+    DecisionSteps,
+    TerminalSteps,
+)
+from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
+
+from ..launch import resolve
+from ..steps import BehaviorSteps
+from ..wire.engine_codec import AgentBatch
+from .arguments import UsageError, parse_options
+from .parameters import Parameters
+from .registry import UnknownSceneError, find
+from .world import World
+
+
+class WorldEnvironment(BaseEnv):  # type: ignore[misc]
+    """A world as a `BaseEnv`, without wire or process."""
+
+    def __init__(self, world: World, seed: int | None = None) -> None:
+        """`seed`: of all chance in the world; None for another one each time."""
+        self.world = world
+        self.parameters = Parameters()
+        self._random = np.random.default_rng(seed)
+        self._specs = dict(world.specs())
+        self._steps: dict[str, BehaviorSteps] = {}
+        self._actions: dict[str, ActionTuple] = {}
+
+    @property
+    def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
+        """The world's behaviours."""
+        return BehaviorMapping(self._specs)  # type: ignore[no-any-return]
+
+    def reset(self) -> None:
+        """Begin every episode anew."""
+        self._take(self.world.reset(self._random, self.parameters))
+
+    def step(self) -> None:
+        """Let the agents act; those without actions get zeros. A first step without a reset is a reset."""
+        if not self._steps:
+            self.reset()
+            return
+        actions = {}
+        for name, (decisions, _) in self._steps.items():
+            if len(decisions):
+                given = self._actions.get(name) or self._specs[name].action_spec.empty_action(len(decisions))
+                actions[name] = (given.continuous, given.discrete)
+        self._take(self.world.step(actions))
+
+    def get_steps(self, behavior_name: str) -> BehaviorSteps:
+        """Who waits for a decision, and who ended.
+
+        Raises:
+            UnityActionException: There is no such behaviour, or no reset yet.
+        """
+        if behavior_name not in self._steps:
+            known = ", ".join(self._steps) or "none before the first reset"
+            raise UnityActionException(f"There is no behaviour {behavior_name!r}; known: {known}.")
+        return self._steps[behavior_name]
+
+    def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
+        """Set what the agents of the last DecisionSteps do, one row each."""
+        decisions, _ = self.get_steps(behavior_name)
+        self._actions[behavior_name] = self._specs[behavior_name].action_spec._validate_action(
+            action, len(decisions), behavior_name
+        )
+
+    def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
+        """Set what one agent of the last DecisionSteps does."""
+        decisions, _ = self.get_steps(behavior_name)
+        spec = self._specs[behavior_name].action_spec
+        action = spec._validate_action(action, None, behavior_name)
+        if behavior_name not in self._actions:
+            self._actions[behavior_name] = spec.empty_action(len(decisions))
+        row = decisions.agent_id_to_index[agent_id]
+        self._actions[behavior_name].continuous[row] = action.continuous
+        self._actions[behavior_name].discrete[row] = action.discrete
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _take(self, batches: Mapping[str, AgentBatch]) -> None:
+        self._actions.clear()
+        for name, spec in self._specs.items():
+            batch = batches.get(name)
+            if batch is None:
+                self._steps[name] = (DecisionSteps.empty(spec), TerminalSteps.empty(spec))
+            else:
+                self._steps[name] = _split(batch, spec)
+
+
+def make_in_place(
+    env: str, seed: int | None = None, arguments: Sequence[str] | None = None
+) -> WorldEnvironment:
+    """The scene `scene:NAME?key=value`, stepped in this process.
+
+    Args:
+        env: The scene as it is named on the command line.
+        seed: Of all chance in it.
+        arguments: Further options, as an executable would get them.
+
+    Raises:
+        UnityEnvironmentException: No such scene, or options that it does not have.
+    """
+    # The command is Python, -m and the module; then comes what the scene is given.
+    name, *options = resolve(env)[3:]
+    try:
+        world = find(name).load()
+        return WorldEnvironment(world(**parse_options(world, [*options, *(arguments or ())], env)), seed)
+    except (UnknownSceneError, UsageError, ValueError) as error:
+        raise UnityEnvironmentException(str(error)) from error
+
+
+def _split(batch: AgentBatch, spec: BehaviorSpec) -> BehaviorSteps:
+    """A batch as the trainer's side knows it."""
+    mask: list[Any] | None = None
+    branches = spec.action_spec.discrete_branches
+    done, asking = batch.done, ~batch.done
+    if branches and asking.any():
+        flat = batch.action_mask
+        flat = np.zeros((len(done), sum(branches)), np.bool_) if flat is None else flat
+        mask = np.split(flat[asking], np.cumsum(branches)[:-1], axis=1)
+    decisions = DecisionSteps(
+        [obs[asking] for obs in batch.obs],
+        batch.reward[asking],
+        batch.agent_id[asking],
+        mask,
+        batch.group_id[asking],
+        batch.group_reward[asking],
+    )
+    terminals = TerminalSteps(
+        [obs[done] for obs in batch.obs],
+        batch.reward[done],
+        batch.interrupted[done],
+        batch.agent_id[done],
+        batch.group_id[done],
+        batch.group_reward[done],
+    )
+    return decisions, terminals
