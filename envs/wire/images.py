@@ -77,7 +77,7 @@ class Picture:
             found = sum(map(len, planes))
             if found < channels:
                 raise ObservationError(
-                    f"{self.label}: the pictures have {found} channels, the shape {self.out.shape} needs {channels}"
+                    f"{self.label}: the pictures have {found} channels, {self.out.shape} needs {channels}"
                 )
             self.out[:] = np.concatenate(planes)[:channels]
         else:

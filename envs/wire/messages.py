@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 
 _PACKAGE = "communicator_objects"
@@ -28,13 +29,21 @@ def _build() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for file in descriptors.file:
         for message in file.message_type:
-            descriptor = pool.FindMessageTypeByName(f"{_PACKAGE}.{message.name}")
-            found[message.name] = message_factory.GetMessageClass(descriptor)
+            found[message.name] = _message_class(pool.FindMessageTypeByName(f"{_PACKAGE}.{message.name}"))
         for enum in file.enum_type:
             wrapper = EnumTypeWrapper(pool.FindEnumTypeByName(f"{_PACKAGE}.{enum.name}"))
             found[enum.name] = wrapper
             found.update(wrapper.items())
     return found
+
+
+def _message_class(descriptor: Descriptor) -> Any:
+    """The class of a message, with those of the messages within it as attributes."""
+    result = message_factory.GetMessageClass(descriptor)
+    for nested in descriptor.nested_types:
+        if not hasattr(result, nested.name):  # protobuf's Python implementation leaves them out
+            setattr(result, nested.name, _message_class(nested))
+    return result
 
 
 globals().update(_build())

@@ -1,0 +1,285 @@
+"""Both ends of the connection, over real sockets."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import grpc
+import pytest
+from lanista.envs.wire.codec import encode_quit
+from lanista.envs.wire.endpoint import EngineEndpoint, TrainerEndpoint
+from lanista.envs.wire.errors import PortInUseError, TrainerGoneError
+
+METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
+PATIENCE = 20.0
+
+ENGINE = """
+import sys
+from lanista.envs.wire.endpoint import EngineEndpoint
+end = EngineEndpoint(int(sys.argv[1]))
+end.connect(20)
+print("calling", flush=True)
+while True:
+    answer = end.exchange(b"step")
+"""
+
+
+@pytest.fixture
+def trainer() -> Iterator[TrainerEndpoint]:
+    endpoint = TrainerEndpoint(0)
+    yield endpoint
+    endpoint.close()
+
+
+def connected(trainer: TrainerEndpoint) -> EngineEndpoint:
+    engine = EngineEndpoint(trainer.port)
+    engine.connect(PATIENCE)
+    return engine
+
+
+def in_thread(engine: EngineEndpoint, data: bytes) -> tuple[threading.Thread, list[object]]:
+    result: list[object] = []
+
+    def call() -> None:
+        try:
+            result.append(engine.exchange(data))
+        except TrainerGoneError as error:
+            result.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    return thread, result
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def exchange(trainer: TrainerEndpoint, engine: EngineEndpoint, request: bytes, reply: bytes) -> object:
+    thread, result = in_thread(engine, request)
+    assert trainer.receive(PATIENCE) == request
+    trainer.reply(reply)
+    thread.join(PATIENCE)
+    return result[0]
+
+
+def test_bytes_go_to_and_fro_unchanged(trainer: TrainerEndpoint) -> None:
+    engine = connected(trainer)
+    for request, reply in ((b"", b"\x00"), (b"a", b""), (bytes(range(256)), b"b" * 1000)):
+        assert exchange(trainer, engine, request, reply) == reply
+    engine.close()
+
+
+def test_messages_beyond_grpcs_usual_limit_of_four_mebibytes_pass(trainer: TrainerEndpoint) -> None:
+    engine = connected(trainer)
+    large = os.urandom(6 << 20)
+    assert exchange(trainer, engine, large, large) == large
+    engine.close()
+
+
+def test_receive_waits_no_longer_than_told(trainer: TrainerEndpoint) -> None:
+    assert trainer.receive(0) is None
+    assert trainer.receive(0.01) is None
+    assert not trainer.arrived
+    assert not trainer.disconnected
+
+
+def test_arrivals_are_announced(trainer: TrainerEndpoint) -> None:
+    announced = threading.Event()
+    endpoint = TrainerEndpoint(0, on_arrival=announced.set)
+    engine = connected(endpoint)
+    thread, _ = in_thread(engine, b"x")
+    assert announced.wait(PATIENCE)
+    assert endpoint.arrived
+    assert endpoint.receive(0) == b"x"
+    assert not endpoint.arrived
+    endpoint.close()
+    thread.join(PATIENCE)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
+def test_the_trainer_listens_on_both_loopbacks(trainer: TrainerEndpoint, address: str) -> None:
+    if address == "[::1]" and not _has_ipv6():
+        pytest.skip("no IPv6 on this machine")
+    engine = EngineEndpoint(trainer.port, address)
+    engine.connect(PATIENCE)
+    assert exchange(trainer, engine, b"x", b"y") == b"y"
+    engine.close()
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+def test_only_loopback_listens_unless_told_otherwise(trainer: TrainerEndpoint) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.2" if sys.platform == "linux" else "127.0.0.1", 0))
+        with pytest.raises(OSError), socket.create_connection((_address(), trainer.port), timeout=1):
+            pass
+
+
+def _address() -> str:
+    """An address of this machine that is none of the two loopbacks."""
+    if sys.platform == "linux":
+        return "127.0.0.2"
+    address = socket.gethostbyname(socket.gethostname())
+    if address.startswith("127."):
+        pytest.skip("this machine has no other address")
+    return address
+
+
+def test_another_address_listens_when_given() -> None:
+    endpoint = TrainerEndpoint(0, "0.0.0.0")
+    engine = connected(endpoint)
+    assert exchange(endpoint, engine, b"x", b"y") == b"y"
+    engine.close()
+    endpoint.close()
+
+
+def test_a_taken_port_is_an_error(trainer: TrainerEndpoint) -> None:
+    with pytest.raises(PortInUseError, match=str(trainer.port)):
+        TrainerEndpoint(trainer.port)
+
+
+def test_an_address_of_another_machine_is_an_error() -> None:
+    with pytest.raises(OSError, match="address"):
+        TrainerEndpoint(0, "203.0.113.1")
+
+
+def test_a_port_that_somebody_holds_on_the_other_loopback_alone_is_an_error_too() -> None:
+    """An engine that dials `localhost` might reach either."""
+    if not _has_ipv6():
+        pytest.skip("no IPv6 on this machine")
+    with socket.socket(socket.AF_INET6) as other:
+        other.bind(("::1", 0))
+        other.listen()
+        with pytest.raises(PortInUseError, match="::1"):
+            TrainerEndpoint(other.getsockname()[1])
+
+
+def test_a_closed_port_can_be_used_again_at_once(trainer: TrainerEndpoint) -> None:
+    engine = connected(trainer)
+    assert exchange(trainer, engine, b"x", b"y") == b"y"
+    trainer.close()
+    again = TrainerEndpoint(trainer.port)
+    again.close()
+    engine.close()
+
+
+def test_a_last_answer_arrives_although_the_trainer_closes(trainer: TrainerEndpoint) -> None:
+    engine = connected(trainer)
+    thread, result = in_thread(engine, b"x")
+    assert trainer.receive(PATIENCE) == b"x"
+    trainer.reply(b"last")
+    trainer.close()
+    thread.join(PATIENCE)
+    assert result == [b"last"]
+
+
+def test_an_engine_that_waits_is_told_to_quit_when_the_trainer_closes(trainer: TrainerEndpoint) -> None:
+    engine = connected(trainer)
+    thread, result = in_thread(engine, b"x")
+    assert trainer.receive(PATIENCE) == b"x"
+    trainer.close()
+    thread.join(PATIENCE)
+    assert result == [encode_quit()]
+
+
+def test_an_engine_that_dies_while_it_waits_is_noticed() -> None:
+    announced = threading.Semaphore(0)
+    endpoint = TrainerEndpoint(0, on_arrival=announced.release)
+    process = subprocess.Popen([sys.executable, "-c", ENGINE, str(endpoint.port)], stdout=subprocess.PIPE)
+    try:
+        assert endpoint.receive(PATIENCE) == b"step"
+        assert announced.acquire(timeout=PATIENCE)
+        process.send_signal(signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+        assert announced.acquire(timeout=PATIENCE)
+        assert endpoint.disconnected
+        assert endpoint.receive(PATIENCE) is None
+        endpoint.reply(b"too late, and without effect")
+    finally:
+        process.kill()
+        process.communicate()
+        endpoint.close()
+
+
+def test_another_engine_can_connect_after_one_has_died(trainer: TrainerEndpoint) -> None:
+    first = connected(trainer)
+    thread, result = in_thread(first, b"one")
+    assert trainer.receive(PATIENCE) == b"one"
+    first.close()
+    until(lambda: trainer.disconnected)
+    thread.join(PATIENCE)
+    assert isinstance(result[0], TrainerGoneError)
+    second = connected(trainer)
+    thread, result = in_thread(second, b"two")
+    until(lambda: trainer.arrived)
+    assert not trainer.disconnected
+    assert trainer.receive(PATIENCE) == b"two"
+    trainer.reply(b"welcome")
+    thread.join(PATIENCE)
+    assert result == [b"welcome"]
+    second.close()
+
+
+def test_a_second_engine_on_the_same_port_is_turned_away(trainer: TrainerEndpoint) -> None:
+    first, second = connected(trainer), connected(trainer)
+    thread, result = in_thread(first, b"one")
+    assert trainer.receive(PATIENCE) == b"one"
+    with pytest.raises(TrainerGoneError, match="Another engine"):
+        second.exchange(b"two")
+    trainer.reply(b"y")
+    thread.join(PATIENCE)
+    assert result == [b"y"]
+    first.close()
+    second.close()
+
+
+def test_no_trainer_is_an_error_in_time() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    engine = EngineEndpoint(port)
+    with pytest.raises(TrainerGoneError, match=f"port {port} within 0.2 s"):
+        engine.connect(0.2)
+    engine.close()
+
+
+def test_proxies_of_the_environment_do_not_come_between(
+    trainer: TrainerEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "grpc_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    engine = connected(trainer)
+    assert exchange(trainer, engine, b"x", b"y") == b"y"
+    engine.close()
+
+
+def test_a_plain_grpc_client_reaches_the_method_by_its_full_name(trainer: TrainerEndpoint) -> None:
+    with grpc.insecure_channel(f"127.0.0.1:{trainer.port}") as channel:
+        answer = channel.unary_unary(METHOD).future(b"x", wait_for_ready=True)
+        assert trainer.receive(PATIENCE) == b"x"
+        trainer.reply(b"y")
+        assert answer.result(PATIENCE) == b"y"
+        with pytest.raises(grpc.RpcError) as error:
+            channel.unary_unary("/communicator_objects.UnityToExternalProto/Other")(b"x")
+        assert error.value.code() == grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_a_script_that_forgets_to_close_ends_all_the_same() -> None:
+    script = "from lanista.envs.wire.endpoint import TrainerEndpoint; e = TrainerEndpoint(0); print(e.port)"
+    subprocess.run([sys.executable, "-c", script], timeout=PATIENCE, check=True, capture_output=True)

@@ -1,0 +1,157 @@
+"""Bytes that are not what they should be end in a WireError that says where they came from."""
+
+import base64
+import gzip
+import json
+import random
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lanista.envs.wire import messages
+from lanista.envs.wire.codec import Decoder, encode_actions
+from lanista.envs.wire.engine_codec import decode_reply
+from lanista.envs.wire.errors import WireError
+from mlagents_envs.base_env import ActionTuple
+from wirereference import trainer_message
+
+FILES = sorted((Path(__file__).parents[2] / "real" / "transcripts").glob("*.jsonl.gz"))
+
+
+@cache
+def real_messages() -> list[tuple[bytes, list[bytes]]]:
+    """Of each real session the message that describes the behaviours, and some that follow it."""
+    result = []
+    for path in FILES:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        data = [base64.b64decode(x["b64"]) for x in lines if x.get("dir") == "engine->trainer"]
+        result.append((data[2], data[:20]))
+    return result
+
+
+def mutated(data: bytes, rng: random.Random) -> bytes:
+    """A message with some bytes changed, cut out, put in or swapped."""
+    out = bytearray(data)
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        at = rng.randrange(len(out) + 1)
+        kind = rng.randrange(5)
+        if kind == 0 and at < len(out):
+            out[at] ^= 1 << rng.randrange(8)
+        elif kind == 1 and at < len(out):
+            out[at] = rng.choice([0, 1, 0x7F, 0x80, 0xFF])
+        elif kind == 2:
+            del out[at : at + rng.choice([1, 2, 10, 1000])]
+        elif kind == 3:
+            out[at:at] = rng.randbytes(rng.choice([1, 2, 10]))
+        elif at < len(out):
+            start = rng.randrange(len(out))
+            piece = out[start : start + rng.choice([4, 40])]
+            out[at : at + len(piece)] = piece
+    return bytes(out)
+
+
+def survives(decoder: Decoder, data: bytes) -> bool:
+    try:
+        decoder.decode(data)
+    except WireError as error:
+        assert str(error).startswith("environment 7: ")
+        return False
+    return True
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 2**64))
+def test_mutated_real_messages_decode_or_raise_a_wire_error(seed: int) -> None:
+    rng = random.Random(seed)
+    first, others = rng.choice(real_messages())
+    decoder = Decoder("environment 7")
+    if rng.random() < 0.3:
+        survives(decoder, mutated(first, rng))
+        return
+    decoder.decode(first)
+    survives(decoder, mutated(rng.choice(others), rng))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes_decode_or_raise_a_wire_error(data: bytes) -> None:
+    survives(Decoder("environment 7"), data)
+    try:
+        decode_reply(data)
+    except WireError as error:
+        assert "malformed" in str(error) or "not of one size" in str(error)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**64))
+def test_what_protobuf_accepts_of_a_mutated_message_means_the_same_to_the_decoder(seed: int) -> None:
+    """Where both read it, they read the same agents: no mutation slips through the comparison of layouts."""
+    rng = random.Random(seed)
+    first, others = rng.choice(real_messages())
+    decoder = Decoder("environment 7")
+    decoder.decode(first)
+    data = mutated(rng.choice(others[2:]), rng)
+    try:
+        proto = messages.UnityMessageProto.FromString(data).unity_output
+    except Exception:
+        return
+    if proto.HasField("rl_initialization_output") or not survives(decoder, data):
+        return
+    steps = decoder.decode(data).steps
+    for name, listed in proto.rl_output.agentInfos.items():
+        if not listed.value:
+            continue
+        assert steps is not None
+        asking = [agent for agent in listed.value if not agent.done]
+        found = steps[name][0]
+        assert found.agent_id.tolist() == [agent.id for agent in asking]
+        np.testing.assert_array_equal(found.reward, np.array([a.reward for a in asking], np.float32))
+        for index, values in enumerate(found.obs):
+            expected = [list(agent.observations[index].float_data.data) for agent in asking]
+            np.testing.assert_array_equal(values.ravel(), np.array(expected, np.float32).ravel())
+
+
+def test_a_message_cut_anywhere_has_no_agents() -> None:
+    first, _ = real_messages()[0]
+    whole = [
+        cut
+        for cut in range(len(first))
+        if survives(decoder := Decoder("environment 7"), first[:cut]) and decoder.specs
+    ]
+    assert whole == []
+
+
+def test_the_error_names_environment_behavior_and_byte() -> None:
+    first, others = real_messages()[0]
+    decoder = Decoder("environment 7")
+    decoder.decode(first)
+    data = bytearray(others[5])
+    at = data.index(b"VectorSensor")
+    data[at - 1] = 0x7F  # the name's length
+    with pytest.raises(WireError, match=rf"environment 7: behavior '3DBall\?team=0': .*byte {at}.*longer"):
+        decoder.decode(bytes(data))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**64), st.booleans())
+def test_a_mutated_answer_is_read_as_protobuf_reads_it_or_is_a_wire_error(seed: int, ours: bool) -> None:
+    rng = random.Random(seed)
+    actions = {"A": ActionTuple(np.ones((20, 2), np.float32), np.full((20, 2), 300, np.int32))}
+    data = mutated(encode_actions(actions, b"x") if ours else trainer_message(actions, True, b"x"), rng)
+    try:
+        reply = decode_reply(data)
+    except WireError:
+        return
+    rl_input = messages.UnityMessageProto.FromString(data).unity_input.rl_input
+    if reply.kind == "step":
+        assert reply.side_channel == rl_input.side_channel
+        for name in rl_input.agent_actions:  # protobuf drops map entries that hold unknown fields
+            continuous, discrete = reply.actions[name]
+            rows = rl_input.agent_actions[name].value
+            expected = np.array([list(row.continuous_actions) for row in rows], np.float32)
+            np.testing.assert_array_equal(continuous.ravel(), expected.ravel())
+            assert discrete.ravel().tolist() == [x for row in rows for x in row.discrete_actions]
