@@ -72,7 +72,6 @@ class Keeper:
         env, self._env = self._env, None
         if env is None:
             return
-        env.on_arrival = None
         try:
             env.close(timeout)
         except Exception as error:

@@ -46,9 +46,8 @@ class _Event:
     """Something that another thread announces of an environment."""
 
     worker: Worker
-    life: int
     launched: PipelinedEnv | BaseException | None = None
-    """The outcome of a launch; None: an answer has arrived, or the engine has gone."""
+    """The outcome of a launch; None: an answer may have arrived, or the engine have gone."""
 
 
 class EnvManager:
@@ -235,7 +234,7 @@ class EnvManager:
 
     def _hire(self, index: int, make_env: Callable[[int], BaseEnv], limits: RestartLimits) -> Worker:
         def report(outcome: PipelinedEnv | BaseException) -> None:
-            self._events.put(_Event(worker, worker.life, outcome))
+            self._events.put(_Event(worker, outcome))
 
         worker = Worker(index, Keeper(index, make_env, report), RestartHistory(limits, self._clock()))
         return worker
@@ -254,10 +253,9 @@ class EnvManager:
 
     def _handle(self, event: _Event) -> None:
         worker, env = event.worker, event.worker.env
-        if event.life != worker.life:
-            return
         if event.launched is not None:
             self._welcome(worker, event.launched)
+        # Announced again, or by an engine that has been replaced since: then it is not ready.
         elif worker.state is WorkerState.WAITING and env is not None and env.ready():
             self._receive(worker, env)
 
@@ -269,7 +267,7 @@ class EnvManager:
                 raise launched
             self._failed(worker, launched)
             return
-        worker.stand(launched, partial(self._events.put, _Event(worker, worker.life)))
+        worker.stand(launched, partial(self._events.put, _Event(worker)))
         if self._started:  # a restart
             launched.set_parameters(self._parameters)
             self._tell(worker, launched, None)

@@ -38,8 +38,6 @@ class Worker:
     state: WorkerState = WorkerState.STARTING
     env: PipelinedEnv | None = None
     """None while it is being launched, and after it failed."""
-    life: int = 0
-    """Counts launches and failures, so that what an earlier life announces late is told apart."""
     answer: EnvironmentStep | None = None
     """Taken in and not yet handed on."""
     reset_wanted: bool = False
@@ -66,8 +64,7 @@ class Worker:
         self.keeper.launch()
 
     def leave(self, state: WorkerState) -> None:
-        """Let go of the environment; whatever it announces from now on is of an earlier life."""
-        self.life += 1
+        """Let go of the environment."""
         self.env = None
         self.state = state
 

@@ -5,7 +5,7 @@ import psutil
 
 def engine_process(port: int) -> psutil.Process:
     """The process, started by this one, that was told to call on `port`."""
-    for child in psutil.Process().children(recursive=True):
+    for child in psutil.Process().children():
         try:
             arguments = child.cmdline()
         except psutil.Error:  # it has ended meanwhile

@@ -59,8 +59,17 @@ def test_all_environments_are_launched_side_by_side(manage):
 
 def test_a_failure_of_the_very_first_start_is_an_error_at_once(manage):
     error = UnityEnvironmentException("no such executable")
-    factory = Factory(fail=lambda env, life: error if env == 2 else None)
-    manager = manage(factory, 3, start=False)
+    factory = Factory()
+    others = threading.Barrier(3)
+
+    def make_env(env):
+        engine = factory(env)
+        others.wait(20)
+        if env == 2:
+            raise error
+        return engine
+
+    manager = manage(make_env, 3, start=False)
     with pytest.raises(UnityEnvironmentException) as raised:
         manager.start()
     assert raised.value is error
@@ -246,7 +255,7 @@ def test_closing_does_not_wait_for_a_launch():
 
     def make_env(env):
         launching.set()
-        in_time.append(closed.wait(60))
+        in_time.append(closed.wait(5))
         made.set()
         return engine
 

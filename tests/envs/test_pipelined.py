@@ -62,7 +62,10 @@ def test_plain_environments_run_side_by_side():
         manager.send(0, {BALL: decide(0.9)})
         manager.send(1, {})
         assert [count(step) for step in manager.wait(20)] == [1, 1]
-    assert made[0].last == pytest.approx(0.3)
+        assert made[0].last == pytest.approx(0.3)
+        manager.send(0, {})
+        manager.wait(20)
+    assert made[0].last.tolist() == [[0.0]]
     assert made[1].last.tolist() == [[0.0]], "agents without a decision do zeros"
     assert all(env.closed for env in made)
 

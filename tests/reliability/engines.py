@@ -102,7 +102,7 @@ class Herd:
         self._program = program
         self._timeout = timeout
         self._chance = chance
-        self._ports: dict[int, int] = {}
+        self._newest: dict[int, psutil.Process] = {}
         self._pids: list[int] = []
         self._answered: dict[int, float] = {}
         self.manager = EnvManager(self._make, envs, RestartLimits(-1, -1, 60))
@@ -113,8 +113,8 @@ class Herd:
         made = UnityEnvironment(
             self._program, worker_id=env, seed=env, timeout_wait=self._timeout, non_finite=None
         )
-        self._ports[env] = made.port
-        self._pids.append(engine_process(made.port).pid)
+        self._newest[env] = engine_process(made.port)
+        self._pids.append(self._newest[env].pid)
         return made
 
     def _go_on(self, steps: list[EnvironmentStep]) -> None:
@@ -140,7 +140,7 @@ class Herd:
         self._steps_of(victim, self._chance.randint(1, LONGEST_STEPS))
         time.sleep(self._chance.random() * 0.002)  # anywhere within a step
         restarts = self.manager.restarts
-        engine_process(self._ports[victim]).send_signal(sign)
+        self._newest[victim].send_signal(sign)
         began = time.monotonic()
         noticed = False
         while time.monotonic() - began < self._timeout + PATIENCE_SECONDS:
