@@ -109,7 +109,7 @@ def _parse(text: str, source: Source) -> Any:
 
 
 class _Walk:
-    """Notes the line of every value of a YAML tree."""
+    """Notes the line of every value of a YAML tree, and makes every key the text that was written."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -134,6 +134,8 @@ class _Walk:
                 for merged in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                     self.visit(merged, path, above)
                 continue
+            if isinstance(key, yaml.ScalarNode):
+                key.tag = "tag:yaml.org,2002:str"  # a behaviour called `No` or `007` keeps its name
             self.visit(value, (*path, str(key.value)), above)
             line = key.start_mark.line + 1
             self.source.places[(*path, str(key.value))] = f"{self.source.name}, line {line}"

@@ -72,8 +72,10 @@ def test_text_that_yaml_took_for_something_else() -> None:
         RunOptions.from_text("checkpoint_settings: {run_id: no}")
 
 
-def test_numbers_as_behavior_names() -> None:
-    assert list(RunOptions.from_text("behaviors: {7: {trainer_type: ppo}}").behaviors) == ["7"]
+def test_behavior_names_are_what_was_written() -> None:
+    text = "behaviors: {7: {}, 007: {}, No: {}, 1e3: {}, 2024-01-31: {}}"
+    assert list(RunOptions.from_text(text).behaviors) == ["7", "007", "No", "1e3", "2024-01-31"]
+    assert list(RunOptions.from_dict({"behaviors": {7: {}}}).behaviors) == ["7"]
 
 
 def test_environment_arguments_as_list_or_as_a_shell_has_them() -> None:
