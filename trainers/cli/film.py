@@ -30,7 +30,16 @@ class Film:
 
         if len(self._pictures) < self.frames:
             picture = Image.fromarray(self.world.draw(SIZE))
-            self._pictures.append(picture.quantize(128, dither=Image.Dither.NONE))
+            self._pictures.append(self._with_few_colours(picture))
+
+    def _with_few_colours(self, picture: Image) -> Image:
+        """The picture in 256 colours: the first one's, so that what stands still is stored but once."""
+        from PIL import Image
+
+        if self._pictures:
+            return picture.quantize(palette=self._pictures[0], dither=Image.Dither.NONE)
+        # Covering all colours keeps those of small things; the means then smooth what is large.
+        return picture.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
 
     def save(self, path: Path) -> None:
         """Write the animation. Raises OSError."""
