@@ -1,4 +1,4 @@
-"""Makes `tests/goldendata.py` importable as `goldendata` in every test, and random tests independent of time."""
+"""Makes `tests/goldendata.py` importable as `goldendata`, and random tests independent of time."""
 
 import sys
 from pathlib import Path
