@@ -34,7 +34,7 @@ setup(
         "onnxruntime>=1.18",
         "grpcio>=1.60",
         "protobuf>=5.26",
-        "pydantic>=2.7",
+        "pydantic>=2.10",
         "pyyaml>=6.0",
         "tensorboard>=2.16",
         "rich>=13.0",

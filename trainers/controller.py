@@ -155,7 +155,6 @@ class TrainerController:
                 if self.learners[name].settings.threaded:
                     self._threads.append(LearnerThread(self.learners[name]))
                     self._threads[-1].start()
-                logger.info("Connected new brain: %s", behavior_id)
             self._of_behavior[behavior_id] = self.learners[name]
             self.learners[name].manager(behavior_id)
         return self._of_behavior[behavior_id]

@@ -37,6 +37,7 @@ from .run_folder import claim_run_folder
 from .settings.command_line import parse_command_line
 from .settings.errors import TrainerConfigError
 from .settings.options import RunOptions
+from .settings.support import require_support, require_trainable
 from .stats.display import Display, make_display
 from .stats.gauges import GaugeWriter, Timers
 from .stats.tensorboard import TensorBoardWriter
@@ -78,8 +79,9 @@ def run_training(options: RunOptions, *, restart_engines_at_checkpoints: bool = 
         any of `EXPECTED`, once everything that could be saved is saved.
     """
     print(version_block())
-    display = make_display(options.checkpoint_settings.run_id)
-    configure_logging(options.debug, getattr(display, "console", None))
+    display = make_display(options.checkpoint_settings.run_id, plain=options.debug)
+    configure_logging(options.debug, display.terminal)
+    require_support(options)
     folder = claim_run_folder(options.checkpoint_settings)
     seed = options.env_settings.seed
     if seed == -1:
@@ -109,6 +111,7 @@ def run_training(options: RunOptions, *, restart_engines_at_checkpoints: bool = 
         partial(make_env_manager, options, seed, folder / "run_logs"),
         partial(_make_learner, options, context),
         display,
+        options.parameters(seed),
         training=context.training,
     )
     try:
@@ -196,7 +199,9 @@ def _make_env(options: RunOptions, seed: int, log_folder: Path, worker_id: int) 
 
 
 def _make_learner(options: RunOptions, context: RunContext, name: str, spec: BehaviorSpec) -> Learner:
-    return Learner(name, spec, options.behavior(name), context)
+    settings = options.behavior(name)
+    require_trainable(name, settings)
+    return Learner(name, spec, settings, context)
 
 
 def _initial_folder(options: RunOptions) -> Path | None:
