@@ -140,7 +140,7 @@ class Decoder:
                 f"{self.where}: behavior {name!r}: malformed agent at byte {start}: {error}"
             ) from error
         except WireError as error:
-            raise WireError(f"{self.where}: behavior {name!r}: {error}") from error
+            raise type(error)(f"{self.where}: behavior {name!r}: {error}") from error
         self._readers[name] = AgentReader(known)
         self.specs[name] = known.spec
         return known.spec
@@ -163,6 +163,10 @@ class Decoder:
             return reader.read(data, *place)
         except ObservationError as error:
             raise ObservationError(f"{self.where}: behavior {name!r}: {error}") from error
+        except MemoryError as error:
+            raise WireError(
+                f"{self.where}: behavior {name!r}: no memory for the agents of {len(data)} bytes"
+            ) from error
         except Malformed as error:
             raise WireError(
                 f"{self.where}: behavior {name!r}: malformed message of {len(data)} bytes: {error}"

@@ -27,6 +27,11 @@ def png_size(data: bytes) -> tuple[int, int] | None:
     return height, width
 
 
+def count_channels(data: bytes) -> int:
+    """The most channels that the PNG files in `data` can have."""
+    return 4 * data.count(_SIGNATURE)
+
+
 def split_pngs(data: bytes) -> Iterator[bytes]:
     """The PNG files that lie back to back in `data`; what is between and behind them is passed over."""
     start = data.find(_SIGNATURE)

@@ -11,8 +11,8 @@ from mlagents_envs.base_env import (
     ObservationType,
 )
 
-from .errors import WireError
-from .images import png_size
+from .errors import ObservationError, WireError
+from .images import count_channels, png_size
 from .messages import AgentInfoProto, BrainParametersProto, ObservationProto
 
 _UNSPECIFIED = DimensionProperty.UNSPECIFIED
@@ -20,6 +20,7 @@ _NONE = DimensionProperty.NONE
 _SLIDING = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 _CHANNELS_FIRST = (_NONE, _SLIDING, _SLIDING)
 _CHANNELS_LAST = (_SLIDING, _SLIDING, _NONE)
+_MOST_DIMENSIONS = 16
 _MOST_ACTIONS = 1 << 20
 _MOST_NUMBERS = 1 << 28  # of one agent's observation: a gigabyte
 
@@ -56,9 +57,12 @@ def behavior(brain: BrainParametersProto, first_agent: AgentInfoProto) -> Behavi
     """The description of a behaviour, from its parameters and the first agent that reports.
 
     Raises:
-        WireError: Sizes, types or shapes are impossible; the message names the observation.
+        WireError: Sizes, types or shapes are impossible. The message names the observation.
     """
-    sensors = tuple(_sensor(index, proto) for index, proto in enumerate(first_agent.observations))
+    sensors = tuple(
+        _sensor(f"observation {index} ({proto.name!r}) of agent {first_agent.id}", proto)
+        for index, proto in enumerate(first_agent.observations)
+    )
     return Behavior(
         BehaviorSpec([sensor.spec for sensor in sensors], action_spec(brain)),
         sensors,
@@ -82,26 +86,41 @@ def action_spec(brain: BrainParametersProto) -> ActionSpec:
     return ActionSpec(continuous, branches)
 
 
-def _sensor(index: int, proto: ObservationProto) -> Sensor:
-    where = f"observation {index} ({proto.name!r})"
+def _sensor(label: str, proto: ObservationProto) -> Sensor:
     shape = tuple(proto.shape)
-    size = math.prod(shape)
-    if min(shape, default=0) < 0 or size > _MOST_NUMBERS:
-        raise WireError(f"{where}: the shape {shape} is impossible")
     try:
         kind = ObservationType(proto.observation_type)
         properties = tuple(map(DimensionProperty, proto.dimension_properties)) or (_UNSPECIFIED,) * len(shape)
     except ValueError as error:
-        raise WireError(f"{where}: {error}") from error
-    channels_last = len(shape) == 3 and _is_channels_last(shape, properties, proto.compressed_data)
-    if channels_last:
-        return Sensor(
-            ObservationSpec(_channels_first(shape), _channels_first(properties), kind, proto.name),
-            shape,
-            size,
-            True,
+        raise ObservationError(f"{label}: {error}") from error
+    if not _has_numbers_of(shape, proto):
+        raise ObservationError(
+            f"{label}: the shape {shape} is impossible with {len(proto.float_data.data)} numbers and "
+            f"{len(proto.compressed_data)} bytes of pictures of size {png_size(proto.compressed_data)}"
         )
+    size = math.prod(shape)
+    if len(shape) == 3 and _is_channels_last(shape, properties, proto.compressed_data):
+        spec = ObservationSpec(_channels_first(shape), _channels_first(properties), kind, proto.name)
+        return Sensor(spec, shape, size, True)
     return Sensor(ObservationSpec(shape, properties, kind, proto.name), shape, size, False)
+
+
+def _has_numbers_of(shape: tuple[int, ...], proto: ObservationProto) -> bool:
+    """Whether an observation can be of the shape that it claims.
+
+    Memory is set aside by the shape before numbers are looked at, so that a few damaged bytes must not
+    claim gigabytes.
+    """
+    if len(shape) > _MOST_DIMENSIONS or min(shape, default=0) < 0:
+        return False
+    if math.prod(max(1, length) for length in shape) > _MOST_NUMBERS:
+        return False
+    if proto.compression_type:
+        size, channels = png_size(proto.compressed_data), count_channels(proto.compressed_data)
+        return len(shape) == 3 and (
+            (shape[1:] == size and shape[0] <= channels) or (shape[:2] == size and shape[2] <= channels)
+        )
+    return len(proto.float_data.data) == math.prod(shape)
 
 
 def _channels_first(values: tuple) -> tuple:  # type: ignore[type-arg]

@@ -141,8 +141,13 @@ def test_impossible_action_sizes_are_an_error(size: int) -> None:
         Decoder().decode(message(agent(vector(1)), brains=(brain(continuous=size),)))
 
 
-def test_impossible_shapes_are_an_error_that_names_the_observation() -> None:
-    huge = messages.ObservationProto(shape=[2**30, 2**30], name="camera")
+@pytest.mark.parametrize("shape", [[2**30, 2**30], [0, 2**31 - 1, 2**31 - 1, 9], [1] * 81, [-1], [3]])
+@pytest.mark.parametrize("compressed", [False, True])
+def test_impossible_shapes_are_an_error_that_names_the_observation(
+    shape: list[int], compressed: bool
+) -> None:
+    """Before memory is set aside for them."""
+    huge = messages.ObservationProto(shape=shape, name="camera", compression_type=int(compressed))
     with pytest.raises(WireError, match=r"observation 0.*camera.*impossible"):
         Decoder().decode(message(agent(huge), brains=(brain(),)))
 

@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import io
 import json
 import random
 from functools import cache
@@ -16,20 +17,41 @@ from lanista.envs.wire.codec import Decoder, encode_actions
 from lanista.envs.wire.engine_codec import decode_reply
 from lanista.envs.wire.errors import WireError
 from mlagents_envs.base_env import ActionTuple
+from PIL import Image
 from wirereference import trainer_message
 
 FILES = sorted((Path(__file__).parents[2] / "real" / "transcripts").glob("*.jsonl.gz"))
 
 
+def pictures() -> bytes:
+    """A message with compressed pictures, which the recorded sessions do not have."""
+    output = messages.UnityOutputProto()
+    output.rl_initialization_output.brain_parameters.append(messages.BrainParametersProto(brain_name="B"))
+    for row in range(3):
+        file = io.BytesIO()
+        Image.fromarray(np.full((5, 7, 3), 40 * row, np.uint8)).save(file, "PNG")
+        observation = messages.ObservationProto(
+            shape=[4, 5, 7],
+            compression_type=1,
+            compressed_data=file.getvalue() * 2,
+            compressed_channel_mapping=[0, 1, 2, 3, 3, -1],
+        )
+        output.rl_output.agentInfos["B"].value.append(
+            messages.AgentInfoProto(id=row, observations=[observation])
+        )
+    return messages.UnityMessageProto(unity_output=output).SerializeToString()
+
+
 @cache
 def real_messages() -> list[tuple[bytes, list[bytes]]]:
-    """Of each real session the message that describes the behaviours, and some that follow it."""
+    """Of each session the message that describes the behaviours, and some more."""
     result = []
     for path in FILES:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
         data = [base64.b64decode(x["b64"]) for x in lines if x.get("dir") == "engine->trainer"]
         result.append((data[2], data[:20]))
+    result.append((pictures(), [pictures()] * 3))
     return result
 
 
@@ -99,7 +121,7 @@ def test_what_protobuf_accepts_of_a_mutated_message_means_the_same_to_the_decode
         proto = messages.UnityMessageProto.FromString(data).unity_output
     except Exception:
         return
-    if proto.HasField("rl_initialization_output") or not survives(decoder, data):
+    if proto.rl_initialization_output.brain_parameters or not survives(decoder, data):
         return
     steps = decoder.decode(data).steps
     for name, listed in proto.rl_output.agentInfos.items():
