@@ -8,7 +8,10 @@ from setuptools import find_packages, setup
 ROOT = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "__init__.py").read_text())[1]  # type: ignore[index]
 FOLDERS = ["envs", "agent_processor", "trainers", "config"]
-PACKAGES = ["lanista", *(f"lanista.{name}" for name in find_packages(include=[*FOLDERS, *(f"{f}.*" for f in FOLDERS)]))]
+PACKAGES = [
+    "lanista",
+    *(f"lanista.{name}" for name in find_packages(include=[*FOLDERS, *(f"{f}.*" for f in FOLDERS)])),
+]
 
 setup(
     name="lanista",

@@ -40,7 +40,13 @@ def number(value: Any) -> float:
 
 
 def _numbers(data: Any) -> Any:
-    return [_numbers(x) for x in data] if isinstance(data, list) else number(data) if isinstance(data, str) else data
+    return (
+        [_numbers(x) for x in data]
+        if isinstance(data, list)
+        else number(data)
+        if isinstance(data, str)
+        else data
+    )
 
 
 def array(value: Any, dtype: Any = np.float32) -> np.ndarray:

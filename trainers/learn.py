@@ -6,9 +6,8 @@ import logging
 import random
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -28,8 +27,8 @@ from ..envs.side_channels import (
 )
 from ..envs.unity import UnityEnvironment
 from .atomic import atomic_write_text
-from .cli.logs import configure_logging
 from .checkpoints import CheckpointError
+from .cli.logs import configure_logging
 from .controller import TrainerController
 from .errors import TrainerError
 from .learner import Learner, RunContext
@@ -48,7 +47,14 @@ from .welcome import version_block
 logger = logging.getLogger(__name__)
 
 INTERRUPTED_TWICE = 130
-EXPECTED = (UnityException, TrainerConfigError, TrainerError, CheckpointError, TrainingStatusError, FloatingPointError)
+EXPECTED = (
+    UnityException,
+    TrainerConfigError,
+    TrainerError,
+    CheckpointError,
+    TrainingStatusError,
+    FloatingPointError,
+)
 """What can go wrong without a fault of the program: shown as one message, not as a traceback."""
 
 
@@ -158,7 +164,9 @@ def stopping_on_signals(controller: TrainerController, display: Display) -> Iter
 def make_env_manager(options: RunOptions, seed: int, log_folder: Path) -> EnvManager:
     """The environments of a run, not yet started."""
     env = options.env_settings
-    limits = RestartLimits(env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s)
+    limits = RestartLimits(
+        env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s
+    )
     return EnvManager(
         partial(_make_env, options, seed, log_folder),
         env.num_envs,

@@ -35,7 +35,7 @@ from .training_status import TrainingStatus
 logger = logging.getLogger(__name__)
 
 THREADED_QUEUE = 20
-"""Trajectories that a threaded trainer lets wait before the collector is held up, or one per agent if more."""
+"""Trajectories that may wait for a threaded trainer before the collector is held up."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RunContext:
     """The run folder whose weights a new run starts from."""
     non_finite: NonFinite = NonFinite.STOP
     restart_engines_at_checkpoints: bool = False
-    """What a resumed run does by nature, done in a run that goes on: the two then learn bit for bit the same."""
+    """A run that goes on then learns, bit for bit, what a run resumed from its checkpoints learns."""
 
 
 class Learner:
@@ -80,11 +80,13 @@ class Learner:
             training=run.training,
         )
         self.acts_apart = settings.threaded or run.device.type != "cpu"
-        """Acting has a copy of the network on the CPU, which takes over the learner's weights after updates."""
+        """Acting has a copy of the network on the CPU, which gets the learner's weights after updates."""
         network = self.algorithm.network
         if self.acts_apart:
             network = copy.deepcopy(network).cpu().requires_grad_(False)
-        self.policy = Policy(network, spec, run.seed + 2, deterministic=settings.network_settings.deterministic)
+        self.policy = Policy(
+            network, spec, run.seed + 2, deterministic=settings.network_settings.deterministic
+        )
         self.checkpoints = CheckpointManager(name, run.folder, settings.keep_checkpoints, run.status)
         self.managers: dict[str, AgentManager] = {}
         self._restore()
@@ -108,7 +110,7 @@ class Learner:
         if self.acts_apart:
             newest = [weights for m in self.managers.values() for weights in m.policy_queue.drain()]
             if newest:
-                self.policy.network.load_state_dict(newest[-1])
+                self.policy.network.load_state_dict(newest[-1])  # type: ignore[arg-type]
         return self.policy.act(batches)
 
     # What falls due in the trainer ----------------------------------------------------------------------
@@ -200,6 +202,13 @@ class LearnerThread(threading.Thread):
                     time.sleep(self.IDLE_WAIT)
         except BaseException as error:
             self.error = error
+            self._drain_until_stopped()
+
+    def _drain_until_stopped(self) -> None:
+        """A collector that waits at a full queue must get on to see the error."""
+        while not self._stopping.wait(self.IDLE_WAIT):
+            for queue in self.learner.trainer.queues:
+                queue.drain()
 
     def stop(self) -> None:
         """Let the update in hand end, then stop."""

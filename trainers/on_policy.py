@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..agent_processor.stats_sink import StatsSink
 from ..agent_processor.queues import AgentManagerQueue
 from ..agent_processor.rollout import rollout as gather
+from ..agent_processor.stats_sink import StatsSink
 from ..agent_processor.trajectory import Rollout, Trajectory
 from ..envs.statistics import StatsAggregationMethod
 from .clock import StepClock
@@ -27,9 +27,13 @@ class OnPolicyAlgorithm(Protocol):
 
     signals: list[str]
 
-    def normalize(self, rollout: Rollout) -> None: ...
+    def normalize(self, rollout: Rollout) -> None:
+        """Let the running observation statistics take in these steps."""
+        ...
 
-    def evaluate(self, rollout: Rollout) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
+    def evaluate(self, rollout: Rollout) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Values of the steps [steps, S], and of what follows each trajectory [J, S]."""
+        ...
 
     def advantages(
         self,
@@ -38,13 +42,21 @@ class OnPolicyAlgorithm(Protocol):
         values: NDArray[np.float32],
         next_values: NDArray[np.float32],
         ignores_done: Mapping[str, bool],
-    ) -> EvaluatedSteps: ...
+    ) -> EvaluatedSteps:
+        """The steps with their returns and advantages."""
+        ...
 
-    def update(self, steps: EvaluatedSteps, policy_step: int) -> dict[str, float]: ...
+    def update(self, steps: EvaluatedSteps, policy_step: int) -> dict[str, float]:
+        """Learn from the steps; figures by their statistics' names."""
+        ...
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next update depends on."""
+        ...
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        ...
 
 
 class TrainerEvents(Protocol):
@@ -184,8 +196,3 @@ class OnPolicyTrainer:
         self.clock.restore(int(state["step"]))
         self.buffer.load_state_dict(state["buffer"])
         self.episodes.recent_returns.extend(state["returns"])
-
-
-def providers_for(signals: Sequence[str], make: Mapping[str, Callable[[], RewardProvider]]) -> dict[str, RewardProvider]:
-    """One provider per reward signal of the settings, in their order."""
-    return {name: make[name]() for name in signals}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,7 +51,7 @@ class Policy:
         return _split(whole, [len(b) for b in batches])
 
     def _forbidden(self, batches: Sequence[DecisionSteps]) -> Tensor | None:
-        """[n, sum of branch sizes], True where the engine forbids the action; None when it forbids nothing."""
+        """[n, sum of branch sizes], True where the engine forbids an action; None if it forbids none."""
         branches = self.spec.action_spec.discrete_branches
         if not branches or all(b.action_mask is None for b in batches):
             return None
@@ -64,7 +65,7 @@ class Policy:
         return torch.from_numpy(joined) if joined.any() else None
 
 
-def _joined(parts: list[NDArray]) -> NDArray:
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 

@@ -28,8 +28,9 @@ def claim_run_folder(settings: CheckpointSettings) -> Path:
     if folder.exists() and not settings.resume:
         if not settings.force:
             raise TrainerError(
-                f"Previous data from this run ID was found in {folder}. Either specify a new run ID with --run-id, "
-                "use --resume to resume this run, or --force to start anew (the old run is set aside, not deleted)."
+                f"Previous data from this run ID was found in {folder}. Either specify a new run ID with "
+                "--run-id, use --resume to resume this run, or --force to start anew (the old run is then "
+                "set aside, not deleted)."
             )
         aside = folder.with_name(f"{folder.name}.{time.strftime('%Y%m%d-%H%M%S')}")
         folder.rename(aside)

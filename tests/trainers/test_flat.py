@@ -1,9 +1,8 @@
 """Parameters in one vector behave as parameters do, and Adam on it is torch's Adam."""
 
 import torch
-from torch import nn
-
 from lanista.trainers.flat import FlatAdam, FlatParameters
+from torch import nn
 
 
 def network(seed):

@@ -4,13 +4,18 @@ import numpy as np
 import pytest
 import torch
 from goldendata import array, cases
-from mlagents_envs.base_env import ActionSpec, BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
-
 from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.finite import NonFinite
 from lanista.trainers.on_policy import OnPolicyTrainer
 from lanista.trainers.ppo.ppo import PPO
 from lanista.trainers.settings.behavior import TrainerSettings
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
 
 SPEC = BehaviorSpec(
     [ObservationSpec((3,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "vector")], ActionSpec(1, ())
@@ -97,7 +102,8 @@ def rollout_of(lengths, rewards=None, group_rewards=None, done=None, interrupted
 def test_trajectories_are_valued_as_the_reference_values_them(case):
     given = case["inputs"]
     signals = {
-        name: {k: v for k, v in s.items() if k in ("gamma", "strength")} for name, s in given["signals"].items()
+        name: {k: v for k, v in s.items() if k in ("gamma", "strength")}
+        for name, s in given["signals"].items()
     }
     config = settings(
         hyperparameters={"lambd": given["lambd"]}, reward_signals=signals, max_steps=10**6, summary_freq=10**6
@@ -142,7 +148,9 @@ def check(trainer, record, signals, expected):
     np.testing.assert_allclose(
         [c[1] for c in record.calls], [c[1] for c in expected["stats_reported"]], rtol=1e-4, atol=1e-5
     )
-    np.testing.assert_allclose(list(trainer.episodes.recent_returns), expected["reward_buffer"], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        list(trainer.episodes.recent_returns), expected["reward_buffer"], rtol=1e-4, atol=1e-5
+    )
     for key, sums in expected["collected_rewards"].items():
         column = trainer.episodes.names.index(key)
         # Unlike the reference we keep no entry for agents that have ended (pitfalls B1: it grows for ever).
@@ -266,7 +274,9 @@ def test_a_resumed_trainer_learns_bit_for_bit_what_the_first_one_learns(gathers)
         feed(trainer, [15])
         feed(trainer, [50])
     for (name, a), (_, b) in zip(
-        first.algorithm.network.state_dict().items(), second.algorithm.network.state_dict().items(), strict=True
+        first.algorithm.network.state_dict().items(),
+        second.algorithm.network.state_dict().items(),
+        strict=True,
     ):
         assert torch.equal(a, b), name
     assert first.step == second.step

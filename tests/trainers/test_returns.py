@@ -5,7 +5,6 @@ import pytest
 from goldendata import array, cases
 from hypothesis import given
 from hypothesis import strategies as st
-
 from lanista.trainers.returns import discounted_returns, discounted_sums, generalized_advantages
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 from goldendata import cases, number
-
 from lanista.trainers.schedules import Schedule
 
 

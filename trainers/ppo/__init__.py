@@ -1,1 +1,1 @@
-
+"""Proximal policy optimisation."""

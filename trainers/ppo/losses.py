@@ -35,10 +35,10 @@ def masked_mean(x: Tensor, mask: Tensor | None) -> Tensor:
     return (x * weight).sum() / torch.clamp(weight.sum() * per_row, min=1.0)
 
 
-def _row_weights(rows: int, mask: Tensor | None, like: Tensor) -> Tensor | float:
-    """What a row counts in a mean over valid rows: [B, 1], or one number without a mask."""
+def _row_weights(rows: int, mask: Tensor | None, like: Tensor) -> Tensor:
+    """What each row counts in a mean over valid rows: [B, 1], or [1, 1] where all count the same."""
     if mask is None:
-        return 1.0 / max(rows, 1)
+        return like.new_full((1, 1), 1.0 / max(rows, 1))
     weight = mask.to(like.dtype).reshape(-1, 1)
     return weight / torch.clamp(weight.sum(), min=1.0)
 
@@ -58,7 +58,7 @@ def clipped_value_loss(
 
 
 class _Surrogate(torch.autograd.Function):
-    """The policy loss, the plain squared value error and the entropy bonus, with their gradient in closed form.
+    """Policy loss, squared value error and entropy bonus, with their gradient in closed form.
 
     Minibatches are small, so an update is bound by the number of torch calls: this is a third of the calls
     that automatic differentiation of the same formulas makes. tests/trainers/ppo compares the two.
@@ -87,11 +87,11 @@ class _Surrogate(torch.autograd.Function):
         error = values - returns
         weighted_error = error * (row / values.shape[1])
         value = (error * weighted_error).sum()
-        row_flat = row.squeeze(1) if isinstance(row, Tensor) else row
+        row_flat = row.squeeze(1)
         total = policy + VALUE_WEIGHT * value - beta * (entropy * row_flat).sum()
         # Where clipping bites, the lower bound does not depend on the ratio; elsewhere its slope is itself.
         d_log_probs = torch.where(plain <= clipped, plain, 0.0) * (-weight)
-        d_entropy = (-beta * row_flat) if isinstance(row_flat, Tensor) else torch.full_like(entropy, -beta * row)
+        d_entropy = (-beta * row_flat).expand_as(entropy)
         ctx.save_for_backward(d_log_probs, d_entropy, weighted_error)
         ctx.mark_non_differentiable(policy, value)
         return total, policy, value
@@ -122,7 +122,7 @@ def ppo_losses(
     """The losses of one minibatch.
 
     Args:
-        log_probs, old_log_probs: [B, components], of the recorded actions under today's and the acting policy.
+        log_probs, old_log_probs: [B, components], of the recorded actions today and when they were taken.
         advantages: [B, 1], normalised over the update buffer.
         entropy: [B].
         values, returns: [B, signals].

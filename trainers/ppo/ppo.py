@@ -44,7 +44,12 @@ class PPO:
     """The networks, what the critic makes of a rollout, and the update."""
 
     def __init__(
-        self, spec: BehaviorSpec, settings: TrainerSettings, device: torch.device, seed: int, non_finite: NonFinite
+        self,
+        spec: BehaviorSpec,
+        settings: TrainerSettings,
+        device: torch.device,
+        seed: int,
+        non_finite: NonFinite,
     ) -> None:
         hyper = settings.hyperparameters
         assert isinstance(hyper, PPOSettings)
@@ -76,7 +81,7 @@ class PPO:
 
     @torch.inference_mode()
     def evaluate(self, rollout: Rollout) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The critic's values of the steps [steps, S] and of what follows each trajectory [J, S], in one pass."""
+        """The critic's values of the steps [steps, S] and of what follows each trajectory [J, S]."""
         obs = [
             np.concatenate([o[: rollout.steps], following])
             for o, following in zip(rollout.obs, rollout.next_obs, strict=True)
@@ -124,7 +129,7 @@ class PPO:
     # The update ---------------------------------------------------------------------------------------
 
     def update(self, steps: EvaluatedSteps, policy_step: int) -> dict[str, float]:
-        """Several epochs over all steps in shuffled minibatches; the mean losses and the schedules' values."""
+        """Several epochs over all steps in shuffled minibatches; mean losses and the schedules' values."""
         rate, epsilon, beta = (s(policy_step) for s in (self.learning_rate, self.epsilon, self.beta))
         self.optimizer.learning_rate = rate
         columns = self._columns(steps)
@@ -205,7 +210,8 @@ class PPO:
         order = torch.randperm(count, generator=self.shuffler).to(self.device)
 
         def cut(column: Tensor) -> tuple[Tensor, ...]:
-            return column.index_select(0, order).split(size)
+            pieces: tuple[Tensor, ...] = torch.split(column.index_select(0, order), size)
+            return pieces
 
         inputs = [cut(x) for x in rows.inputs]
         continuous, discrete = cut(rows.actions.continuous), cut(rows.actions.discrete)

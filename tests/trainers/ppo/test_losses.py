@@ -5,7 +5,6 @@ import torch
 from goldendata import array, cases
 from hypothesis import given
 from hypothesis import strategies as st
-
 from lanista.trainers.ppo.losses import clipped_value_loss, masked_mean, policy_loss, ppo_losses
 
 
@@ -49,7 +48,10 @@ def test_clipped_value_loss(case):
 def components(inputs, continuous, discrete):
     """Continuous columns, then one column per branch; a part that the case lacks is empty."""
     rows = len(inputs["advantages"])
-    parts = [tensor(p) if (p := inputs.get(key)) is not None else torch.zeros(rows, 0) for key in (continuous, discrete)]
+    parts = [
+        tensor(p) if (p := inputs.get(key)) is not None else torch.zeros(rows, 0)
+        for key in (continuous, discrete)
+    ]
     if "per_branch" in discrete and inputs.get(discrete) is not None:
         parts[1] = parts[1].T
     return torch.cat(parts, dim=1)
@@ -82,14 +84,18 @@ def test_update_losses_and_gradients(case):
     torch.testing.assert_close(entropy.grad, tensor(gradients["entropy"]), **close)
     gradients["advantages"] = i["advantages"]
     torch.testing.assert_close(
-        log_probs.grad, components(gradients, "log_probs_continuous", "log_probs_discrete_per_branch"), **close
+        log_probs.grad,
+        components(gradients, "log_probs_continuous", "log_probs_discrete_per_branch"),
+        **close,
     )
 
 
 def plain_total(log_probs, old, advantages, entropy, values, returns, epsilon, beta, mask):
     ratio = (log_probs - old).exp()
     surrogate = torch.minimum(ratio * advantages, ratio.clamp(1 - epsilon, 1 + epsilon) * advantages)
-    error = torch.stack([masked_mean((returns[:, s] - values[:, s]) ** 2, mask) for s in range(values.shape[1])])
+    error = torch.stack(
+        [masked_mean((returns[:, s] - values[:, s]) ** 2, mask) for s in range(values.shape[1])]
+    )
     return -masked_mean(surrogate, mask) + 0.5 * error.mean() - beta * masked_mean(entropy, mask)
 
 
