@@ -78,7 +78,7 @@ class WorldEnvironment(BaseEnv):  # type: ignore[misc]
         """Set what one agent of the last DecisionSteps does."""
         decisions, _ = self.get_steps(behavior_name)
         spec = self._specs[behavior_name].action_spec
-        action = spec._validate_action(action, None, behavior_name)
+        action = spec._validate_action(action, 1, behavior_name)
         if behavior_name not in self._actions:
             self._actions[behavior_name] = spec.empty_action(len(decisions))
         row = decisions.agent_id_to_index[agent_id]

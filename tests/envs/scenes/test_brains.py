@@ -1,0 +1,52 @@
+"""Brains that Unity ships work in the scenes that bear their names."""
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from lanista.envs.scenes import ball3d, basic
+from lanista.envs.scenes.parameters import Parameters
+
+ONNX = Path(__file__).parents[2] / "real" / "onnx"
+
+
+def brain(name):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(str(ONNX / name), options)
+
+
+@pytest.mark.parametrize("output", ["deterministic_continuous_actions", "continuous_actions"])
+def test_unitys_3dball_brain_balances(output):
+    """100.0 in the real player; an episode of it is 1000 decisions."""
+    session = brain("3DBall.onnx")
+    world = ball3d.Ball3D(24)
+    batch = world.reset(np.random.default_rng(1), Parameters())[ball3d.BEHAVIOR]
+    none = np.zeros((24, 0), np.int32)
+    returns, finished = np.zeros(24), []
+    for _ in range(1000):
+        (actions,) = session.run([output], {"obs_0": batch.obs[0][~batch.done]})
+        batch = world.step({ball3d.BEHAVIOR: (actions, none)})[ball3d.BEHAVIOR]
+        for agent, reward in zip(batch.agent_id[batch.done], batch.reward[batch.done]):
+            finished.append(returns[agent] + reward)
+            returns[agent] = 0
+        returns += np.where(np.isin(np.arange(24), batch.agent_id[batch.done]), 0, batch.reward[~batch.done])
+    assert len(finished) >= 24
+    assert np.mean(finished) > (99.9 if output.startswith("deterministic") else 90)
+
+
+@pytest.mark.parametrize("output", ["deterministic_discrete_actions", "discrete_actions"])
+def test_unitys_basic_brain_finds_the_large_goal(output):
+    session = brain("Basic.onnx")
+    world = basic.Basic()
+    batch = world.reset(np.random.default_rng(0), Parameters())[basic.BEHAVIOR]
+    none = np.zeros((1, 0), np.float32)
+    earned, ends = 0.0, 0
+    while ends < 20:
+        inputs = {"obs_0": batch.obs[0][~batch.done], "action_masks": np.ones((1, 3), np.float32)}
+        (actions,) = session.run([output], inputs)
+        batch = world.step({basic.BEHAVIOR: (none, actions.astype(np.int32))})[basic.BEHAVIOR]
+        earned += float(batch.reward[0])
+        ends += int(batch.done.sum())
+    assert earned / ends > 0.9

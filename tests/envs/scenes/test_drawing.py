@@ -1,0 +1,60 @@
+"""Every scene draws itself."""
+
+import numpy as np
+import pytest
+from lanista.envs.scenes.canvas import Box, Camera, Canvas
+from lanista.envs.scenes.parameters import Parameters
+from lanista.envs.scenes.registry import SCENES
+from lanista.envs.scenes.world import World
+
+
+@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("areas", [1, 5])
+def test_a_picture_has_the_size_asked_for_and_shows_what_changes(name, areas):
+    world = SCENES[name].load()(areas)
+    world.reset(np.random.default_rng(0), Parameters())
+    before = world.draw((160, 100))
+    assert before.shape == (100, 160, 3)
+    assert before.dtype == np.uint8
+    assert len(np.unique(before.reshape(-1, 3), axis=0)) > 50
+    (behavior, spec), *_ = world.specs().items()
+    action = spec.action_spec.empty_action(areas)
+    action.discrete[:] = 1
+    for _ in range(2):
+        world.step({behavior: (action.continuous, action.discrete)})
+    assert np.any(world.draw((160, 100)) != before)
+
+
+def test_everything_that_must_be_seen_is_in_the_picture():
+    subject = np.random.default_rng(0).uniform(-5, 5, (50, 3))
+    camera = Camera((300, 200), subject, yaw=20, pitch=30, margin=0.1)
+    pixels = camera.project(subject)
+    assert np.all(pixels >= [30 - 1e-6, 20 - 1e-6])
+    assert np.all(pixels <= [270 + 1e-6, 180 + 1e-6])
+    # Up is up, and right is right.
+    assert camera.project(np.array([0.0, 1, 0]))[1] < camera.project(np.zeros(3))[1]
+    assert camera.project(np.array([1.0, 0, 0]))[0] > camera.project(np.zeros(3))[0]
+
+
+def test_a_box_hides_only_what_is_behind_it():
+    canvas = Canvas((100, 100), np.array([[-4.0, -4, -4], [4, 4, 4]]), yaw=20, pitch=30)
+    box = Box(np.zeros(3), np.eye(3), np.ones(3), (90, 90, 90))
+    assert not canvas.hides(box, np.array([0, 2.0, 0]))
+    assert not canvas.hides(box, np.array([0, 0, -2.0]))
+    assert canvas.hides(box, np.array([0, -2.0, 0]))
+    assert canvas.hides(box, np.array([0, 0, 2.0]))
+
+
+def test_a_world_without_pictures_says_so():
+    class Dark(World):
+        def specs(self):
+            return {}
+
+        def reset(self, random, parameters):
+            return {}
+
+        def step(self, actions):
+            return {}
+
+    with pytest.raises(NotImplementedError, match="Dark does not draw itself"):
+        Dark().draw()

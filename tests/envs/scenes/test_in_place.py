@@ -1,0 +1,63 @@
+"""Worlds as environments without a process."""
+
+import numpy as np
+import pytest
+from lanista.envs.scenes.batches import Ended, without_groups
+from lanista.envs.scenes.in_place import make_in_place
+from mlagents_envs.base_env import ActionTuple
+from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
+
+
+def test_makes_a_scene_with_options_from_its_name_and_from_arguments():
+    assert make_in_place("scene:ball3d").world.areas == 12
+    assert make_in_place("scene:ball3d?areas=3").world.areas == 3
+    assert make_in_place("scene:ball3d", arguments=["--areas", "2"]).world.areas == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("scene:bal3d", "Did you mean 'ball3d'"),
+        ("scene:ball3d?area=3", "unknown option --area"),
+        ("scene:ball3d?areas=many", "invalid int value: 'many'"),
+        ("scene:ball3d?areas=0", "at least 1"),
+    ],
+)
+def test_refuses_what_it_does_not_know(name, message):
+    with pytest.raises(UnityEnvironmentException, match=message):
+        make_in_place(name)
+
+
+def test_steps_like_any_environment():
+    env = make_in_place("scene:basic?areas=2", seed=1)
+    env.step()
+    (name,) = env.behavior_specs
+    decisions, terminals = env.get_steps(name)
+    assert (len(decisions), len(terminals)) == (2, 0)
+    assert [part.shape for part in decisions.action_mask] == [(2, 3)]
+    for _ in range(3):
+        env.set_actions(name, ActionTuple(discrete=np.array([[1], [2]], np.int32)))
+        env.step()
+    decisions, terminals = env.get_steps(name)
+    assert list(terminals.agent_id) == [0]
+    assert terminals.reward[0] == pytest.approx(0.09)
+    assert list(decisions.agent_id) == [2, 1]
+    env.set_action_for_agent(name, 1, ActionTuple(discrete=np.array([[2]], np.int32)))
+    env.step()
+    assert list(env.world.position) == [10, 14]
+    with pytest.raises(UnityActionException, match="Nobody"):
+        env.get_steps("Nobody")
+    env.close()
+
+
+def test_ends_come_before_those_that_ask():
+    obs = [np.arange(6, dtype=np.float32).reshape(2, 3)]
+    end = Ended(np.int32([9]), [np.full((1, 3), 7, np.float32)], np.float32([5]), np.array([True]))
+    mask = np.ones((2, 4), bool)
+    batch = without_groups(np.int32([3, 4]), obs, np.float32([1, 2]), [end], mask)
+    np.testing.assert_array_equal(batch.agent_id, [9, 3, 4])
+    np.testing.assert_array_equal(batch.done, [True, False, False])
+    np.testing.assert_array_equal(batch.interrupted, [True, False, False])
+    np.testing.assert_array_equal(batch.reward, [5, 1, 2])
+    np.testing.assert_array_equal(batch.obs[0][0], [7, 7, 7])
+    np.testing.assert_array_equal(batch.action_mask.any(axis=1), [False, True, True])

@@ -1,0 +1,71 @@
+"""The engine's end of the environment parameters reads what the trainer's end writes."""
+
+import numpy as np
+import pytest
+from lanista.envs.scenes.parameters import Parameters
+from lanista.envs.side_channels import EnvironmentParametersChannel, OutgoingMessage, SideChannelManager
+from mlagents_envs.exception import UnitySideChannelException
+
+
+def sent(send) -> Parameters:
+    channel, parameters = EnvironmentParametersChannel(), Parameters()
+    send(channel)
+    SideChannelManager([parameters]).process(SideChannelManager([channel]).generate())
+    return parameters
+
+
+def draws(parameters, count=4000):
+    return np.array([parameters.get("x", -1.0) for _ in range(count)])
+
+
+def test_what_is_not_set_has_its_default():
+    assert Parameters().get("mass", 1.5) == 1.5
+
+
+def test_a_number_is_taken_and_the_revision_grows():
+    parameters = sent(lambda channel: channel.set_float_parameter("mass", 2.5))
+    assert parameters.get("mass", 1.0) == 2.5
+    assert parameters.revision == 1
+
+
+def test_samplers_are_drawn_from_at_each_reading():
+    uniform = draws(sent(lambda channel: channel.set_uniform_sampler_parameters("x", 2, 5, 7)))
+    assert uniform.min() >= 2
+    assert uniform.max() <= 5
+    assert uniform.mean() == pytest.approx(3.5, abs=0.1)
+    normal = draws(sent(lambda channel: channel.set_gaussian_sampler_parameters("x", 4, 0.5, 7)))
+    assert normal.mean() == pytest.approx(4, abs=0.05)
+    assert normal.std() == pytest.approx(0.5, abs=0.05)
+
+
+def test_intervals_are_drawn_from_by_their_length():
+    values = draws(
+        sent(lambda channel: channel.set_multirangeuniform_sampler_parameters("x", [[0, 1], [10, 13]], 7))
+    )
+    low = values < 5
+    assert values[low].max() <= 1
+    assert values[~low].min() >= 10
+    assert values[~low].max() <= 13
+    assert low.mean() == pytest.approx(0.25, abs=0.04)
+
+
+def test_the_samplers_seed_decides():
+    def send(channel):
+        channel.set_uniform_sampler_parameters("x", 0, 1, -3)
+
+    np.testing.assert_array_equal(draws(sent(send), 5), draws(sent(send), 5))
+
+
+@pytest.mark.parametrize(
+    ("kind", "rest", "message"),
+    [(7, [], "type 7"), (1, [0, 9], "sampler 9"), (1, [0, 2, 0], "intervals")],
+)
+def test_what_it_cannot_read_is_refused_by_name(kind, rest, message):
+    outgoing = OutgoingMessage()
+    outgoing.write_string("mass")
+    for number in (kind, *rest):
+        outgoing.write_int32(number)
+    channel = EnvironmentParametersChannel()
+    channel.queue_message_to_send(outgoing)
+    with pytest.raises(UnitySideChannelException, match=f"'mass' .*{message}"):
+        SideChannelManager([Parameters()]).process(SideChannelManager([channel]).generate())
