@@ -26,7 +26,7 @@ setup(
     packages=PACKAGES,
     package_data={
         "lanista": ["py.typed"],
-        "lanista.envs.wire": ["proto/*.proto", "*.binpb"],
+        "lanista.envs.wire": ["proto/**/*.proto", "*.binpb"],
         "lanista.config": ["**/*.yaml"],
     },
     install_requires=[
