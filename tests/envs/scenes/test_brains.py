@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 from lanista.envs.scenes import ball3d, basic
 from lanista.envs.scenes.parameters import Parameters
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="brains need onnxruntime")
 
 ONNX = Path(__file__).parents[2] / "real" / "onnx"
 
