@@ -94,9 +94,8 @@ def exchange() -> None:
     thread.start()
     engine = EngineEndpoint(trainer.port)
     engine.connect(10)
-    print(
-        f"an exchange over grpc, both ends in this process: {microseconds(lambda: engine.exchange(b'x')):.0f} us"
-    )
+    cost = microseconds(lambda: engine.exchange(b"step"))
+    print(f"an exchange over grpc, both ends in this process: {cost:.0f} us")
     stop.set()
     thread.join()
     engine.close()
