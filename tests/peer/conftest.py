@@ -1,0 +1,83 @@
+"""Finds ML-Agents 1.1.0 where it is installed aside."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lanista.envs.scenes.registry import export
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).parent
+MISSING = (
+    "ML-Agents 1.1.0 is not installed aside. `tests/peer/install.sh --fast .cache/peer` does that; "
+    "another place is named by the variable LANISTA_PEER (its Python)."
+)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.peer)
+
+
+class Peer:
+    """ML-Agents' Python."""
+
+    def __init__(self, python: Path) -> None:
+        self.python = python
+
+    def run(self, script: str, *arguments: object, timeout: float = 300.0) -> str:
+        """Run a script of this folder, or a module's code after "-c"; what it printed. Fails with all of it."""
+        what = ["-c", arguments[0], *arguments[1:]] if script == "-c" else [HERE / script, *arguments]
+        done = subprocess.run(
+            [str(self.python), "-W", "ignore", *map(str, what)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout,
+            env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")},
+            check=False,
+        )
+        assert done.returncode == 0, f"{script} ended with {done.returncode}:\n{done.stdout}"
+        return done.stdout
+
+
+@pytest.fixture(scope="session")
+def peer() -> Peer:
+    python = Path(os.environ.get("LANISTA_PEER") or ROOT / ".cache" / "peer" / "bin" / "python")
+    if not python.exists():
+        pytest.skip(MISSING)
+    return Peer(python)
+
+
+@pytest.fixture
+def port() -> int:
+    """A free one: ML-Agents does not search, and the one that it takes by default may be taken."""
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(params=["ball3d", "basic"])
+def scene(request, tmp_path) -> tuple[str, Path]:
+    """A scene's name and the executable that starts it."""
+    return request.param, export(request.param, tmp_path / request.param)
+
+
+@pytest.fixture
+def lanista_learn(tmp_path):
+    """Trains by Lanista's console script; the folder of the run."""
+
+    def learn(config: Path, *arguments: str) -> Path:
+        subprocess.run(
+            [sys.executable, "-m", "lanista.trainers.cli.main", "learn", str(config), "--run-id", "ours"]
+            + ["--results-dir", str(tmp_path / "results"), *arguments],
+            check=True,
+            timeout=300.0,
+        )
+        return tmp_path / "results" / "ours"
+
+    return learn

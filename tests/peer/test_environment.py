@@ -1,0 +1,32 @@
+"""ML-Agents' own UnityEnvironment steps our scenes."""
+
+import json
+
+EXPECTED = {
+    "ball3d": ("3DBall?team=0", [["VectorSensor_size8", [8]]], [2, []], 12),
+    "basic": ("Basic?team=0", [["BasicSensor", [20]]], [0, [3]], 1),
+}
+
+
+def seen(output: str) -> dict:
+    line = next(line for line in output.splitlines() if line.startswith("SEEN "))
+    return json.loads(line.removeprefix("SEEN "))
+
+
+def test_it_meets_the_behaviour_and_sees_episodes_end(peer, scene, port):
+    name, executable = scene
+    found = seen(peer.run("step_scene.py", executable, port, 200))
+    behavior, _, actions, agents = EXPECTED[name]
+    assert (found["behavior"], found["actions"], found["agents"]) == (behavior, actions, agents)
+    assert found["decisions"] >= 190 * agents, "agents were missing from many steps"
+    assert found["episodes"] > 0, "no episode ended under random actions"
+    assert found["finite"]
+
+
+def test_the_executables_own_options_reach_it(peer, port, tmp_path):
+    from lanista.envs.scenes.registry import export
+
+    executable = export("ball3d", tmp_path / "ball3d")
+    found = seen(peer.run("step_scene.py", executable, port, 60, "--areas", 128))
+    assert found["agents"] == 128
+    assert found["obs"] == EXPECTED["ball3d"][1]
