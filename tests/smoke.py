@@ -42,6 +42,8 @@ def main() -> int:
             "100",
             "--seed",
             "1",
+            "--max-decisions",
+            "200",
             "--json",
         ]
         played = subprocess.run(list(map(str, play)), check=True, capture_output=True, text=True)

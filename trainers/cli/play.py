@@ -26,6 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an executable, or a scene such as scene:ball3d; without it the Unity Editor's Play button",
     )
     parser.add_argument("--episodes", type=_positive, default=100, help="episodes to count (100)")
+    parser.add_argument(
+        "--max-decisions",
+        metavar="N",
+        type=_positive,
+        default=5000,
+        help="decisions after which an episode that does not end is counted as it stands (5000)",
+    )
     style = parser.add_mutually_exclusive_group()
     style.add_argument(
         "--deterministic",
@@ -67,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         deterministic = _deterministic(arguments, brain)
         env = _environment(arguments)
         try:
-            player = Player(env, brain, arguments.episodes, deterministic)
+            player = Player(env, brain, arguments.episodes, deterministic, arguments.max_decisions)
             results = _play(arguments, env, player)
         finally:
             env.close()

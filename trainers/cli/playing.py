@@ -16,6 +16,9 @@ logger = logging.getLogger(__name__)
 PATIENCE = 10_000
 """Steps of the environment without any decision after which nobody waits for one any longer."""
 
+MAX_DECISIONS = 5_000
+"""Decisions after which an episode that does not end is counted as it stands."""
+
 
 class NothingToDecideError(Exception):
     """The environment goes on and on and no agent asks for a decision."""
@@ -70,11 +73,21 @@ class Player:
     the short ones, and their mean another.
     """
 
-    def __init__(self, env: BaseEnv, brain: Brain, episodes: int, deterministic: bool) -> None:
+    def __init__(
+        self,
+        env: BaseEnv,
+        brain: Brain,
+        episodes: int,
+        deterministic: bool,
+        max_decisions: int = MAX_DECISIONS,
+    ) -> None:
         self.env = env
         self.brain = brain
         self.episodes = episodes
         self.deterministic = deterministic
+        self.max_decisions = max_decisions
+        self.cut = 0
+        """Episodes that did not end by themselves within `max_decisions`."""
         self.results: dict[str, BehaviorResult] = {}
         self._running: dict[tuple[str, int], Episode] = {}
         self._plays: dict[str, bool] = {}
@@ -145,10 +158,25 @@ class Player:
     def _go_on(self, name: str, decisions: DecisionSteps) -> None:
         for row, agent in enumerate(decisions.agent_id.tolist()):
             episode = self._running.get((name, agent))
+            if episode is not None:
+                episode.reward += float(decisions.reward[row])
+                episode.group_reward += float(decisions.group_reward[row])
+                if episode.counted and episode.decisions >= self.max_decisions:
+                    self._cut(name, episode)
+                    episode = None
             if episode is None:
                 episode = self._running[name, agent] = Episode(counted=self._begun < self.episodes)
                 self._begun += 1
-            else:
-                episode.reward += float(decisions.reward[row])
-                episode.group_reward += float(decisions.group_reward[row])
             episode.decisions += 1
+
+    def _cut(self, name: str, episode: Episode) -> None:
+        """Count an episode that may go on for ever (a stuck policy in a scene without a step limit)."""
+        self.results.setdefault(name, BehaviorResult()).add(episode)
+        self.cut += 1
+        if self.cut == 1:
+            logger.warning(
+                "An episode of %s did not end within %d decisions. Such episodes are counted as they stand; "
+                "--max-decisions changes after how many.",
+                name,
+                self.max_decisions,
+            )

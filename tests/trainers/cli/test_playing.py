@@ -152,3 +152,12 @@ def test_the_figures_of_a_report():
     assert figures["mean_reward"] == 3.0 and figures["std_reward"] == 1.0
     assert (figures["min_reward"], figures["max_reward"], figures["mean_length"]) == (2.0, 4.0, 3.0)
     assert figures["mean_group_reward"] == 0.5
+
+
+def test_an_episode_that_never_ends_is_counted_as_it_stands(caplog):
+    player = Player(Scripted([10**9]), FakeBrain(), 2, True, max_decisions=7)
+    with caplog.at_level(logging.WARNING):
+        results = player.play()
+    assert results["Ball?team=0"].lengths == [7, 7]
+    assert player.cut == 2
+    assert "did not end within 7 decisions" in caplog.text
