@@ -80,7 +80,7 @@ class ActorCritic(nn.Module):
         self, inputs: Sequence[Tensor], action_mask: Tensor | None = None
     ) -> tuple[ActionDistribution, Tensor]:
         """Policy and critic in one pass: what `act` and `value` give."""
-        encodings = self.body(self.encoder(inputs))
+        encodings = self.body(self.encoder(inputs)).unbind(0)
         return self.actions(encodings[0], action_mask), self.values(encodings[-1])
 
     def _encoding(self, stream: int, inputs: Sequence[Tensor]) -> Tensor:
