@@ -35,7 +35,7 @@ class Actions(NamedTuple):
 
 
 class _GaussianLogProb(torch.autograd.Function):
-    """The formula of `gaussian_log_prob` with its gradient in closed form: half the calls of a derived one."""
+    """The formula of `gaussian_log_prob` with its gradient in closed form, in half the calls."""
 
     @staticmethod
     def forward(ctx: Any, mu: Tensor, log_sigma: Tensor, actions: Tensor) -> Tensor:
