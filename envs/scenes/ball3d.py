@@ -104,9 +104,12 @@ class Ball3D(World):
 
     def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
         """All areas from the side and above."""
-        from .drawing import draw_ball3d
+        # Only who draws pays for the import of the imaging library.
+        from .drawing import draw_balls
 
-        return draw_ball3d(self, size)
+        turned = rotations(self.boxes.quaternion).reshape(3, 3, -1).astype(float)
+        positions = self.balls.position.T.astype(float)
+        return draw_balls(size, turned, positions, self.balls.radius, HALF_BOX, SPACING)
 
     def _observe(self) -> Array:
         return _observe(self.boxes.quaternion, self.balls.motion)

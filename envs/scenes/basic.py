@@ -66,9 +66,10 @@ class Basic(World):
 
     def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
         """The corridors, one above the other."""
-        from .drawing import draw_basic
+        # Only who draws pays for the import of the imaging library.
+        from .drawing import draw_corridors
 
-        return draw_basic(self, size)
+        return draw_corridors(size, self.position, LENGTH, SMALL_GOAL, LARGE_GOAL)
 
     def _asking(self, reward: NDArray[np.float32], *ended: Ended) -> Batches:
         return {BEHAVIOR: without_groups(self.ids, [_one_hot(self.position)], reward, ended)}

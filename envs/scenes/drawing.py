@@ -1,17 +1,9 @@
 """The scenes' pictures."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from .canvas import Box, Canvas, Colour, Points, Vector, square
-
-if TYPE_CHECKING:
-    from .ball3d import Ball3D
-    from .basic import Basic
 
 _NEAR_BLUE, _FAR_TEAL = np.array([58, 110, 226]), np.array([34, 178, 176])
 _BALL: Colour = (255, 122, 56)
@@ -20,62 +12,81 @@ _TILES: tuple[Colour, Colour] = ((176, 188, 211), (158, 172, 200))
 _FLOOR = -4.5
 
 
-def draw_ball3d(world: Ball3D, size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Every area with its box and its ball, [height, width, 3]."""
-    from .ball3d import HALF_BOX, SPACING
-    from .physics import rotations
+def draw_balls(
+    size: tuple[int, int],
+    turned: Points,
+    positions: Points,
+    radius: Points,
+    half_box: float,
+    spacing: float,
+) -> NDArray[np.uint8]:
+    """Every area with its box and its ball, [height, width, 3].
 
-    columns = min(world.areas, max(1, round(float(np.sqrt(world.areas * 4 / 3)))))
-    rows = -(-world.areas // columns)
-    centres = [SPACING * np.array([i % columns, 0, i // columns]) for i in range(world.areas)]
+    Args:
+        size: (width, height) in pixels.
+        turned: [3, 3, areas], the rotations of the boxes.
+        positions: [areas, 3], the balls' centres as seen from their box's.
+        radius: [areas], of the balls, in metres.
+        half_box: Half an edge of a box.
+        spacing: Metres from one area to the next.
+    """
+    areas = len(positions)
+    columns = min(areas, max(1, round(float(np.sqrt(areas * 4 / 3)))))
+    rows = -(-areas // columns)
+    centres = [spacing * np.array([i % columns, 0, i // columns]) for i in range(areas)]
     corners = np.concatenate([centre + square(3.4, y) for centre in centres for y in (_FLOOR, 4.2)])
     canvas = Canvas(size, corners, yaw=24, pitch=30)
     canvas.shadows(
         [centre + square(2.9, _FLOOR) for centre in centres], strength=0.34, softness=size[0] / 110
     )
 
-    turned = rotations(world.boxes.quaternion).reshape(3, 3, -1).astype(float)
-    positions = world.balls.position.T.astype(float)
     for i in _far_to_near(centres, canvas):
         share = (i % columns + i // columns) / max(1, columns + rows - 2)
-        box = Box(centres[i], turned[..., i], np.full(3, HALF_BOX), _between(_NEAR_BLUE, _FAR_TEAL, share))
-        ball, radius = centres[i] + positions[i], float(world.balls.radius[i])
+        box = Box(centres[i], turned[..., i], np.full(3, half_box), _between(_NEAR_BLUE, _FAR_TEAL, share))
+        ball, reach = centres[i] + positions[i], float(radius[i])
         behind = canvas.hides(box, ball)
         if behind:
-            canvas.ball(ball, radius, _BALL)
+            canvas.ball(ball, reach, _BALL)
         canvas.box(box)
         canvas.eyes(box, ball)
         if not behind:
-            canvas.shadow_on(box, ball, radius)
-            canvas.ball(ball, radius, _BALL)
+            canvas.shadow_on(box, ball, reach)
+            canvas.ball(ball, reach, _BALL)
     return canvas.finish()
 
 
-def draw_basic(world: Basic, size: tuple[int, int]) -> NDArray[np.uint8]:
-    """The corridors one behind the other, with the agent and both goals, [height, width, 3]."""
-    from .basic import LARGE_GOAL, LENGTH, SMALL_GOAL
+def draw_corridors(
+    size: tuple[int, int], positions: NDArray[np.intp], length: int, small_goal: int, large_goal: int
+) -> NDArray[np.uint8]:
+    """The corridors one behind the other, with the agent and both goals, [height, width, 3].
 
-    ends = np.array([[-0.5, 0, -0.5], [LENGTH - 0.5, 0, -0.5], [-0.5, 2.2, 0.5], [LENGTH - 0.5, 2.2, 0.5]])
-    lanes = [np.array([0, 0, 2.6 * k]) for k in range(world.areas)]
+    Args:
+        size: (width, height) in pixels.
+        positions: [areas], the tiles on which the agents stand.
+        length: Tiles of a corridor.
+        small_goal, large_goal: The goals' tiles.
+    """
+    ends = np.array([[-0.5, 0, -0.5], [length - 0.5, 0, -0.5], [-0.5, 2.2, 0.5], [length - 0.5, 2.2, 0.5]])
+    lanes = [np.array([0, 0, 2.6 * k]) for k in range(len(positions))]
     canvas = Canvas(size, np.concatenate([ends + lane for lane in lanes]), yaw=12, pitch=26)
-    outline = np.array([[-0.8, 0, -0.8], [LENGTH - 0.2, 0, -0.8], [LENGTH - 0.2, 0, 0.8], [-0.8, 0, 0.8]])
+    outline = np.array([[-0.8, 0, -0.8], [length - 0.2, 0, -0.8], [length - 0.2, 0, 0.8], [-0.8, 0, 0.8]])
     canvas.shadows([outline + _moved(lane, y=-0.6) for lane in lanes], strength=0.3, softness=size[0] / 130)
-    for lane, position in reversed(list(zip(lanes, world.position))):
-        for x in range(LENGTH):
+    for lane, position in reversed(list(zip(lanes, positions))):
+        for x in range(length):
             tile = np.array([0.47, 0.09, 0.47])
-            colour = _GOAL if x in (SMALL_GOAL, LARGE_GOAL) else _TILES[x % 2]
+            colour = _GOAL if x in (small_goal, large_goal) else _TILES[x % 2]
             canvas.box(Box(_moved(lane, x, -0.1), np.eye(3), tile, colour))
-        for x in reversed(range(LENGTH)):
-            if x == SMALL_GOAL:
+        for x in reversed(range(length)):
+            if x == small_goal:
                 _stand(canvas, _moved(lane, x), 0.26)
-            if x == LARGE_GOAL:
+            if x == large_goal:
                 _stand(canvas, _moved(lane, x), 0.62)
             if x == position:
                 body = Box(
                     _moved(lane, x, 0.45), np.eye(3), np.full(3, 0.44), _between(_NEAR_BLUE, _FAR_TEAL, 0.15)
                 )
                 canvas.box(body)
-                canvas.eyes(body, _moved(lane, LARGE_GOAL, 0.6, -4))
+                canvas.eyes(body, _moved(lane, large_goal, 0.6, -4))
     return canvas.finish()
 
 
