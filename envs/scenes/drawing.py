@@ -1,5 +1,7 @@
 """The scenes' pictures."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +18,7 @@ def draw_balls(
     size: tuple[int, int],
     turned: Points,
     positions: Points,
-    radius: Points,
+    radius: NDArray[np.floating[Any]],
     half_box: float,
     spacing: float,
 ) -> NDArray[np.uint8]:
@@ -56,7 +58,7 @@ def draw_balls(
 
 
 def draw_corridors(
-    size: tuple[int, int], positions: NDArray[np.intp], length: int, small_goal: int, large_goal: int
+    size: tuple[int, int], positions: NDArray[np.integer[Any]], length: int, small_goal: int, large_goal: int
 ) -> NDArray[np.uint8]:
     """The corridors one behind the other, with the agent and both goals, [height, width, 3].
 
