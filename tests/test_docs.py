@@ -1,0 +1,109 @@
+"""The documentation can be followed: links lead somewhere, commands have their form, examples run."""
+
+import re
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+
+import pytest
+import yaml
+from lanista.envs.scenes import client
+from lanista.trainers.settings.command_line import parse_command_line
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(chain(ROOT.glob("*.md"), ROOT.glob("docs/**/*.md")))
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def name(page):
+    return str(page.relative_to(ROOT))
+
+
+def text(page):
+    return page.read_text(encoding="utf-8")
+
+
+def prose(page):
+    """The page without its fenced and indented code."""
+    return re.sub(r"^(?:    |\t).*$", "", FENCE.sub("", text(page)), flags=re.MULTILINE)
+
+
+def anchors(page):
+    """The fragments that headings of a page make, as code hosts make them."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text(page)), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_to_files_and_headings_that_exist(page):
+    broken = []
+    for link in LINK.findall(prose(page)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, fragment = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (fragment and fragment not in anchors(target)):
+            broken.append(link)
+    assert not broken
+
+
+def test_every_page_is_in_the_index():
+    index = ROOT / "docs" / "README.md"
+    listed = {(index.parent / link.partition("#")[0]).resolve() for link in LINK.findall(text(index))}
+    missing = [name(page) for page in PAGES if page.is_relative_to(index.parent) and page != index]
+    missing = [page for page in missing if (ROOT / page).resolve() not in listed]
+    assert not missing
+
+
+@pytest.mark.parametrize("purpose", ["train", "test"])
+def test_the_readme_has_each_command_as_one_line_for_programs_to_find(purpose):
+    found = re.findall(
+        rf"^<!-- command: {purpose} -->\n```sh\n(.+)\n```$", text(ROOT / "README.md"), flags=re.MULTILINE
+    )
+    assert len(found) == 1
+    assert "-c constraints.txt" in found[0], "the tested versions are what a newcomer gets"
+
+
+def documented_commands():
+    """Every `lanista-learn` line of the user's pages, cut where the shell would cut it."""
+    pages = [ROOT / "README.md", ROOT / "docs" / "getting-started.md"]
+    blocks = [code for page in pages for language, code in FENCE.findall(text(page)) if language == "sh"]
+    return sorted(set(re.findall(r"(?:\.venv/bin/)?lanista-learn (.+)$", "\n".join(blocks), re.MULTILINE)))
+
+
+@pytest.mark.parametrize("arguments", documented_commands())
+def test_documented_training_commands_are_understood(arguments, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    options = parse_command_line(arguments.split())
+    assert "3DBall" in options.behaviors
+
+
+def examples(page):
+    return [code for language, code in FENCE.findall(text(ROOT / "docs" / page)) if language == "python"]
+
+
+@pytest.mark.parametrize("code", examples("extending.md"))
+def test_the_examples_of_the_seams_run(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_example_game_can_be_trained_with_the_settings_beside_it(tmp_path):
+    """The game of docs/scenes.md is the one behaviour of its YAML, and both are read as they stand."""
+    page = text(ROOT / "docs" / "scenes.md")
+    (settings,) = [code for language, code in FENCE.findall(page) if language == "yaml"]
+    (tmp_path / "walk.yaml").write_text(settings, encoding="utf-8")
+    options = parse_command_line([str(tmp_path / "walk.yaml"), "--env", "./walk.py"])
+    namespace = {"__name__": "walk"}
+    exec(examples("scenes.md")[0], namespace)
+    world = namespace["Walk"](walkers=2)
+    assert [behavior.partition("?")[0] for behavior in world.specs()] == list(options.behaviors)
+    assert set(client.options_of(type(world))) == {"walkers"}
+
+
+def test_the_shipped_configurations_name_the_scenes_behaviours():
+    for scene, behavior in {"ball3d": "3DBall", "basic": "Basic"}.items():
+        path = ROOT / "config" / "ppo" / f"{scene}.yaml"
+        assert list(yaml.safe_load(text(path))["behaviors"]) == [behavior]
