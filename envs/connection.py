@@ -22,7 +22,7 @@ _SLICE = 0.1
 _LAST_BREATH = 2.0
 """Seconds that an engine whose connection is gone has to end, so that its exit code can be told."""
 
-_CHECKLIST = """
+_CHECKLIST = """\
 \t The environment does not need user interaction to launch
 \t The Agents' Behavior Parameters > Behavior Type is set to "Default"
 \t The environment and the Python interface have compatible versions.
@@ -52,6 +52,9 @@ class EngineConnection:
         self._arrived: bytes | None = None
         self._engine_waits = False
         self._lost = False
+        self._called = False
+        self.answered = False
+        """Whether it has answered a reset: its scene is as it should be."""
         self.stage = "It has not called yet: it did not start, or it has no ML-Agents communicator."
         """What the engine has done so far, for the message of a timeout."""
 
@@ -86,7 +89,7 @@ class EngineConnection:
         if message is None:
             self._lost = True
             raise self._why_gone()
-        self._engine_waits = True
+        self._engine_waits = self._called = True
         return message
 
     def overdue(self) -> UnityTimeOutException:
@@ -115,11 +118,13 @@ class EngineConnection:
         """Tell the engine to quit, wait for its end, and kill it if it does not come.
 
         Args:
-            timeout: Seconds to wait for it; by default the connection's own, but none after it has
-                failed to answer.
+            timeout: Seconds to wait for it; by default the connection's own. An engine that has failed to
+                answer, or has never called, gets none: it will not hear that it is to quit.
         """
-        if timeout is None:
-            timeout = 0.0 if self._lost else self._timeout
+        if self._lost or not self._called:
+            timeout = 0.0
+        elif timeout is None:
+            timeout = self._timeout
         deadline = time.monotonic() + timeout
         try:
             self._quit(deadline)
@@ -162,7 +167,8 @@ class EngineConnection:
 
     def _why_late(self) -> str:
         state = "" if self._process is None else f" {self._process.describe()}"
-        return (
-            f"The Unity environment took too long to respond. Make sure that :{_CHECKLIST}\n"
-            f"{self._name} did not answer within {self._timeout:g} s. {self.stage}{state}"
+        late = (
+            f"The Unity environment took too long to respond: {self._name} did not answer within "
+            f"{self._timeout:g} s. {self.stage}{state}"
         )
+        return late if self.answered else f"{late}\nMake sure that :\n{_CHECKLIST}"

@@ -219,13 +219,17 @@ class EnvManager:
                 return []
             self._collect(remaining)
 
-    def close(self) -> None:
-        """Close all environments side by side, by force where one takes longer than 10 s."""
+    def close(self, *, at_once: bool = False) -> None:
+        """Close all environments side by side, by force where one takes longer than 10 s.
+
+        Args:
+            at_once: By force where one has not ended already.
+        """
         if self._closed:
             return
         self._closed = True
         for worker in self._workers:
-            worker.keeper.close(CLOSE_SECONDS)
+            worker.keeper.close(0.0 if at_once else CLOSE_SECONDS)
         end = time.monotonic() + 2 * CLOSE_SECONDS
         for worker in self._workers:
             # A launch cannot be hurried; its engine ends when the launch is over, or with this process.
@@ -313,6 +317,7 @@ class EnvManager:
         Raises:
             RestartLimitError: The limits leave no room for a restart.
             EngineStopped: Nor do they, and the engine ended in good order; or it is the Editor.
+            UnityException: `error`, where no environment has answered yet: they have never worked.
         """
         now = self._clock()
         worker.leave(WorkerState.FAILED)
@@ -320,13 +325,17 @@ class EnvManager:
         stopped = isinstance(error, UnityCommunicatorStoppedException)
         if stopped and self._editor:
             raise EngineStopped(f"The Editor has ended the session. ({error})") from error
+        if not self._specs.view:
+            raise error
         if not worker.history.allows(now):
-            kind = EngineStopped if stopped else RestartLimitError
+            told = str(error)
+            if worker.history.count > 1:
+                told = f"Its failures:\n{worker.history}\nThe last one in full: {error}"
+            what, kind = ("ended the session", EngineStopped) if stopped else ("failed", RestartLimitError)
             raise kind(
-                f"{worker.name} failed, and the limits leave no room for another restart "
+                f"{worker.name} {what}, and the limits leave no room for another restart "
                 f"({worker.history.limits}; env_settings.max_lifetime_restarts, restarts_rate_limit_n and "
-                f"restarts_rate_limit_period_s change them). Its failures:\n{worker.history}"
-                f"\nThe last one in full: {error}"
+                f"restarts_rate_limit_period_s change them). {told}"
             ) from error
         worker.history.restarted(now)
         logger.warning("Restarting %s after '%s: %s'", worker.name, type(error).__name__, error)

@@ -1,5 +1,6 @@
 """An engine's process: started in a group of its own, watched, and ended with all its children."""
 
+import atexit
 import logging
 import os
 import signal
@@ -46,6 +47,8 @@ class EngineProcess:
         self._process = _start(self.command)
         self.pid = self._process.pid
         guard.watch(self.pid)
+        # Also when this process ends while another thread is still busy with closing the engine.
+        atexit.register(self.kill)
         self._reader = threading.Thread(target=self._read, name=f"output of {self.pid}", daemon=True)
         self._reader.start()
         threading.Thread(target=self._wait, name=f"end of {self.pid}", daemon=True).start()
@@ -112,6 +115,7 @@ class EngineProcess:
         self._process.wait()
         guard.release(self.pid)
         self._ended.set()
+        atexit.unregister(self.kill)
         if self._on_exit is not None:
             self._on_exit()
 

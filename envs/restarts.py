@@ -56,11 +56,12 @@ class RestartHistory:
         self._started = started
         self._recent: deque[float] = deque()
         self._failures: deque[tuple[float, str]] = deque(maxlen=REMEMBERED)
-        self._failed = 0
+        self.count = 0
+        """Failures so far."""
 
     def failed(self, now: float, cause: BaseException) -> None:
         """Remember a failure."""
-        self._failed += 1
+        self.count += 1
         self._failures.append((now, f"{type(cause).__name__}: {_first_line(cause)}"))
 
     def allows(self, now: float) -> bool:
@@ -82,8 +83,8 @@ class RestartHistory:
 
     def __str__(self) -> str:
         lines = [f"  {when - self._started:.1f} s after the start: {cause}" for when, cause in self._failures]
-        if self._failed > len(lines):
-            lines.insert(0, f"  ({self._failed - len(lines)} earlier failures are not listed)")
+        if self.count > len(lines):
+            lines.insert(0, f"  ({self.count - len(lines)} earlier failures are not listed)")
         return "\n".join(lines)
 
 

@@ -200,6 +200,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
                 f"Communicator has exited. ({self.name} ended the session.)"
             )
         self._connection.stage = "It answered before, and then no more."
+        self._connection.answered = True
         self._actions.clear()
         self._update(message)
         self._side_channels.process(message.side_channel)

@@ -14,15 +14,14 @@ from typing import Any
 import torch
 
 from .atomic import atomic_write_bytes
+from .errors import CheckpointError
+
+__all__ = ["CheckpointError", "load_checkpoint", "numbered_checkpoints", "save_checkpoint", "serialise"]
 
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 _MAPPINGS = (dict, OrderedDict)
 _SEQUENCES = (list, tuple, torch.Size)
 _PLAIN = (type(None), bool, int, float, str, bytes)
-
-
-class CheckpointError(Exception):
-    """A checkpoint that cannot be read, or a state that must not be saved."""
 
 
 def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 
 from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
@@ -12,6 +13,7 @@ from ..envs.manager import EnvManager
 from ..envs.pipelined import Parameters
 from ..envs.restarts import EngineStopped
 from ..envs.steps import Decision, EnvironmentStep
+from .errors import TrainerError
 from .learner import Learner, LearnerThread
 from .stats.display import Display
 
@@ -34,7 +36,20 @@ class TrainerController:
         parameters: Parameters | None = None,
         *,
         training: bool = True,
+        patience: float = 60.0,
+        on_first_learner: Callable[[], None] = lambda: None,
     ) -> None:
+        """Prepare a run.
+
+        Args:
+            make_envs: the environments, not yet started; called again for every restart of all engines.
+            make_learner: the learner of a behaviour that an environment has shown.
+            display: what the user sees.
+            parameters: environment parameters that every environment gets.
+            training: learn and save; else only act.
+            patience: seconds within which some agent has to ask for its first decision.
+            on_first_learner: called once there is something to save.
+        """
         self._make_envs = make_envs
         self._make_learner = make_learner
         self.display = display
@@ -45,31 +60,59 @@ class TrainerController:
         self._of_behavior: dict[str, Learner] = {}
         self._threads: list[LearnerThread] = []
         self._stopping = False
+        self._patience = patience
+        self._on_first_learner = on_first_learner
+        self._somebody_asked = False
 
     def stop(self) -> None:
         """Finish the tick in hand and end the run in good order."""
         self._stopping = True
+        self.display.status("Saving and exporting. Press Ctrl-C again to stop at once.")
 
     def run(self) -> None:
-        """The whole run. Files are the caller's: `save` afterwards, also after an error."""
+        """The whole run, with its last checkpoints and brains also when it ends with an error.
+
+        Raises:
+            KeyboardInterrupt: to stop at once; nothing is saved then.
+        """
         try:
-            self._loop()
-        except EngineStopped as end:
-            logger.info("%s Finishing the run.", end)
+            try:
+                self._loop()
+            except EngineStopped as end:
+                logger.info("%s Finishing the run.", end)
+            except Exception:
+                self._save(keep_quiet=True)
+                raise
+            self._save()
+        except KeyboardInterrupt:
+            self.envs.close(at_once=True)
+            raise
         finally:
-            for thread in self._threads:
-                thread.stop()
             self.envs.close()
 
-    def save(self) -> None:
-        """Write the last checkpoints and brains of a training run."""
-        if self.training:
-            for learner in self.learners.values():
+    def _save(self, *, keep_quiet: bool = False) -> None:
+        """Write the last checkpoints and brains of a training run, all that can be written.
+
+        Raises:
+            TrainerError: one could not be; with `keep_quiet` that is only logged, behind a worse error.
+        """
+        for thread in self._threads:
+            thread.stop()
+        failures = []
+        for learner in self.learners.values() if self.training else ():
+            try:
                 learner.finish()
+            except TrainerError as error:
+                failures.append(error)
+        if failures and not keep_quiet:
+            raise failures[0]
+        for failure in failures:
+            logger.error("%s", failure)
 
     def _loop(self) -> None:
         self.envs.start()
         steps = self.envs.reset(self.parameters)
+        silent_until = time.monotonic() + self._patience
         while self._goes_on():
             self._answer(steps)
             self._collect(steps)
@@ -78,6 +121,19 @@ class TrainerController:
                 steps = self._restart_engines()
             else:
                 steps = self.envs.wait(WAIT)
+            if not self._somebody_asked and time.monotonic() > silent_until:
+                raise TrainerError(self._nobody_asked())
+        if self._stopping:
+            logger.info("Learning was interrupted. Please wait while the graph is generated.")
+
+    def _nobody_asked(self) -> str:
+        seen = ", ".join(self.envs.behavior_specs) or "none"
+        return (
+            f"No agent has asked for a decision within {self._patience:g} s (env_settings.timeout_wait, "
+            f"--timeout-wait), although the environment goes on; behaviors that it has shown: {seen}. The "
+            "scene needs an active agent whose Behavior Type is Default, and each agent a Decision Requester "
+            "component or code that calls RequestDecision."
+        )
 
     def _goes_on(self) -> bool:
         if self._stopping:
@@ -94,6 +150,7 @@ class TrainerController:
                 if len(decisions):
                     entry = (step.env, behavior_id, decisions)
                     waiting.setdefault(self._learner(behavior_id), []).append(entry)
+        self._somebody_asked = self._somebody_asked or bool(waiting)
         answers: dict[int, dict[str, Decision]] = {step.env: {} for step in steps}
         for learner, entries in waiting.items():
             decided = learner.decide([decisions for _, _, decisions in entries])
@@ -152,6 +209,7 @@ class TrainerController:
             if name not in self.learners:
                 self.learners[name] = self._make_learner(name, self.envs.behavior_specs[behavior_id])
                 self.learners[name].manager(behavior_id)
+                self._on_first_learner()
                 if self.learners[name].settings.threaded:
                     self._threads.append(LearnerThread(self.learners[name]))
                     self._threads[-1].start()

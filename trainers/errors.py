@@ -3,3 +3,7 @@
 
 class TrainerError(Exception):
     """A run cannot start or go on; the message says why and what to do."""
+
+
+class CheckpointError(TrainerError):
+    """A checkpoint that cannot be read, or a state that must not be saved."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from itertools import chain, count
 from pathlib import Path
 
 from .errors import TrainerError
@@ -25,20 +26,33 @@ def claim_run_folder(settings: CheckpointSettings) -> Path:
             f"Previous data from this run ID was not found: there is no folder {folder}. Train a new run by "
             "removing the --resume flag, or give the --run-id and --results-dir of the run to resume."
         )
-    if folder.exists() and not settings.resume:
-        if not settings.force:
-            raise TrainerError(
-                f"Previous data from this run ID was found in {folder}. Either specify a new run ID with "
-                "--run-id, use --resume to resume this run, or --force to start anew (the old run is then "
-                "set aside, not deleted)."
-            )
-        aside = folder.with_name(f"{folder.name}.{time.strftime('%Y%m%d-%H%M%S')}")
-        folder.rename(aside)
-        logger.info("The old run was set aside as %s.", aside)
     start = settings.maybe_init_path
     if start is not None and not settings.resume and not Path(start).is_dir():
         raise TrainerError(
             f"Could not initialize from {start}. Make sure models have already been saved with that run ID."
         )
-    (folder / "run_logs").mkdir(parents=True, exist_ok=True)
+    if folder.exists() and not settings.resume and not settings.force:
+        raise TrainerError(
+            f"Previous data from this run ID was found in {folder}. Either specify a new run ID with "
+            "--run-id, use --resume to resume this run, or --force to start anew (the old run is then "
+            "set aside, not deleted)."
+        )
+    try:
+        if folder.exists() and not settings.resume:
+            logger.info("The old run was set aside as %s.", _set_aside(folder))
+        (folder / "run_logs").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TrainerError(
+            f"The run's folder {folder} cannot be made: {error.strerror}. Choose another place with "
+            "--results-dir."
+        ) from error
     return folder
+
+
+def _set_aside(folder: Path) -> Path:
+    """Rename the folder of an older run; its new name."""
+    dated = f"{folder.name}.{time.strftime('%Y%m%d-%H%M%S')}"
+    names = chain([dated], (f"{dated}-{k}" for k in count(2)))
+    aside = next(path for path in map(folder.with_name, names) if not path.exists())
+    folder.rename(aside)
+    return aside

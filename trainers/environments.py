@@ -1,0 +1,76 @@
+"""The environments of a run, as its settings describe them."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from mlagents_envs.base_env import BaseEnv
+
+from ..envs.finite import NonFinite
+from ..envs.launch import check_executable, resolve
+from ..envs.manager import EnvManager
+from ..envs.restarts import RestartLimits
+from ..envs.side_channels import (
+    EngineConfigurationChannel,
+    EnvironmentParametersChannel,
+    StatsSideChannel,
+)
+from ..envs.unity import UnityEnvironment
+from .settings.options import RunOptions
+
+
+def check_environment(options: RunOptions) -> None:
+    """Refuse an environment that cannot be launched, before anything is written or loaded for it.
+
+    Raises:
+        UnityEnvironmentException: The executable is missing or may not be executed.
+    """
+    path = options.env_settings.env_path
+    if path is not None:
+        check_executable(resolve(path)[0])
+
+
+def make_env_manager(options: RunOptions, seed: int, log_folder: Path) -> EnvManager:
+    """The environments of a run, not yet started."""
+    env = options.env_settings
+    limits = RestartLimits(
+        env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s
+    )
+    return EnvManager(
+        partial(_make_env, options, seed, log_folder),
+        env.num_envs,
+        limits,
+        ordered=options.repeatable,
+        non_finite=NonFinite(env.non_finite),
+        editor=env.env_path is None,
+    )
+
+
+def _make_env(options: RunOptions, seed: int, log_folder: Path, worker_id: int) -> BaseEnv:
+    env, engine = options.env_settings, options.engine_settings
+    configuration = EngineConfigurationChannel()
+    configuration.set_configuration_parameters(
+        width=engine.width,
+        height=engine.height,
+        quality_level=engine.quality_level,
+        time_scale=engine.time_scale,
+        target_frame_rate=engine.target_frame_rate,
+        capture_frame_rate=engine.capture_frame_rate,
+    )
+    explicit_port = env.env_path is not None and "base_port" in env.model_fields_set
+    return UnityEnvironment(
+        env.env_path,
+        worker_id,
+        env.base_port if explicit_port else None,
+        seed=seed + worker_id,
+        no_graphics=engine.no_graphics,
+        no_graphics_monitor=engine.no_graphics_monitor,
+        timeout_wait=env.timeout_wait,
+        additional_args=env.env_args,
+        side_channels=[EnvironmentParametersChannel(), configuration, StatsSideChannel()],
+        log_folder=log_folder,
+        num_areas=env.num_areas,
+        listen=env.listen,
+        non_finite=None,
+    )

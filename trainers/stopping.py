@@ -1,0 +1,50 @@
+"""What Ctrl-C and the signals that end a process mean to a run."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from types import FrameType, TracebackType
+
+INTERRUPTED = 130
+"""The exit status of a run that was stopped without saving."""
+
+
+class StopSignals:
+    """While open, the first SIGINT, SIGTERM or SIGHUP asks the run to end in good order, the second ends it.
+
+    Before there is anything to save, and at the second signal, KeyboardInterrupt is raised wherever the main
+    thread is: files are written whole or not at all, so that nothing is lost but the last save.
+    """
+
+    def __init__(self) -> None:
+        self._ask: Callable[[], None] | None = None
+        self._asked = False
+        self._before: dict[int, object] = {}
+
+    def call(self, ask: Callable[[], None]) -> None:
+        """From now on there is something to save; the first signal calls `ask`.
+
+        It is called between any two instructions of the main thread: it may do no more than set flags.
+        """
+        self._ask = ask
+
+    def __enter__(self) -> StopSignals:
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # there is no SIGHUP on Windows
+            number = getattr(signal, name, None)
+            # Who starts a run with nohup does not want it to end with the terminal.
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._signal)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _signal(self, number: int, frame: FrameType | None) -> None:
+        if self._asked or self._ask is None:
+            raise KeyboardInterrupt
+        self._asked = True
+        self._ask()

@@ -1,0 +1,107 @@
+"""A run from the first engine to the last file; what needs torch is first imported here."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import torch
+from mlagents_envs.base_env import BehaviorSpec
+
+from ..envs.finite import NonFinite
+from .controller import TrainerController
+from .environments import make_env_manager
+from .errors import TrainerError
+from .learner import Learner, RunContext
+from .settings.options import RunOptions
+from .settings.support import require_trainable
+from .stats.display import Display
+from .stats.gauges import GaugeWriter, Timers
+from .stats.tensorboard import TensorBoardWriter
+from .stats.writer import StatsWriter
+from .stopping import StopSignals
+from .training_status import TrainingStatus
+
+
+def train(
+    options: RunOptions,
+    folder: Path,
+    status: TrainingStatus,
+    display: Display,
+    signals: StopSignals,
+    *,
+    restart_engines_at_checkpoints: bool = False,
+) -> None:
+    """Launch the engines, train until the end, and write what is due.
+
+    Raises:
+        TrainerError, TrainerConfigError, CheckpointError, UnityException: once all that could be saved is.
+    """
+    torch.set_num_threads(_torch_threads())
+    seed = options.env_settings.seed
+    timers, gauges = Timers(), GaugeWriter()
+    writers: list[StatsWriter] = [TensorBoardWriter(folder), gauges, display]
+    context = RunContext(
+        folder=folder,
+        seed=seed,
+        status=status,
+        writers=writers,
+        display=display,
+        device=_device(options.torch_settings.device),
+        training=not options.checkpoint_settings.inference,
+        resume=options.checkpoint_settings.resume,
+        initialize_from=_initial_folder(options),
+        non_finite=NonFinite(options.env_settings.non_finite),
+        restart_engines_at_checkpoints=restart_engines_at_checkpoints,
+    )
+    controller = TrainerController(
+        partial(make_env_manager, options, seed, folder / "run_logs"),
+        partial(_make_learner, options, context),
+        display,
+        options.parameters(seed),
+        training=context.training,
+        patience=options.env_settings.timeout_wait,
+        on_first_learner=lambda: signals.call(controller.stop),
+    )
+    try:
+        with timers.span("run_training"):
+            display.start()
+            controller.run()
+    finally:
+        for writer in writers:
+            writer.close()
+        timers.save(folder / "run_logs" / "timers.json", gauges.gauges)
+
+
+def _make_learner(options: RunOptions, context: RunContext, name: str, spec: BehaviorSpec) -> Learner:
+    settings = options.behavior(name)
+    require_trainable(name, settings)
+    return Learner(name, spec, settings, context)
+
+
+def _initial_folder(options: RunOptions) -> Path | None:
+    path = options.checkpoint_settings.maybe_init_path
+    return Path(path) if path is not None and not options.checkpoint_settings.resume else None
+
+
+def _device(wanted: str | None) -> torch.device:
+    """The device of this name, tried; by default the first GPU, else the CPU.
+
+    Raises:
+        TrainerError: torch cannot use it here.
+    """
+    try:
+        device = torch.device(wanted or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        cause = str(error).strip().splitlines()[0]
+        raise TrainerError(
+            f"The device {wanted!r} (torch_settings.device, --torch-device) cannot be used here: {cause} "
+            "Leave it out to take a GPU if there is one, or give cpu."
+        ) from error
+    return device
+
+
+def _torch_threads() -> int:
+    """One: with networks of this size more threads wait for each other longer than they compute."""
+    return 1
