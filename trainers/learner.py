@@ -21,7 +21,7 @@ from .brains.export import export_brain
 from .brains.verify import BrainVerificationError
 from .checkpoint_brain import KEY as BRAIN
 from .checkpoint_brain import describe_brain
-from .checkpoints import CheckpointManager, load_checkpoint
+from .checkpoints import CheckpointError, CheckpointManager, load_checkpoint
 from .on_policy import OnPolicyTrainer
 from .policy import Policy
 from .ppo.ppo import PPO
@@ -168,19 +168,37 @@ class Learner:
         if self.run.resume and not self.checkpoints.any_saved:
             logger.warning("%s: the run had saved no checkpoint yet; training starts from step 0.", self.name)
         elif self.run.resume:
-            state = self.checkpoints.load()
-            self._load(state)
+            self._load(self.checkpoints.load())
             logger.info("%s: resuming training from step %d.", self.name, self.trainer.step)
         elif self.run.initialize_from is not None:
             path = self.run.initialize_from / self.name / "checkpoint.pt"
-            self.algorithm.network.load_state_dict(load_checkpoint(path)["Policy"])
+            self._begin_with(load_checkpoint(path))
             logger.info("%s: starting training from step 0 with the weights of %s.", self.name, path)
         if self.acts_apart:
             self.policy.network.load_state_dict(self.algorithm.network.state_dict())
 
     def _load(self, state: dict[str, Any]) -> None:
-        self.trainer.load_state_dict(state)
-        self.policy.generator.set_state(state["acting"])
+        try:
+            self.trainer.load_state_dict(state)
+            self.policy.generator.set_state(state["acting"])
+        except (RuntimeError, KeyError, TypeError, ValueError) as error:
+            raise self._unfit("resumed", error) from error
+
+    def _begin_with(self, state: dict[str, Any]) -> None:
+        try:
+            self.algorithm.network.load_state_dict(state["Policy"])
+        except (RuntimeError, KeyError) as error:
+            raise self._unfit("started from", error) from error
+
+    def _unfit(self, what: str, error: Exception) -> CheckpointError:
+        """The error for a checkpoint that is whole, and of another network or program."""
+        causes = [line.strip() for line in str(error).splitlines() if line.strip()]
+        cause = causes[1] if len(causes) > 1 else f"{type(error).__name__}: {error}"
+        return CheckpointError(
+            f"{self.name}: the saved run cannot be {what}, because its checkpoint does not fit: {cause} Use the "
+            "settings that it was made with (network_settings, reward_signals and trainer_type; they are in its "
+            "configuration.yaml) and an environment with the same observations and actions."
+        )
 
 
 class LearnerThread(threading.Thread):

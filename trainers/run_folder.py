@@ -31,14 +31,15 @@ def claim_run_folder(settings: CheckpointSettings) -> Path:
         raise TrainerError(
             f"Could not initialize from {start}. Make sure models have already been saved with that run ID."
         )
-    if folder.exists() and not settings.resume and not settings.force:
+    older = folder.exists() and not settings.resume and not _never_began(folder)
+    if older and not settings.force:
         raise TrainerError(
             f"Previous data from this run ID was found in {folder}. Either specify a new run ID with "
             "--run-id, use --resume to resume this run, or --force to start anew (the old run is then "
             "set aside, not deleted)."
         )
     try:
-        if folder.exists() and not settings.resume:
+        if older:
             logger.info("The old run was set aside as %s.", _set_aside(folder))
         (folder / "run_logs").mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -47,6 +48,16 @@ def claim_run_folder(settings: CheckpointSettings) -> Path:
             "--results-dir."
         ) from error
     return folder
+
+
+def _never_began(folder: Path) -> bool:
+    """Whether this is what a run leaves whose engines did not start: settings and logs, nothing learnt."""
+    if not folder.is_dir() or {entry.name for entry in folder.iterdir()} != {
+        "configuration.yaml",
+        "run_logs",
+    }:
+        return False
+    return not (folder / "run_logs" / "training_status.json").exists()
 
 
 def _set_aside(folder: Path) -> Path:
