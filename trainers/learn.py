@@ -11,14 +11,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 
-import yaml
 from mlagents_envs.exception import UnityException
 
-from .atomic import atomic_write_text
 from .cli.logs import configure_logging
 from .environments import check_environment
 from .errors import TrainerError
-from .run_folder import claim_run_folder
+from .run_folder import claim_run_folder, write_configuration
 from .settings.command_line import parse_command_line
 from .settings.errors import TrainerConfigError
 from .settings.options import RunOptions
@@ -76,14 +74,8 @@ def run_training(options: RunOptions, *, restart_engines_at_checkpoints: bool = 
         status = TrainingStatus(folder / "run_logs" / "training_status.json")
         if options.checkpoint_settings.resume:
             status.load()
-        settings = yaml.safe_dump(options.as_dict(), sort_keys=False)
-        try:
-            atomic_write_text(folder / "configuration.yaml", settings)
-        except OSError as error:
-            raise TrainerError(
-                f"{folder / 'configuration.yaml'} cannot be written: {error.strerror}. The run has not "
-                "begun: free some space, or choose another folder with --results-dir."
-            ) from error
+        else:
+            write_configuration(folder, options)
         from .training_run import train
 
         train(

@@ -195,9 +195,9 @@ class Learner:
         causes = [line.strip() for line in str(error).splitlines() if line.strip()]
         cause = causes[1] if len(causes) > 1 else f"{type(error).__name__}: {error}"
         return CheckpointError(
-            f"{self.name}: the saved run cannot be {what}, because its checkpoint does not fit: {cause} Use the "
-            "settings that it was made with (network_settings, reward_signals and trainer_type; they are in its "
-            "configuration.yaml) and an environment with the same observations and actions."
+            f"{self.name}: the saved run cannot be {what}, because its checkpoint does not fit: {cause} Use "
+            "the settings that it was made with (network_settings, reward_signals and trainer_type; they are "
+            "in its configuration.yaml) and an environment with the same observations and actions."
         )
 
 

@@ -7,7 +7,11 @@ import time
 from itertools import chain, count
 from pathlib import Path
 
+import yaml
+
+from .atomic import atomic_write_text
 from .errors import TrainerError
+from .settings.options import RunOptions
 from .settings.run import CheckpointSettings
 
 logger = logging.getLogger(__name__)
@@ -48,6 +52,22 @@ def claim_run_folder(settings: CheckpointSettings) -> Path:
             "--results-dir."
         ) from error
     return folder
+
+
+def write_configuration(folder: Path, options: RunOptions) -> None:
+    """Write the run's settings to `configuration.yaml`.
+
+    Raises:
+        TrainerError: the file cannot be written.
+    """
+    path = folder / "configuration.yaml"
+    try:
+        atomic_write_text(path, yaml.safe_dump(options.as_dict(), sort_keys=False))
+    except OSError as error:
+        raise TrainerError(
+            f"{path} cannot be written: {error.strerror}. The run has not begun: free some space, or choose "
+            "another place with --results-dir."
+        ) from error
 
 
 def _never_began(folder: Path) -> bool:

@@ -13,6 +13,7 @@ from .controller import TrainerController
 from .environments import make_env_manager
 from .errors import TrainerError
 from .learner import Learner, RunContext
+from .run_folder import write_configuration
 from .settings.options import RunOptions
 from .settings.support import require_trainable
 from .stats.display import Display
@@ -61,7 +62,7 @@ def train(
         options.parameters(seed),
         training=context.training,
         patience=options.env_settings.timeout_wait,
-        on_first_learner=lambda: signals.call(controller.stop),
+        on_first_learner=lambda: _under_way(options, folder, controller, signals),
     )
     try:
         with timers.span("run_training"):
@@ -71,6 +72,15 @@ def train(
         for writer in writers:
             writer.close()
         timers.save(folder / "run_logs" / "timers.json", gauges.gauges)
+
+
+def _under_way(
+    options: RunOptions, folder: Path, controller: TrainerController, signals: StopSignals
+) -> None:
+    """The first learner stands; of a resumed run, the settings fit what was saved."""
+    signals.call(controller.stop)
+    if options.checkpoint_settings.resume:
+        write_configuration(folder, options)
 
 
 def _make_learner(options: RunOptions, context: RunContext, name: str, spec: BehaviorSpec) -> Learner:
