@@ -30,7 +30,7 @@ class Peer:
         self.python = python
 
     def run(self, script: str, *arguments: object, timeout: float = 300.0) -> str:
-        """Run a script of this folder, or a module's code after "-c"; what it printed. Fails with all of it."""
+        """Run a script of this folder, or code after "-c"; what it printed. Fails with all of that."""
         what = ["-c", arguments[0], *arguments[1:]] if script == "-c" else [HERE / script, *arguments]
         done = subprocess.run(
             [str(self.python), "-W", "ignore", *map(str, what)],
@@ -73,8 +73,10 @@ def lanista_learn(tmp_path):
 
     def learn(config: Path, *arguments: str) -> Path:
         subprocess.run(
-            [sys.executable, "-m", "lanista.trainers.cli.main", "learn", str(config), "--run-id", "ours"]
-            + ["--results-dir", str(tmp_path / "results"), *arguments],
+            [
+                *(sys.executable, "-m", "lanista.trainers.cli.main", "learn", str(config)),
+                *("--run-id", "ours", "--results-dir", str(tmp_path / "results"), *arguments),
+            ],
             check=True,
             timeout=300.0,
         )

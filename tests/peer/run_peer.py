@@ -2,9 +2,9 @@
 
     DIR/bin/python tests/peer/run_peer.py CONFIG --env=FILE --run-id=ID ...
 
-ML-Agents 1.1.0 writes its brains by `torch.onnx.export` without saying by which of torch's two exporters. Since
-torch 2.9 that means the newer one, which wants a package that ML-Agents does not bring, so that every run would
-fail at its first checkpoint. Here it gets the older one; all else is as its users have it.
+ML-Agents 1.1.0 writes its brains by `torch.onnx.export` without saying by which of torch's two exporters.
+Since torch 2.9 that means the newer one, which wants a package that ML-Agents does not bring, so that every
+run would fail at its first checkpoint. Here it gets the older one; all else is as its users have it.
 """
 
 import functools

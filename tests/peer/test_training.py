@@ -54,7 +54,8 @@ from mlagents.trainers.settings import RunOptions
 register_trainer_plugins()
 options = RunOptions.from_dict(yaml.safe_load(open(sys.argv[1])))
 ball = options.behaviors["3DBall"]
-print("READ", json.dumps([ball.max_steps, ball.hyperparameters.buffer_size, ball.network_settings.hidden_units]))
+found = [ball.max_steps, ball.hyperparameters.buffer_size, ball.network_settings.hidden_units]
+print("READ", json.dumps(found))
 """
     output = peer.run("-c", read, ours / "configuration.yaml")
     assert f"READ {json.dumps([STEPS, 1000, 32])}" in output

@@ -1,0 +1,231 @@
+"""Where the time of a training run goes, phase by phase.
+
+    python tests/benchmarks/phases.py [--areas 12 128 1024] [--steps 96000] [--json]
+
+Trains scene:ball3d in this process with timers around the product's own functions, which stay as they are.
+A phase's time is what its functions take without the phases inside them. Counted from the first summary to
+the last; per agent-step, in microseconds: passed ("wall") and spent computing in this thread ("cpu"). What
+remains of "wait" beyond its computing is time in which the engine has the turn. The timers themselves cost
+about a microsecond a call, which shows in phases of many small calls.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+REST = "loop and all else"
+
+
+@dataclass
+class Phases:
+    """Sums per phase of the thread that made it, exclusive of phases inside."""
+
+    wall: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
+    calls: dict[str, int] = field(default_factory=dict)
+    _inside: list[list[float]] = field(default_factory=list)
+    _thread: int = field(default_factory=threading.get_ident)
+
+    def clear(self) -> None:
+        for sums in (self.wall, self.cpu, self.calls):
+            sums.clear()
+
+    def timed(self, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != self._thread:
+                return function(*args, **kwargs)
+            nested = [0.0, 0.0]
+            self._inside.append(nested)
+            cpu, wall = time.thread_time(), time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                wall, cpu = time.perf_counter() - wall, time.thread_time() - cpu
+                self._inside.pop()
+                self._add(phase, wall - nested[0], cpu - nested[1])
+                if self._inside:
+                    self._inside[-1][0] += wall
+                    self._inside[-1][1] += cpu
+
+        return call
+
+    def _add(self, phase: str, wall: float, cpu: float) -> None:
+        self.wall[phase] = self.wall.get(phase, 0.0) + wall
+        self.cpu[phase] = self.cpu.get(phase, 0.0) + cpu
+        self.calls[phase] = self.calls.get(phase, 0) + 1
+
+    def wrap(self, owner: object, name: str, phase: str) -> None:
+        setattr(owner, name, self.timed(phase, getattr(owner, name)))
+
+
+def install(phases: Phases) -> None:
+    """Puts the timers in place."""
+    import torch
+    from lanista.agent_processor.processor import AgentManager
+    from lanista.envs import unity, worker
+    from lanista.envs.manager import EnvManager
+    from lanista.envs.wire.codec import Decoder
+    from lanista.trainers import on_policy
+    from lanista.trainers.controller import TrainerController
+    from lanista.trainers.distributions import ActionDistribution
+    from lanista.trainers.learner import Learner
+    from lanista.trainers.networks.actor_critic import ActorCritic
+    from lanista.trainers.policy import Policy
+    from lanista.trainers.ppo import ppo
+
+    for owner, name, phase in [
+        (EnvManager, "wait", "wait for the engine, receive"),
+        (Decoder, "decode", "decode"),
+        (worker, "check_steps", "check for NaN"),
+        (Policy, "act", "act: sample, log-probabilities, entropy"),
+        (ActorCritic, "act", "act: forward pass"),
+        (EnvManager, "send", "send"),
+        (unity, "encode_actions", "encode"),
+        (AgentManager, "add_experiences", "agent processor"),
+        (on_policy.OnPolicyTrainer, "advance", "take in: the rest"),
+        (on_policy, "gather", "take in: gather the rows"),
+        (ppo.PPO, "normalize", "take in: normaliser"),
+        (ppo.PPO, "evaluate", "take in: critic's values"),
+        (ppo.PPO, "advantages", "take in: advantages"),
+        (ppo.PPO, "update", "update: shuffle, cut minibatches"),
+        (ppo.PPO, "_gradient_step", "update: the rest"),
+        (ActorCritic, "evaluate", "update: forward pass"),
+        (ppo, "ppo_losses", "update: loss"),
+        (ActionDistribution, "log_probs", "log-probabilities"),
+        (torch.Tensor, "backward", "update: backward pass"),
+        (ppo.FlatAdam, "step", "update: optimiser"),
+        (ppo.PPO, "_finite_gradient", "update: finite check"),
+        (Learner, "summary", "summaries"),
+        (Learner, "save", "checkpoints"),
+        (TrainerController, "_loop", REST),
+    ]:
+        phases.wrap(owner, name, phase)
+
+
+@dataclass
+class Window:
+    """From the first summary to the last."""
+
+    phases: Phases
+    last_step: int
+    marks: list[tuple[int, float, float]] = field(default_factory=list)
+    found: tuple[dict[str, float], dict[str, float], dict[str, int]] = ({}, {}, {})
+
+    def open_and_close(self) -> None:
+        """Watches the summaries from under their timer, so that the timer of the first is not counted."""
+        from lanista.trainers.learner import Learner
+
+        summary = Learner.summary
+
+        def watched(learner: Learner, step: int) -> None:
+            summary(learner, step)
+            self.marks.append((step, time.perf_counter(), time.thread_time()))
+            if len(self.marks) == 1:
+                self.phases.clear()
+            if step >= self.last_step:
+                self.found = (dict(self.phases.wall), dict(self.phases.cpu), dict(self.phases.calls))
+
+        Learner.summary = watched  # type: ignore[method-assign]
+
+
+def profile(areas: int, steps: int, config: Path, threaded: bool = False) -> dict[str, Any]:
+    """Trains, in this process; microseconds per agent-step of every phase."""
+    phases = Phases()
+    install(phases)
+    window = Window(phases, steps)
+    window.open_and_close()
+    from lanista.trainers.learn import run
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+        settings = yaml.safe_load(config.read_text())
+        for behavior in settings["behaviors"].values():
+            behavior.update(max_steps=steps, summary_freq=min(behavior["summary_freq"], steps // 2))
+        path = Path(folder, "config.yaml")
+        path.write_text(yaml.safe_dump(settings))
+        status = run(
+            [
+                *(str(path), "--env", "scene:ball3d", "--run-id", "phases", "--results-dir", folder),
+                *("--seed", "1", "--base-port", str(free_port()), "--env-args", "--areas", str(areas)),
+            ]
+        )
+    if status or len(window.marks) < 2:
+        raise RuntimeError("the run failed, or was too short for two summaries")
+    (first, wall0, cpu0), (last, wall1, cpu1) = window.marks[0], window.marks[-1]
+    wall, cpu, calls = window.found
+    per_step = 1e6 / (last - first)
+    rows = {phase: (wall[phase] * per_step, cpu[phase] * per_step, calls[phase]) for phase in wall}
+    total = ((wall1 - wall0) * per_step, (cpu1 - cpu0) * per_step)
+    rows[REST] = (total[0] - sum(r[0] for r in rows.values()), total[1] - sum(r[1] for r in rows.values()), 0)
+    return {"areas": areas, "steps": last - first, "phases": rows, "total": total}
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return int(probe.getsockname()[1])
+
+
+def apart(areas: int, steps: int, config: Path) -> dict[str, Any]:
+    """`profile` in a process of its own."""
+    command = [
+        sys.executable,
+        __file__,
+        "--areas",
+        str(areas),
+        "--steps",
+        str(steps),
+        "--config",
+        str(config),
+    ]
+    done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, text=True, check=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """The phases as rows, wall and processor time for each number of agents as columns."""
+    phases = list(dict.fromkeys(phase for result in results for phase in result["phases"]))
+    order = sorted(phases, key=lambda p: -max(r["phases"].get(p, (0, 0))[1] for r in results))
+    head = "| phase | " + " | ".join(f"{r['areas']:,} agents: wall | cpu | calls" for r in results) + " |"
+    lines = [head, "|---" + "|---:|---:|---:" * len(results) + "|"]
+    for phase in order:
+        cells = []
+        for result in results:
+            wall, cpu, calls = result["phases"].get(phase, (0.0, 0.0, 0))
+            cells.append(f"{wall:.2f} | {cpu:.2f} | {calls:,}" if calls else f"{wall:.2f} | {cpu:.2f} | ")
+        lines.append(f"| {phase} | " + " | ".join(cells) + " |")
+    totals = " | ".join(f"{r['total'][0]:.1f} | {r['total'][1]:.1f} | " for r in results)
+    return "\n".join([*lines, f"| in all | {totals} |"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--areas", type=int, nargs="+", default=[12, 128, 1024])
+    parser.add_argument("--steps", type=int, default=96_000)
+    parser.add_argument("--config", type=Path, default=ROOT / "config" / "ppo" / "ball3d.yaml")
+    parser.add_argument("--json", action="store_true", help="one line of JSON, of one number of areas")
+    given = parser.parse_args()
+    if given.json:
+        print(json.dumps(profile(given.areas[0], given.steps, given.config)))
+    else:
+        print(table([apart(areas, given.steps, given.config) for areas in given.areas]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""One training run of any trainer that prints ML-Agents' summary lines, measured from outside."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+SUMMARY = re.compile(r"Step: (\d+)\. Time Elapsed: ([\d.]+) s")
+LOOK_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a run cost between its first and its last summary; the start is not in it, but for `start_s`."""
+
+    steps: int
+    """Agent-steps between the two summaries."""
+    steps_per_s: float
+    trainer_cpu_us: float
+    """Processor time of the trainer's processes, microseconds per agent-step."""
+    engine_cpu_us: float
+    peak_mib: float
+    """Greatest memory of the trainer's processes together (what they share is counted once), MiB."""
+    start_s: float
+    """From the command to the first environment step."""
+    others: float
+    """Processors that the rest of the machine kept busy meanwhile."""
+
+
+@dataclass(frozen=True)
+class _Moment:
+    step: int
+    clock: float
+    """The trainer's own clock."""
+    wall: float
+    trainer: float
+    engine: float
+    machine: float
+    """Processor seconds."""
+
+
+class Watch:
+    """The processes of one run: the engine's, and all others as the trainer's."""
+
+    def __init__(self, root: psutil.Process) -> None:
+        self._root = root
+        self._known: dict[psutil.Process, bool] = {}
+        self.peak = 0
+
+    def processes(self) -> list[tuple[psutil.Process, bool]]:
+        """Each with whether it is (part of) the engine."""
+        found = []
+        with suppress(psutil.Error):
+            for process in [self._root, *self._root.children(recursive=True)]:
+                with suppress(psutil.Error):
+                    if not self._known.get(process):  # a fork becomes the engine when it executes it
+                        self._known[process] = "--mlagents-port" in process.cmdline()
+                    found.append((process, self._known[process]))
+        return found
+
+    def seconds(self) -> tuple[float, float]:
+        """Processor seconds of trainer and engine so far."""
+        used = [0.0, 0.0]
+        for process, engine in self.processes():
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                used[engine] += times.user + times.system
+        return used[0], used[1]
+
+    def look(self) -> None:
+        """Notes how much memory the trainer has now."""
+        now = 0
+        for process, engine in self.processes():
+            if not engine:
+                with suppress(psutil.Error):
+                    memory = process.memory_full_info()
+                    now += getattr(memory, "pss", memory.rss)
+        self.peak = max(self.peak, now)
+
+
+def measure(command: Sequence[str], mark: Path, log: Path) -> Measured:
+    """Runs a trainer to its end.
+
+    Args:
+        command: What starts it.
+        mark: Where its engine notes the time of the first step (timed_scene.py).
+        log: Gets what it prints.
+
+    Raises:
+        RuntimeError: It failed, or printed fewer than two summaries.
+    """
+    mark.unlink(missing_ok=True)
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    begun = time.time()
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    )
+    watch = Watch(psutil.Process(process.pid))
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(LOOK_SECONDS):
+            watch.look()
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        moments = _read(process, watch, log)
+    finally:
+        ended.set()
+        looking.join()
+        if process.poll() is None:
+            process.terminate()
+    if process.wait() != 0 or len(moments) < 2:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}; see {log}")
+    return _between(moments[0], moments[-1], watch.peak, float(mark.read_text()) - begun)
+
+
+def _read(process: subprocess.Popen[str], watch: Watch, log: Path) -> list[_Moment]:
+    moments: list[_Moment] = []
+    assert process.stdout is not None
+    with log.open("w") as out:
+        for line in process.stdout:
+            out.write(line)
+            if summary := SUMMARY.search(line):
+                step, clock = int(summary[1]), float(summary[2])
+                moments.append(_Moment(step, clock, time.time(), *watch.seconds(), _machine_seconds()))
+    return moments
+
+
+def _machine_seconds() -> float:
+    times = psutil.cpu_times()
+    return float(sum(times[:8])) - times.idle - getattr(times, "iowait", 0.0)
+
+
+def _between(first: _Moment, last: _Moment, peak: int, start: float) -> Measured:
+    steps = last.step - first.step
+    trainer, engine = last.trainer - first.trainer, last.engine - first.engine
+    return Measured(
+        steps=steps,
+        steps_per_s=steps / (last.clock - first.clock),
+        trainer_cpu_us=1e6 * trainer / steps,
+        engine_cpu_us=1e6 * engine / steps,
+        peak_mib=peak / 2**20,
+        start_s=start,
+        others=max(0.0, last.machine - first.machine - trainer - engine) / (last.wall - first.wall),
+    )
