@@ -49,8 +49,8 @@ def run(argv: Sequence[str] | None = None) -> int:
             logger.exception("The run ended with an error.")
         print(f"\nlanista-learn: error: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("\nlanista-learn: stopped; nothing was saved since the last checkpoint.", file=sys.stderr)
+    except KeyboardInterrupt as stopped:
+        print(f"\nlanista-learn: stopped {stopped or 'before the run began'}.", file=sys.stderr)
         return INTERRUPTED
     return 0
 

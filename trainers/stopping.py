@@ -44,7 +44,9 @@ class StopSignals:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _signal(self, number: int, frame: FrameType | None) -> None:
-        if self._asked or self._ask is None:
-            raise KeyboardInterrupt
+        if self._ask is None:
+            raise KeyboardInterrupt("before anything was learnt")
+        if self._asked:
+            raise KeyboardInterrupt("at once; what was saved before is whole")
         self._asked = True
         self._ask()

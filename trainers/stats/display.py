@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -95,8 +96,9 @@ class LiveDisplay(Display):
         self._live.start(refresh=True)
 
     def close(self) -> None:
-        """Draw for the last time."""
-        self._live.stop()
+        """Draw for the last time, unless the terminal is gone: that must not end a run that saves itself."""
+        with suppress(OSError):
+            self._live.stop()
 
     def progress(self, behavior: str, step: int) -> None:
         """The behaviour stands at `step`."""
