@@ -187,7 +187,7 @@ def run_what_is_missing(arguments: argparse.Namespace) -> None:
     runs, points = read(RUNS_CSV, Run), read(CURVES_CSV, Point)
     known = {(run.scene, run.product, run.seed, run.max_steps) for run in runs}
     for product in PRODUCTS if arguments.peer else PRODUCTS[:1]:
-        for task in TASKS:
+        for task in (task for task in TASKS if task.scene in arguments.scenes):
             for seed in arguments.seeds:
                 if (task.scene, product, seed, task.max_steps) in known:
                     continue
@@ -205,6 +205,8 @@ def main() -> None:
     """Run as the module says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="seeds to train with")
+    scenes = [task.scene for task in TASKS]
+    parser.add_argument("--scenes", nargs="+", choices=scenes, default=scenes, help="scenes to train in")
     parser.add_argument("--peer-script", type=Path, default=PEER_SCRIPT, help="starts ML-Agents' trainer")
     arguments = parser.parse_args()
     arguments.peer = os.environ.get("LANISTA_PEER")
