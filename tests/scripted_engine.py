@@ -60,6 +60,7 @@ def observation(
     *values: float,
     name: str = "Ball?team=0",
     agent_id: int = 1,
+    reward: float = 0.5,
     done: bool = False,
     side_channel: bytes = b"",
 ) -> bytes:
@@ -69,7 +70,7 @@ def observation(
     brain.brain_name = name
     brain.action_spec.num_continuous_actions = 1
     agent = output.rl_output.agentInfos[name].value.add()
-    agent.id, agent.done, agent.reward = agent_id, done, 0.5
+    agent.id, agent.done, agent.reward = agent_id, done, reward
     seen = agent.observations.add()
     seen.shape.append(len(values))
     seen.dimension_properties.append(1)

@@ -134,8 +134,8 @@ class Learner:
 
     # Files ----------------------------------------------------------------------------------------------
 
-    def save(self) -> None:
-        """Write a checkpoint and its brain; a full disk is warned of and survived."""
+    def save(self) -> bool:
+        """Write a checkpoint and its brain; a full disk is warned of and survived. Whether it was written."""
         step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
 
         def export(path: Path) -> None:
@@ -156,13 +156,25 @@ class Learner:
                 self.algorithm.network.shared_critic,
             ),
         }
-        if self.checkpoints.save(step, state, reward, export) is not None:
+        saved = self.checkpoints.save(step, state, reward, export) is not None
+        if saved:
             self.run.display.checkpoint(self.name, step)
+        return saved
 
     def finish(self) -> Path | None:
-        """Save once more and copy the newest brain to where the engine's user looks for it."""
-        self.save()
-        return self.checkpoints.finish()
+        """Save once more and copy the newest brain to where the engine's user looks for it.
+
+        Raises:
+            CheckpointError: the weights could not be written.
+        """
+        saved = self.save()
+        brain = self.checkpoints.finish()
+        if not saved:
+            raise CheckpointError(
+                f"{self.name}: the weights at the end of the run, step {self.trainer.step}, were not saved: "
+                "see the warning before. Older checkpoints are as they were; --resume goes on from the last."
+            )
+        return brain
 
     def _restore(self) -> None:
         if self.run.resume and not self.checkpoints.any_saved:

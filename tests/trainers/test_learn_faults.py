@@ -1,0 +1,226 @@
+"""Whatever is wrong, `lanista-learn` says it in one message, saves what it can and leaves no process."""
+
+import re
+import shutil
+import socket
+
+import pytest
+from console_runs import YAML, learn, weights_are_finite
+from lanista.trainers.checkpoints import load_checkpoint
+from scripted_engine import executable, message, observation
+
+HURRY = ["--timeout-wait", "3"]
+"""Where an engine's silence is what is tested."""
+
+# What can be refused at once --------------------------------------------------------------------------
+
+SOON = [
+    ("unknown key", ["--set", "behaviors.Ball.max_step=3"], r"max_step.*max_steps"),
+    ("wrong value", ["--set", "behaviors.Ball.max_steps=many"], r"max_steps[\s\S]*many"),
+    ("missing executable", ["--env", "nowhere/Game"], r"nowhere/Game.*There is no folder nowhere"),
+    ("no executable at all", ["--env", "c.yaml"], r"c\.yaml.*is not executable.*chmod"),
+    ("resume without a run", ["--env", "scene:basic", "--resume"], r"no folder results/r.*--resume"),
+    ("start from nothing", ["--env", "scene:basic", "--initialize-from", "x"], r"initialize from results/x"),
+    ("results in a file", ["--env", "scene:basic", "--results-dir", "c.yaml"], r"c\.yaml/r cannot be made"),
+]
+
+
+@pytest.mark.parametrize("arguments, says", [c[1:] for c in SOON], ids=[c[0] for c in SOON])
+def test_refused_before_anything_is_loaded_or_written(tmp_path, arguments, says):
+    ended = learn(tmp_path, *arguments)
+    assert re.search(says, ended.error)
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_key_that_no_yaml_has(tmp_path):
+    ended = learn(tmp_path, yaml=YAML.replace("batch_size", "batchsize"))
+    assert re.search(r"c\.yaml.*batchsize.*batch_size", ended.error, re.DOTALL)
+
+
+def test_yaml_that_is_none(tmp_path):
+    assert "c.yaml" in learn(tmp_path, yaml="behaviors: [").error
+
+
+def test_an_older_run_is_neither_lost_nor_mixed_with_a_new_one(tmp_path):
+    (tmp_path / "results" / "r" / "Ball").mkdir(parents=True)
+    ended = learn(tmp_path, "--env", "scene:basic")
+    assert re.search(r"results/r.*--run-id.*--resume.*--force", ended.error)
+
+
+# Engines that do not come up --------------------------------------------------------------------------
+
+
+def test_crash_at_once_shows_the_end_of_the_log_and_can_be_tried_again(tmp_path):
+    game = executable(tmp_path, "print('no display', file=log); sys.exit(7)")
+    for _ in range(2):  # what a run leaves that never began is in nobody's way
+        error = learn(tmp_path, "--env", game).error
+        assert re.search(r"environment 0: .*return code 7\.[\s\S]*Player-0\.log:\n    no display", error)
+
+
+def test_an_engine_that_never_calls(tmp_path):
+    error = learn(tmp_path, "--env", executable(tmp_path, "time.sleep(600)"), *HURRY).error
+    assert re.search(r"environment 0 did not answer within 3 s.*not called.*is alive", error)
+
+
+def test_an_engine_of_another_version(tmp_path):
+    error = learn(tmp_path, "--env", executable(tmp_path, "greet('2.0.0'); time.sleep(600)")).error
+    assert re.search(r"Python API: 1\.5\.0, Unity API: 2\.0\.0\.[\s\S]*environment 0", error)
+
+
+@pytest.mark.parametrize("silence", ["time.sleep(600)", "[ask(message(b'')) for _ in iter(int, 1)]"])
+def test_agents_that_never_ask_for_a_decision(tmp_path, silence):
+    """Neither an engine that waits for ever nor one that goes on without them."""
+    game = executable(tmp_path, f"greet(); {silence}")
+    # No restart either: what has never worked will not work the next time.
+    error = learn(tmp_path, "--env", game, "--max-lifetime-restarts", "10", *HURRY).error
+    assert re.search(r"[Nn]o agent has asked for a decision[\s\S]*Decision Requester", error)
+
+
+def test_the_port_that_was_asked_for_is_taken(tmp_path):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        error = learn(tmp_path, "--env", "scene:basic", "--base-port", str(port)).error
+    assert re.search(rf"Port {port} is held by .*--base-port", error)
+
+
+def test_a_behavior_that_the_settings_do_not_know(tmp_path):
+    game = executable(tmp_path, "greet(); ask(message(observation(1, 2, name='Walker?team=0')))")
+    error = learn(tmp_path, "--env", game).error
+    assert re.search(r"Walker.*c\.yaml.*Ball.*default_settings", error)
+
+
+# Engines that fail while their agents learn -----------------------------------------------------------
+
+
+def failing(folder, fault, *arguments):
+    """A run whose engine goes wrong after 200 steps; the weights until then are saved."""
+    ended = learn(folder, "--env", executable(folder, f"greet(); steps(200); {fault}"), *arguments)
+    step = max(load_checkpoint(path)["step"] for path in ended.files("*.pt"))
+    assert 176 <= step <= 200  # all but the trajectory that was not at its end
+    assert ended.files("Ball.onnx")
+    assert weights_are_finite(ended.files("*.pt"))
+    return ended
+
+
+def test_crash_in_the_middle_of_the_run(tmp_path):
+    error = failing(tmp_path, "os.kill(os.getpid(), signal.SIGSEGV)").error
+    assert re.search(r"environment 0 failed.*max_lifetime_restarts.*SIGSEGV", error)
+
+
+def test_crash_beyond_the_limits_tells_every_failure(tmp_path):
+    game = executable(tmp_path, "greet(); steps(100); print('it burst', file=log); sys.exit(3)")
+    ended = learn(tmp_path, "--env", game, "--max-lifetime-restarts", "1")
+    assert len(re.findall(r"s after the start: .*return code 3", ended.error)) == 2
+    assert "it burst" in ended.error and "Restarting environment 0" in ended.out
+
+
+def test_a_hang_with_its_socket_open(tmp_path):
+    error = failing(tmp_path, "os.kill(os.getpid(), signal.SIGSTOP)", *HURRY).error
+    assert re.search(r"environment 0 did not answer within 3 s.*\(stopped\)", error)
+
+
+@pytest.mark.parametrize(
+    "data, says",
+    [
+        (b"\xff" * 40, r"environment 0: malformed message of 40 bytes: byte 0"),
+        (message(observation(1, 2, side_channel=b"abc")), r"environment 0: .*SideChannel.*byte 0"),
+    ],
+    ids=["noise", "side channel"],
+)
+def test_malformed_bytes(tmp_path, data, says):
+    assert re.search(says, failing(tmp_path, f"ask({data!r}); steps(10**6)").error)
+
+
+def test_an_engine_that_quits_ends_the_run_well(tmp_path):
+    ended = failing(tmp_path, "ask(message(None, 400))")
+    assert ended.good and "ended the session" in ended.out
+
+
+# Numbers that are none --------------------------------------------------------------------------------
+
+NAN = "observation(1, float('nan'))"
+INFINITE_REWARD = "observation(1, 2, reward=float('-inf'))"
+NAMES = {
+    NAN: r"environment 0, behavior 'Ball\?team=0': the observation 'VectorSensor' of agent 1 is nan",
+    INFINITE_REWARD: r"environment 0, behavior 'Ball\?team=0': the reward of agent 1 is -inf",
+}
+
+
+def test_a_number_that_is_not_finite_ends_the_run(tmp_path):
+    assert re.search(NAMES[NAN], failing(tmp_path, f"ask(message({NAN})); steps(10**6)").error)
+
+
+@pytest.mark.parametrize("number, policy", [(INFINITE_REWARD, "drop"), (NAN, "zero")], ids=["drop", "zero"])
+def test_a_number_that_is_not_finite_is_passed_over(tmp_path, number, policy):
+    game = executable(tmp_path, f"greet(); steps(200); ask(message({number})); steps(10**6)")
+    ended = learn(tmp_path, "--env", game, "--set", f"env_settings.non_finite={policy}")
+    assert ended.good and len(re.findall(NAMES[number], ended.out)) == 1
+    assert max(load_checkpoint(path)["step"] for path in ended.files("*.pt")) > 400
+    assert weights_are_finite(ended.files("*.pt"))
+
+
+# Files ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    assert learn(folder, "--env", executable(folder, "greet(); steps(10**6)")).good
+    return folder
+
+
+@pytest.fixture
+def trained(trained_once, tmp_path):
+    """The folder of a run that came to its end, and the arguments to go on with it."""
+    folder = tmp_path / "copy"
+    shutil.copytree(trained_once, folder)
+    return folder, ["--env", str(folder / "Game.x86_64"), "--resume"]
+
+
+LONGER = YAML.replace("400", "800")
+
+
+def test_a_truncated_checkpoint_is_replaced_by_the_one_before_it(trained):
+    folder, arguments = trained
+    newest = folder / "results" / "r" / "Ball" / "checkpoint.pt"
+    newest.write_bytes(newest.read_bytes()[:-1000])
+    ended = learn(folder, *arguments, yaml=LONGER)
+    assert ended.good
+    assert re.search(r"checkpoint\.pt \(\d+ bytes\) cannot be used.*Resuming from .*Ball-\d+\.pt", ended.out)
+
+
+def test_without_any_intact_checkpoint_nothing_is_trained_over_the_old_run(trained):
+    folder, arguments = trained
+    files = sorted((folder / "results" / "r" / "Ball").glob("*.pt"))
+    for path in files:
+        path.write_bytes(path.read_bytes()[:-1000])
+    before = {path: path.read_bytes() for path in files}
+    ended = learn(folder, *arguments, yaml=LONGER)
+    assert ended.error.count("cannot be used") == len(files)
+    assert {path: path.read_bytes() for path in ended.files("*.pt")} == before
+
+
+def test_a_checkpoint_of_another_network(trained):
+    folder, arguments = trained
+    ended = learn(folder, *arguments, yaml=YAML.replace("hidden_units: 16", "hidden_units: 17"))
+    assert re.search(r"Ball: .*cannot be resumed.*does not fit.*network_settings", ended.error)
+    assert "hidden_units: 16" in (folder / "results" / "r" / "configuration.yaml").read_text()
+
+
+def test_a_full_disk_costs_the_new_checkpoints_and_nothing_else(trained):
+    resource = pytest.importorskip("resource", reason="needs a POSIX system")
+    folder, arguments = trained
+    before = {path: path.read_bytes() for path in (folder / "results" / "r" / "Ball").glob("Ball-*.*")}
+
+    def no_file_larger_than_a_checkpoint() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
+
+    ended = learn(folder, *arguments, yaml=LONGER, preexec_fn=no_file_larger_than_a_checkpoint)
+    assert len(re.findall(r"checkpoint of step \d+ could not be saved", ended.out)) >= 3
+    assert "Step: 800" in ended.out
+    # What was learnt since is lost when the run ends: that is no success.
+    assert re.search(r"Ball: .*not saved.*--resume", ended.error)
+    assert {path: path.read_bytes() for path in before} == before
+    assert not ended.files("*.partial")
