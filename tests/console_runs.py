@@ -72,11 +72,9 @@ def start(folder: Path, *arguments: str, yaml: str = YAML, **options: object) ->
     return subprocess.Popen(
         [*learn_command(), "c.yaml", "--run-id", "r", "--seed", "1", *arguments],
         cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        **options,  # type: ignore[call-overload]
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},  # type: ignore[call-overload]
     )
 
 
@@ -88,7 +86,7 @@ def end(process: "subprocess.Popen[str]", folder: Path) -> Ended:
         process.kill()
         raise AssertionError(f"the run is stuck: {process.communicate()}") from None
     assert until(lambda: not left_behind(folder)), f"left behind: {left_behind(folder)}"
-    return Ended(process.returncode, out, err, folder)
+    return Ended(process.returncode, out or "", err or "", folder)
 
 
 def learn(folder: Path, *arguments: str, yaml: str = YAML, **options: object) -> Ended:

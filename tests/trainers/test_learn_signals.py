@@ -1,0 +1,121 @@
+"""Ctrl-C once saves and ends well, twice ends at once; the terminal and the processes are as they were."""
+
+import contextlib
+import os
+import re
+import signal
+import sys
+import threading
+
+import pytest
+from console_runs import YAML, end, start, until, weights_are_finite
+from scripted_engine import executable
+
+if sys.platform == "win32":
+    pytest.skip("signals are sent to processes", allow_module_level=True)
+
+import fcntl
+import pty
+import termios
+
+ENDLESS = YAML.replace("max_steps: 400", "max_steps: 100000000")
+
+
+class Listener(threading.Thread):
+    """Reads what a run says while it goes on."""
+
+    def __init__(self, handle: int) -> None:
+        super().__init__(daemon=True)
+        self.handle = handle
+        self.heard = bytearray()
+        self.start()
+
+    def run(self) -> None:
+        with contextlib.suppress(OSError):  # a terminal whose other side is gone
+            while part := os.read(self.handle, 65536):
+                self.heard += part
+
+    def hears(self, text: bytes) -> bool:
+        return until(lambda: text in self.heard)
+
+
+def begin(folder, script):
+    """A run with an engine of this script, and who listens to it."""
+    reader, writer = os.pipe()
+    process = start(folder, "--env", executable(folder, script), yaml=ENDLESS, stdout=writer)
+    os.close(writer)
+    return process, Listener(reader)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_once_saves_and_exports(tmp_path, sign):
+    process, listener = begin(tmp_path, "greet(); steps(10**9)")
+    assert listener.hears(b"Exported")
+    process.send_signal(sign)
+    ended = end(process, tmp_path)
+    assert ended.status == 0 and not ended.err
+    assert listener.hears(b"Learning was interrupted") and listener.hears(b"Copied")
+    assert ended.files("Ball.onnx") and weights_are_finite(ended.files("*.pt"))
+
+
+def test_twice_ends_at_once_with_whole_files(tmp_path):
+    # The engine hangs, so that the run is sure to wait for it when the second signal comes.
+    process, listener = begin(tmp_path, "greet(); steps(200); os.kill(os.getpid(), signal.SIGSTOP)")
+    assert listener.hears(b"Exported")
+    process.send_signal(signal.SIGINT)
+    assert listener.hears(b"interrupted")
+    process.send_signal(signal.SIGINT)
+    ended = end(process, tmp_path)
+    assert ended.status == 130 and re.fullmatch(r"\s*lanista-learn: stopped at once.*\s*", ended.err)
+    assert weights_are_finite(ended.files("*.pt"))
+    assert not ended.files("*.partial")
+
+
+def test_before_the_engine_has_called_there_is_nothing_to_wait_for(tmp_path):
+    process, _ = begin(tmp_path, "open('began', 'w'); time.sleep(600)")
+    assert until((tmp_path / "began").exists)
+    process.send_signal(signal.SIGINT)
+    ended = end(process, tmp_path)
+    assert ended.status == 130
+    assert re.fullmatch(r"\s*lanista-learn: stopped before anything was learnt\.\s*", ended.err)
+
+
+HIDE, SHOW = b"\x1b[?25l", b"\x1b[?25h"
+"""What hides the cursor and shows it."""
+
+
+def on_a_terminal(folder):
+    """A run on a terminal of its own; our side of it, the run's side, the run, and who listens."""
+    ours, theirs = pty.openpty()
+    process = start(
+        folder,
+        *["--env", executable(folder, "greet(); steps(10**9)")],
+        yaml=ENDLESS,
+        **dict.fromkeys(("stdin", "stdout", "stderr"), theirs),
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    return ours, theirs, process, Listener(ours)
+
+
+def test_a_live_display_leaves_the_terminal_as_it_was(tmp_path):
+    ours, theirs, process, listener = on_a_terminal(tmp_path)
+    before = termios.tcgetattr(theirs)
+    assert listener.hears(b"Exported") and HIDE in listener.heard
+    os.write(ours, b"\x03")  # Ctrl-C, as a terminal sends it
+    ended = end(process, tmp_path)
+    assert ended.status == 0 and ended.files("Ball.onnx")
+    assert until(lambda: listener.heard.rfind(HIDE) < listener.heard.rfind(SHOW))
+    assert termios.tcgetattr(theirs) == before
+    os.close(theirs)
+    os.close(ours)
+
+
+def test_a_terminal_that_is_closed_ends_the_run_in_good_order(tmp_path):
+    ours, theirs, process, listener = on_a_terminal(tmp_path)
+    os.close(theirs)
+    assert listener.hears(b"Exported")
+    os.close(ours)
+    ended = end(process, tmp_path)
+    assert ended.status == 0
+    assert ended.files("Ball.onnx") and weights_are_finite(ended.files("*.pt"))
