@@ -36,6 +36,7 @@ setup(
         "onnx>=1.16",
         "onnxruntime>=1.18",
         "grpcio>=1.60",
+        "hpack>=4.0",
         "protobuf>=5.26",
         "pydantic>=2.10",
         "pyyaml>=6.0",

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from selectors import BaseSelector
 
 from mlagents_envs.exception import (
     UnityCommunicationException,
@@ -63,9 +64,21 @@ class EngineConnection:
         """The port on which the engine calls."""
         return self._endpoint.port
 
+    def watch(self, selector: BaseSelector | None, token: object) -> None:
+        """Let a selector know the sockets, with `token` as its keys' data; it then tells when to ask `ready`.
+
+        None ends that.
+        """
+        self._endpoint.watch(selector, token)
+
     def ready(self) -> bool:
-        """Whether `receive` would not wait: a message is there, or the engine is gone."""
-        if self._arrived is None and not self._engine_waits:
+        """Whether `receive` would not wait: a message is there, or the engine is gone.
+
+        Takes in whatever the sockets have.
+        """
+        if self._engine_waits:
+            self._endpoint.pump()
+        elif self._arrived is None:
             self._arrived = self._endpoint.receive(0.0)
         return self._arrived is not None or self._gone()
 
@@ -78,7 +91,7 @@ class EngineConnection:
             UnityCommunicatorStoppedException: The Editor's connection is gone.
         """
         deadline = time.monotonic() + self._timeout
-        while not self.ready():
+        while self._arrived is None and not self._gone():
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise self.overdue()

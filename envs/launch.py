@@ -44,18 +44,18 @@ class Launch:
     name: str
     """How messages call the environment."""
 
-    def __call__(self, on_arrival: Callable[[], None]) -> EngineConnection:
+    def __call__(self, on_exit: Callable[[], None]) -> EngineConnection:
         """Listen, and start the engine unless it is the Editor.
 
         Args:
-            on_arrival: Called, from another thread, when the engine has called or is gone.
+            on_exit: Called, from another thread, when the engine's process has ended.
 
         Raises:
             UnityEnvironmentException: The executable is missing or cannot be started.
             PortInUseError: The Editor's port, or the one that was asked for, is taken.
         """
         start = [] if self.file_name is None else resolve(self.file_name)
-        endpoint = self._listen(on_arrival)
+        endpoint = self._listen()
         process = None
         if self.file_name is None:
             logger.info(
@@ -64,13 +64,13 @@ class Launch:
             )
         else:
             try:
-                process = self._start(start, endpoint.port, on_arrival)
+                process = self._start(start, endpoint.port, on_exit)
             except BaseException:
                 endpoint.close()
                 raise
         return EngineConnection(endpoint, process, self.timeout, self.name)
 
-    def _listen(self, on_arrival: Callable[[], None]) -> TrainerEndpoint:
+    def _listen(self) -> TrainerEndpoint:
         first = self.base_port
         if first is None:
             first = ports.EDITOR_PORT if self.file_name is None else ports.FIRST_PORT
@@ -81,7 +81,7 @@ class Launch:
         )
         try:
             return ports.claim(
-                lambda port: TrainerEndpoint(port, self.listen, on_arrival),
+                lambda port: TrainerEndpoint(port, self.listen),
                 first + self.worker_id,
                 search=self.base_port is None and self.file_name is not None,
                 worker_id=self.worker_id,

@@ -3,10 +3,8 @@
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from logging import getLogger
-from queue import Empty, SimpleQueue
 from types import TracebackType
 
 from mlagents_envs.base_env import BaseEnv, BehaviorSpec
@@ -17,6 +15,7 @@ from mlagents_envs.exception import (
     UnityTimeOutException,
 )
 
+from .arrivals import Arrivals
 from .finite import NonFinite
 from .keeper import Keeper
 from .merged_specs import MergedSpecs
@@ -39,15 +38,6 @@ LOOK_SECONDS = 0.1
 """How often environments are looked at that have not announced anything."""
 CLOSE_SECONDS = 10.0
 """What engines get to end by themselves."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Event:
-    """Something that another thread announces of an environment."""
-
-    worker: Worker
-    launched: PipelinedEnv | BaseException | None = None
-    """The outcome of a launch; None: an answer may have arrived, or the engine have gone."""
 
 
 class EnvManager:
@@ -89,7 +79,7 @@ class EnvManager:
         self._warned: set[tuple[str, str]] = set()
         self._parameters: Parameters = {}
         self._specs = MergedSpecs()
-        self._events: SimpleQueue[_Event] = SimpleQueue()
+        self._arrivals: Arrivals[Worker, PipelinedEnv | BaseException] = Arrivals()
         self._looked = clock()
         self._started = False
         self._closed = False
@@ -206,8 +196,8 @@ class EnvManager:
             RuntimeError: No environment owes an answer.
         """
         end = math.inf if timeout is None else self._clock() + timeout
+        self._collect(0.0)
         while True:
-            self._collect(0.0)
             owed = any(worker.owes for worker in self._workers)
             answered = any(worker.answer is not None for worker in self._workers)
             if answered and not (owed and self._ordered):
@@ -229,38 +219,38 @@ class EnvManager:
             return
         self._closed = True
         for worker in self._workers:
+            worker.leave(WorkerState.CLOSED)
             worker.keeper.close(0.0 if at_once else CLOSE_SECONDS)
         end = time.monotonic() + 2 * CLOSE_SECONDS
         for worker in self._workers:
             # A launch cannot be hurried; its engine ends when the launch is over, or with this process.
             if not worker.keeper.launching and not worker.keeper.join(max(0.0, end - time.monotonic())):
                 logger.warning("%s is still being closed", worker.name)
+        if not any(worker.keeper.launching for worker in self._workers):
+            self._arrivals.close()
 
     def _hire(self, index: int, make_env: Callable[[int], BaseEnv], limits: RestartLimits) -> Worker:
         def report(outcome: PipelinedEnv | BaseException) -> None:
-            self._events.put(_Event(worker, outcome))
+            self._arrivals.post(worker, outcome)
 
         worker = Worker(index, Keeper(index, make_env, report), RestartHistory(limits, self._clock()))
         return worker
 
     def _collect(self, timeout: float) -> None:
-        """Wait for an announcement, at most for `timeout` or until the next look; handle all there are."""
-        try:
-            if timeout > 0:
-                self._handle(self._events.get(timeout=min(timeout, LOOK_SECONDS)))
-            while True:
-                self._handle(self._events.get_nowait())
-        except Empty:
-            pass
+        """Wait for something to arrive, at most for `timeout` or until the next look; handle all there is."""
+        for worker, launched in self._arrivals.wait(min(timeout, LOOK_SECONDS)):
+            self._handle(worker, launched)
         if self._clock() - self._looked >= LOOK_SECONDS:
             self._look()
 
-    def _handle(self, event: _Event) -> None:
-        worker, env = event.worker, event.worker.env
-        if event.launched is not None:
-            self._welcome(worker, event.launched)
-        # Announced again, or by an engine that has been replaced since: then it is not ready.
-        elif worker.state is WorkerState.WAITING and env is not None and env.ready():
+    def _handle(self, worker: Worker, launched: PipelinedEnv | BaseException | None) -> None:
+        """A launch is over, or, without an outcome, an engine may have answered or gone."""
+        env = worker.env
+        if launched is not None:
+            self._welcome(worker, launched)
+        # Asked in any state, for that empties its sockets. Not ready is what was announced again, or by an
+        # engine that has been replaced since.
+        elif env is not None and env.ready() and worker.state is WorkerState.WAITING:
             self._receive(worker, env)
 
     def _welcome(self, worker: Worker, launched: PipelinedEnv | BaseException) -> None:
@@ -271,7 +261,7 @@ class EnvManager:
                 raise launched
             self._failed(worker, launched)
             return
-        worker.stand(launched, partial(self._events.put, _Event(worker)))
+        worker.stand(launched, self._arrivals.selector, partial(self._arrivals.post, worker))
         if self._started:  # a restart
             launched.set_parameters(self._parameters)
             self._tell(worker, launched, None)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from selectors import BaseSelector
 from typing import Protocol
 
 from mlagents_envs.base_env import ActionTuple, BaseEnv, BehaviorSpec
@@ -20,7 +21,8 @@ class PipelinedEnv(Protocol):
     """
 
     on_arrival: Callable[[], None] | None
-    """Called, from any thread and at any time, when an answer has arrived or the engine has gone."""
+    """Called, from any thread and at any time, when an answer has arrived or the engine has gone, unless a
+    socket says so that `watch` has shown."""
     timeout_wait: float
     """Seconds that the engine has for each answer."""
 
@@ -37,8 +39,19 @@ class PipelinedEnv(Protocol):
     def send_reset(self) -> None:
         """Answer the engine with a reset; return at once."""
 
+    def watch(self, selector: BaseSelector | None, token: object) -> None:
+        """Register the sockets that have something when `ready` is to be asked, now and whenever they change.
+
+        Args:
+            selector: Where; None takes them out again.
+            token: The `data` of the selector's keys.
+        """
+
     def ready(self) -> bool:
-        """Whether `receive` would return or raise without waiting: an answer is there, or the engine gone."""
+        """Whether `receive` would return or raise without waiting: an answer is there, or the engine gone.
+
+        Takes in what the sockets have, so that they have nothing more.
+        """
 
     def receive(self) -> None:
         """Take the answer in; raises what kept the engine from answering."""
@@ -100,6 +113,9 @@ class InPlace:
     def send_reset(self) -> None:
         """Note that a reset is wanted."""
         self._begin(self.env.reset)
+
+    def watch(self, selector: BaseSelector | None, token: object) -> None:
+        """There are no sockets; `on_arrival` tells everything."""
 
     def ready(self) -> bool:
         """Whether a step or a reset is wanted."""

@@ -4,6 +4,7 @@ import atexit
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from selectors import BaseSelector
 
 from mlagents_envs.base_env import (
     ActionTuple,
@@ -63,7 +64,6 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         listen: The address on which the engine calls; `localhost` is reachable from this machine alone.
         non_finite: What becomes of NaN and infinities, `stop`, `drop` or `zero`; None lets them pass.
         engine_name: How messages call this environment.
-        on_arrival: Called, from another thread, when the engine has answered or is gone.
 
     Raises:
         UnityEnvironmentException: The executable is missing, may not be executed, ended, or speaks
@@ -94,7 +94,6 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         listen: str = "localhost",
         non_finite: str | None = NonFinite.STOP.value,
         engine_name: str | None = None,
-        on_arrival: Callable[[], None] | None = None,
     ) -> None:
         if file_name is None and worker_id != 0:
             raise UnityEnvironmentException(
@@ -104,7 +103,8 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         self.name = engine_name or f"environment {worker_id}"
         self.worker_id = worker_id
         self.timeout_wait = float(timeout_wait)
-        self.on_arrival = on_arrival
+        self.on_arrival: Callable[[], None] | None = None
+        """Called, from another thread, when the engine's process has ended."""
         self._channels = list(side_channels or ())
         self._side_channels = SideChannelManager(self._channels, where=self.name)
         self._non_finite = None if non_finite is None else NonFinite(non_finite)
@@ -125,7 +125,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             timeout=self.timeout_wait,
             name=self.name,
         )
-        self._connection = launch(self._arrived)
+        self._connection = launch(self._ended)
         self._loaded = True
         # Whoever ends a script without closing has lost interest: no minute of waiting then.
         atexit.register(self._close, min(self.timeout_wait, _EXIT_SECONDS))
@@ -185,6 +185,16 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
                 actions[name] = self._actions.get(name) or spec.action_spec.empty_action(waiting)
         deprecated = not self.academy_capabilities.hybrid_actions
         self._answer(encode_actions(actions, self._side_channels.generate(), deprecated_field=deprecated))
+
+    def watch(self, selector: BaseSelector | None, token: object = None) -> None:
+        """Let a selector know the engine's sockets, so that it tells when to ask `ready`.
+
+        Args:
+            selector: It may know many environments at once. None ends that.
+            token: The `data` of the selector's keys.
+        """
+        if self._loaded:
+            self._connection.watch(selector, token)
 
     def ready(self) -> bool:
         """Whether `receive` would return or raise without waiting."""
@@ -320,7 +330,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         self._check_loaded()
         self._connection.reply(reply)
 
-    def _arrived(self) -> None:
+    def _ended(self) -> None:
         if self.on_arrival is not None:
             self.on_arrival()
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from selectors import BaseSelector
 
 from mlagents_envs.base_env import BehaviorSpec
 
@@ -26,6 +27,7 @@ class WorkerState(Enum):
     IDLE = "it has answered"
     WAITING = "it has not answered yet"
     FAILED = "it has failed for good"
+    CLOSED = "it has been closed"
 
 
 @dataclass(slots=True)
@@ -65,14 +67,23 @@ class Worker:
 
     def leave(self, state: WorkerState) -> None:
         """Let go of the environment."""
+        if self.env is not None:
+            self.env.watch(None, None)
         self.env = None
         self.state = state
 
-    def stand(self, env: PipelinedEnv, announce: Callable[[], None]) -> None:
-        """It has been launched; `announce` is called when it has answered or is gone."""
+    def stand(self, env: PipelinedEnv, selector: BaseSelector, announce: Callable[[], None]) -> None:
+        """It has been launched.
+
+        Args:
+            env: The environment.
+            selector: Where its sockets tell of it, with this worker as the data.
+            announce: Called when it has answered or is gone, if no socket tells that.
+        """
         self.env = env
         self.state = WorkerState.IDLE
         env.on_arrival = announce
+        env.watch(selector, self)
 
     def tell(self, env: PipelinedEnv, decisions: Mapping[BehaviorId, Decision] | None, now: float) -> None:
         """Send a step that answers `decisions`, or, without any mapping, a reset; returns at once."""

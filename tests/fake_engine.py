@@ -110,6 +110,9 @@ class FakeEngine:
         if outcome is not False and self.announces and self.on_arrival is not None:
             self.on_arrival()
 
+    def watch(self, selector: object, token: object) -> None:
+        """No sockets: `on_arrival` tells everything."""
+
     def ready(self) -> bool:
         return self._outcome is not False
 

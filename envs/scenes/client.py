@@ -17,8 +17,8 @@ from ..side_channels import (
     SideChannel,
     SideChannelManager,
 )
-from ..wire.endpoint import EngineEndpoint
 from ..wire.engine_codec import StepEncoder, TrainerReply, decode_reply, encode_hello, encode_ready
+from ..wire.engine_endpoint import EngineEndpoint
 from ..wire.errors import TrainerGoneError
 from .arguments import EngineArguments, Options, UsageError, options_of, parse
 from .parameters import Parameters

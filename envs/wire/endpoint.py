@@ -1,259 +1,275 @@
-"""Both ends of the connection: the trainer serves, the engine calls."""
+"""The trainer's end of the connection: it serves the engine's calls, in the thread of who asks for them.
 
-import errno
+No thread of its own: a second thread would have to wait for the interpreter's lock, up to five milliseconds,
+each time the trainer computes while the engine calls.
+"""
+
+import logging
 import socket
-import sys
-import threading
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
+import time
+from collections.abc import Sequence
 from contextlib import suppress
-from queue import SimpleQueue
-from typing import Any
+from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, DefaultSelector, SelectorKey
 
-import grpc
+from .frames import ProtocolError
+from .listeners import listen
+from .unary import FAILED_PRECONDITION, UnaryServer
 
-from .errors import PortInUseError, TrainerGoneError
+logger = logging.getLogger(__name__)
 
-_SERVICE = "communicator_objects.UnityToExternalProto"
-_METHOD = f"/{_SERVICE}/Exchange"
-_UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+_READ = 1 << 17
 _QUIT = bytes.fromhex("0a03089003")  # a header of status 400
 _PARTING_SECONDS = 1.0
+"""What the last bytes for an engine have to leave."""
+_LINGER_SECONDS = 0.2
+"""What an engine then has to hang up; bytes that came later would make the system drop ours."""
+_RETURN_SECONDS = 1.0
+"""What an engine that has hung up between two calls has to call again: channels of gRPC may reconnect."""
+_STRANGERS = 32
+"""Connections of which more make room by hanging up the oldest that has not served."""
 
 
-def _has_ipv6_loopback() -> bool:
-    try:
-        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
-            probe.bind(("::1", 0))
-    except OSError:
-        return False
-    return True
+class _Peer:
+    """A connection that somebody has opened."""
 
-
-def _addresses(host: str) -> list[str]:
-    """The addresses that a host name of a listener stands for; `localhost` is both loopbacks."""
-    if host == "localhost":
-        return ["127.0.0.1", "::1"] if _has_ipv6_loopback() else ["127.0.0.1"]
-    return [host.strip("[]")]
-
-
-def _claim(address: str, port: int) -> None:
-    """Raises PortInUseError when a server could not listen there; grpc itself would only write to stderr."""
-    family, _, _, _, target = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        if sys.platform != "win32":  # there the option would let two listeners share the port
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        try:
-            probe.bind(target)
-            probe.listen()
-        except OSError as error:
-            if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                raise PortInUseError(
-                    error.errno, f"Port {port} of {address} cannot be used: {error.strerror}"
-                ) from error
-            raise
-
-
-class _DaemonThreads(Executor):
-    """Threads for the server's calls that the interpreter does not wait for when it ends.
-
-    A call waits for its answer as long as it takes. A script that ends without closing its environment
-    would hang for ever with ThreadPoolExecutor, whose threads are joined before `atexit` closes anything.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._count = count
-        for _ in range(count):
-            threading.Thread(target=self._work, name="lanista-wire", daemon=True).start()
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-
-        def task() -> None:
-            try:
-                future.set_result(fn(*args, **kwargs))
-            except BaseException as error:
-                future.set_exception(error)
-
-        self._tasks.put(task)
-        return future
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        for _ in range(self._count):
-            self._tasks.put(None)
-
-    def _work(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            task()
+    def __init__(self, connection: socket.socket, name: str) -> None:
+        self.socket = connection
+        self.name = name
+        self.server = UnaryServer()
+        self.events = EVENT_READ
 
 
 class TrainerEndpoint:
-    """The trainer's end: a server at which one engine calls and waits in the call for its answer.
+    """A server at which one engine calls and waits in the call for its answer.
 
-    Any thread may use it. The engine's bytes are passed on as they are.
+    One thread at a time may use it, and nothing happens between its calls: `receive`, or `pump` when a
+    selector that `watch` knows says so, must be called for anything to be taken in. The engine's bytes are
+    passed on as they are.
     """
 
-    def __init__(
-        self, port: int, host: str = "localhost", on_arrival: Callable[[], None] | None = None
-    ) -> None:
+    def __init__(self, port: int, host: str = "localhost") -> None:
         """Listens at once.
 
         Args:
             port: TCP port; 0 takes a free one (see `port`).
             host: `localhost` is 127.0.0.1 and, where the machine has it, ::1; else an address of this
                 machine.
-            on_arrival: Called from a thread of the server when a request has arrived, and when the engine
-                has gone while it waited for its answer.
 
         Raises:
             PortInUseError: Somebody else listens there.
             OSError: The address is none of this machine's.
         """
-        self._on_arrival = on_arrival
-        self._changed = threading.Condition()
+        self._listeners = listen(host, port)
+        self.port: int = self._listeners[0].getsockname()[1]
+        self._selector = DefaultSelector()
+        self._watcher: BaseSelector | None = None
+        self._token: object = None
+        self._peers: list[_Peer] = []
+        self._engine: _Peer | None = None
         self._request: bytes | None = None
-        self._answer: bytes | None = None
-        self._call = 0
-        self._waiting = False
         self._gone = False
+        self._hung_up: float | None = None
         self._closed = False
-        self._parting = threading.Event()
-        self._parting.set()
-        # More than one thread, so that a second engine can be told at once that it is not awaited.
-        self._server = grpc.server(
-            _DaemonThreads(2),  # type: ignore[arg-type]
-            options=[*_UNLIMITED, ("grpc.so_reuseport", 0)],
-        )
-        handler = grpc.unary_unary_rpc_method_handler(self._exchange)
-        self._server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(_SERVICE, {"Exchange": handler}),)
-        )
-        self.port = self._listen(_addresses(host), port)
-        self._server.start()
-
-    def _listen(self, addresses: list[str], port: int) -> int:
-        for address in addresses:
-            _claim(address, port)
-            target = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-            try:
-                bound = self._server.add_insecure_port(target)
-            except RuntimeError as error:
-                raise PortInUseError(
-                    errno.EADDRINUSE, f"Port {port} of {address} cannot be used: {error}"
-                ) from error
-            if bound == 0:
-                raise PortInUseError(errno.EADDRINUSE, f"Port {port} of {address} cannot be used.")
-            port = bound
-        return port
-
-    def _exchange(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        """One call of the engine, in a thread of the server: hands the request over, waits for the answer."""
-        with self._changed:
-            # A call that has its answer does not count: the engine's next one may come before grpc tells
-            # that the last one is over.
-            if (self._waiting and self._answer is None) or self._closed:
-                context.abort(
-                    grpc.StatusCode.FAILED_PRECONDITION, "Another engine is connected to this port."
-                )
-            self._waiting, self._gone, self._answer, self._request = True, False, None, request
-            self._call = call = self._call + 1
-            self._parting.clear()
-        if not context.add_callback(lambda: self._ended(call)):
-            self._ended(call)
-        self._tell()
-        with self._changed:
-            while self._answer is None and not self._gone and self._call == call:
-                self._changed.wait()
-            return self._answer or b""
-
-    def _ended(self, call: int) -> None:
-        """The call is over: it was answered, or the engine has gone."""
-        with self._changed:
-            if call != self._call:
-                return
-            self._gone = self._answer is None
-            self._waiting = False
-            self._parting.set()
-            self._changed.notify_all()
-            gone = self._gone
-        if gone:
-            self._tell()
-
-    def _tell(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-        if self._on_arrival is not None:
-            self._on_arrival()
-
-    @property
-    def arrived(self) -> bool:
-        """Whether `receive` would return a request at once."""
-        return self._request is not None
+        for listener in self._listeners:
+            self._selector.register(listener, EVENT_READ)
 
     @property
     def disconnected(self) -> bool:
-        """Whether the engine's call ended (its process died, say) before it had an answer."""
+        """Whether the engine has gone: it hung up before it had an answer (its process died, say), or
+        between two calls and has not come back.
+        """
+        if self._hung_up is not None and time.monotonic() - self._hung_up >= _RETURN_SECONDS:
+            self._gone = True
         return self._gone
+
+    def watch(self, selector: BaseSelector | None, token: object = None) -> None:
+        """Register all sockets, now and later, with a selector, so that it tells when to `pump`.
+
+        Args:
+            selector: None ends that.
+            token: The `data` of the selector's keys.
+        """
+        if self._watcher is not None:
+            for waiting in self._sockets():
+                self._watcher.unregister(waiting)
+        self._watcher, self._token = selector, token
+        if selector is not None:
+            for key in self._selector.get_map().values():
+                selector.register(key.fileobj, key.events, token)
+
+    def pump(self) -> None:
+        """Take in what has arrived and send what could not be sent before, without waiting."""
+        if not self._closed:
+            self._handle(self._selector.select(0))
 
     def receive(self, timeout: float) -> bytes | None:
         """The engine's next request; None when none came within `timeout` seconds or the engine has gone."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._request is not None or self._gone or self._closed, timeout)
-            request, self._request = self._request, None
-            return request
+        if self._request is None and not self._closed:
+            if timeout > 0:
+                self._wait(timeout)
+            else:
+                if self._engine is not None:
+                    self._read(self._engine)
+                if self._request is None:
+                    self.pump()
+        request, self._request = self._request, None
+        return request
 
     def reply(self, data: bytes) -> None:
         """Answers the request received last. Without effect when the engine has gone meanwhile."""
-        with self._changed:
-            self._answer = data
-            self._changed.notify_all()
+        engine = self._engine
+        if engine is not None and engine.server.waits:
+            engine.server.reply(data)
+            self._flush(engine)
 
     def close(self) -> None:
         """Stops listening. An answer just given is still delivered; an engine that waits is told to quit."""
-        with self._changed:
-            self._closed = True
-            if self._waiting and self._answer is None:
-                self._answer = _QUIT
-            self._changed.notify_all()
-        self._parting.wait(_PARTING_SECONDS)
-        self._server.stop(0).wait()
+        if self._closed:
+            return
+        self.watch(None)
+        self.reply(_QUIT)
+        if self._engine is not None:
+            self._part(self._engine)
+        self._closed = True
+        self._selector.close()
+        for waiting in self._sockets():
+            waiting.close()
+        self._engine = None
+        self._peers.clear()
 
+    def _sockets(self) -> list[socket.socket]:
+        return [*self._listeners, *(peer.socket for peer in self._peers)]
 
-class EngineEndpoint:
-    """The engine's end: calls the trainer and waits in the call for what to do."""
+    def _wait(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while self._request is None and not self.disconnected and not self._closed:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return
+            if self._hung_up is not None:
+                remaining = min(remaining, _RETURN_SECONDS)
+            self._handle(self._selector.select(remaining))
 
-    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
-        self.port = port
-        # A proxy of the user's environment must not come between two processes of one machine.
-        self._channel = grpc.insecure_channel(
-            f"{host}:{port}", options=[*_UNLIMITED, ("grpc.enable_http_proxy", 0)]
-        )
-        self._call = self._channel.unary_unary(_METHOD, request_serializer=None, response_deserializer=None)
+    def _handle(self, ready: Sequence[tuple[SelectorKey, int]]) -> None:
+        for key, events in ready:
+            peer = key.data
+            if peer is None:
+                self._accept(key.fileobj)  # type: ignore[arg-type]
+            elif peer in self._peers:  # and not dropped on account of another one
+                if events & EVENT_WRITE:
+                    self._flush(peer)
+                if events & EVENT_READ and peer in self._peers:
+                    self._read(peer)
 
-    def connect(self, timeout: float) -> None:
-        """Waits until a trainer listens. Raises TrainerGoneError when none does within `timeout` seconds."""
+    def _accept(self, listener: socket.socket) -> None:
         try:
-            grpc.channel_ready_future(self._channel).result(timeout)
-        except grpc.FutureTimeoutError as error:
-            raise TrainerGoneError(
-                f"No trainer listened on port {self.port} within {timeout:g} s."
-            ) from error
+            connection, address = listener.accept()
+        except OSError as error:  # it has hung up already, or this process has too many open files
+            logger.debug("A connection to port %d came to nothing: %s", self.port, error)
+            return
+        connection.setblocking(False)
+        with suppress(OSError):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer = _Peer(connection, f"{address[0]}:{address[1]}")
+        self._peers.append(peer)
+        self._selector.register(connection, EVENT_READ, peer)
+        if self._watcher is not None:
+            self._watcher.register(connection, EVENT_READ, self._token)
+        self._flush(peer)
+        strangers = [peer for peer in self._peers if peer is not self._engine]
+        if len(strangers) > _STRANGERS:
+            self._drop(strangers[0])
 
-    def exchange(self, data: bytes) -> bytes:
-        """Sends a message and waits, as long as it takes, for the answer.
-
-        Raises:
-            TrainerGoneError: The connection broke or was refused.
-        """
+    def _read(self, peer: _Peer) -> None:
+        """Take in what a connection has brought."""
+        server = peer.server
+        ended = False
         try:
-            return bytes(self._call(data))
-        except grpc.RpcError as error:
-            raise TrainerGoneError(f"The trainer on port {self.port} is gone: {error.details()}") from error
+            while True:
+                data = peer.socket.recv(_READ)
+                if not data:
+                    ended = True
+                    break
+                server.connection.feed(data)
+                if len(data) < _READ:
+                    break
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            ended = True
+        except ProtocolError as error:
+            ended = True
+            logger.warning("The connection of %s to port %d is closed: %s.", peer.name, self.port, error)
+        if server.request is not None:
+            self._take(peer)
+        elif server.cancelled:
+            server.cancelled = False
+            if peer is self._engine:
+                self._gone = True
+        if server.connection.out:
+            self._flush(peer)
+        if ended:
+            self._drop(peer)
 
-    def close(self) -> None:
-        """Hangs up."""
-        with suppress(ValueError):
-            self._channel.close()
+    def _take(self, peer: _Peer) -> None:
+        """A call has come: the engine's, unless another engine waits in its call."""
+        engine = self._engine
+        if engine is not None and engine is not peer and engine.server.waits:
+            self._read(engine)  # it may have gone without having been looked at
+            if self._engine is not None and engine.server.waits:
+                peer.server.refuse(FAILED_PRECONDITION, "Another engine is connected to this port.")
+                return
+        self._request, peer.server.request = peer.server.request, None
+        self._engine = peer
+        self._gone, self._hung_up = False, None
+
+    def _flush(self, peer: _Peer) -> None:
+        """Send what there is to be sent, as much as the system takes; the rest follows when it takes more."""
+        out = peer.server.connection.out
+        try:
+            while out:
+                del out[: peer.socket.send(out)]
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            self._drop(peer)
+            return
+        events = EVENT_READ | EVENT_WRITE if out else EVENT_READ
+        if events != peer.events:
+            peer.events = events
+            self._selector.modify(peer.socket, events, peer)
+            if self._watcher is not None:
+                self._watcher.modify(peer.socket, events, self._token)
+
+    def _drop(self, peer: _Peer) -> None:
+        """A connection has ended."""
+        if peer not in self._peers:
+            return
+        self._peers.remove(peer)
+        self._selector.unregister(peer.socket)
+        if self._watcher is not None:
+            self._watcher.unregister(peer.socket)
+        peer.socket.close()
+        if peer is self._engine:
+            self._engine = None
+            if peer.server.waits:
+                self._gone = True
+            else:
+                self._hung_up = time.monotonic()
+
+    def _part(self, engine: _Peer) -> None:
+        """Let the last bytes for the engine leave, and give it a moment to hang up."""
+        engine.server.connection.say_goodbye()
+        self._flush(engine)
+        deadline = time.monotonic() + _PARTING_SECONDS
+        while self._engine is engine and (engine.server.connection.sending or engine.server.connection.out):
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return
+            self._handle(self._selector.select(remaining))
+        if self._engine is engine:
+            with suppress(OSError):
+                engine.socket.shutdown(socket.SHUT_WR)
+        deadline = time.monotonic() + _LINGER_SECONDS
+        while self._engine is engine and (remaining := deadline - time.monotonic()) > 0:
+            self._handle(self._selector.select(remaining))

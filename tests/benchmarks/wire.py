@@ -25,8 +25,9 @@ from mlagents_envs.base_env import (
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from lanista.envs.wire.codec import Decoder, encode_actions
-from lanista.envs.wire.endpoint import EngineEndpoint, TrainerEndpoint
+from lanista.envs.wire.endpoint import TrainerEndpoint
 from lanista.envs.wire.engine_codec import AgentBatch, StepEncoder, decode_reply
+from lanista.envs.wire.engine_endpoint import EngineEndpoint
 from wirereference import PlainDecoder, engine_message
 
 NAME = "3DBall?team=0"

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
+from selectors import DefaultSelector
 
 import numpy as np
 import psutil
@@ -93,17 +93,26 @@ def test_the_first_step_is_a_reset_and_later_ones_send_what_was_set(meet):
     assert [sent_continuous(engine, i) for i in (2, 3, 4)] == [[[0.25]], [[0.0]], [[-0.5]]]
 
 
-def test_send_returns_at_once_and_the_arrival_is_told(meet):
+def test_send_returns_at_once_and_a_selector_tells_of_the_arrival(meet):
     env, _ = meet([observation(1), observation(2)])
-    for send in (env.send_reset, env.send_step):
-        arrived = threading.Event()
-        env.on_arrival = arrived.set
-        send()
-        assert arrived.wait(20)
-        assert env.ready()
-        env.receive()
-        assert not env.ready()
+    with DefaultSelector() as selector:
+        env.watch(selector, "mine")
+        for send in (env.send_reset, env.send_step):
+            send()
+            until_ready(env, selector)
+            env.receive()
+            assert not env.ready()
+        env.watch(None)
+        assert not selector.get_map()
     np.testing.assert_array_equal(env.get_steps(BALL)[0].obs[0], [[2.0]])
+
+
+def until_ready(env, selector):
+    """Ask only when the selector says so: nothing may arrive of which it does not tell."""
+    while not env.ready():
+        keys = selector.select(20)
+        assert keys, "the selector has not told of it"
+        assert {key.data for key, _ in keys} == {"mine"}
 
 
 def test_nothing_can_be_sent_twice(meet):

@@ -5,6 +5,7 @@ import signal
 import socket
 import threading
 import time
+from selectors import DefaultSelector
 
 import grpc
 import psutil
@@ -239,10 +240,12 @@ def test_the_editor_is_gone_while_it_waits():
     threading.Thread(target=editor, daemon=True).start()
     env = UnityEnvironment(base_port=port, timeout_wait=LONG)
     env.reset()
-    told = threading.Event()
-    env.on_arrival = told.set
-    channel.close()
-    assert told.wait(20)
+    with DefaultSelector() as selector:
+        env.watch(selector)
+        channel.close()
+        while not env.ready():
+            assert selector.select(20), "the selector has not told of it"
+        env.watch(None)
     with pytest.raises(UnityCommunicatorStoppedException, match="dropped"):
         env.step()
     env.close()

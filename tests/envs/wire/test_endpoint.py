@@ -6,13 +6,14 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from selectors import DefaultSelector
 
 import grpc
 import pytest
 from lanista.envs.wire.codec import encode_quit
-from lanista.envs.wire.endpoint import EngineEndpoint, TrainerEndpoint
+from lanista.envs.wire.endpoint import TrainerEndpoint
+from lanista.envs.wire.engine_endpoint import EngineEndpoint
 from lanista.envs.wire.errors import PortInUseError, TrainerGoneError
 
 METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
@@ -20,7 +21,7 @@ PATIENCE = 20.0
 
 ENGINE = """
 import sys
-from lanista.envs.wire.endpoint import EngineEndpoint
+from lanista.envs.wire.engine_endpoint import EngineEndpoint
 end = EngineEndpoint(int(sys.argv[1]))
 end.connect(20)
 print("calling", flush=True)
@@ -56,18 +57,12 @@ def in_thread(engine: EngineEndpoint, data: bytes) -> tuple[threading.Thread, li
     return thread, result
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def exchange(trainer: TrainerEndpoint, engine: EngineEndpoint, request: bytes, reply: bytes) -> object:
     thread, result = in_thread(engine, request)
     assert trainer.receive(PATIENCE) == request
     trainer.reply(reply)
-    thread.join(PATIENCE)
+    while thread.is_alive():
+        trainer.pump()
     return result[0]
 
 
@@ -88,21 +83,26 @@ def test_messages_beyond_grpcs_usual_limit_of_four_mebibytes_pass(trainer: Train
 def test_receive_waits_no_longer_than_told(trainer: TrainerEndpoint) -> None:
     assert trainer.receive(0) is None
     assert trainer.receive(0.01) is None
-    assert not trainer.arrived
     assert not trainer.disconnected
 
 
-def test_arrivals_are_announced(trainer: TrainerEndpoint) -> None:
-    announced = threading.Event()
-    endpoint = TrainerEndpoint(0, on_arrival=announced.set)
-    engine = connected(endpoint)
-    thread, _ = in_thread(engine, b"x")
-    assert announced.wait(PATIENCE)
-    assert endpoint.arrived
-    assert endpoint.receive(0) == b"x"
-    assert not endpoint.arrived
-    endpoint.close()
-    thread.join(PATIENCE)
+def test_a_selector_tells_when_there_is_something_to_take_in(trainer: TrainerEndpoint) -> None:
+    with DefaultSelector() as selector:
+        trainer.watch(selector, "token")
+        engine = connected(trainer)
+        thread, result = in_thread(engine, b"x")
+        while (request := trainer.receive(0)) is None:
+            assert {key.data for key, _ in selector.select(PATIENCE)} == {"token"}
+        assert request == b"x"
+        assert selector.select(0) == [], "all was taken in"
+        trainer.reply(b"y")
+        thread.join(PATIENCE)
+        engine.close()
+        assert selector.select(PATIENCE), "the engine's end is told, too"
+        trainer.pump()
+        trainer.watch(None)
+        assert not selector.get_map()
+    assert result == [b"y"]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
@@ -198,22 +198,32 @@ def test_an_engine_that_waits_is_told_to_quit_when_the_trainer_closes(trainer: T
     assert result == [encode_quit()]
 
 
-def test_an_engine_that_dies_while_it_waits_is_noticed() -> None:
-    announced = threading.Semaphore(0)
-    endpoint = TrainerEndpoint(0, on_arrival=announced.release)
-    process = subprocess.Popen([sys.executable, "-c", ENGINE, str(endpoint.port)], stdout=subprocess.PIPE)
+def test_an_engine_that_dies_while_it_waits_is_noticed(trainer: TrainerEndpoint) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ENGINE, str(trainer.port)], stdout=subprocess.PIPE)
     try:
-        assert endpoint.receive(PATIENCE) == b"step"
-        assert announced.acquire(timeout=PATIENCE)
+        assert trainer.receive(PATIENCE) == b"step"
         process.send_signal(signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
-        assert announced.acquire(timeout=PATIENCE)
-        assert endpoint.disconnected
-        assert endpoint.receive(PATIENCE) is None
-        endpoint.reply(b"too late, and without effect")
+        assert trainer.receive(PATIENCE) is None
+        assert trainer.disconnected
+        trainer.reply(b"too late, and without effect")
     finally:
         process.kill()
         process.communicate()
-        endpoint.close()
+
+
+def test_an_engine_that_hangs_up_between_two_calls_has_gone_unless_it_comes_back(
+    trainer: TrainerEndpoint,
+) -> None:
+    engine = connected(trainer)
+    assert exchange(trainer, engine, b"one", b"1") == b"1"
+    engine.close()
+    trainer.pump()
+    assert not trainer.disconnected, "a channel of gRPC may reconnect"
+    assert exchange(trainer, engine, b"two", b"2") == b"2"
+    assert not trainer.disconnected
+    engine.close()
+    assert trainer.receive(PATIENCE) is None
+    assert trainer.disconnected
 
 
 def test_another_engine_can_connect_after_one_has_died(trainer: TrainerEndpoint) -> None:
@@ -221,14 +231,16 @@ def test_another_engine_can_connect_after_one_has_died(trainer: TrainerEndpoint)
     thread, result = in_thread(first, b"one")
     assert trainer.receive(PATIENCE) == b"one"
     first.close()
-    until(lambda: trainer.disconnected)
+    assert trainer.receive(PATIENCE) is None
+    assert trainer.disconnected
     thread.join(PATIENCE)
     assert isinstance(result[0], TrainerGoneError)
     second = connected(trainer)
     thread, result = in_thread(second, b"two")
-    until(lambda: trainer.arrived)
+    while (request := trainer.receive(0)) is None:
+        pass
+    assert request == b"two"
     assert not trainer.disconnected
-    assert trainer.receive(PATIENCE) == b"two"
     trainer.reply(b"welcome")
     thread.join(PATIENCE)
     assert result == [b"welcome"]
@@ -239,8 +251,11 @@ def test_a_second_engine_on_the_same_port_is_turned_away(trainer: TrainerEndpoin
     first, second = connected(trainer), connected(trainer)
     thread, result = in_thread(first, b"one")
     assert trainer.receive(PATIENCE) == b"one"
-    with pytest.raises(TrainerGoneError, match="Another engine"):
-        second.exchange(b"two")
+    other, refusal = in_thread(second, b"two")
+    assert trainer.receive(0.0) is None
+    while other.is_alive():
+        trainer.pump()
+    assert "Another engine" in str(refusal[0])
     trainer.reply(b"y")
     thread.join(PATIENCE)
     assert result == [b"y"]
@@ -275,9 +290,11 @@ def test_a_plain_grpc_client_reaches_the_method_by_its_full_name(trainer: Traine
         assert trainer.receive(PATIENCE) == b"x"
         trainer.reply(b"y")
         assert answer.result(PATIENCE) == b"y"
-        with pytest.raises(grpc.RpcError) as error:
-            channel.unary_unary("/communicator_objects.UnityToExternalProto/Other")(b"x")
-        assert error.value.code() == grpc.StatusCode.UNIMPLEMENTED
+        other = channel.unary_unary("/communicator_objects.UnityToExternalProto/Other").future(b"x")
+        while not other.done():
+            trainer.pump()
+        assert other.code() == grpc.StatusCode.UNIMPLEMENTED
+        assert "no method /communicator_objects.UnityToExternalProto/Other" in other.details()
 
 
 def test_a_script_that_forgets_to_close_ends_all_the_same() -> None:

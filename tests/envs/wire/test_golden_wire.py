@@ -13,7 +13,8 @@ import pytest
 from goldendata import array, bytes_of, cases
 from lanista.envs.wire import messages
 from lanista.envs.wire.codec import Decoder, encode_actions, encode_initialization, encode_quit, encode_reset
-from lanista.envs.wire.endpoint import EngineEndpoint, TrainerEndpoint
+from lanista.envs.wire.endpoint import TrainerEndpoint
+from lanista.envs.wire.engine_endpoint import EngineEndpoint
 from lanista.envs.wire.errors import ObservationError
 from mlagents_envs.base_env import ActionTuple
 
