@@ -4,7 +4,7 @@
 
 Trains scene:ball3d in this process with checkpoints, brains, curves and summaries on, and notes the memory
 at every summary. `--check` exits with 1 when the greatest memory of the run's second half exceeds that of the
-first half by 1 % or more.
+first half by 1 % or more; `--out docs/results/memory.csv` keeps the figures for docs/results/speed.md.
 """
 
 from __future__ import annotations
@@ -66,22 +66,43 @@ def growth(noted: list[tuple[int, int]]) -> float:
     return second / first - 1.0
 
 
+def described(agents: int, noted: list[tuple[int, int]]) -> str:
+    """The run as text and a table of ten lines."""
+    every = max(1, len(noted) // 10)
+    rows = [f"| {step:,} | {size / 2**20:.1f} |" for step, size in noted[every - 1 :: every]]
+    text = (
+        f"{noted[-1][0]:,} agent-steps of {agents} agents, with checkpoints, brains and curves. Against the "
+        f"first half, the second half's greatest memory is {100 * growth(noted):+.2f} %."
+    )
+    return "\n".join([text, "", "| agent-steps | the process's own memory, MiB |", "|---:|---:|", *rows])
+
+
+def save(path: Path, agents: int, noted: list[tuple[int, int]]) -> None:
+    """Keep a run for speed.md."""
+    path.write_text(
+        "".join(f"{line}\n" for line in ["agents,step,bytes", *(f"{agents},{s},{b}" for s, b in noted)])
+    )
+
+
+def load(path: Path) -> tuple[int, list[tuple[int, int]]]:
+    """The run that was kept: number of agents, (agent-steps, bytes) at every summary."""
+    rows = [tuple(map(int, line.split(","))) for line in path.read_text().splitlines()[1:]]
+    return rows[0][0], [(step, size) for _, step, size in rows]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--areas", type=int, default=256)
     parser.add_argument("--steps", type=int, default=2_000_000)
     parser.add_argument("--every", type=int, default=100_000, help="agent-steps between two looks")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--out", type=Path, help="keep the figures in this CSV, for speed.md")
     given = parser.parse_args()
     noted = train(given.areas, given.steps, given.every)
-    part = growth(noted)
-    half = min(noted, key=lambda n: abs(n[0] - noted[-1][0] / 2))
-    print(
-        f"{given.areas} agents: {half[1] / 2**20:.1f} MiB after {half[0]:,} agent-steps, "
-        f"{noted[-1][1] / 2**20:.1f} MiB after {noted[-1][0]:,}; greatest memory of the second half "
-        f"{100 * part:+.2f} % against the first"
-    )
-    if given.check and part >= LIMIT:
+    print(described(given.areas, noted))
+    if given.out:
+        save(given.out, given.areas, noted)
+    if given.check and growth(noted) >= LIMIT:
         sys.exit(1)
 
 

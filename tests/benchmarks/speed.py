@@ -13,6 +13,7 @@ without `--again`. Writes that file and docs/results/speed.md.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import sys
@@ -89,11 +90,10 @@ class Benchmark:
 
     def phases(self) -> None:
         """The phases' table; one run for each number of agents."""
-        path = self.given.out / "speed-phases.md"
+        path = self.given.out / "speed-phases.json"
         if self.given.again or not path.exists():
-            path.write_text(
-                phases.table([phases.apart(n, self.given.steps, CONFIG) for n in self.given.areas])
-            )
+            found = [phases.apart(agents, self.given.steps, CONFIG) for agents in self.given.areas]
+            path.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def main() -> None:

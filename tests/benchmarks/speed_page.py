@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
+import memory
+import phases
 from results import ENGINE, INFERENCE, LANISTA, PEER, THREADED, TRAINING, Results, Row, median, median_ratio
 
 TARGETS = {12: 6, 128: 12, 1024: 15}
@@ -93,22 +96,27 @@ def _busy(results: Results) -> str:
 
 def write(results: Results, folder: Path) -> Path:
     """The whole page; its path."""
-    table = folder / "speed-phases.md"
-    phases = table.read_text() if table.exists() else "Not measured yet: `python tests/benchmarks/speed.py`."
-    memory = folder / "memory.md"
     page = _PAGE.format(
         busy=_busy(results),
         comparison=comparison(results),
         targets=", ".join(f"{times} at {agents:,}" for agents, times in TARGETS.items()),
         rates=three_rates(results),
         scaling=scaling(results),
-        phases=phases.strip(),
-        memory=memory.read_text().strip() if memory.exists() else "`python tests/benchmarks/memory.py`.",
+        phases=_phases(folder / "speed-phases.json"),
+        memory=_memory(folder / "memory.csv"),
         devices=_devices(results),
     )
     path = folder / "speed.md"
     path.write_text(page)
     return path
+
+
+def _phases(path: Path) -> str:
+    return phases.table(json.loads(path.read_text())) if path.exists() else "Not measured yet."
+
+
+def _memory(path: Path) -> str:
+    return memory.described(*memory.load(path)) if path.exists() else "Not measured yet."
 
 
 def _devices(results: Results) -> str:
@@ -155,5 +163,5 @@ timers are in these figures. "log-probabilities" serve both acting and updating.
 
 ## Memory
 
-{memory}
+`python tests/benchmarks/memory.py --check`: {memory}
 """
