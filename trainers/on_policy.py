@@ -139,9 +139,12 @@ class OnPolicyTrainer:
             if summary is not None or checkpoint:
                 flush()
             if summary is not None:
+                self.clock.pass_summary()
                 self.events.summary(summary)
-            if checkpoint and self.training and self.events.checkpoint():
-                return
+            if checkpoint and self.training:
+                self.clock.pass_checkpoint()
+                if self.events.checkpoint():
+                    return
             self.clock.count(length)
             self.stats.set_stat("Step", float(self.step))
             ready.append(trajectory)
@@ -186,6 +189,7 @@ class OnPolicyTrainer:
         return {
             **self.algorithm.state_dict(),
             "step": self.step,
+            "due": self.clock.due(),
             "buffer": self.buffer.state_dict(),
             "returns": list(self.episodes.recent_returns),
         }
@@ -193,6 +197,6 @@ class OnPolicyTrainer:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on exactly where `state_dict` was taken."""
         self.algorithm.load_state_dict(state)
-        self.clock.restore(int(state["step"]))
+        self.clock.restore(int(state["step"]), state.get("due"))
         self.buffer.load_state_dict(state["buffer"])
         self.episodes.recent_returns.extend(state["returns"])

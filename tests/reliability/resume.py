@@ -1,0 +1,186 @@
+"""Kills runs after a checkpoint, resumes them, and compares every bit with runs that were never killed.
+
+    python tests/reliability/resume.py [--runs 5] [--scenes ball3d basic] [--updates 10]
+
+Each run is done twice with the real console script's code. One is killed (SIGKILL) at a random moment after
+its checkpoint and goes on with --resume. The other starts its engines afresh at the same checkpoint and goes
+on by itself: an engine's state cannot be saved, so that this is the run that a resumed one can equal. At the
+end their last checkpoints are compared: weights, normaliser, optimiser, update buffer, steps and the states
+of all random generators. Ends with status 1 when a bit differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for console_runs, when run as a script
+
+from console_runs import PATIENCE, learn_command
+from lanista.trainers.checkpoints import load_checkpoint
+
+BEHAVIORS = {"ball3d": "3DBall", "basic": "Basic"}
+UNKILLED = """\
+from lanista.trainers.learn import run_training
+from lanista.trainers.settings.command_line import parse_command_line
+run_training(parse_command_line(), restart_engines_at_checkpoints=True)
+"""
+BUFFER = {"ball3d": 2000, "basic": 256}
+YAML = """\
+behaviors:
+  {behavior}:
+    trainer_type: ppo
+    hyperparameters: {{batch_size: 64, buffer_size: {buffer}, learning_rate_schedule: linear}}
+    network_settings: {{normalize: true, hidden_units: 32, num_layers: 2}}
+    reward_signals: {{extrinsic: {{gamma: 0.99, strength: 1.0}}}}
+    keep_checkpoints: 5
+    checkpoint_interval: {checkpoint}
+    max_steps: {end}
+    time_horizon: 50
+    summary_freq: 1000
+"""
+
+
+@dataclass
+class Pair:
+    """The same run twice, with one checkpoint on its way."""
+
+    scene: str
+    seed: int
+    updates: int
+    """Policy updates after the checkpoint, about."""
+    envs: int
+
+    @property
+    def behavior(self) -> str:
+        """The scene's behaviour."""
+        return BEHAVIORS[self.scene]
+
+    def command(self, name: str, folder: Path) -> list[str]:
+        """The arguments of `lanista-learn` for the run `name`."""
+        buffer = BUFFER[self.scene]
+        # The checkpoint comes in the midst of a buffer, which then has to be saved as well.
+        checkpoint = int(2.5 * buffer)
+        yaml = folder / "run.yaml"
+        end = min(checkpoint + self.updates * buffer, 2 * checkpoint - 100)
+        yaml.write_text(YAML.format(behavior=self.behavior, buffer=buffer, checkpoint=checkpoint, end=end))
+        engines = ["--env", f"scene:{self.scene}", "--num-envs", str(self.envs), "--deterministic"]
+        results = ["--results-dir", str(folder), "--run-id", name]
+        return [str(yaml), *engines[: 4 if self.envs == 1 else 5], *results, "--seed", str(self.seed)]
+
+    def unkilled(self, folder: Path) -> dict[str, Any]:
+        """The last checkpoint of the run that was not killed."""
+        _finish([sys.executable, "-c", UNKILLED, *self.command("unkilled", folder)])
+        return self.last(folder / "unkilled")
+
+    def killed(self, folder: Path, delay: float) -> dict[str, Any]:
+        """The last checkpoint of the run that was killed `delay` seconds after its first one."""
+        command = [*learn_command(), *self.command("killed", folder)]
+        checkpoint = folder / "killed" / self.behavior / "checkpoint.pt"
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as run:
+            limit = time.monotonic() + PATIENCE
+            while not checkpoint.exists():
+                assert run.poll() is None and time.monotonic() < limit, "no checkpoint came"
+                time.sleep(0.002)
+            time.sleep(delay)
+            run.kill()
+        step = int(load_checkpoint(checkpoint)["step"])
+        saved = len(list(checkpoint.parent.glob("*.pt")))
+        assert saved == 2, "the kill came too late: the run had ended"
+        _finish([*command, "--resume"])
+        state = self.last(folder / "killed")
+        assert int(state["step"]) > step
+        return state
+
+    def last(self, run: Path) -> dict[str, Any]:
+        """The state at a run's end."""
+        return load_checkpoint(run / self.behavior / "checkpoint.pt")
+
+
+def _finish(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def differences(a: Any, b: Any, where: str = "") -> list[str]:
+    """What is not the same to the last bit, by name."""
+    if type(a) is not type(b):
+        return [f"{where}: {type(a).__name__} and {type(b).__name__}"]
+    if isinstance(a, torch.Tensor):
+        same = a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes()
+        return [] if same else [f"{where}: {_bits(a, b)}"]
+    if isinstance(a, dict):
+        keys = [f"{where}: the keys {sorted(a.keys() ^ b.keys())}"] if a.keys() != b.keys() else []
+        return keys + [
+            d for key in a.keys() & b.keys() for d in differences(a[key], b[key], f"{where}.{key}")
+        ]
+    if isinstance(a, (list, tuple)):
+        if len(a) != len(b):
+            return [f"{where}: {len(a)} and {len(b)} entries"]
+        return [
+            d for k, (x, y) in enumerate(zip(a, b, strict=True)) for d in differences(x, y, f"{where}[{k}]")
+        ]
+    return [] if a == b else [f"{where}: {a!r} and {b!r}"]
+
+
+def _bits(a: torch.Tensor, b: torch.Tensor) -> str:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return f"{a.dtype} {tuple(a.shape)} and {b.dtype} {tuple(b.shape)}"
+    pairs = zip(a.numpy().tobytes(), b.numpy().tobytes(), strict=True)
+    return f"{sum((x ^ y).bit_count() for x, y in pairs)} bits of {a.numel()} numbers differ"
+
+
+def numbers(state: Any) -> int:
+    """How many numbers tensors of a state hold."""
+    if isinstance(state, torch.Tensor):
+        return state.numel()
+    parts = state.values() if isinstance(state, dict) else state if isinstance(state, (list, tuple)) else ()
+    return sum(map(numbers, parts))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run as the module says."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=5, help="pairs of runs per scene")
+    parser.add_argument("--scenes", nargs="+", default=list(BEHAVIORS), choices=list(BEHAVIORS))
+    parser.add_argument("--updates", type=int, default=10, help="updates after the checkpoint, at most")
+    parser.add_argument("--envs", type=int, default=1, help="environments side by side")
+    parser.add_argument("--seed", type=int, default=0, help="of the first run")
+    options = parser.parse_args(arguments)
+    moments = random.Random(options.seed)
+    different = 0
+    for scene in options.scenes:
+        for seed in range(options.seed, options.seed + options.runs):
+            pair = Pair(scene, seed, options.updates, options.envs)
+            folder = Path(tempfile.mkdtemp(prefix="resume-"))
+            try:
+                delay = moments.uniform(0.0, 0.3)
+                state, resumed = pair.unkilled(folder), pair.killed(folder, delay)
+            finally:
+                shutil.rmtree(folder)
+            found = differences(state, resumed)
+            different += bool(found)
+            print(
+                f"{scene} seed {seed}: {numbers(state)} numbers at step {state['step']}, "
+                + (
+                    f"{len(found)} entries differ\n  " + "\n  ".join(found[:10]) if found else "0 bits differ"
+                ),
+                flush=True,
+            )
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
