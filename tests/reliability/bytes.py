@@ -1,0 +1,177 @@
+"""Feeds mutated messages and side-channel bytes to the trainer's end of the wire.
+
+    python tests/reliability/bytes.py [--messages 1000000] [--jobs 2]
+
+The messages are those of real sessions (`tests/real/transcripts`), with bytes changed, removed, inserted and
+moved; the side-channel bytes are mutated messages of every channel. Each is decoded by a `Decoder` in the
+midst of its session, what it carries for side channels goes to a `SideChannelManager`, and the numbers that
+came out are checked as a run checks them. Allowed are: steps, or one of the errors that a run explains, which
+names the environment. Ends with status 1 after any other exception, an error without a name, or a message
+that took longer than the limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import gzip
+import json
+import logging
+import os
+import random
+import struct
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from lanista.envs.finite import NonFinite, check_steps
+from lanista.envs.side_channels import (
+    EngineConfigurationChannel,
+    EnvironmentParametersChannel,
+    SideChannelManager,
+    StatsSideChannel,
+)
+from lanista.envs.side_channels.messages import OutgoingMessage
+from lanista.envs.wire.codec import Decoder
+from lanista.envs.wire.errors import WireError
+from mlagents_envs.exception import UnityException
+
+SESSIONS = Path(os.environ.get("LANISTA_TRANSCRIPTS") or Path(__file__).parents[1] / "real" / "transcripts")
+NAME = "environment 7"
+KEPT = 60
+"""Messages of each session that are mutated; the third one describes the behaviours."""
+LIMIT = 5.0
+"""Seconds after which a message counts as a hang."""
+SIZES = (0, 1, 0x7F, 0x80, 0xFF)
+
+
+def sessions() -> list[list[bytes]]:
+    """What real engines sent, in order."""
+    found = []
+    for path in sorted(SESSIONS.glob("*.jsonl.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        sent = [base64.b64decode(line["b64"]) for line in lines if line.get("dir") == "engine->trainer"]
+        found.append(sent[:KEPT])
+    return found
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    """The bytes with one to eight changes."""
+    out = bytearray(data)
+    for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
+        at = chance.randrange(len(out) + 1)
+        kind = chance.randrange(6)
+        if kind == 0 and at < len(out):
+            out[at] ^= 1 << chance.randrange(8)
+        elif kind == 1 and at < len(out):
+            out[at] = chance.choice(SIZES)
+        elif kind == 2:
+            del out[at : at + chance.choice((1, 2, 10, 1000))]
+        elif kind == 3:
+            out[at:at] = chance.randbytes(chance.choice((1, 2, 10)))
+        elif kind == 4:
+            out[at : at + 4] = struct.pack("<i", chance.choice((-1, 0, 2**31 - 1, -(2**31), 1 << 20)))
+        elif at < len(out):
+            begin = chance.randrange(len(out))
+            piece = out[begin : begin + chance.choice((4, 40))]
+            out[at : at + len(piece)] = piece
+    return bytes(out)
+
+
+class Reader:
+    """The trainer's end of one session."""
+
+    def __init__(self, session: list[bytes]) -> None:
+        self.session = session
+        channels = [StatsSideChannel(), EnvironmentParametersChannel(), EngineConfigurationChannel()]
+        self.channels = SideChannelManager(channels, where=NAME)
+        self.decoder = Decoder(NAME)
+        self.decoder.decode(session[2])
+        statistic = OutgoingMessage()
+        statistic.write_string("Crawler/Speed")
+        statistic.write_float32(1.5)
+        statistic.write_int32(0)
+        self.side_channel = b"".join(
+            struct.pack("<16si", channel.channel_id.bytes_le, len(statistic.buffer)) + bytes(statistic.buffer)
+            for channel in channels
+        )
+
+    def read(self, chance: random.Random) -> str:
+        """Decode a mutated message, or mutated side-channel bytes; what came of it."""
+        try:
+            if chance.random() < 0.2:
+                self.channels.process(mutated(self.side_channel, chance))
+                return "read"
+            decoder = Decoder(NAME) if chance.random() < 0.2 else self.decoder
+            message = decoder.decode(mutated(chance.choice(self.session), chance))
+            self.channels.process(message.side_channel)
+            for name, steps in (message.steps or {}).items():
+                check_steps(steps, decoder.specs[name], NAME, name, NonFinite.STOP)
+        except UnityException as error:
+            if not str(error).startswith(NAME):
+                return f"UNNAMED {type(error).__name__}: {error}"
+            if isinstance(error, WireError) and not any(
+                w in str(error) for w in ("byte", "behavior", "field")
+            ):
+                return f"UNPLACED {type(error).__name__}: {error}"
+            return f"refused, {type(error).__name__}"
+        except Exception as error:
+            return f"UNCAUGHT {type(error).__name__}: {error}"
+        return "read"
+
+
+def read_many(job: tuple[int, int]) -> tuple[Counter[str], float]:
+    """What came of so many messages with this seed, and the longest that one took."""
+    count, seed = job
+    logging.disable(logging.CRITICAL)
+    chance = random.Random(seed)
+    captured = sessions()
+    outcomes: Counter[str] = Counter()
+    longest = 0.0
+    for number in range(count):
+        if number % 500 == 0:  # a mutation may have changed what the decoder knows of a behaviour
+            readers = [Reader(session) for session in captured]
+        begin = time.monotonic()
+        outcomes[chance.choice(readers).read(chance)] += 1
+        longest = max(longest, time.monotonic() - begin)
+    return outcomes, longest
+
+
+def jobs(messages: int, seed: int) -> Iterator[tuple[int, int]]:
+    """Portions of the work, the same ones whatever the number of processes."""
+    portion = 5000
+    for number in range(0, messages, portion):
+        yield min(portion, messages - number), seed + number
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run as the module says."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--messages", type=int, default=10_000)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    outcomes: Counter[str] = Counter()
+    longest = 0.0
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for part, slowest in pool.map(read_many, jobs(options.messages, options.seed)):
+            outcomes += part
+            longest = max(longest, slowest)
+    bad = {outcome: count for outcome, count in outcomes.items() if outcome.startswith("UN")}
+    for outcome, count in sorted(outcomes.items(), key=lambda item: -item[1])[:40]:
+        print(f"{count:9d}  {outcome}")
+    print(
+        f"{sum(outcomes.values())} mutated messages: {sum(bad.values())} uncaught or unnamed errors, "
+        f"the longest took {longest * 1e3:.0f} ms"
+    )
+    return int(bool(bad) or longest > LIMIT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
