@@ -21,6 +21,7 @@ from ..returns import generalized_advantages
 from ..schedules import BETA_FLOOR, EPSILON_FLOOR, LEARNING_RATE_FLOOR, Schedule
 from ..settings.behavior import TrainerSettings
 from ..update_buffer import EvaluatedSteps
+from .closed_form import DenseGradient
 from .losses import VALUE_WEIGHT, clipped_value_loss, ppo_losses
 from .settings import PPOSettings
 
@@ -64,6 +65,8 @@ class PPO:
         ).to(device)
         self.flat = FlatParameters(self.network.parameters())
         self.optimizer = FlatAdam(self.flat, hyper.learning_rate)
+        self.closed_form = None if hyper.clip_value_loss else DenseGradient(self.network)
+        """The quick way to the gradient, where there is one."""
         self.shuffler = torch.Generator().manual_seed(seed + 1)
 
         def schedule(initial: float, floor: float, shape: str) -> Schedule:
@@ -149,6 +152,25 @@ class PPO:
 
     def _gradient_step(self, batch: Minibatch, epsilon: float, beta: float, policy_step: int) -> Tensor:
         """One minibatch; its policy loss (absolute) and value loss as [2]."""
+        if self.closed_form is not None:
+            policy, value = self.closed_form(
+                batch.inputs,
+                batch.actions,
+                batch.action_mask,
+                batch.old_log_probs,
+                batch.advantages,
+                batch.returns,
+                epsilon,
+                beta,
+            )
+        else:
+            policy, value = self._derived_gradient(batch, epsilon, beta)
+        if self._finite_gradient(policy_step):
+            self.optimizer.step()
+        return torch.stack((policy.abs(), value))
+
+    def _derived_gradient(self, batch: Minibatch, epsilon: float, beta: float) -> tuple[Tensor, Tensor]:
+        """The gradient by automatic differentiation; the policy and the value loss."""
         distribution, values = self.network.evaluate(batch.inputs, batch.action_mask)
         losses = ppo_losses(
             distribution.log_probs(batch.actions),
@@ -167,9 +189,7 @@ class PPO:
             value_loss = clipped.detach()
         self.flat.zero_gradient()
         total.backward()  # type: ignore[no-untyped-call]
-        if self._finite_gradient(policy_step):
-            self.optimizer.step()
-        return torch.stack((losses.policy.abs(), value_loss))
+        return losses.policy, value_loss
 
     def _finite_gradient(self, policy_step: int) -> bool:
         """A gradient that is no number must not reach the weights."""
