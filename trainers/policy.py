@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..envs.steps import Decision
+from .acting import DenseActor, sample_gaussian
+from .distributions import ActionDistribution
 from .networks.actor_critic import ActorCritic
 
 
@@ -26,6 +29,8 @@ class Policy:
     ) -> None:
         self.network = network
         self.spec = spec
+        self._actor = DenseActor(network)
+        self._log_sigma = network.actions.log_sigma.detach().numpy()
         self.deterministic = deterministic
         self.generator = torch.Generator().manual_seed(seed)
 
@@ -33,22 +38,45 @@ class Policy:
     def act(self, batches: Sequence[DecisionSteps]) -> list[Decision]:
         """Decide for every agent of every batch (at least one agent in all); one Decision per batch."""
         obs = [torch.from_numpy(_joined([b.obs[i] for b in batches])) for i in range(len(batches[0].obs))]
-        distribution = self.network.act(self.network.prepare(obs), self._forbidden(batches))
-        actions = distribution.deterministic() if self.deterministic else distribution.sample(self.generator)
-        sampled = actions.continuous.numpy()
-        whole = Decision(
-            agent_id=np.asarray(_joined([b.agent_id for b in batches])),
-            action=_action(sampled, actions.discrete.numpy()),
-            env_action=_action(distribution.to_engine(actions.continuous).numpy(), actions.discrete.numpy()),
-            log_probs=distribution.log_probs(actions).numpy(),
-            entropy=distribution.entropy().numpy(),
-        )
-        if not np.isfinite(sampled.sum()):
+        agents = np.asarray(_joined([b.agent_id for b in batches]))
+        columns = self._actor(obs)
+        if self.spec.action_spec.discrete_size:
+            whole = self._decide(agents, columns, self._forbidden(batches))
+        else:
+            whole = self._decide_continuous(agents, columns)
+        if not math.isfinite(whole.action.continuous.sum()):
             raise FloatingPointError(
                 "The policy's continuous action is not a finite number. Its weights or the observations went "
                 "out of range: lower learning_rate, or set network_settings.normalize: true."
             )
         return _split(whole, [len(b) for b in batches])
+
+    def _decide_continuous(self, agents: NDArray[np.int32], columns: Tensor) -> Decision:
+        """The usual case, in array operations alone: on a few agents they cost half of torch's."""
+        noise = None if self.deterministic else torch.randn(columns.shape, generator=self.generator).numpy()
+        sampled = sample_gaussian(columns.numpy(), self._log_sigma, noise)
+        none = np.zeros((len(agents), 0), dtype=np.int32)
+        return Decision(
+            agent_id=agents,
+            action=ActionTuple(sampled.continuous, none),
+            env_action=ActionTuple(sampled.for_engine, none),
+            log_probs=sampled.log_probs,
+            entropy=sampled.entropy,
+        )
+
+    def _decide(self, agents: NDArray[np.int32], columns: Tensor, forbidden: Tensor | None) -> Decision:
+        head = self.network.actions
+        mu, logits = columns.tensor_split((head.continuous_size,), dim=1)
+        distribution = ActionDistribution(mu, head.log_sigma, logits, head.branches, forbidden)
+        actions = distribution.deterministic() if self.deterministic else distribution.sample(self.generator)
+        discrete = actions.discrete.numpy().astype(np.int32)
+        return Decision(
+            agent_id=agents,
+            action=ActionTuple(actions.continuous.numpy(), discrete),
+            env_action=ActionTuple(distribution.to_engine(actions.continuous).numpy(), discrete),
+            log_probs=distribution.log_probs(actions).numpy(),
+            entropy=distribution.entropy().numpy(),
+        )
 
     def _forbidden(self, batches: Sequence[DecisionSteps]) -> Tensor | None:
         """[n, sum of branch sizes], True where the engine forbids an action; None if it forbids none."""
@@ -67,10 +95,6 @@ class Policy:
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _action(continuous: NDArray[np.float32], discrete: NDArray[np.int64]) -> ActionTuple:
-    return ActionTuple(continuous, discrete.astype(np.int32))
 
 
 def _split(whole: Decision, lengths: list[int]) -> list[Decision]:
