@@ -80,19 +80,19 @@ def install(phases: Phases) -> None:
     from lanista.envs.manager import EnvManager
     from lanista.envs.wire.codec import Decoder
     from lanista.trainers import on_policy
+    from lanista.trainers.acting import DenseActor
     from lanista.trainers.controller import TrainerController
-    from lanista.trainers.distributions import ActionDistribution
     from lanista.trainers.learner import Learner
     from lanista.trainers.networks.actor_critic import ActorCritic
     from lanista.trainers.policy import Policy
-    from lanista.trainers.ppo import ppo
+    from lanista.trainers.ppo import closed_form, ppo
 
     for owner, name, phase in [
         (EnvManager, "wait", "wait for the engine, receive"),
         (Decoder, "decode", "decode"),
         (worker, "check_steps", "check for NaN"),
         (Policy, "act", "act: sample, log-probabilities, entropy"),
-        (ActorCritic, "act", "act: forward pass"),
+        (DenseActor, "__call__", "act: forward pass"),
         (EnvManager, "send", "send"),
         (unity, "encode_actions", "encode"),
         (AgentManager, "add_experiences", "agent processor"),
@@ -103,9 +103,13 @@ def install(phases: Phases) -> None:
         (ppo.PPO, "advantages", "take in: advantages"),
         (ppo.PPO, "update", "update: shuffle, cut minibatches"),
         (ppo.PPO, "_gradient_step", "update: the rest"),
+        (closed_form.DenseGradient, "_forward", "update: forward pass"),
+        (closed_form.DenseGradient, "_policy", "update: loss and its gradient"),
+        (closed_form.DenseGradient, "__call__", "update: heads, value loss"),
+        (closed_form.DenseGradient, "_backward", "update: backward pass"),
+        # By automatic differentiation, where there is no closed form:
         (ActorCritic, "evaluate", "update: forward pass"),
-        (ppo, "ppo_losses", "update: loss"),
-        (ActionDistribution, "log_probs", "log-probabilities"),
+        (ppo, "ppo_losses", "update: loss and its gradient"),
         (torch.Tensor, "backward", "update: backward pass"),
         (ppo.FlatAdam, "step", "update: optimiser"),
         (ppo.PPO, "_finite_gradient", "update: finite check"),

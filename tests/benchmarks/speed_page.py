@@ -157,7 +157,7 @@ training.
 
 `python tests/benchmarks/phases.py`: microseconds per agent-step, passed and computed in the trainer's thread,
 and the number of calls. What "wait" passes beyond its computing is the engine's turn, or other work's. The
-timers are in these figures. "log-probabilities" serve both acting and updating.
+timers are in these figures.
 
 {phases}
 
