@@ -63,6 +63,10 @@ class EngineEndpoint:
 
     def _open(self, timeout: float | None) -> socket.socket:
         opened = socket.create_connection((self._host, self.port), timeout)
+        if opened.getsockname() == opened.getpeername():
+            # Nobody listens, and the system took the port itself as ours: we would answer ourselves.
+            opened.close()
+            raise ConnectionRefusedError("nobody listens")
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         opened.settimeout(None)
         self._socket, self._client = opened, UnaryClient(self._authority)

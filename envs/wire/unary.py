@@ -76,6 +76,7 @@ class UnaryServer:
         self.cancelled = False
         """Whether the other side gave its last call up before it had an answer."""
         self._headers = HeaderBlocks()
+        self._newest = 0
         self._call = 0
         self._message: _Message | None = None
 
@@ -98,13 +99,10 @@ class UnaryServer:
     def headers(self, stream: int, block: bytes, end: bool) -> None:
         """A call begins, or its message is followed by trailers."""
         headers = self._headers.read(block)
-        if not self.connection.is_open(stream):
+        if stream <= self._newest:
+            self._trailers(stream, end)
             return
-        if stream == self._call and self._message is not None:
-            if not end:
-                raise ProtocolError(ErrorCode.PROTOCOL_ERROR, "trailers without an end")
-            self._finish(self._message)
-            return
+        self._newest = stream
         refusal = self._refusal(headers, end)
         if refusal is not None:
             self.connection.send_headers(stream, refusal)
@@ -131,6 +129,15 @@ class UnaryServer:
         if stream == self._call:
             self._call, self._message, self.request = 0, None, None
             self.cancelled = True
+
+    def _trailers(self, stream: int, end: bool) -> None:
+        if not self.connection.is_open(stream):
+            return
+        if stream != self._call or self._message is None:
+            raise ProtocolError(ErrorCode.STREAM_CLOSED, "headers after the end of a call")
+        if not end:
+            raise ProtocolError(ErrorCode.PROTOCOL_ERROR, "trailers without an end")
+        self._finish(self._message)
 
     def _finish(self, message: _Message) -> None:
         self._message = None

@@ -273,6 +273,10 @@ BREACHES = {
     "headers in stream 0": (HELLO + Caller().begin(0), ErrorCode.PROTOCOL_ERROR),
     "data in stream 0": (HELLO + data(0, b""), ErrorCode.PROTOCOL_ERROR),
     "data of no call": (HELLO + data(1, b""), ErrorCode.PROTOCOL_ERROR),
+    "headers after the end": (
+        HELLO + Caller().call(1, b"") + frame(HEADERS, END_HEADERS, 1, b""),
+        ErrorCode.STREAM_CLOSED,
+    ),
     "data after the end": (HELLO + Caller().call(1, b"") + data(1, b"x"), ErrorCode.STREAM_CLOSED),
     "headers interrupted": (
         HELLO + frame(HEADERS, 0, 1, b"\x83") + frame(PING, 0, 0, bytes(8)),
@@ -357,11 +361,27 @@ SESSION = (
     + frame(PING, 0, 0, bytes(8))
     + frames.reset(1, ErrorCode.CANCEL)
 )
-FRAMES = st.builds(frame, st.integers(0, 11), st.integers(0, 255), st.integers(0, 8), st.binary(max_size=40))
+PLAUSIBLE = [
+    part
+    for stream in (1, 3, 5)
+    for part in (
+        Caller().call(stream, b"x"),
+        Caller().begin(stream),
+        Caller().begin(stream, end=True),
+        data(stream, prefixed(b"x")),
+        data(stream, prefixed(b"x")[:4], end=False),
+        window(stream, 100_000),
+        frames.reset(stream, ErrorCode.CANCEL),
+    )
+]
+FRAMES = st.one_of(
+    st.sampled_from(PLAUSIBLE),
+    st.builds(frame, st.integers(0, 11), st.integers(0, 255), st.integers(0, 8), st.binary(max_size=40)),
+)
 
 
 @given(st.binary(max_size=200), st.lists(FRAMES, max_size=12), st.lists(st.integers(1, 50), max_size=5))
-@settings(max_examples=300)
+@settings(max_examples=1000)
 def test_no_bytes_are_an_uncaught_error(noise: bytes, others: list[bytes], sizes: list[int]) -> None:
     for start in (b"", HELLO, HELLO + Caller().call(1, b"x")):
         server = UnaryServer()
