@@ -30,17 +30,24 @@ class Normalizer(nn.Module):
         self.register_buffer("squares", torch.ones(size))
 
     @torch.no_grad()
-    def update(self, rows: Tensor, times: int = 1) -> None:
-        """Count `rows` [k, size] float32, as if each had been seen `times` times."""
+    def update(self, rows: Tensor, times: int = 1) -> bool:
+        """Count `rows` [k, size] float32, as if each had been seen `times` times.
+
+        Returns:
+            False, with nothing counted, where the rows are so large that their squares overflow.
+        """
         steps = self.steps + times * len(rows)
         deviation = rows - self.mean
         mean = self.mean + deviation.sum(0) * times / steps
         squares = self.squares + (deviation * (rows - mean)).sum(0) * times
+        if not torch.isfinite(squares).all():
+            return False
         # Written at the end and in place: a thread that acts meanwhile sees an old or a new number, never a
         # half-computed one, and views of the buffers stay valid.
         self.steps.copy_(steps)
         self.mean.copy_(mean)
         self.squares.copy_(squares)
+        return True
 
     def deviation(self) -> Tensor:
         """The running standard deviation, sqrt(S / n): [size]."""

@@ -150,6 +150,7 @@ class OnPolicyTrainer:
             ready.append(trajectory)
         flush()
 
+    @np.errstate(over="ignore", invalid="ignore")  # said where the gradient is found to be no number
     def process(self, rollout: Rollout) -> None:
         """Value the steps, count the rewards, and keep the steps for the next update."""
         if self.training:
@@ -172,6 +173,7 @@ class OnPolicyTrainer:
         for s, name in enumerate(self.algorithm.signals):
             self.stats.add_stats(f"Policy/{name.capitalize()} Value Estimate", means[:, s], AVERAGE)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _update(self) -> None:
         self.episodes.begin_update()
         figures = self.algorithm.update(self.buffer.columns(), self.step)

@@ -13,6 +13,8 @@ from .controller import TrainerController
 from .environments import make_env_manager
 from .errors import TrainerError
 from .learner import Learner, RunContext
+from .networks.actor_critic import UnsupportedNetworkError
+from .networks.observations import UnsupportedObservationError
 from .run_folder import write_configuration
 from .settings.options import RunOptions
 from .settings.support import require_trainable
@@ -86,7 +88,10 @@ def _under_way(
 def _make_learner(options: RunOptions, context: RunContext, name: str, spec: BehaviorSpec) -> Learner:
     settings = options.behavior(name)
     require_trainable(name, settings)
-    return Learner(name, spec, settings, context)
+    try:
+        return Learner(name, spec, settings, context)
+    except (UnsupportedObservationError, UnsupportedNetworkError) as error:
+        raise TrainerError(f"The behavior {name}: {error}") from error
 
 
 def _initial_folder(options: RunOptions) -> Path | None:

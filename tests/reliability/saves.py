@@ -4,8 +4,9 @@
 
 First come kills at random instants, then one before every file operation of a save. Every kill is a SIGKILL;
 every resumed process goes on in the same folder. Reported: how many of the runs resumed, from how many of
-the kills that hit a save, and the largest number of checkpoints lost. Ends with status 1 when a run could not be resumed, resumed with other weights than were saved, or lost more than the
-checkpoint that was being written.
+the kills that hit a save, and the largest number of checkpoints lost. Ends with status 1 when a run could
+not be resumed, resumed with other weights than were saved, or lost more than the checkpoint that was being
+written.
 """
 
 from __future__ import annotations

@@ -161,6 +161,24 @@ def test_a_number_that_is_not_finite_is_passed_over(tmp_path, number, policy):
     assert weights_are_finite(ended.files("*.pt"))
 
 
+@pytest.mark.parametrize(
+    "number, says",
+    [
+        ("observation(1, 1e30)", r"statistics.*overflow: the observation 'VectorSensor' holds 1e\+30"),
+        ("observation(1, 2, reward=1e30)", r"gradient of the policy at step \d+ is not a finite number"),
+    ],
+    ids=["observation", "reward"],
+)
+def test_a_number_too_large_to_learn_from_reaches_no_weight(tmp_path, number, says):
+    game = executable(tmp_path, f"greet(); steps(200); ask(message({number})); steps(10**6)")
+    ended = learn(tmp_path, "--env", game)
+    assert re.search(says, ended.error)
+    assert weights_are_finite(ended.files("*.pt"))
+    ended = learn(tmp_path, "--env", game, "--force", "--set", "env_settings.non_finite=drop")
+    assert ended.good and "This is said once" in ended.out
+    assert weights_are_finite(ended.files("*.pt"))
+
+
 # Files ------------------------------------------------------------------------------------------------
 
 

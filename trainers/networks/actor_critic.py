@@ -86,13 +86,16 @@ class ActorCritic(nn.Module):
     def _encoding(self, stream: int, inputs: Sequence[Tensor]) -> Tensor:
         return self.body.stream(stream, self.encoder(inputs))
 
-    def update_normalization(self, obs: Sequence[Tensor]) -> None:
+    def update_normalization(self, obs: Sequence[Tensor]) -> bool:
         """Let the normalisers see the rows of all new trajectories (one [k, *shape] tensor per observation).
 
         With a shared critic every row counts twice: ML-Agents updates the one normaliser for the actor and
         again for the critic, and how fast it settles is part of what its settings are tuned to.
+
+        Returns:
+            Whether they could; False where numbers are too large.
         """
-        self.encoder.update_normalization(obs, times=2 if self.shared_critic else 1)
+        return self.encoder.update_normalization(obs, times=2 if self.shared_critic else 1)
 
 
 def _refuse_what_is_missing(spec: BehaviorSpec, settings: NetworkSettings) -> None:

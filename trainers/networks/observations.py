@@ -115,11 +115,17 @@ class ObservationEncoder(nn.Module):
                 scales[index] = (mean, deviation)
         return scales
 
-    def update_normalization(self, obs: Sequence[Tensor], times: int = 1) -> None:
-        """Let the normalisers see one [k, *shape] tensor per observation, each row counted `times` times."""
+    def update_normalization(self, obs: Sequence[Tensor], times: int = 1) -> bool:
+        """Let the normalisers see one [k, *shape] tensor per observation, each row counted `times` times.
+
+        Returns:
+            Whether all of them could; False where numbers are too large.
+        """
+        fine = True
         for run, normalizer in zip(self.runs, self.normalizers or ()):
             assert isinstance(normalizer, Normalizer)
-            normalizer.update(_joined([obs[i] for i in run.indices]), times)
+            fine = normalizer.update(_joined([obs[i] for i in run.indices]), times) and fine
+        return fine
 
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ from ..update_buffer import EvaluatedSteps
 from .closed_form import DenseGradient
 from .losses import VALUE_WEIGHT, clipped_value_loss, ppo_losses
 from .settings import PPOSettings
+
+logger = logging.getLogger(__name__)
 
 
 class Minibatch(NamedTuple):
@@ -59,6 +62,8 @@ class PPO:
         self.gammas = [s.gamma for s in settings.reward_signals.values()]
         self.device = device
         self.non_finite = non_finite
+        self.spec = spec
+        self._warned: set[str] = set()
         init = torch.Generator().manual_seed(seed)
         self.network = ActorCritic(
             spec, settings.network_settings, self.signals, hyper.shared_critic, generator=init
@@ -79,8 +84,32 @@ class PPO:
     # What comes in ------------------------------------------------------------------------------------
 
     def normalize(self, rollout: Rollout) -> None:
-        """Let the running observation statistics take in the trajectories' own steps."""
-        self.network.update_normalization(self._obs([o[: rollout.steps] for o in rollout.obs]))
+        """Let the running observation statistics take in the trajectories' own steps.
+
+        Raises:
+            FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
+        """
+        obs = [o[: rollout.steps] for o in rollout.obs]
+        if not self.network.update_normalization(self._obs(obs)):
+            self._leave_out(obs)
+
+    def _leave_out(self, obs: Sequence[NDArray[np.float32]]) -> None:
+        """Some observations are finite, but too large for their statistics, which have not changed."""
+        largest = [float(np.abs(o).max(initial=0.0)) for o in obs]
+        worst = max(range(len(obs)), key=largest.__getitem__)
+        found = f"the observation {self.spec.observation_specs[worst].name!r} holds {largest[worst]:.3g}"
+        if self.non_finite is NonFinite.STOP:
+            raise FloatingPointError(
+                f"The running statistics of the observations overflow: {found}. Correct what the agents "
+                "collect, set network_settings.normalize: false, or let such steps be left out of the "
+                "statistics with env_settings.non_finite: drop."
+            )
+        self._warn_once("Left out of the running statistics of observations", found)
+
+    def _warn_once(self, what: str, found: str) -> None:
+        if what not in self._warned:
+            self._warned.add(what)
+            logger.warning("%s: %s. This is said once.", what, found)
 
     @torch.inference_mode()
     def evaluate(self, rollout: Rollout) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -192,16 +221,17 @@ class PPO:
         return losses.policy, value_loss
 
     def _finite_gradient(self, policy_step: int) -> bool:
-        """A gradient that is no number must not reach the weights."""
-        if math.isfinite(self.flat.gradient.sum().item()):
+        """A gradient that is no number, or that the optimiser cannot square, must not reach the weights."""
+        if math.isfinite(self.flat.gradient.dot(self.flat.gradient).item()):
             return True
         if self.non_finite is NonFinite.STOP:
             raise FloatingPointError(
-                f"The gradient of the policy at step {policy_step} is not a finite number; the weights are "
-                "still those from before it. Lower learning_rate, check the size of rewards, set "
+                f"The gradient of the policy at step {policy_step} is not a finite number, or too large; the "
+                "weights are still those from before it. Lower learning_rate, check the size of rewards, set "
                 "network_settings.normalize: true, or let such minibatches be left out with "
                 "env_settings.non_finite: drop."
             )
+        self._warn_once("Minibatch left out", f"at step {policy_step} its gradient is no finite number")
         return False
 
     def _columns(self, steps: EvaluatedSteps) -> Minibatch:
