@@ -1,6 +1,6 @@
 """Kills runs after a checkpoint, resumes them, and compares every bit with runs that were never killed.
 
-    python tests/reliability/resume.py [--runs 5] [--scenes ball3d basic] [--updates 10]
+    python tests/reliability/resume.py [--runs 5] [--scenes ball3d basic] [--updates 2]
 
 Each run is done twice with the real console script's code. One is killed (SIGKILL) at a random moment after
 its checkpoint and goes on with --resume. The other starts its engines afresh at the same checkpoint and goes
@@ -58,7 +58,7 @@ class Pair:
     scene: str
     seed: int
     updates: int
-    """Policy updates after the checkpoint, about."""
+    """Policy updates before the checkpoint, and after it."""
     envs: int
 
     @property
@@ -70,9 +70,9 @@ class Pair:
         """The arguments of `lanista-learn` for the run `name`."""
         buffer = BUFFER[self.scene]
         # The checkpoint comes in the midst of a buffer, which then has to be saved as well.
-        checkpoint = int(2.5 * buffer)
+        checkpoint = int((self.updates + 0.5) * buffer)
         yaml = folder / "run.yaml"
-        end = min(checkpoint + self.updates * buffer, 2 * checkpoint - 100)
+        end = 2 * checkpoint - 100
         yaml.write_text(YAML.format(behavior=self.behavior, buffer=buffer, checkpoint=checkpoint, end=end))
         engines = ["--env", f"scene:{self.scene}", "--num-envs", str(self.envs), "--deterministic"]
         results = ["--results-dir", str(folder), "--run-id", name]
@@ -155,7 +155,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--runs", type=int, default=5, help="pairs of runs per scene")
     parser.add_argument("--scenes", nargs="+", default=list(BEHAVIORS), choices=list(BEHAVIORS))
-    parser.add_argument("--updates", type=int, default=10, help="updates after the checkpoint, at most")
+    parser.add_argument("--updates", type=int, default=2, help="policy updates after the checkpoint")
     parser.add_argument("--envs", type=int, default=1, help="environments side by side")
     parser.add_argument("--seed", type=int, default=0, help="of the first run")
     options = parser.parse_args(arguments)
