@@ -188,7 +188,7 @@ class TrainerController:
                 raise thread.error
         for learner in self.learners.values():
             if not learner.settings.threaded:
-                learner.trainer.advance()
+                learner.advance()
             self.display.progress(learner.name, learner.trainer.step)
 
     def _restart_engines(self) -> list[EnvironmentStep]:

@@ -67,6 +67,8 @@ class Learner:
         self.settings = settings
         self.run = run
         self.restart_due = False
+        self._asked = 0
+        """Decisions since the trainer last advanced."""
         self.reporter = StatsReporter(name, run.writers)
         self.reporter.add_property(StatsPropertyType.HYPERPARAMETERS, settings.as_dict())
         self.reporter.add_property(StatsPropertyType.MAX_STEPS, settings.max_steps)
@@ -111,7 +113,14 @@ class Learner:
             newest = [weights for m in self.managers.values() for weights in m.policy_queue.drain()]
             if newest:
                 self.policy.network.load_state_dict(newest[-1])  # type: ignore[arg-type]
+        self._asked += sum(len(batch) for batch in batches)
         return self.policy.act(batches)
+
+    def advance(self) -> None:
+        """Let the trainer take in and learn, once enough steps are worth a call of it."""
+        if self._asked >= self.trainer.portion:
+            self._asked = 0
+            self.trainer.advance()
 
     # What falls due in the trainer ----------------------------------------------------------------------
 

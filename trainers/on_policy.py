@@ -20,6 +20,9 @@ from .settings.behavior import TrainerSettings
 from .update_buffer import EvaluatedSteps, UpdateBuffer
 
 AVERAGE = StatsAggregationMethod.AVERAGE
+PORTIONS = 64
+"""A buffer is filled in about so many passes. A pass costs most by the call, not by the step; and the
+normaliser should soon know what the agents see."""
 
 
 class OnPolicyAlgorithm(Protocol):
@@ -100,6 +103,8 @@ class OnPolicyTrainer:
         self.buffer = UpdateBuffer()
         self.episodes = EpisodeRewards(list(providers), returns_kept)
         self.queues: list[AgentManagerQueue[Trajectory]] = []
+        self.portion = max(1, settings.hyperparameters.buffer_size // PORTIONS)
+        """Agent-steps after which it is worth to `advance`."""
 
     @property
     def step(self) -> int:
