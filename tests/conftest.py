@@ -1,5 +1,6 @@
 """Makes `tests/goldendata.py` importable as `goldendata`, and random tests independent of time."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -10,3 +11,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 # A busy machine must not fail a test.
 settings.register_profile("lanista", deadline=None)
 settings.load_profile("lanista")
+
+
+def _heed_signals() -> None:
+    """Let the processes that tests start heed Ctrl-C and a closed terminal.
+
+    Who runs the tests in the background (`nohup`, `&`, a service) has both ignored, and children inherit that.
+    """
+    for name, usual in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
+
+
+_heed_signals()
