@@ -16,7 +16,7 @@ settings.load_profile("lanista")
 def _heed_signals() -> None:
     """Let the processes that tests start heed Ctrl-C and a closed terminal.
 
-    Who runs the tests in the background (`nohup`, `&`, a service) has both ignored, and children inherit that.
+    Tests run in the background (`nohup`, `&`, a service) have both ignored, and children inherit that.
     """
     for name, usual in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
         number = getattr(signal, name, None)
