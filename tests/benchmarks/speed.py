@@ -85,7 +85,7 @@ class Benchmark:
                 for trainer in order if turn % 2 else order[::-1]:
                     self.training(trainer, agents, turn)
                 self.rates(agents, turn)
-            for agents in SCALE:
+            for agents in sorted(set(SCALE) - set(self.given.areas)):
                 self.training(LANISTA, agents, turn)
 
     def phases(self) -> None:
