@@ -42,9 +42,7 @@ def main() -> int:
     for seed in args.seeds:
         reward = trained_reward(seed, args.steps)
         reached = reward >= args.threshold
-        print(
-            f"smoke run, seed {seed}: mean reward {reward:.3f}, threshold {args.threshold}, reached: {reached}"
-        )
+        print(f"smoke run, seed {seed}: mean reward {reward:.3f} of {args.threshold}, reached: {reached}")
         if reached:
             return 0
     return 1
