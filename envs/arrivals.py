@@ -8,6 +8,8 @@ from queue import Empty, SimpleQueue
 from selectors import EVENT_READ, DefaultSelector
 from typing import Generic, TypeVar
 
+from .wire.short_wait import ShortWait
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -19,7 +21,9 @@ class Arrivals(Generic[K, V]):
     `post`; a byte through a pair of sockets then ends the wait.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, awake: bool = True) -> None:
+        """`awake`: stay so for answers that come soon; see `ShortWait`."""
+        self._wait = ShortWait(awake)
         self.selector = DefaultSelector()
         self._posted: SimpleQueue[tuple[K, V | None]] = SimpleQueue()
         self._found: deque[tuple[K, V | None]] = deque()
@@ -41,7 +45,7 @@ class Arrivals(Generic[K, V]):
         Yields:
             Environments whose sockets have something, with None, and what was posted, in its order.
         """
-        for key, _ in self.selector.select(0 if self._found else timeout):
+        for key, _ in self._wait.wait(self.selector.select, 0 if self._found else timeout):
             if key.data is None:
                 self._hear()
             else:

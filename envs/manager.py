@@ -20,6 +20,7 @@ from .finite import NonFinite
 from .keeper import Keeper
 from .merged_specs import MergedSpecs
 from .pipelined import Parameters, PipelinedEnv
+from .processors import processors
 from .restarts import EngineStopped, RestartHistory, RestartLimitError, RestartLimits
 from .steps import BehaviorId, Decision, EnvironmentStep
 from .worker import ABSENCE_SECONDS, Worker, WorkerState
@@ -55,6 +56,8 @@ class EnvManager:
         limits: How often each may be restarted.
         ordered: `wait` returns all environments' answers together: a repeatable run.
         non_finite: What becomes of NaN and infinities.
+        awake: Stay so while answers come soon (see `ShortWait`), unless engines fill the processors. Not for
+            a process in which other threads compute.
         editor: The engine is the Editor; when it stops, the run is finished instead of restarted.
         clock: Seconds, monotonic.
     """
@@ -67,6 +70,7 @@ class EnvManager:
         *,
         ordered: bool = False,
         non_finite: NonFinite = NonFinite.STOP,
+        awake: bool = True,
         editor: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -79,7 +83,9 @@ class EnvManager:
         self._warned: set[tuple[str, str]] = set()
         self._parameters: Parameters = {}
         self._specs = MergedSpecs()
-        self._arrivals: Arrivals[Worker, PipelinedEnv | BaseException] = Arrivals()
+        self._arrivals: Arrivals[Worker, PipelinedEnv | BaseException] = Arrivals(
+            awake and num_envs < processors()
+        )
         self._looked = clock()
         self._started = False
         self._closed = False

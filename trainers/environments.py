@@ -43,6 +43,7 @@ def make_env_manager(options: RunOptions, seed: int, log_folder: Path) -> EnvMan
         limits,
         ordered=options.repeatable,
         non_finite=NonFinite(env.non_finite),
+        awake=not any(settings.threaded for settings in options.behaviors.values()),
         editor=env.env_path is None,
     )
 

@@ -30,6 +30,7 @@ from .settings.behavior import TrainerSettings
 from .stats.display import Display
 from .stats.reporter import StatsReporter
 from .stats.writer import StatsPropertyType, StatsWriter
+from .threads import ACTING_THREADS
 from .training_status import TrainingStatus
 
 logger = logging.getLogger(__name__)
@@ -56,6 +57,8 @@ class RunContext:
     non_finite: NonFinite = NonFinite.STOP
     restart_engines_at_checkpoints: bool = False
     """A run that goes on then learns, bit for bit, what a run resumed from its checkpoints learns."""
+    update_threads: int = ACTING_THREADS
+    """Processor threads of a policy update that nothing runs beside."""
 
 
 class Learner:
@@ -80,6 +83,7 @@ class Learner:
             self.reporter,
             self,
             training=run.training,
+            update_threads=ACTING_THREADS if settings.threaded else run.update_threads,
         )
         self.acts_apart = settings.threaded or run.device.type != "cpu"
         """Acting has a copy of the network on the CPU, which gets the learner's weights after updates."""

@@ -17,6 +17,7 @@ from .clock import StepClock
 from .episodes import EpisodeRewards
 from .rewards.provider import RewardProvider
 from .settings.behavior import TrainerSettings
+from .threads import ACTING_THREADS, updating
 from .update_buffer import EvaluatedSteps, UpdateBuffer
 
 AVERAGE = StatsAggregationMethod.AVERAGE
@@ -91,6 +92,7 @@ class OnPolicyTrainer:
         *,
         training: bool = True,
         returns_kept: int = 1,
+        update_threads: int = ACTING_THREADS,
     ) -> None:
         self.settings = settings
         self.algorithm = algorithm
@@ -99,6 +101,7 @@ class OnPolicyTrainer:
         self.stats = stats
         self.events = events
         self.training = training
+        self.update_threads = update_threads
         self.clock = StepClock(settings.summary_freq, settings.checkpoint_interval)
         self.buffer = UpdateBuffer()
         self.episodes = EpisodeRewards(list(providers), returns_kept)
@@ -181,7 +184,8 @@ class OnPolicyTrainer:
     @np.errstate(over="ignore", invalid="ignore")
     def _update(self) -> None:
         self.episodes.begin_update()
-        figures = self.algorithm.update(self.buffer.columns(), self.step)
+        with updating(self.update_threads):
+            figures = self.algorithm.update(self.buffer.columns(), self.step)
         for key, value in figures.items():
             self.stats.add_stat(key, value, AVERAGE)
         self.buffer.clear()

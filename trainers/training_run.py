@@ -9,6 +9,7 @@ import torch
 from mlagents_envs.base_env import BehaviorSpec
 
 from ..envs.finite import NonFinite
+from ..envs.processors import processors
 from .controller import TrainerController
 from .environments import make_env_manager
 from .errors import TrainerError
@@ -23,6 +24,7 @@ from .stats.gauges import GaugeWriter, Timers
 from .stats.tensorboard import TensorBoardWriter
 from .stats.writer import StatsWriter
 from .stopping import StopSignals
+from .threads import ACTING_THREADS, MOST_UPDATE_THREADS
 from .training_status import TrainingStatus
 
 
@@ -40,7 +42,7 @@ def train(
     Raises:
         TrainerError, TrainerConfigError, CheckpointError, UnityException: once all that could be saved is.
     """
-    torch.set_num_threads(_torch_threads())
+    torch.set_num_threads(ACTING_THREADS)
     seed = options.env_settings.seed
     timers, gauges = Timers(), GaugeWriter()
     writers: list[StatsWriter] = [TensorBoardWriter(folder), gauges, display]
@@ -56,6 +58,7 @@ def train(
         initialize_from=_initial_folder(options),
         non_finite=NonFinite(options.env_settings.non_finite),
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
+        update_threads=options.torch_settings.num_threads or min(processors(), MOST_UPDATE_THREADS),
     )
     controller = TrainerController(
         partial(make_env_manager, options, seed, folder / "run_logs"),
@@ -115,8 +118,3 @@ def _device(wanted: str | None) -> torch.device:
             "Leave it out to take a GPU if there is one, or give cpu."
         ) from error
     return device
-
-
-def _torch_threads() -> int:
-    """One: with networks of this size more threads wait for each other longer than they compute."""
-    return 1

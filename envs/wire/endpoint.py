@@ -13,6 +13,7 @@ from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, DefaultSelector, Se
 
 from .frames import ProtocolError
 from .listeners import listen
+from .short_wait import ShortWait
 from .unary import FAILED_PRECONDITION, UnaryServer
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class TrainerEndpoint:
         self._listeners = listen(host, port)
         self.port: int = self._listeners[0].getsockname()[1]
         self._selector = DefaultSelector()
+        self._short_wait = ShortWait()
         self._watcher: BaseSelector | None = None
         self._token: object = None
         self._peers: list[_Peer] = []
@@ -148,7 +150,7 @@ class TrainerEndpoint:
                 return
             if self._hung_up is not None:
                 remaining = min(remaining, _RETURN_SECONDS)
-            self._handle(self._selector.select(remaining))
+            self._handle(self._short_wait.wait(self._selector.select, remaining))
 
     def _handle(self, ready: Sequence[tuple[SelectorKey, int]]) -> None:
         for key, events in ready:

@@ -1,14 +1,19 @@
 """The engine's end of the connection: it calls the trainer and waits in the call for what to do."""
 
 import contextlib
+import math
 import socket
 import time
+from functools import partial
 
 from .errors import TrainerGoneError
 from .frames import ProtocolError
+from .short_wait import ShortWait
 from .unary import StatusError, UnaryClient
 
 _READ = 1 << 16
+_DONT_WAIT: int | None = getattr(socket, "MSG_DONTWAIT", None)
+"""Windows has no such flag."""
 _RETRY_SECONDS = 0.05
 
 
@@ -26,6 +31,7 @@ class EngineEndpoint:
         self._authority = f"[{self._host}]:{port}" if ":" in self._host else f"{self._host}:{port}"
         self._socket: socket.socket | None = None
         self._client = UnaryClient(self._authority)
+        self._short_wait = ShortWait(awake=_DONT_WAIT is not None)
 
     def connect(self, timeout: float) -> None:
         """Waits until a trainer listens. Raises TrainerGoneError when none does within `timeout` seconds."""
@@ -85,7 +91,7 @@ class EngineEndpoint:
             if out:
                 connection.sendall(out)
                 out.clear()
-            received = connection.recv(_READ)
+            received = self._short_wait.wait(partial(_receive, connection), math.inf)
             if not received:
                 raise ConnectionError("it has closed the connection")
             client.feed(received)
@@ -95,3 +101,15 @@ class EngineEndpoint:
         if before is not None:
             before.close()
         return client.response
+
+
+def _receive(connection: socket.socket, seconds: float) -> bytes | None:
+    """What has come, or comes if it may wait; None for nothing yet, b"" when the other end has hung up."""
+    if seconds:
+        return connection.recv(_READ)
+    if _DONT_WAIT is None:
+        return None
+    try:
+        return connection.recv(_READ, _DONT_WAIT)
+    except BlockingIOError:
+        return None

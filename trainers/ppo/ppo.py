@@ -170,7 +170,7 @@ class PPO:
             for _ in range(self.hyper.num_epoch)
             for minibatch in self._minibatches(columns)
         ]
-        policy, value = torch.stack(losses).mean(0).tolist() if losses else (0.0, 0.0)
+        policy, value = np.mean(losses, axis=0).tolist() if losses else (0.0, 0.0)
         return {
             "Losses/Policy Loss": policy,
             "Losses/Value Loss": value,
@@ -179,8 +179,10 @@ class PPO:
             "Policy/Beta": beta,
         }
 
-    def _gradient_step(self, batch: Minibatch, epsilon: float, beta: float, policy_step: int) -> Tensor:
-        """One minibatch; its policy loss (absolute) and value loss as [2]."""
+    def _gradient_step(
+        self, batch: Minibatch, epsilon: float, beta: float, policy_step: int
+    ) -> tuple[float, float]:
+        """One minibatch; its policy loss (absolute) and value loss."""
         if self.closed_form is not None:
             policy, value = self.closed_form(
                 batch.inputs,
@@ -196,7 +198,7 @@ class PPO:
             policy, value = self._derived_gradient(batch, epsilon, beta)
         if self._finite_gradient(policy_step):
             self.optimizer.step()
-        return torch.stack((policy.abs(), value))
+        return abs(float(policy)), float(value)
 
     def _derived_gradient(self, batch: Minibatch, epsilon: float, beta: float) -> tuple[Tensor, Tensor]:
         """The gradient by automatic differentiation; the policy and the value loss."""

@@ -1,5 +1,6 @@
 """The closed form is the gradient of `ppo_losses`, whatever the actions and the network."""
 
+import numpy as np
 import pytest
 import torch
 from goldendata import array, cases
@@ -55,13 +56,14 @@ def test_it_is_what_automatic_differentiation_gives(kind, shared, masked, layers
     expected = flat.gradient.clone()
     flat.gradient.fill_(7.0)  # what lies there from before must not count
     policy, value = DenseGradient(net)(inputs, actions, mask, old, adv, ret, 0.2, 0.01)
-    torch.testing.assert_close(policy, losses.policy)
-    torch.testing.assert_close(value, losses.value)
+    torch.testing.assert_close(float(policy), losses.policy.item())
+    torch.testing.assert_close(float(value), losses.value.item())
     torch.testing.assert_close(flat.gradient, expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("xp", [np, torch], ids=["numpy", "torch"])
 @pytest.mark.parametrize("case", cases("losses", "ppo_update"))
-def test_the_surrogate_and_its_gradient_are_the_reference_s(case):
+def test_the_surrogate_and_its_gradient_are_the_reference_s(case, xp):
     given, expected = case["inputs"], case["expected"]
     if any(mask != 1.0 for mask in given["loss_mask"]):
         return  # rows that do not count occur with recurrent networks alone, which learn by `ppo_losses`
@@ -74,18 +76,18 @@ def test_the_surrogate_and_its_gradient_are_the_reference_s(case):
         if inputs.get(discrete) is not None:
             parts[1] = torch.from_numpy(array(inputs[discrete]))
             parts[1] = parts[1].T if "per_branch" in discrete else parts[1]
-        return torch.cat(parts, 1)
+        return as_array(torch.cat(parts, 1))
+
+    def as_array(tensor):
+        return tensor.numpy() if xp is np else tensor
 
     loss, gradient = surrogate(
+        xp,
         components(given, "log_probs_continuous", "log_probs_discrete_per_branch"),
         components(given, "old_log_probs_continuous", "old_log_probs_discrete"),
-        torch.from_numpy(array(given["advantages"])).unsqueeze(1),
+        as_array(torch.from_numpy(array(given["advantages"])).unsqueeze(1)),
         expected["stats"]["Policy/Epsilon"],
     )
     assert abs(loss.item()) == pytest.approx(expected["stats"]["Losses/Policy Loss"], rel=1e-5, abs=1e-6)
-    torch.testing.assert_close(
-        gradient,
-        components(expected["gradients"], "log_probs_continuous", "log_probs_discrete_per_branch"),
-        rtol=1e-5,
-        atol=1e-6,
-    )
+    wanted = components(expected["gradients"], "log_probs_continuous", "log_probs_discrete_per_branch")
+    np.testing.assert_allclose(gradient, wanted, rtol=1e-5, atol=1e-6)
