@@ -28,6 +28,7 @@ def rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Roll
     next_mates, next_mates_obs = _next_mates(blocks, trajectories, mates is not None)
     held = blocks.columns(rows)
     return Rollout(
+        numbers=rows,
         obs=held.obs,
         continuous=held.continuous,
         discrete=held.discrete,

@@ -72,6 +72,8 @@ class Rollout:
     them belong to teammates whose trajectories are not among these.
     """
 
+    numbers: NDArray[np.int64]
+    """[N] the rows' numbers: a number means the same step in every rollout."""
     obs: list[NDArray[np.float32]]
     """Per sensor [N, *shape]."""
     continuous: NDArray[np.float32]

@@ -18,7 +18,7 @@ from .episodes import EpisodeRewards
 from .rewards.provider import RewardProvider
 from .settings.behavior import TrainerSettings
 from .threads import ACTING_THREADS, updating
-from .update_buffer import EvaluatedSteps, UpdateBuffer
+from .update_buffer import EvaluatedSteps, Evaluation, UpdateBuffer
 
 AVERAGE = StatsAggregationMethod.AVERAGE
 PORTIONS = 64
@@ -30,24 +30,20 @@ class OnPolicyAlgorithm(Protocol):
     """What an algorithm adds: how it values steps, and how it learns from them."""
 
     signals: list[str]
+    looks_at_mates: bool
+    """Rollouts are to hold the teammates' steps too."""
 
     def normalize(self, rollout: Rollout) -> None:
         """Let the running observation statistics take in these steps."""
         ...
 
-    def evaluate(self, rollout: Rollout) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Values of the steps [steps, S], and of what follows each trajectory [J, S]."""
-        ...
-
-    def advantages(
+    def evaluate(
         self,
         rollout: Rollout,
         rewards: Mapping[str, NDArray[np.float32]],
-        values: NDArray[np.float32],
-        next_values: NDArray[np.float32],
         ignores_done: Mapping[str, bool],
-    ) -> EvaluatedSteps:
-        """The steps with their returns and advantages."""
+    ) -> Evaluation:
+        """What the critic makes of the trajectories' own steps, given their rewards [steps] per signal."""
         ...
 
     def update(self, steps: EvaluatedSteps, policy_step: int) -> dict[str, float]:
@@ -138,7 +134,7 @@ class OnPolicyTrainer:
 
         def flush() -> None:
             if ready:
-                self.process(gather(ready, with_mates=False))
+                self.process(gather(ready, with_mates=self.algorithm.looks_at_mates))
                 ready.clear()
 
         for trajectory in trajectories:
@@ -163,23 +159,23 @@ class OnPolicyTrainer:
         """Value the steps, count the rewards, and keep the steps for the next update."""
         if self.training:
             self.algorithm.normalize(rollout)
-        values, next_values = self.algorithm.evaluate(rollout)
-        self._report_values(rollout, values)
         rewards = {
             name: np.float32(self.strengths[name]) * provider.evaluate(rollout)
             for name, provider in self.providers.items()
         }
         ignores = {name: provider.ignores_done for name, provider in self.providers.items()}
-        steps = self.algorithm.advantages(rollout, rewards, values, next_values, ignores)
+        evaluation = self.algorithm.evaluate(rollout, rewards, ignores)
+        self._report_estimates(rollout, evaluation.estimates)
         if self.should_still_train:
-            self.buffer.append(steps)
+            self.buffer.append(evaluation.steps)
         self.episodes.add(rollout, rewards, self.stats)
 
-    def _report_values(self, rollout: Rollout, values: NDArray[np.float32]) -> None:
+    def _report_estimates(self, rollout: Rollout, estimates: Mapping[str, NDArray[np.float32]]) -> None:
         starts = np.cumsum(rollout.lengths) - rollout.lengths
-        means = np.add.reduceat(values, starts, axis=0) / rollout.lengths[:, None]
-        for s, name in enumerate(self.algorithm.signals):
-            self.stats.add_stats(f"Policy/{name.capitalize()} Value Estimate", means[:, s], AVERAGE)
+        for kind, columns in estimates.items():
+            means = np.add.reduceat(columns, starts, axis=0) / rollout.lengths[:, None]
+            for s, name in enumerate(self.algorithm.signals):
+                self.stats.add_stats(f"Policy/{name.capitalize()} {kind}", means[:, s], AVERAGE)
 
     @np.errstate(over="ignore", invalid="ignore")
     def _update(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,16 @@ class EvaluatedSteps:
             returns=column(lambda p: p.returns),
             advantages=column(lambda p: p.advantages),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What an algorithm makes of some trajectories."""
+
+    steps: EvaluatedSteps
+    """For the update buffer."""
+    estimates: Mapping[str, NDArray[np.float32]]
+    """What the critic expects of each of the trajectories' own steps [steps, S], by the statistic's name."""
 
 
 class UpdateBuffer:

@@ -75,6 +75,7 @@ def rollout_of(lengths, rewards=None, group_rewards=None, done=None, interrupted
     zeros = np.zeros(n, np.float32)
     flags = lambda x: np.zeros(j, bool) if x is None else np.array(x)  # noqa: E731
     return Rollout(
+        numbers=np.arange(n),
         obs=[np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)],
         continuous=np.zeros((n, 1), np.float32),
         discrete=np.zeros((n, 0), np.int32),
@@ -118,7 +119,7 @@ def test_trajectories_are_valued_as_the_reference_values_them(case):
         record.calls.clear()
         values = np.stack([array(trajectory["critic_values"][s]) for s in signals], axis=1)
         following = np.array([[trajectory["critic_next_value_raw"][s] for s in signals]], np.float32)
-        algorithm.evaluate = lambda rollout, v=values, f=following: (v, f)
+        algorithm._values = lambda rollout, v=values, f=following: (v, f)
         for name, provider in providers.items():
             provider.given = array(trajectory["signal_rewards_unscaled"][name])
         env, _, agent = trajectory["agent_id"].removeprefix("agent_").partition("-")

@@ -21,7 +21,7 @@ from ..networks.actor_critic import ActorCritic
 from ..returns import generalized_advantages
 from ..schedules import BETA_FLOOR, EPSILON_FLOOR, LEARNING_RATE_FLOOR, Schedule
 from ..settings.behavior import TrainerSettings
-from ..update_buffer import EvaluatedSteps
+from ..update_buffer import EvaluatedSteps, Evaluation
 from .closed_form import DenseGradient
 from .losses import VALUE_WEIGHT, clipped_value_loss, ppo_losses
 from .settings import PPOSettings
@@ -46,6 +46,8 @@ class Minibatch(NamedTuple):
 
 class PPO:
     """The networks, what the critic makes of a rollout, and the update."""
+
+    looks_at_mates = False
 
     def __init__(
         self,
@@ -111,29 +113,18 @@ class PPO:
             self._warned.add(what)
             logger.warning("%s: %s. This is said once.", what, found)
 
-    @torch.inference_mode()
-    def evaluate(self, rollout: Rollout) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The critic's values of the steps [steps, S] and of what follows each trajectory [J, S]."""
-        obs = [
-            np.concatenate([o[: rollout.steps], following])
-            for o, following in zip(rollout.obs, rollout.next_obs, strict=True)
-        ]
-        values = self.network.value(self.network.prepare(self._obs(obs))).cpu().numpy()
-        return values[: rollout.steps], values[rollout.steps :]
-
-    def advantages(
+    def evaluate(
         self,
         rollout: Rollout,
         rewards: Mapping[str, NDArray[np.float32]],
-        values: NDArray[np.float32],
-        next_values: NDArray[np.float32],
         ignores_done: Mapping[str, bool],
-    ) -> EvaluatedSteps:
-        """Generalised advantages and returns per signal.
+    ) -> Evaluation:
+        """Values, generalised advantages and returns per signal.
 
         Behind an episode's true end nothing more is earned: the bootstrap value is zero there, unless the
         episode was interrupted or the signal goes on regardless.
         """
+        values, next_values = self._values(rollout)
         ended = rollout.done_reached & ~rollout.interrupted_at_end
         advantages = np.empty_like(values)
         for s, name in enumerate(self.signals):
@@ -147,7 +138,7 @@ class PPO:
                 rollout.lengths,
             )
         own = slice(rollout.steps)
-        return EvaluatedSteps(
+        steps = EvaluatedSteps(
             obs=[o[own] for o in rollout.obs],
             continuous=rollout.continuous[own],
             discrete=rollout.discrete[own],
@@ -157,6 +148,17 @@ class PPO:
             returns=advantages + values,
             advantages=advantages.mean(axis=1),
         )
+        return Evaluation(steps, {"Value Estimate": values})
+
+    @torch.inference_mode()
+    def _values(self, rollout: Rollout) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The critic's values of the steps [steps, S] and of what follows each trajectory [J, S]."""
+        obs = [
+            np.concatenate([o[: rollout.steps], following])
+            for o, following in zip(rollout.obs, rollout.next_obs, strict=True)
+        ]
+        values = self.network.value(self.network.prepare(self._obs(obs))).cpu().numpy()
+        return values[: rollout.steps], values[rollout.steps :]
 
     # The update ---------------------------------------------------------------------------------------
 
