@@ -52,6 +52,46 @@ def rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Roll
     )
 
 
+def only(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
+    """`whole` without the trajectories for which `keep` [J] says False.
+
+    Where teammates are looked at, the rows of these stay as teammates' rows.
+    """
+    kept = np.repeat(keep, whole.lengths)
+    order = np.flatnonzero(kept)
+    mates = None
+    if whole.mates is not None:
+        order = np.concatenate([order, np.flatnonzero(~kept), np.arange(len(kept), len(whole.reward))])
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        mates = whole.mates[kept]
+        mates = np.where(mates >= 0, place[mates], -1)
+    next_mates_obs = whole.next_mates_obs
+    return Rollout(
+        numbers=whole.numbers[order],
+        obs=[o[order] for o in whole.obs],
+        continuous=whole.continuous[order],
+        discrete=whole.discrete[order],
+        log_probs=whole.log_probs[order],
+        action_mask=None if whole.action_mask is None else whole.action_mask[order],
+        reward=whole.reward[order],
+        group_reward=whole.group_reward[order],
+        done=whole.done[order],
+        interrupted=whole.interrupted[order],
+        memory=None if whole.memory is None else whole.memory[order],
+        prev_discrete=whole.prev_discrete[order],
+        mates=mates,
+        lengths=whole.lengths[keep],
+        next_obs=[o[keep] for o in whole.next_obs],
+        next_mates_obs=None if next_mates_obs is None else [o[keep] for o in next_mates_obs],
+        next_mates=whole.next_mates[keep],
+        done_reached=whole.done_reached[keep],
+        interrupted_at_end=whole.interrupted_at_end[keep],
+        all_group_dones=whole.all_group_dones[keep],
+        agents=[agent for agent, stays in zip(whole.agents, keep.tolist(), strict=True) if stays],
+    )
+
+
 def _blocks(trajectories: Sequence[Trajectory]) -> Blocks:
     """Every block that any of the trajectories holds."""
     distinct = {id(t.blocks): t.blocks for t in trajectories}

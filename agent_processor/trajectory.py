@@ -64,6 +64,19 @@ class Trajectory:
         return [[sensor[i] for sensor in obs] for i in range(len(self.next_mates))]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class EpisodesForgotten:
+    """Among trajectories on their way to a trainer: episodes that it knows the beginnings of will never end.
+
+    It takes its turn in the queue, so that no trajectory of these episodes is counted behind it.
+    """
+
+    env: int | None = None
+    """The environment whose episodes they are; None: those of all."""
+    agent_ids: NDArray[np.int32] | None = None
+    """[n] the agents whose episodes they are; None: all of the environment's."""
+
+
 @dataclass(slots=True)
 class Rollout:
     """The steps of J trajectories as columns of N rows.
