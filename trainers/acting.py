@@ -51,14 +51,35 @@ class DenseActor:
 
     def __call__(self, obs: Sequence[Tensor]) -> Tensor:
         """One [n, size] tensor per observation -> [n, means of continuous components, logits of branches]."""
+        return self.head(self.encode(obs))
+
+    def encode(self, obs: Sequence[Tensor]) -> Tensor:
+        """One [n, size] tensor per observation -> what the body gives, [n, hidden]."""
         x = obs[0] if len(obs) == 1 else torch.cat(list(obs), dim=1)
         if self.normalizer is not None:
             mean, squares, steps = self.normalizer
             x = torch.sub(x, mean).div_((squares / steps).sqrt_()).clamp_(-LIMIT, LIMIT)
         for weight, bias in self.layers[:-1]:
             x = functional.silu(torch.addmm(bias, x, weight), inplace=True)
+        return x
+
+    def head(self, encoding: Tensor) -> Tensor:
+        """[n, encoding] -> [n, means of continuous components, logits of branches]."""
         weight, bias = self.layers[-1]
-        return torch.addmm(bias, x, weight)
+        return torch.addmm(bias, encoding, weight)
+
+
+class RecurrentActor:
+    """The actor's part of a network with a memory; follows its weights as `DenseActor` does."""
+
+    def __init__(self, network: ActorCritic) -> None:
+        self.dense = DenseActor(network)
+        self.memory = network.memory(0)
+
+    def __call__(self, obs: Sequence[Tensor], states: Tensor) -> tuple[Tensor, Tensor]:
+        """As `DenseActor`, and the states of the n agents, [n, memory_size], before and after."""
+        encoding, states = self.memory(self.dense.encode(obs), states, 1)
+        return self.dense.head(encoding), states
 
 
 class Sampled(NamedTuple):

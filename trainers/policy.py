@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..envs.steps import Decision
-from .acting import DenseActor, sample_gaussian
+from .acting import DenseActor, RecurrentActor, sample_gaussian
 from .distributions import ActionDistribution
 from .networks.actor_critic import ActorCritic
 
@@ -30,16 +31,26 @@ class Policy:
         self.network = network
         self.spec = spec
         self._actor = DenseActor(network)
+        self._recurrent = RecurrentActor(network) if network.memory_size else None
         self._log_sigma = network.actions.log_sigma.detach().numpy()
         self.deterministic = deterministic
         self.generator = torch.Generator().manual_seed(seed)
 
     @torch.inference_mode()
-    def act(self, batches: Sequence[DecisionSteps]) -> list[Decision]:
-        """Decide for every agent of every batch (at least one agent in all); one Decision per batch."""
+    def act(
+        self, batches: Sequence[DecisionSteps], memory: NDArray[np.float32] | None = None
+    ) -> list[Decision]:
+        """Decide for every agent of every batch (at least one agent in all); one Decision per batch.
+
+        `memory`: the recurrent states of these agents, [n, memory_size], where the network has a memory.
+        """
         obs = [torch.from_numpy(_joined([b.obs[i] for b in batches])) for i in range(len(batches[0].obs))]
         agents = np.asarray(_joined([b.agent_id for b in batches]))
-        columns = self._actor(obs)
+        if self._recurrent is None:
+            columns = self._actor(obs)
+        else:
+            assert memory is not None, "a network with a memory needs the agents' states"
+            columns, states = self._recurrent(obs, torch.from_numpy(memory))
         if self.spec.action_spec.discrete_size:
             whole = self._decide(agents, columns, self._forbidden(batches))
         else:
@@ -49,6 +60,8 @@ class Policy:
                 "The policy's continuous action is not a finite number. Its weights or the observations went "
                 "out of range: lower learning_rate, or set network_settings.normalize: true."
             )
+        if self._recurrent is not None:
+            whole = replace(whole, memory=states.numpy())
         return _split(whole, [len(b) for b in batches])
 
     def _decide_continuous(self, agents: NDArray[np.int32], columns: Tensor) -> Decision:

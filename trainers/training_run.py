@@ -14,7 +14,6 @@ from .controller import TrainerController
 from .environments import make_env_manager
 from .errors import TrainerError
 from .learner import Learner, RunContext
-from .networks.actor_critic import UnsupportedNetworkError
 from .networks.observations import UnsupportedObservationError
 from .run_folder import write_configuration
 from .settings.options import RunOptions
@@ -93,7 +92,7 @@ def _make_learner(options: RunOptions, context: RunContext, name: str, spec: Beh
     require_trainable(name, settings)
     try:
         return Learner(name, spec, settings, context)
-    except (UnsupportedObservationError, UnsupportedNetworkError) as error:
+    except UnsupportedObservationError as error:
         raise TrainerError(f"The behavior {name}: {error}") from error
 
 

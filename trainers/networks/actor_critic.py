@@ -11,18 +11,17 @@ from torch import Tensor, nn
 from ..distributions import ActionDistribution
 from .body import Body
 from .heads import ActionHead, ValueHead
+from .memory import Memory
 from .observations import ObservationEncoder, UnsupportedObservationError, goal_observations
 from .settings import ConditioningType, NetworkSettings
-
-
-class UnsupportedNetworkError(ValueError):
-    """Network settings that this version cannot build."""
 
 
 class ActorCritic(nn.Module):
     """An actor and a critic of the same shape, as two streams of one body, or as one stream that both share.
 
     Both read the same prepared inputs: an actor's and a critic's normaliser would always have seen the same.
+    With a memory, each stream has its own, and the methods whose names end in `_with_memory` are the ones to
+    call: they take sequences of steps and the states in which these begin.
     """
 
     def __init__(
@@ -36,8 +35,8 @@ class ActorCritic(nn.Module):
         """Build the network with fresh weights, drawn from `generator` or torch's own.
 
         Raises:
-            UnsupportedObservationError: an observation cannot be encoded; the message names it.
-            UnsupportedNetworkError: the settings ask for what this version lacks.
+            UnsupportedObservationError: an observation cannot be encoded, or not as the settings ask; the
+                message names it.
         """
         super().__init__()
         _refuse_what_is_missing(spec, settings)
@@ -46,13 +45,24 @@ class ActorCritic(nn.Module):
         self.encoder = ObservationEncoder(spec.observation_specs, settings.normalize)
         streams = 1 if shared_critic else 2
         self.body = Body(streams, self.encoder.size, settings.hidden_units, settings.num_layers, generator)
-        self.actions = ActionHead(self.body.hidden, spec.action_spec, generator)
-        self.values = ValueHead(self.body.hidden, reward_signals, generator)
+        kind = settings.memory
+        self.memories = nn.ModuleList(
+            Memory(self.body.hidden, kind, generator) for _ in range(streams if kind is not None else 0)
+        )
+        encoding_size = self.memory(0).output_size if self.memories else self.body.hidden
+        self.actions = ActionHead(encoding_size, spec.action_spec, generator)
+        self.values = ValueHead(encoding_size, reward_signals, generator)
 
     @property
     def memory_size(self) -> int:
         """Length of an agent's recurrent state; 0 without one."""
-        return 0
+        return self.memory(0).size if self.memories else 0
+
+    def memory(self, stream: int) -> Memory:
+        """The memory of the actor (0) or the critic (-1)."""
+        memory = self.memories[stream]
+        assert isinstance(memory, Memory)
+        return memory
 
     @property
     def reward_signals(self) -> tuple[str, ...]:
@@ -83,6 +93,46 @@ class ActorCritic(nn.Module):
         encodings = self.body(self.encoder(inputs)).unbind(0)
         return self.actions(encodings[0], action_mask), self.values(encodings[-1])
 
+    def act_with_memory(
+        self, inputs: Sequence[Tensor], states: Tensor, length: int = 1, action_mask: Tensor | None = None
+    ) -> tuple[ActionDistribution, Tensor]:
+        """The policy alone, over B sequences of `length` steps each, the steps one behind another.
+
+        Args:
+            inputs: of B * length steps.
+            states: [B, memory_size], before the first steps.
+            length: 1 to act.
+            action_mask: [B * length, sum of branch sizes] bool, True where forbidden.
+
+        Returns:
+            The distribution at every step, and the states behind the last steps [B, memory_size].
+        """
+        encoding, states = self.memory(0)(self._encoding(0, inputs), states, length)
+        return self.actions(encoding, action_mask), states
+
+    def critic_encoding(self, inputs: Sequence[Tensor]) -> Tensor:
+        """What the critic's memory takes: [B, hidden]."""
+        return self._encoding(self.body.streams - 1, inputs)
+
+    def evaluate_with_memory(
+        self,
+        inputs: Sequence[Tensor],
+        actor_states: Tensor,
+        critic_states: Tensor,
+        length: int,
+        action_mask: Tensor | None = None,
+    ) -> tuple[ActionDistribution, Tensor]:
+        """Policy and critic over sequences; arguments as of `act_with_memory`, a state for each stream.
+
+        A critic that shares the actor's stream shares its memory: the actor's states are those of both.
+        """
+        encodings = self.body(self.encoder(inputs)).unbind(0)
+        of_actor, _ = self.memory(0)(encodings[0], actor_states, length)
+        of_critic = of_actor
+        if not self.shared_critic:
+            of_critic, _ = self.memory(-1)(encodings[-1], critic_states, length)
+        return self.actions(of_actor, action_mask), self.values(of_critic)
+
     def _encoding(self, stream: int, inputs: Sequence[Tensor]) -> Tensor:
         return self.body.stream(stream, self.encoder(inputs))
 
@@ -99,11 +149,6 @@ class ActorCritic(nn.Module):
 
 
 def _refuse_what_is_missing(spec: BehaviorSpec, settings: NetworkSettings) -> None:
-    if settings.memory is not None:
-        raise UnsupportedNetworkError(
-            "network_settings.memory asks for a recurrent network, which this version of Lanista does not "
-            "have; remove the key `memory`."
-        )
     goals = goal_observations(spec.observation_specs)
     if goals and settings.goal_conditioning_type is not ConditioningType.NONE:
         name = spec.observation_specs[goals[0]].name

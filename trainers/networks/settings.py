@@ -4,7 +4,7 @@ from enum import Enum
 
 from pydantic import Field, field_validator
 
-from ..settings.base import Settings
+from ..settings.base import Settings, own
 from ..settings.values import Flag, Integer, wrong
 
 
@@ -25,13 +25,22 @@ class ConditioningType(str, Enum):
     NONE = "none"
 
 
+class MemoryType(str, Enum):
+    """What remembers."""
+
+    LSTM = "lstm"
+    GRU = "gru"
+
+
 class MemorySettings(Settings):
-    """An LSTM between body and heads."""
+    """A recurrent layer between body and heads."""
 
     sequence_length: Integer = Field(default=64, ge=1)
     """Steps through which gradients flow back. At most batch_size."""
     memory_size: Integer = 128
-    """Size of the recurrent state that an agent carries, half of it the cell's. Even."""
+    """Size of the recurrent state that an agent carries; half of an LSTM's is its cell's. Even."""
+    type: MemoryType = own(MemoryType.LSTM)
+    """lstm, or gru, whose whole state is its output: twice the width for the same memory_size."""
 
     @field_validator("memory_size")
     @classmethod

@@ -58,5 +58,3 @@ def _unsupported(settings: TrainerSettings) -> Iterator[tuple[tuple[str, ...], s
         yield ("self_play",), "this version has no self-play: remove this section"
     if settings.behavioral_cloning is not None:
         yield ("behavioral_cloning",), "this version does not learn from demonstrations: remove this section"
-    if settings.network_settings.memory is not None:
-        yield ("network_settings", "memory"), "this version has no recurrent networks: remove this section"

@@ -9,7 +9,6 @@ ASKS = {
     "self_play": "{self_play: {}}",
     "behavioral_cloning": "{behavioral_cloning: {demo_path: d}}",
     "reward_signals.curiosity": "{reward_signals: {extrinsic: {}, curiosity: {}}}",
-    "network_settings.memory": "{network_settings: {memory: {}}}",
 }
 
 
@@ -31,4 +30,5 @@ def test_lessons_are_refused() -> None:
 def test_ppo_with_parameters_is_supported() -> None:
     lesson = "{curriculum: [{name: a, value: 1}]}"
     parameters = f"environment_parameters: {{g: 3, l: {lesson}}}"
-    require_support(RunOptions.from_text("behaviors: {B: {trainer_type: ppo}}\n" + parameters))
+    memory = "network_settings: {memory: {type: gru}}"
+    require_support(RunOptions.from_text(f"behaviors: {{B: {{trainer_type: ppo, {memory}}}}}\n" + parameters))

@@ -1,0 +1,61 @@
+"""The recurrent states with which a run's agents go into their next decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from mlagents_envs.base_env import DecisionSteps
+from numpy.typing import NDArray
+
+from ..envs.steps import BehaviorId, Decision, EnvironmentStep
+from .brains.memories import AgentMemories
+
+Asking = tuple[int, BehaviorId]
+"""The environment and the behaviour id of a batch of agents."""
+
+
+class ActingMemories:
+    """The states of one behaviour's agents, of every environment.
+
+    The agent processors keep the same states with the steps that they belong to; but they take a message in
+    only after it has been answered, and an answer needs the state that came out of the one before.
+    """
+
+    def __init__(self, size: int) -> None:
+        """`size`: of an agent's state."""
+        self.size = size
+        self._of: dict[Asking, AgentMemories] = {}
+
+    def end(self, step: EnvironmentStep, behavior_id: BehaviorId) -> None:
+        """Forget the agents whose episodes end with this message, or began before it and are void."""
+        key = (step.env, behavior_id)
+        known = self._of.get(key)
+        if known is None:
+            return
+        if step.fresh:
+            del self._of[key]
+            return
+        if behavior_id in step.void_agents:
+            known.forget(step.void_agents[behavior_id])
+        if behavior_id in step.steps:
+            terminals = step.steps[behavior_id][1]
+            if len(terminals):
+                known.forget(np.asarray(terminals.agent_id))
+
+    def read(self, asking: Sequence[Asking], batches: Sequence[DecisionSteps]) -> NDArray[np.float32]:
+        """The states of the agents of all batches, one batch behind another: [n, size]; zeros at first."""
+        return np.concatenate(
+            [self._known(key).read(np.asarray(batch.agent_id)) for key, batch in zip(asking, batches)]
+        )
+
+    def store(self, asking: Sequence[Asking], decided: Sequence[Decision]) -> None:
+        """Keep the states that came out of these decisions, one for each batch."""
+        for key, decision in zip(asking, decided, strict=True):
+            assert decision.memory is not None
+            self._known(key).store(decision.agent_id, decision.memory)
+
+    def _known(self, key: Asking) -> AgentMemories:
+        if key not in self._of:
+            self._of[key] = AgentMemories(self.size)
+        return self._of[key]
