@@ -17,6 +17,7 @@ from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
 from ..agent_processor.processor import AgentManager
 from ..envs.finite import NonFinite
 from ..envs.steps import Decision
+from .acting_memories import ActingMemories, Asking
 from .brains.export import export_brain
 from .brains.verify import BrainVerificationError
 from .checkpoint_brain import KEY as BRAIN
@@ -93,6 +94,7 @@ class Learner:
         self.policy = Policy(
             network, spec, run.seed + 2, deterministic=settings.network_settings.deterministic
         )
+        self.memories = ActingMemories(network.memory_size) if network.memory_size else None
         self.checkpoints = CheckpointManager(name, run.folder, settings.keep_checkpoints, run.status)
         self.managers: dict[str, AgentManager] = {}
         self._restore()
@@ -100,25 +102,34 @@ class Learner:
     def manager(self, behavior_id: str) -> AgentManager:
         """The agent manager of one of the behaviour's ids (one per team)."""
         if behavior_id not in self.managers:
+            network = self.policy.network
             manager = AgentManager(
                 behavior_id,
                 self.spec,
                 self.settings.time_horizon,
                 self.reporter,
+                memory_size=network.memory_size,
                 max_queued=THREADED_QUEUE if self.settings.threaded else 0,
             )
             self.managers[behavior_id] = manager
             self.trainer.subscribe(manager.trajectory_queue)
         return self.managers[behavior_id]
 
-    def decide(self, batches: Sequence[DecisionSteps]) -> list[Decision]:
-        """Act for all agents that wait, with the newest weights that the learner has published."""
+    def decide(self, batches: Sequence[DecisionSteps], asking: Sequence[Asking] = ()) -> list[Decision]:
+        """Act for all agents that wait, with the newest weights that the learner has published.
+
+        `asking`: whose agents each batch holds, by which those with a memory are known again.
+        """
         if self.acts_apart:
             newest = [weights for m in self.managers.values() for weights in m.policy_queue.drain()]
             if newest:
                 self.policy.network.load_state_dict(newest[-1])  # type: ignore[arg-type]
         self._asked += sum(len(batch) for batch in batches)
-        return self.policy.act(batches)
+        if self.memories is None:
+            return self.policy.act(batches)
+        decided = self.policy.act(batches, self.memories.read(asking, batches))
+        self.memories.store(asking, decided)
+        return decided
 
     def advance(self) -> None:
         """Let the trainer take in and learn, once enough steps are worth a call of it."""
