@@ -146,6 +146,9 @@ class TrainerController:
         """Decide for all agents that wait, one forward pass per behaviour; every engine gets its answer."""
         waiting: dict[Learner, list[tuple[int, str, DecisionSteps]]] = {}
         for step in steps:
+            for behavior_id, learner in self._of_behavior.items():
+                if learner.memories is not None:
+                    learner.memories.end(step, behavior_id)
             for behavior_id, (decisions, _) in step.steps.items():
                 if len(decisions):
                     entry = (step.env, behavior_id, decisions)
@@ -153,7 +156,8 @@ class TrainerController:
         self._somebody_asked = self._somebody_asked or bool(waiting)
         answers: dict[int, dict[str, Decision]] = {step.env: {} for step in steps}
         for learner, entries in waiting.items():
-            decided = learner.decide([decisions for _, _, decisions in entries])
+            asking = [(env, behavior_id) for env, behavior_id, _ in entries]
+            decided = learner.decide([decisions for _, _, decisions in entries], asking)
             for (env, behavior_id, _), decision in zip(entries, decided, strict=True):
                 answers[env][behavior_id] = decision
         for env, decisions_by_id in answers.items():
