@@ -33,6 +33,12 @@ def _basic() -> type[World]:
     return Basic
 
 
+def _baton_pass() -> type[World]:
+    from .baton_pass import BatonPass
+
+    return BatonPass
+
+
 SCENES = {
     scene.name: scene
     for scene in (
@@ -40,6 +46,11 @@ SCENES = {
             "ball3d", "Unity's 3DBall: balance a ball on a box (continuous actions, 12 agents)", _ball3d
         ),
         SceneInfo("basic", "Unity's Basic: find the better of two goals (discrete actions, 1 agent)", _basic),
+        SceneInfo(
+            "baton-pass",
+            "fetch a ball, press the button, and the next runner carries the baton on (teams of 1 to 20)",
+            _baton_pass,
+        ),
     )
 }
 
