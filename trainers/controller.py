@@ -171,8 +171,12 @@ class TrainerController:
             for behavior_id, (decisions, terminals) in step.steps.items():
                 manager = self._learner(behavior_id).manager(behavior_id)
                 if behavior_id in step.void_agents:
-                    manager.forget_agents(step.env, step.void_agents[behavior_id])
-                if len(decisions) or len(terminals):
+                    void = step.void_agents[behavior_id]
+                    manager.forget_agents(step.env, void)
+                    self._learner(behavior_id).trainer.episodes.forget(step.env, void)
+                # A decision counts also where only others' agents are in the message that answers it, as
+                # when behaviours take turns.
+                if len(decisions) or len(terminals) or behavior_id in step.decisions:
                     manager.add_experiences(decisions, terminals, step.env, step.decisions.get(behavior_id))
             if step.statistics:
                 for learner in self.learners.values():

@@ -53,6 +53,19 @@ class EpisodeRewards:
         """A policy update starts: forget the returns that the old policy earned."""
         self._finished_since_update.clear()
 
-    def forget(self, env: int | None = None) -> None:
-        """The unfinished episodes of one environment, or of all, will never end."""
-        self.sums = {} if env is None else {k: v for k, v in self.sums.items() if k.env != env}
+    def forget(self, env: int | None = None, agent_ids: NDArray[np.int32] | None = None) -> None:
+        """These unfinished episodes will never end. May be called while another thread adds.
+
+        Args:
+            env: Those of one environment; None for all of them.
+            agent_ids: [n] Those of these agents alone.
+        """
+        if env is None:
+            self.sums.clear()
+            return
+        if agent_ids is None:
+            gone = [key for key in list(self.sums) if key.env == env]
+        else:
+            gone = [AgentKey(env, agent) for agent in agent_ids.tolist()]
+        for key in gone:
+            self.sums.pop(key, None)

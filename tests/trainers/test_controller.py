@@ -1,0 +1,149 @@
+"""The loop of a run: what engines say reaches the agent processors, whoever's turn it is."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from console_runs import learn
+from fake_engine import ball_spec, ball_steps
+from lanista.agent_processor.processor import AgentManager
+from lanista.envs.finite import NonFinite
+from lanista.envs.manager import EnvManager
+from lanista.envs.restarts import RestartLimits
+from lanista.envs.steps import Decision
+from lanista.trainers.controller import TrainerController
+from lanista.trainers.stats.display import PlainDisplay
+from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
+from mlagents_envs.exception import UnityCommunicatorStoppedException
+from scripted_engine import executable
+
+SPEC = ball_spec(1)
+CAT, DOG = "Cat?team=0", "Dog?team=0"
+HORIZON = 5
+
+
+class TurnBased(BaseEnv):
+    """One agent of each behaviour; message n is that of the n-th asker, whose reward is n."""
+
+    def __init__(self, askers):
+        self._askers = askers
+
+    @property
+    def behavior_specs(self):
+        return {CAT: SPEC, DOG: SPEC}
+
+    def reset(self):
+        self._message = 0
+
+    def step(self):
+        self._message += 1
+        if self._message == len(self._askers):
+            raise UnityCommunicatorStoppedException("The game is over.")
+
+    def get_steps(self, behavior_name):
+        if self._askers[self._message] != behavior_name:
+            return DecisionSteps.empty(SPEC), TerminalSteps.empty(SPEC)
+        return ball_steps([CAT, DOG].index(behavior_name), 1.0, reward=self.reward(self._message))
+
+    def reward(self, message):
+        return float(message)
+
+    def set_actions(self, behavior_name, action):
+        pass
+
+    def set_action_for_agent(self, behavior_name, agent_id, action):
+        pass
+
+    def close(self):
+        pass
+
+
+class Sink:
+    """A StatsSink that keeps nothing."""
+
+    def add_stat(self, *args):
+        pass
+
+    add_stats = set_stat = add_stat
+
+
+class FakeLearner:
+    """Decides, and lets the trajectories lie in their queues."""
+
+    restart_due = False
+    memories = None
+    settings = SimpleNamespace(threaded=False)
+
+    def __init__(self, name, spec):
+        self.name = name
+        self.managers = {}
+        self.forgotten = []
+        episodes = SimpleNamespace(forget=lambda env, ids: self.forgotten.append((env, ids.tolist())))
+        self.trainer = SimpleNamespace(step=0, end_episode=lambda env: None, episodes=episodes)
+
+    def manager(self, behavior_id):
+        if behavior_id not in self.managers:
+            self.managers[behavior_id] = AgentManager(behavior_id, SPEC, HORIZON, Sink())
+        return self.managers[behavior_id]
+
+    def decide(self, batches, asking=None):
+        zeros = [np.zeros((len(batch), 1), np.float32) for batch in batches]
+        actions = [ActionTuple(zero) for zero in zeros]
+        return [
+            Decision(batch.agent_id, action, action, zero, zero[:, 0])
+            for batch, action, zero in zip(batches, actions, zeros)
+        ]
+
+    def advance(self):
+        pass
+
+
+def play(env, **options):
+    """A run of `env` until its game is over; the learners, by name."""
+
+    def make_envs():
+        return EnvManager(lambda index: env, 1, RestartLimits(0), **options)
+
+    controller = TrainerController(make_envs, FakeLearner, PlainDisplay(), training=False)
+    controller.run()
+    return controller.learners
+
+
+def steps_collected(learner):
+    (manager,) = learner.managers.values()
+    return sum(len(trajectory) for trajectory in manager.trajectory_queue.drain())
+
+
+@pytest.mark.parametrize(
+    "askers",
+    [[CAT, DOG] * 50, [CAT] * 2 + [CAT, DOG, DOG] * 33, [CAT, CAT] + [DOG] * 48 + [CAT] * 52],
+    ids=["in turns", "now and then", "after a long wait"],
+)
+def test_no_step_is_lost_when_behaviors_ask_in_different_messages(askers):
+    learners = play(TurnBased(askers))
+    for name, behavior in (("Cat", CAT), ("Dog", DOG)):
+        finished = askers.count(behavior) - 1  # the last one asked has not been answered
+        assert steps_collected(learners[name]) == finished // HORIZON * HORIZON
+
+
+class Flawed(TurnBased):
+    """One reward is no number."""
+
+    def reward(self, message):
+        return float("nan") if message == 4 else 1.0
+
+
+def test_an_agent_whose_episode_is_dropped_loses_what_it_has_earned_so_far():
+    learners = play(Flawed([CAT] * 6), non_finite=NonFinite.DROP)
+    assert learners["Cat"].forgotten == [(0, [0])]
+    assert not learners["Dog"].forgotten
+
+
+def test_teams_that_take_turns_are_trained(tmp_path):
+    script = """
+        greet()
+        for i in range(10**6):
+            ask(message(observation(i, i + 0.5, name=f"Ball?team={i % 2}", agent_id=i % 2)))
+    """
+    ended = learn(tmp_path, "--env", executable(tmp_path, script))
+    assert ended.good and "Step: 400" in ended.out

@@ -1,0 +1,26 @@
+"""The sums of rewards of the episodes that are under way."""
+
+import numpy as np
+import pytest
+from lanista.agent_processor.trajectory import AgentKey
+from lanista.trainers.episodes import EpisodeRewards
+
+KEYS = [AgentKey(0, 1), AgentKey(0, 2), AgentKey(1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("what", "left"),
+    [
+        ((), []),
+        ((0,), KEYS[2:]),
+        ((0, np.array([2, 7], np.int32)), [KEYS[0], KEYS[2]]),
+        ((1, np.array([1], np.int32)), KEYS[:2]),
+        ((1, np.array([], np.int32)), KEYS),
+    ],
+    ids=["all", "of an environment", "of an agent", "of the other environment's agent", "of nobody"],
+)
+def test_what_is_forgotten_and_what_is_not(what, left):
+    episodes = EpisodeRewards(["extrinsic"])
+    episodes.sums = {key: np.ones(2) for key in KEYS}
+    episodes.forget(*what)
+    assert list(episodes.sums) == left
