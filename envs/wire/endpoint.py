@@ -12,7 +12,7 @@ from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, DefaultSelector, SelectorKey
 
 from .frames import ProtocolError
-from .listeners import listen
+from .listeners import OUT_OF_RESOURCES, accept, listen
 from .short_wait import ShortWait
 from .unary import FAILED_PRECONDITION, UnaryServer
 
@@ -28,12 +28,15 @@ _RETURN_SECONDS = 1.0
 """What an engine that has hung up between two calls has to call again: channels of gRPC may reconnect."""
 _STRANGERS = 32
 """Connections of which more make room by hanging up the oldest that has not served."""
+_PAUSE_SECONDS = 1.0
+"""For how long nobody is let in when the system cannot open another connection."""
 
 
 class _Peer:
     """A connection that somebody has opened."""
 
     def __init__(self, connection: socket.socket, name: str) -> None:
+        """`connection` does not block."""
         self.socket = connection
         self.name = name
         self.server = UnaryServer()
@@ -54,10 +57,11 @@ class TrainerEndpoint:
         Args:
             port: TCP port; 0 takes a free one (see `port`).
             host: `localhost` is 127.0.0.1 and, where the machine has it, ::1; else an address of this
-                machine.
+                machine, which then listens beside these.
 
         Raises:
             PortInUseError: Somebody else listens there.
+            PermissionError: This user may not listen on this port.
             OSError: The address is none of this machine's.
         """
         self._listeners = listen(host, port)
@@ -72,6 +76,8 @@ class TrainerEndpoint:
         self._gone = False
         self._hung_up: float | None = None
         self._closed = False
+        self._paused_until: float | None = None
+        self._warned = False
         for listener in self._listeners:
             self._selector.register(listener, EVENT_READ)
 
@@ -92,8 +98,8 @@ class TrainerEndpoint:
             token: The `data` of the selector's keys.
         """
         if self._watcher is not None:
-            for waiting in self._sockets():
-                self._watcher.unregister(waiting)
+            for key in self._selector.get_map().values():
+                self._watcher.unregister(key.fileobj)
         self._watcher, self._token = selector, token
         if selector is not None:
             for key in self._selector.get_map().values():
@@ -102,6 +108,7 @@ class TrainerEndpoint:
     def pump(self) -> None:
         """Take in what has arrived and send what could not be sent before, without waiting."""
         if not self._closed:
+            self._let_in_again()
             self._handle(self._selector.select(0))
 
     def receive(self, timeout: float) -> bytes | None:
@@ -134,13 +141,10 @@ class TrainerEndpoint:
             self._part(self._engine)
         self._closed = True
         self._selector.close()
-        for waiting in self._sockets():
+        for waiting in (*self._listeners, *(peer.socket for peer in self._peers)):
             waiting.close()
         self._engine = None
         self._peers.clear()
-
-    def _sockets(self) -> list[socket.socket]:
-        return [*self._listeners, *(peer.socket for peer in self._peers)]
 
     def _wait(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
@@ -150,6 +154,9 @@ class TrainerEndpoint:
                 return
             if self._hung_up is not None:
                 remaining = min(remaining, _RETURN_SECONDS)
+            if self._paused_until is not None:
+                remaining = min(remaining, _PAUSE_SECONDS)
+                self._let_in_again()
             self._handle(self._short_wait.wait(self._selector.select, remaining))
 
     def _handle(self, ready: Sequence[tuple[SelectorKey, int]]) -> None:
@@ -164,23 +171,53 @@ class TrainerEndpoint:
                     self._read(peer)
 
     def _accept(self, listener: socket.socket) -> None:
-        try:
-            connection, address = listener.accept()
-        except OSError as error:  # it has hung up already, or this process has too many open files
-            logger.debug("A connection to port %d came to nothing: %s", self.port, error)
+        if self._paused_until is not None:  # since the other listener was tried
             return
-        connection.setblocking(False)
-        with suppress(OSError):
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        peer = _Peer(connection, f"{address[0]}:{address[1]}")
+        try:
+            connection, name = accept(listener)
+        except OSError as error:
+            if error.errno in OUT_OF_RESOURCES:
+                self._let_nobody_in(error)
+            else:  # it has hung up already
+                logger.debug("A connection to port %d came to nothing: %s", self.port, error)
+            return
+        peer = _Peer(connection, name)
         self._peers.append(peer)
-        self._selector.register(connection, EVENT_READ, peer)
-        if self._watcher is not None:
-            self._watcher.register(connection, EVENT_READ, self._token)
+        self._register(connection, peer)
         self._flush(peer)
         strangers = [peer for peer in self._peers if peer is not self._engine]
         if len(strangers) > _STRANGERS:
             self._drop(strangers[0])
+
+    def _let_nobody_in(self, reason: OSError) -> None:
+        """Stop looking at the listeners for a while: who waits there would be announced again and again."""
+        self._paused_until = time.monotonic() + _PAUSE_SECONDS
+        for listener in self._listeners:
+            self._unregister(listener)
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "A connection to port %d cannot be opened: %s. Allow more open files (ulimit -n). It is "
+                "tried again every second; this is said once.",
+                self.port,
+                reason.strerror,
+            )
+
+    def _let_in_again(self) -> None:
+        if self._paused_until is not None and time.monotonic() >= self._paused_until:
+            self._paused_until = None
+            for listener in self._listeners:
+                self._register(listener, None)
+
+    def _register(self, waiting: socket.socket, peer: _Peer | None) -> None:
+        self._selector.register(waiting, EVENT_READ, peer)
+        if self._watcher is not None:
+            self._watcher.register(waiting, EVENT_READ, self._token)
+
+    def _unregister(self, waiting: socket.socket) -> None:
+        self._selector.unregister(waiting)
+        if self._watcher is not None:
+            self._watcher.unregister(waiting)
 
     def _read(self, peer: _Peer) -> None:
         """Take in what a connection has brought."""
@@ -214,11 +251,11 @@ class TrainerEndpoint:
             self._drop(peer)
 
     def _take(self, peer: _Peer) -> None:
-        """A call has come: the engine's, unless another engine waits in its call."""
+        """A call has come: the engine's, unless another engine is connected."""
         engine = self._engine
-        if engine is not None and engine is not peer and engine.server.waits:
-            self._read(engine)  # it may have gone without having been looked at
-            if self._engine is not None and engine.server.waits:
+        if engine is not None and engine is not peer:
+            self._read(engine)  # it may have gone, or said goodbye, without having been looked at
+            if self._engine is engine and (engine.server.waits or not engine.server.worn_out):
                 peer.server.refuse(FAILED_PRECONDITION, "Another engine is connected to this port.")
                 return
         self._request, peer.server.request = peer.server.request, None
@@ -248,9 +285,7 @@ class TrainerEndpoint:
         if peer not in self._peers:
             return
         self._peers.remove(peer)
-        self._selector.unregister(peer.socket)
-        if self._watcher is not None:
-            self._watcher.unregister(peer.socket)
+        self._unregister(peer.socket)
         peer.socket.close()
         if peer is self._engine:
             self._engine = None

@@ -3,26 +3,33 @@
 import errno
 import socket
 import sys
+from contextlib import suppress
 
 from .errors import PortInUseError
 
+OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""Why `accept` fails although somebody waits to be let in."""
 _BACKLOG = 16
 _TRIES = 20
-"""How many free ports of one loopback are tried until one is free on the other, too."""
+"""How many free ports of one address are tried until one is free on the others, too."""
+_PRIVILEGED = 1024
+"""Ports below this one are the system's own on most machines."""
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
     """Non-blocking sockets that listen on one port.
 
     Args:
-        host: `localhost` is 127.0.0.1 and, where the machine has it, ::1; else an address of this machine.
+        host: `localhost` is 127.0.0.1 and, where the machine has it, ::1; else an address of this machine,
+            and these two as well: engines on this machine dial `localhost` whatever the address.
         port: TCP port; 0 takes one that is free on all addresses.
 
     Raises:
         PortInUseError: Somebody else listens there.
+        PermissionError: This user may not listen on this port.
         OSError: The address is none of this machine's.
     """
-    addresses = _addresses(host)
+    addresses = _addresses(host.strip("[]"))
     for tries_left in reversed(range(_TRIES)):
         try:
             return _listen(addresses, port)
@@ -30,6 +37,19 @@ def listen(host: str, port: int) -> list[socket.socket]:
             if port != 0 or tries_left == 0:
                 raise
     raise AssertionError("unreachable")
+
+
+def accept(listener: socket.socket) -> tuple[socket.socket, str]:
+    """Let somebody in: the connection, which does not block, and the address of who called.
+
+    Raises:
+        OSError: It has hung up already, or the system has no room for it (`OUT_OF_RESOURCES`).
+    """
+    connection, address = listener.accept()
+    connection.setblocking(False)
+    with suppress(OSError):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection, f"{address[0]}:{address[1]}"
 
 
 def _listen(addresses: list[str], port: int) -> list[socket.socket]:
@@ -46,9 +66,13 @@ def _listen(addresses: list[str], port: int) -> list[socket.socket]:
 
 
 def _addresses(host: str) -> list[str]:
+    """The address itself, if it is not `localhost`, and the loopbacks that it does not include."""
+    loopbacks = ["127.0.0.1", "::1"] if _has_ipv6_loopback() else ["127.0.0.1"]
     if host == "localhost":
-        return ["127.0.0.1", "::1"] if _has_ipv6_loopback() else ["127.0.0.1"]
-    return [host.strip("[]")]
+        return loopbacks
+    given = str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+    included = {given, *{"::": ("127.0.0.1", "::1"), "0.0.0.0": ("127.0.0.1",)}.get(given, ())}
+    return [given, *(address for address in loopbacks if address not in included)]
 
 
 def _has_ipv6_loopback() -> bool:
@@ -76,6 +100,11 @@ def _bound(address: str, port: int) -> socket.socket:
         listener.setblocking(False)
     except OSError as error:
         listener.close()
+        if error.errno == errno.EACCES and sys.platform != "win32" and port < _PRIVILEGED:
+            raise PermissionError(
+                error.errno,
+                f"port {port} needs privileges, as ports below {_PRIVILEGED} do; choose one from there on",
+            ) from error
         if error.errno in (errno.EADDRINUSE, errno.EACCES):
             raise PortInUseError(
                 error.errno, f"Port {port} of {address} cannot be used: {error.strerror}"

@@ -85,6 +85,13 @@ class UnaryServer:
         """Whether a whole call has come, taken or not, and waits for its answer."""
         return self._call != 0 and self._message is None
 
+    @property
+    def worn_out(self) -> bool:
+        """Whether the other side must soon go on over another connection: three quarters of the numbers that
+        calls can have are used up (some stop there), or it has said goodbye.
+        """
+        return self._newest > _LAST_STREAM // 4 * 3 or self.connection.refused_after is not None
+
     def reply(self, message: bytes) -> None:
         """Answer the call."""
         call, self._call = self._call, 0

@@ -38,7 +38,8 @@ class EnvironmentSettings(Settings):
     """For NaN or infinite observations and rewards. stop: end the run, naming sensor and agent;
     drop: forget the agent's unfinished trajectory; zero: put zero in their place."""
     listen: Text = own("localhost")
-    """The address at which environments reach the trainer. localhost: this machine only."""
+    """An address at which environments reach the trainer, besides localhost, where those on this machine
+    call. localhost: this machine only."""
 
     @field_validator("num_areas")
     @classmethod

@@ -1,5 +1,6 @@
 """Both ends of the connection, over real sockets."""
 
+import errno
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ from selectors import DefaultSelector
 
 import grpc
 import pytest
+from lanista.envs.wire import endpoint as endpoints
 from lanista.envs.wire.codec import encode_quit
 from lanista.envs.wire.endpoint import TrainerEndpoint
 from lanista.envs.wire.engine_endpoint import EngineEndpoint
@@ -151,6 +153,28 @@ def test_another_address_listens_when_given() -> None:
     endpoint.close()
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "127.0.0.1", "::1", "[::1]", "another address"])
+def test_engines_on_this_machine_reach_the_trainer_whatever_it_listens_on(host: str) -> None:
+    """They dial `localhost`, which may be either loopback."""
+    if ":" in host and not _has_ipv6():
+        pytest.skip("no IPv6 on this machine")
+    other = [_address()] if host == "another address" else []
+    endpoint = TrainerEndpoint(0, *other or [host])
+    for address in ["127.0.0.1", *["::1"] * _has_ipv6(), *other]:
+        socket.create_connection((address, endpoint.port), timeout=PATIENCE).close()
+    endpoint.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such ports")
+def test_a_port_that_needs_privileges_is_not_called_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", refuse)
+    with pytest.raises(PermissionError, match="port 80 needs privileges"):
+        TrainerEndpoint(80)
+
+
 def test_a_taken_port_is_an_error(trainer: TrainerEndpoint) -> None:
     with pytest.raises(PortInUseError, match=str(trainer.port)):
         TrainerEndpoint(trainer.port)
@@ -263,6 +287,47 @@ def test_a_second_engine_on_the_same_port_is_turned_away(trainer: TrainerEndpoin
     assert result == [b"y"]
     first.close()
     second.close()
+
+
+def test_a_second_engine_is_turned_away_also_while_the_first_computes(trainer: TrainerEndpoint) -> None:
+    first, second = connected(trainer), connected(trainer)
+    assert exchange(trainer, first, b"one", b"go on") == b"go on"
+    other, refusal = in_thread(second, b"two")
+    while other.is_alive():
+        assert trainer.receive(0) is None
+    assert "Another engine" in str(refusal[0])
+    assert exchange(trainer, first, b"three", b"3") == b"3"
+    first.close()
+    assert exchange(trainer, second, b"four", b"4") == b"4"
+    second.close()
+
+
+def test_without_room_for_another_connection_the_trainer_rests(
+    trainer: TrainerEndpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries = []
+
+    def full(listener: socket.socket) -> None:
+        tries.append(listener)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(endpoints, "_PAUSE_SECONDS", 0.02)
+    with DefaultSelector() as selector, monkeypatch.context() as patches:
+        patches.setattr(endpoints, "accept", full)
+        trainer.watch(selector)
+        engine = connected(trainer)
+        assert selector.select(PATIENCE)
+        trainer.pump()
+        assert len(tries) == 1
+        assert not selector.select(0), "who waits is not announced again and again"
+        while len(tries) < 3:
+            assert trainer.receive(0.1) is None
+        patches.undo()
+        assert exchange(trainer, engine, b"x", b"y") == b"y"
+        trainer.watch(None)
+        assert not selector.get_map()
+    assert caplog.text.count("Too many open files") == 1
+    engine.close()
 
 
 def test_no_trainer_is_an_error_in_time() -> None:

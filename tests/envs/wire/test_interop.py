@@ -39,7 +39,12 @@ def engines(trainer: TrainerEndpoint) -> Iterator[Callable[..., Callable[[bytes]
         )
         channels.append(channel)
         method = channel.unary_unary(METHOD)
-        return lambda data, **keywords: method.future(data, wait_for_ready=True, **keywords)
+
+        def engine(data: bytes, **keywords: object) -> grpc.Future:
+            return method.future(data, wait_for_ready=True, **keywords)
+
+        engine.hang_up = channel.close
+        return engine
 
     yield make
     for channel in channels:
@@ -146,6 +151,11 @@ def test_a_second_engine_is_refused_until_the_first_has_gone(trainer: TrainerEnd
     assert refused.code() == grpc.StatusCode.FAILED_PRECONDITION
     trainer.reply(b"1")
     assert until_done(trainer, call).result() == b"1"
+    refused = until_done(trainer, second(b"while the first computes"))
+    assert refused.code() == grpc.StatusCode.FAILED_PRECONDITION
+    first.hang_up()
+    while trainer._engine is not None:
+        trainer.pump()
     call = second(b"two")
     assert trainer.receive(PATIENCE) == b"two"
     trainer.reply(b"2")
