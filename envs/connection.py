@@ -48,10 +48,11 @@ class EngineConnection:
     ) -> None:
         self._endpoint = endpoint
         self._process = process
-        self._timeout = timeout
+        self.timeout = timeout
         self._name = name
         self._arrived: bytes | None = None
         self._engine_waits = False
+        self._dismissed = False
         self._lost = False
         self._called = False
         self.answered = False
@@ -90,7 +91,7 @@ class EngineConnection:
             UnityEnvironmentException: The engine's process has ended, or lost its connection.
             UnityCommunicatorStoppedException: The Editor's connection is gone.
         """
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeout
         while self._arrived is None and not self._gone():
             remaining = deadline - time.monotonic()
             if remaining <= 0:
@@ -118,14 +119,34 @@ class EngineConnection:
         """Answer the engine's call; it goes on now.
 
         Raises:
+            UnityCommunicatorStoppedException: The engine was dismissed.
             UnityCommunicationException: The engine has not called since the last reply.
         """
+        if self._dismissed:
+            raise UnityCommunicatorStoppedException(
+                f"Communicator has exited. {self._name} was told to quit."
+            )
         if not self._engine_waits:
             raise UnityCommunicationException(
                 f"{self._name} has not answered the last request yet, so that nothing new can be asked of it."
             )
         self._engine_waits = False
         self._endpoint.reply(message)
+
+    def dismiss(self) -> None:
+        """Tell the engine to quit if it waits for an answer; return at once. `close` then awaits its end."""
+        if self._dismissed:
+            return
+        self.ready()  # takes a call in that has just come
+        self._engine_waits = self._engine_waits or self._arrived is not None
+        if self._engine_waits:
+            self.reply(encode_quit())
+            self._dismissed = True
+
+    def await_end(self, timeout: float) -> None:
+        """Give the engine's process, if we have started it, some seconds to end by itself."""
+        if self._process is not None:
+            self._process.wait(timeout)
 
     def close(self, timeout: float | None = None) -> None:
         """Tell the engine to quit, wait for its end, and kill it if it does not come.
@@ -137,7 +158,7 @@ class EngineConnection:
         if self._lost or not self._called:
             timeout = 0.0
         elif timeout is None:
-            timeout = self._timeout
+            timeout = self.timeout
         deadline = time.monotonic() + timeout
         try:
             self._quit(deadline)
@@ -154,15 +175,12 @@ class EngineConnection:
 
     def _quit(self, deadline: float) -> None:
         """Answer the call in which the engine waits, or the one that it is about to make, with quit."""
-        while not self._engine_waits and not self._gone():
+        while not self._dismissed and not self._gone():
+            self.dismiss()
             remaining = deadline - time.monotonic()
-            if remaining <= 0:
+            if self._dismissed or remaining <= 0:
                 return
-            if self._arrived is None:
-                self._arrived = self._endpoint.receive(min(_SLICE, remaining))
-            self._engine_waits = self._arrived is not None
-        if self._engine_waits:
-            self.reply(encode_quit())
+            self._arrived = self._endpoint.receive(min(_SLICE, remaining))
 
     def _gone(self) -> bool:
         return self._endpoint.disconnected or (
@@ -182,6 +200,6 @@ class EngineConnection:
         state = "" if self._process is None else f" {self._process.describe()}"
         late = (
             f"The Unity environment took too long to respond: {self._name} did not answer within "
-            f"{self._timeout:g} s. {self.stage}{state}"
+            f"{self.timeout:g} s. {self.stage}{state}"
         )
         return late if self.answered else f"{late}\nMake sure that :\n{_CHECKLIST}"

@@ -14,6 +14,9 @@ from .wire.versions import API_VERSION, compatible
 
 logger = logging.getLogger(__name__)
 
+_LAST_WORDS = 1.0
+"""Seconds that an engine of another version has to write its log and end, before its process is ended."""
+
 
 def shake_hands(
     connection: EngineConnection, decoder: Decoder, seed: int, num_areas: int, name: str
@@ -32,7 +35,10 @@ def shake_hands(
     hello = _greeting(connection, decoder, name)
     # An engine of another version gets our greeting too: its own log then tells the two versions.
     connection.reply(encode_initialization(seed, num_areas))
-    _check_version(hello, name)
+    if not compatible(hello.communication_version, API_VERSION):
+        connection.await_end(_LAST_WORDS)
+        raise _another_version(hello, name)
+    _welcome(hello, name)
     connection.stage = "It connected, but did not complete the handshake."
     _expect_ok(decoder.decode(connection.receive()).status, name)
     connection.stage = (
@@ -53,14 +59,16 @@ def _greeting(connection: EngineConnection, decoder: Decoder, name: str) -> Engi
     return message.hello
 
 
-def _check_version(hello: EngineHello, name: str) -> None:
-    if not compatible(hello.communication_version, API_VERSION):
-        raise UnityEnvironmentException(
-            "The communication API version is not compatible between Unity and python. Python API: "
-            f"{API_VERSION}, Unity API: {hello.communication_version}. ({name}, package version "
-            f"{hello.package_version or 'unknown'}.)\n Use a com.unity.ml-agents package that speaks "
-            f"{API_VERSION.split('.')[0]}.x of the API, such as 2.x, 3.x or 4.x."
-        )
+def _another_version(hello: EngineHello, name: str) -> UnityEnvironmentException:
+    return UnityEnvironmentException(
+        "The communication API version is not compatible between Unity and python. Python API: "
+        f"{API_VERSION}, Unity API: {hello.communication_version}. ({name}, package version "
+        f"{hello.package_version or 'unknown'}.)\n Use a com.unity.ml-agents package that speaks "
+        f"{API_VERSION.split('.')[0]}.x of the API, such as 2.x, 3.x or 4.x."
+    )
+
+
+def _welcome(hello: EngineHello, name: str) -> None:
     logger.info(
         "Connected to Unity environment with package version %s and communication version %s",
         hello.package_version,

@@ -87,6 +87,10 @@ class Launch:
                 worker_id=self.worker_id,
                 remedy=remedy,
             )
+        except PermissionError as error:
+            raise UnityEnvironmentException(
+                f"{self.name}: this user may not listen there: {error.strerror} (base_port, --base-port)."
+            ) from error
         except OSError as error:
             raise UnityEnvironmentException(
                 f"{self.name}: cannot listen on the address {self.listen!r}: {error}. Give localhost, an "
@@ -104,8 +108,8 @@ class Launch:
 
 
 def resolve(file_name: str, platform: str = sys.platform) -> list[str]:
-    """The start of the command line for an environment: an executable, or a scene such as
-    `scene:ball3d?areas=4`.
+    """The start of the command line for an environment: an executable, a scene such as
+    `scene:ball3d?areas=4`, or a Python program `NAME.py`, which the same Python runs as we are run by.
 
     Raises:
         UnityEnvironmentException: There is no such executable, or the scene's name cannot be read.
@@ -113,6 +117,9 @@ def resolve(file_name: str, platform: str = sys.platform) -> list[str]:
     file_name = file_name.strip()
     if file_name.startswith(SCENE):
         return _scene_command(file_name)
+    path = Path(file_name).expanduser()
+    if path.suffix == ".py" and path.is_file():
+        return [sys.executable, str(path.absolute())]
     return [find_executable(file_name, platform)]
 
 
@@ -139,8 +146,8 @@ def arguments(
 def find_executable(file_name: str, platform: str = sys.platform) -> str:
     """The program that `file_name` means on this platform; the suffix may be left out.
 
-    On Linux `NAME.x86_64`, `NAME.x86` or `NAME`; on macOS the program inside `NAME.app`; on Windows
-    `NAME.exe` or the only program in the folder `NAME`.
+    On Linux `NAME.x86_64`, `NAME.x86` or `NAME`; on macOS the program inside `NAME.app`, or `NAME`; on
+    Windows `NAME.exe` or the only program in the folder `NAME`.
 
     Raises:
         UnityEnvironmentException: Nothing fits; the message tells what was looked for and what is there.
@@ -185,7 +192,7 @@ def _candidates(path: Path, stem: Path, platform: str) -> list[Path]:
         return [*named, _with(stem, ".x86_64"), _with(stem, ".x86"), stem]
     if platform == "darwin":
         programs = _with(stem, ".app") / "Contents" / "MacOS"
-        return [programs / stem.name, *sorted(programs.glob("*"))]
+        return [programs / stem.name, *sorted(programs.glob("*")), stem]
     if platform == "win32":
         inside = sorted(stem.glob("*.exe")) if stem.is_dir() else []
         return [_with(stem, ".exe"), *(p for p in inside if not p.name.startswith("UnityCrashHandler"))]

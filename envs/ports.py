@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import psutil
-from mlagents_envs.exception import UnityWorkerInUseException
+from mlagents_envs.exception import UnityEnvironmentException, UnityWorkerInUseException
 
 EDITOR_PORT = 5004
 """Where the Unity Editor calls."""
 FIRST_PORT = 5005
 """Where the first executable calls, unless the port is taken."""
 LAST_PORT = 65535
+
+_PROBE_SECONDS = 0.1
+"""Somebody on this machine answers within microseconds; where a firewall drops what is sent, nobody does."""
 
 T = TypeVar("T")
 
@@ -38,8 +41,15 @@ def claim(listen: Callable[[int], T], port: int, *, search: bool, worker_id: int
 
     Raises:
         PortInUseError: The port is taken, or with `search` every port from there on; says who holds it.
+        UnityEnvironmentException: There is no such port.
+        PermissionError: The user may not listen on this port; not with `search`.
         OSError: `listen` fails for another reason.
     """
+    if not 0 <= port <= LAST_PORT:
+        raise UnityEnvironmentException(
+            f"Environment {worker_id} would have the port {port}, and ports end at {LAST_PORT}. Its port is "
+            "base_port (--base-port) plus its index: choose another base_port."
+        )
     for candidate in range(port, LAST_PORT + 1 if search else port + 1):
         if _somebody_answers(candidate):
             continue
@@ -47,6 +57,8 @@ def claim(listen: Callable[[int], T], port: int, *, search: bool, worker_id: int
             return listen(candidate)
         except OSError as error:
             if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise
+            if isinstance(error, PermissionError) and not search:
                 raise
     raise PortInUseError(worker_id, port, remedy)
 
@@ -81,7 +93,7 @@ def _somebody_answers(port: int) -> bool:
     for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         try:
             with socket.socket(family, socket.SOCK_STREAM) as probe:
-                probe.settimeout(1.0)
+                probe.settimeout(_PROBE_SECONDS)
                 if probe.connect_ex((address, port)) == 0:
                     return True
         except OSError:  # this machine lacks IPv4 or IPv6: nobody answers there

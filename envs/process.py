@@ -112,7 +112,11 @@ class EngineProcess:
             # so that the group that is killed is the engine's.
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
             _kill_all(self.pid)
-        self._process.wait()
+            self._process.wait()
+        else:
+            self._process.wait()
+            if os.name == "posix":  # macOS before Python 3.13
+                _kill_all(self.pid)
         guard.release(self.pid)
         self._ended.set()
         atexit.unregister(self.kill)

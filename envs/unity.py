@@ -1,6 +1,5 @@
 """A Unity environment, or any engine that speaks its protocol, as a BaseEnv."""
 
-import atexit
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,12 +15,13 @@ from mlagents_envs.base_env import (
 )
 from mlagents_envs.exception import (
     UnityActionException,
+    UnityCommunicationException,
     UnityCommunicatorStoppedException,
     UnityEnvironmentException,
     UnityTimeOutException,
 )
 
-from . import ports
+from . import leaving, ports
 from .finite import NonFinite, check_steps
 from .handshake import shake_hands
 from .launch import Launch
@@ -36,9 +36,6 @@ from .wire.codec import Decoder, EngineMessage, encode_actions, encode_reset
 from .wire.versions import API_VERSION
 
 logger = logging.getLogger(__name__)
-
-_EXIT_SECONDS = 10.0
-"""Seconds that an engine has to end by itself when the script ends without closing it."""
 
 
 class UnityEnvironment(BaseEnv):  # type: ignore[misc]
@@ -61,11 +58,14 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         side_channels: The channels that messages may use, each with a UUID of its own.
         log_folder: Where the executable writes `Player-<worker_id>.log`; made if it is missing.
         num_areas: How many copies of its training area the engine makes, if it can.
-        listen: The address on which the engine calls; `localhost` is reachable from this machine alone.
-        non_finite: What becomes of NaN and infinities, `stop`, `drop` or `zero`; None lets them pass.
+        listen: The address on which the engine calls; `localhost` is reachable from this machine alone, and
+            listened on beside any other.
+        non_finite: What becomes of NaN and infinities, `stop` or `zero`; None lets them pass. To drop the
+            agents' trajectories is for who collects them, such as an `EnvManager`.
         engine_name: How messages call this environment.
 
     Raises:
+        ValueError: `non_finite` is none of these.
         UnityEnvironmentException: The executable is missing, may not be executed, ended, or speaks
             another version of the protocol.
         UnityWorkerInUseException: The Editor's port, or the one that was asked for, is taken.
@@ -100,6 +100,12 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
                 "If the environment name is None, the worker-id must be 0 in order to connect with the "
                 f"Editor, but it is {worker_id}."
             )
+        policy = None if non_finite is None else NonFinite(non_finite)
+        if policy is NonFinite.DROP:
+            raise ValueError(
+                "non_finite='drop' drops an agent's trajectory, and a UnityEnvironment has none. Give "
+                "'stop', 'zero' or None, or let an EnvManager(..., non_finite=NonFinite.DROP) step it."
+            )
         self.name = engine_name or f"environment {worker_id}"
         self.worker_id = worker_id
         self.timeout_wait = float(timeout_wait)
@@ -107,7 +113,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         """Called, from another thread, when the engine's process has ended."""
         self._channels = list(side_channels or ())
         self._side_channels = SideChannelManager(self._channels, where=self.name)
-        self._non_finite = None if non_finite is None else NonFinite(non_finite)
+        self._non_finite = policy
         self._warned: set[tuple[str, str]] = set()
         self._decoder = Decoder(self.name)
         self._steps: dict[str, BehaviorSteps] = {}
@@ -127,8 +133,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         )
         self._connection = launch(self._ended)
         self._loaded = True
-        # Whoever ends a script without closing has lost interest: no minute of waiting then.
-        atexit.register(self._close, min(self.timeout_wait, _EXIT_SECONDS))
+        leaving.remember(self._connection)
         try:
             self.academy_capabilities = shake_hands(
                 self._connection, self._decoder, seed, num_areas, self.name
@@ -206,9 +211,12 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         self._check_loaded()
         message = self._decoder.decode(self._connection.receive())
         if message.status != 200:
+            # At once: until it is answered the Editor is frozen, also while a run is being saved.
+            self._connection.dismiss()
             raise UnityCommunicatorStoppedException(
                 f"Communicator has exited. ({self.name} ended the session.)"
             )
+        self._check_expected(message)
         self._connection.stage = "It answered before, and then no more."
         self._connection.answered = True
         self._actions.clear()
@@ -323,7 +331,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
     def _close(self, timeout: float | None = None) -> None:
         if self._loaded:
             self._loaded = False
-            atexit.unregister(self._close)
+            leaving.forget(self._connection)
             self._connection.close(timeout)
 
     def _answer(self, reply: bytes) -> None:
@@ -344,6 +352,19 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             if self._non_finite is not None:
                 found, _ = check_steps(found, spec, self.name, name, self._non_finite, self._warned)
             self._steps[name] = found
+
+    def _check_expected(self, message: EngineMessage) -> None:
+        """Refuse what only the beginning of a session has: the engine is not the one that it was."""
+        if message.hello is not None and message.hello.communication_version:
+            came = f"the greeting of an engine ({message.hello.name or 'without a name'})"
+        elif message.steps is None:
+            came = "a message that tells nothing of any agents (it has no rl_output)"
+        else:
+            return
+        raise UnityCommunicationException(
+            f"{self.name}: in the middle of the session came {came} instead of the agents' observations. Was "
+            f"the engine started again, or does another one call on port {self.port}?"
+        )
 
     def _check_loaded(self) -> None:
         if not self._loaded:

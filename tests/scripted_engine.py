@@ -10,6 +10,8 @@ from pathlib import Path
 import grpc
 from lanista.envs.wire import messages
 
+NOBODY = bytes.fromhex("0a00")
+"""The output of an engine whose agents have nothing to say: an empty UnityRLOutputProto."""
 METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
 
 

@@ -27,10 +27,13 @@ def touch(path: Path) -> Path:
         ("linux", "Game.v2", ["Game.v2.x86_64"], "Game.v2.x86_64"),
         ("linux", "my.application/Game", ["my.application/Game.x86_64"], "my.application/Game.x86_64"),
         ("linux", "  Game ", ["Game.x86_64"], "Game.x86_64"),
-        ("linux", "engine.py", ["engine.py"], "engine.py"),
+        ("linux", "engine.sh", ["engine.sh"], "engine.sh"),
         ("darwin", "Game", ["Game.app/Contents/MacOS/Game"], "Game.app/Contents/MacOS/Game"),
         ("darwin", "Game.app", ["Game.app/Contents/MacOS/Game"], "Game.app/Contents/MacOS/Game"),
         ("darwin", "New", ["New.app/Contents/MacOS/Old"], "New.app/Contents/MacOS/Old"),
+        ("darwin", "engine", ["engine"], "engine"),
+        ("darwin", "engine.sh", ["engine.sh"], "engine.sh"),
+        ("darwin", "Game", ["Game", "Game.app/Contents/MacOS/Game"], "Game.app/Contents/MacOS/Game"),
         ("win32", "Game", ["Game.exe"], "Game.exe"),
         ("win32", "Game.exe", ["Game.exe"], "Game.exe"),
         ("win32", "Build", ["Build/UnityCrashHandler64.exe", "Build/ZGame.exe"], "Build/ZGame.exe"),
@@ -63,6 +66,21 @@ def test_a_missing_executable_tells_what_is_there(tmp_path, monkeypatch, name, t
         find_executable(name, "linux")
     assert "Provided filename does not match any environments" in str(error.value)
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
+def test_a_game_in_python_is_run_by_this_python(tmp_path, monkeypatch, platform):
+    game = touch(tmp_path / "walk.py")
+    game.chmod(0o644)
+    monkeypatch.chdir(tmp_path)
+    assert resolve("walk.py", platform) == resolve(str(game), platform) == [sys.executable, str(game)]
+
+
+def test_a_game_in_python_that_is_not_there_is_missing(tmp_path, monkeypatch):
+    touch(tmp_path / "walk.py")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnityEnvironmentException, match=r"There is walk\.py"):
+        resolve("wakl.py")
 
 
 def test_an_unknown_platform_is_named():

@@ -1,5 +1,6 @@
 """Ports: a taken one is found out and its holder named, a free one is searched for."""
 
+import errno
 import os
 import socket
 import subprocess
@@ -7,7 +8,7 @@ import sys
 
 import pytest
 from lanista.envs.ports import PortInUseError, claim, holder
-from mlagents_envs.exception import UnityWorkerInUseException
+from mlagents_envs.exception import UnityEnvironmentException, UnityWorkerInUseException
 
 
 def listen(port: int) -> socket.socket:
@@ -53,6 +54,29 @@ def test_a_listener_on_every_address_counts_as_taken():
         server.listen()
         with pytest.raises(PortInUseError):
             claim(lambda port: port, server.getsockname()[1], search=False)
+
+
+def forbidden(port: int) -> socket.socket:
+    if port < 65000:
+        raise PermissionError(errno.EACCES, "Permission denied")
+    return listen(port)
+
+
+def test_a_port_that_the_user_may_not_use_is_not_called_taken():
+    with pytest.raises(PermissionError):
+        claim(forbidden, 64990, search=False)
+
+
+def test_a_search_goes_on_behind_ports_that_the_user_may_not_use():
+    with claim(forbidden, 64990, search=True) as server:
+        assert server.getsockname()[1] >= 65000
+
+
+@pytest.mark.parametrize("port", [65536, 70000, -1])
+@pytest.mark.parametrize("search", [False, True])
+def test_a_port_that_is_none_is_an_error_with_the_remedy(port, search):
+    with pytest.raises(UnityEnvironmentException, match=rf"Environment 3 .*{port}.*base_port"):
+        claim(listen, port, search=search, worker_id=3)
 
 
 def test_the_holder_is_named_with_its_command():

@@ -111,6 +111,16 @@ def test_children_do_not_outlive_an_engine_that_ends_by_itself(tmp_path):
     assert gone(number_in(tmp_path / "child"))
 
 
+def test_children_end_too_where_no_process_can_be_waited_for_without_reaping_it(tmp_path, monkeypatch):
+    """As on macOS before Python 3.13."""
+    monkeypatch.delattr(os, "waitid", raising=False)
+    process = shell(f"sleep 600 > /dev/null & echo $! > {tmp_path}/child; exit 1")
+    assert process.wait(20) and process.returncode == 1
+    assert gone(number_in(tmp_path / "child"))
+    alone = shell("exit 0")
+    assert alone.wait(20) and alone.returncode == 0
+
+
 def test_ctrl_c_in_the_terminal_does_not_reach_it():
     process = shell("sleep 600")
     assert os.getsid(process.pid) == process.pid != os.getsid(0)

@@ -26,7 +26,7 @@ from mlagents_envs.exception import (
     UnityCommunicationException,
     UnityEnvironmentException,
 )
-from scripted_engine import ScriptedEngine, executable, free_port, hello, observation
+from scripted_engine import NOBODY, ScriptedEngine, executable, free_port, hello, observation
 
 BALL = "Ball?team=0"
 
@@ -123,7 +123,7 @@ def test_nothing_can_be_sent_twice(meet):
 
 
 def test_a_behavior_without_agents_has_empty_steps(meet):
-    env, engine = meet([observation(1), b"", observation(2, name="Cat")])
+    env, engine = meet([observation(1), NOBODY, observation(2, name="Cat")])
     env.reset()
     env.step()
     assert [len(batch) for batch in env.get_steps(BALL)] == [0, 0]
@@ -185,6 +185,11 @@ def test_numbers_that_are_not_finite_stop_or_pass(meet):
     env, _ = meet([observation(float("nan"))], non_finite="zero")
     env.reset()
     assert env.get_steps(BALL)[0].obs[0] == 0.0
+
+
+def test_trajectories_cannot_be_dropped_where_there_are_none():
+    with pytest.raises(ValueError, match=r"non_finite='drop'.*EnvManager"):
+        UnityEnvironment(non_finite="drop")
 
 
 def test_a_closed_environment_says_so(meet):

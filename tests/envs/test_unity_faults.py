@@ -1,16 +1,21 @@
 """Every fault of an engine is one error with its cause, and no engine is left behind."""
 
 import contextlib
+import errno
+import os
 import signal
 import socket
 import threading
 import time
 from selectors import DefaultSelector
+from types import SimpleNamespace
 
 import grpc
 import psutil
 import pytest
+from fake_engine import Clock
 from lanista.envs import guard as guards
+from lanista.envs import leaving
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.exception import (
     UnityCommunicationException,
@@ -19,7 +24,16 @@ from mlagents_envs.exception import (
     UnityTimeOutException,
     UnityWorkerInUseException,
 )
-from scripted_engine import ScriptedEngine, exchange_with, executable, free_port, hello, message, observation
+from scripted_engine import (
+    NOBODY,
+    ScriptedEngine,
+    exchange_with,
+    executable,
+    free_port,
+    hello,
+    message,
+    observation,
+)
 
 LONG = 60
 
@@ -119,7 +133,7 @@ def test_silent_after_its_greeting():
 
 def test_agents_that_never_ask_for_a_decision(tmp_path):
     env = launch(tmp_path, "greet(); time.sleep(600)")
-    env._connection._timeout = 0.5
+    env._connection.timeout = 0.5
     with pytest.raises(UnityTimeOutException, match=r"no agent has asked for a decision.*Decision Requester"):
         env.reset()
     env.close()
@@ -128,7 +142,7 @@ def test_agents_that_never_ask_for_a_decision(tmp_path):
 def test_hang_with_an_open_socket(tmp_path):
     env = launch(tmp_path, "greet(); steps(1); os.kill(os.getpid(), signal.SIGSTOP)")
     env.reset()
-    env._connection._timeout = 0.5
+    env._connection.timeout = 0.5
     with pytest.raises(UnityTimeOutException, match=r"did not answer within 0.5 s[\s\S]*\(stopped\)"):
         env.step()
     env.close()
@@ -150,7 +164,7 @@ def test_an_engine_given_up_is_killed_without_waiting(tmp_path):
 def test_an_engine_that_ignores_quit_is_killed(tmp_path, caplog):
     env = launch(tmp_path, "greet(); exchange(message(observation(1))); time.sleep(600)")
     env.reset()
-    env._connection._timeout = 0.5
+    env._connection.timeout = 0.5
     env.close()
     assert "timed out shutting down" in caplog.text
 
@@ -166,12 +180,35 @@ def test_the_port_that_was_asked_for_is_taken(tmp_path):
             UnityEnvironment(base_port=port)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such ports")
+def test_a_port_that_needs_privileges_is_not_called_taken(monkeypatch):
+    def refuse(*args):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", refuse)
+    with pytest.raises(UnityEnvironmentException, match=r"port 81 needs privileges.*--base-port") as error:
+        UnityEnvironment(base_port=81)
+    assert not isinstance(error.value, UnityWorkerInUseException)
+
+
+def test_a_port_beyond_the_last_one(tmp_path):
+    with pytest.raises(UnityEnvironmentException, match=r"Environment 2 .*65536.*base_port"):
+        launch(tmp_path, "", base_port=65534)
+
+
 @pytest.mark.parametrize("version", ["2.0.0", "0.15.0"])
 def test_another_version_of_the_protocol(tmp_path, version):
     with pytest.raises(UnityEnvironmentException) as error:
         launch(tmp_path, f"greet({version!r}); time.sleep(600)")
     assert f"Python API: 1.5.0, Unity API: {version}." in str(error.value)
     assert "environment 2" in str(error.value)
+
+
+def test_an_engine_of_another_version_may_write_its_log(tmp_path):
+    script = "ask(message(hello('2.0.0'))); time.sleep(0.1); print('versions differ', file=log); sys.exit(4)"
+    with pytest.raises(UnityEnvironmentException, match=r"Unity API: 2\.0\.0\."):
+        launch(tmp_path, script, log_folder=tmp_path)
+    assert (tmp_path / "Player-2.log").read_text() == "versions differ\n"
 
 
 @pytest.mark.parametrize(
@@ -193,6 +230,31 @@ def test_malformed_greeting(tmp_path):
 def test_a_first_message_that_is_no_greeting(tmp_path):
     with pytest.raises(UnityCommunicationException, match="not the initialization"):
         launch(tmp_path, "steps(1); time.sleep(600)")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (message(hello()), r"the greeting of an engine \(AcademySingleton\)"),
+        (message(None), "tells nothing of any agents"),
+        (message(b""), "tells nothing of any agents"),
+    ],
+    ids=["greeting", "bare header", "empty output"],
+)
+def test_what_belongs_to_the_beginning_of_a_session_is_no_step(tmp_path, said, told):
+    env = launch(tmp_path, f"greet(); steps(1); ask({said!r}); steps(10**6)")
+    env.reset()
+    with pytest.raises(UnityCommunicationException, match=f"environment 2: in the middle .*{told}"):
+        env.step()
+    env.close()
+
+
+def test_agents_that_have_nothing_to_say_are_a_step(tmp_path):
+    env = launch(tmp_path, f"greet(); steps(1); ask(message({NOBODY!r})); steps(10**6)")
+    env.reset()
+    env.step()
+    assert [len(batch) for batch in env.get_steps("Ball?team=0")] == [0, 0]
+    env.close()
 
 
 def test_malformed_side_channel_bytes(tmp_path):
@@ -219,6 +281,45 @@ def test_the_engine_ends_the_session():
     with pytest.raises(UnityCommunicatorStoppedException, match="Communicator has exited"):
         env.step()
     env.close()
+
+
+def test_stop_in_the_editor_is_answered_at_once():
+    """Until then the Editor is frozen, and a run that ends saves first."""
+    port = free_port()
+    editor = ScriptedEngine(port, [hello(), observation(1), None])
+    env = UnityEnvironment(base_port=port, timeout_wait=LONG)
+    env.reset()
+    with pytest.raises(UnityCommunicatorStoppedException):
+        env.step()
+    editor.join(20)
+    assert editor.was_told_to_quit
+    with pytest.raises(UnityCommunicatorStoppedException, match="told to quit"):
+        env.step()
+    env.close()
+
+
+class Lingering:
+    """A connection to an engine that uses up all the time it is given."""
+
+    timeout = 60.0
+
+    def __init__(self, clock, log):
+        self.clock, self.log = clock, log
+
+    def dismiss(self):
+        self.log.append("dismissed")
+
+    def close(self, timeout):
+        self.log.append(timeout)
+        self.clock.pass_(timeout)
+
+
+def test_engines_that_a_script_leaves_open_share_the_time_to_end(monkeypatch):
+    clock, log = Clock(), []
+    monkeypatch.setattr(leaving, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(leaving, "_open", {Lingering(clock, log): None for _ in range(3)})
+    leaving._close_all()
+    assert log == ["dismissed"] * 3 + [leaving.SECONDS, 0.0, 0.0]
 
 
 def test_the_engine_ends_the_session_in_the_handshake():

@@ -7,7 +7,7 @@ import socket
 import pytest
 from console_runs import YAML, learn, weights_are_finite
 from lanista.trainers.checkpoints import load_checkpoint
-from scripted_engine import executable, message, observation
+from scripted_engine import NOBODY, executable, message, observation
 
 HURRY = ["--timeout-wait", "3"]
 """Where an engine's silence is what is tested."""
@@ -67,7 +67,7 @@ def test_an_engine_of_another_version(tmp_path):
     assert re.search(r"Python API: 1\.5\.0, Unity API: 2\.0\.0\.[\s\S]*environment 0", error)
 
 
-@pytest.mark.parametrize("silence", ["time.sleep(600)", "[ask(message(b'')) for _ in iter(int, 1)]"])
+@pytest.mark.parametrize("silence", ["time.sleep(600)", f"[ask(message({NOBODY!r})) for _ in iter(int, 1)]"])
 def test_agents_that_never_ask_for_a_decision(tmp_path, silence):
     """Neither an engine that waits for ever nor one that goes on without them."""
     game = executable(tmp_path, f"greet(); {silence}")
