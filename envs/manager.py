@@ -12,6 +12,7 @@ from mlagents_envs.exception import (
     UnityCommunicationException,
     UnityCommunicatorStoppedException,
     UnityEnvironmentException,
+    UnitySideChannelException,
     UnityTimeOutException,
 )
 
@@ -23,6 +24,7 @@ from .pipelined import Parameters, PipelinedEnv
 from .processors import processors
 from .restarts import EngineStopped, RestartHistory, RestartLimitError, RestartLimits
 from .steps import BehaviorId, Decision, EnvironmentStep
+from .wire.errors import WireError
 from .worker import ABSENCE_SECONDS, Worker, WorkerState
 
 logger = getLogger(__name__)
@@ -32,6 +34,7 @@ RESTARTABLE = (
     UnityTimeOutException,
     UnityEnvironmentException,
     UnityCommunicatorStoppedException,
+    UnitySideChannelException,
 )
 """Failures of an engine that a new start may mend."""
 
@@ -88,6 +91,8 @@ class EnvManager:
         )
         self._looked = clock()
         self._started = False
+        self._works = False
+        """The first reset is over: the environments can do what they are to do."""
         self._closed = False
         self._workers = [self._hire(index, make_env, limits or RestartLimits()) for index in range(num_envs)]
 
@@ -142,6 +147,7 @@ class EnvManager:
 
         Raises:
             RuntimeError: Before `start`.
+            UnityException: At the first reset, what kept an environment from answering.
             RestartLimitError, EngineStopped, NonFiniteError, SpecConflictError: As `wait`.
         """
         if not self._started:
@@ -156,6 +162,7 @@ class EnvManager:
                 self._tell(worker, worker.env, None)
         while any(worker.answer is None for worker in self._workers):
             self._collect(math.inf)
+        self._works = True
         return self._take()
 
     def set_parameters(self, parameters: Parameters) -> None:
@@ -304,8 +311,11 @@ class EnvManager:
         worker.state = WorkerState.IDLE
         if worker.reset_wanted:
             self._tell(worker, env, None)
-        else:
+            return
+        try:
             worker.answer = worker.read(env, self._specs, self._non_finite, self._warned)
+        except WireError as error:
+            self._failed(worker, error)
 
     def _failed(self, worker: Worker, error: BaseException) -> None:
         """Start an environment again alone, or give up.
@@ -313,7 +323,7 @@ class EnvManager:
         Raises:
             RestartLimitError: The limits leave no room for a restart.
             EngineStopped: Nor do they, and the engine ended in good order; or it is the Editor.
-            UnityException: `error`, where no environment has answered yet: they have never worked.
+            UnityException: `error`, at the first reset: what has never worked will not the next time.
         """
         now = self._clock()
         worker.leave(WorkerState.FAILED)
@@ -321,7 +331,7 @@ class EnvManager:
         stopped = isinstance(error, UnityCommunicatorStoppedException)
         if stopped and self._editor:
             raise EngineStopped(f"The Editor has ended the session. ({error})") from error
-        if not self._specs.view:
+        if not self._works:
             raise error
         if not worker.history.allows(now):
             told = str(error)

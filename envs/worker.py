@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from selectors import BaseSelector
 
+import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
+from numpy.typing import NDArray
 
 from .finite import NonFinite, check_steps
 from .keeper import Keeper
@@ -14,6 +16,7 @@ from .merged_specs import MergedSpecs
 from .pipelined import PipelinedEnv
 from .restarts import RestartHistory
 from .steps import BehaviorId, Decision, EnvironmentStep
+from .wire.errors import WireError
 
 ABSENCE_SECONDS = 1.0
 """Who has not looked for so long may have slept together with the engine (a suspended machine), or may not
@@ -49,6 +52,8 @@ class Worker:
     _deadline: float = math.inf
     _extended: bool = False
     _specs: dict[BehaviorId, BehaviorSpec] = field(default_factory=dict)
+    _asked: dict[BehaviorId, bytes] = field(default_factory=dict)
+    """The ids, one after the other, of those who asked last: mostly the same ask again."""
 
     @property
     def name(self) -> str:
@@ -120,6 +125,7 @@ class Worker:
         """What it has answered, checked.
 
         Raises:
+            WireError: Two agents that ask for a decision have the same id.
             NonFiniteError: A number is not finite, and `policy` is STOP.
             SpecConflictError: It describes a behaviour otherwise than other environments.
         """
@@ -129,7 +135,9 @@ class Worker:
             if self._specs.get(name) is not spec:
                 merged.add(name, spec, self.name)
                 self._specs[name] = spec
-            steps[name], dropped = check_steps(env.get_steps(name), spec, self.name, name, policy, warned)
+            said = env.get_steps(name)
+            self._check_ids(np.asarray(said[0].agent_id), name)
+            steps[name], dropped = check_steps(said, spec, self.name, name, policy, warned)
             if len(dropped):
                 void[name] = dropped
         return EnvironmentStep(
@@ -140,3 +148,16 @@ class Worker:
             fresh=self._resetting,
             void_agents=void,
         )
+
+    def _check_ids(self, ids: NDArray[np.int32], behavior: BehaviorId) -> None:
+        """Refuse two agents of one id; costs next to nothing while the same ask again."""
+        key = ids.tobytes()
+        if key == self._asked.get(behavior):
+            return
+        if len(set(ids.tolist())) < len(ids):
+            found, counts = np.unique(ids, return_counts=True)
+            raise WireError(
+                f"{self.name}, behavior {behavior!r}: agent {found[counts > 1][0]} asks for {counts.max()} "
+                "decisions in one step. All agents of a behavior must have different ids."
+            )
+        self._asked[behavior] = key

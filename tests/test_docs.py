@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from lanista.envs.scenes import client
+from lanista.envs.unity import UnityEnvironment
 from lanista.trainers.settings.command_line import parse_command_line
 
 ROOT = Path(__file__).parents[1]
@@ -84,8 +85,8 @@ def examples(page):
     return [code for language, code in FENCE.findall(text(ROOT / "docs" / page)) if language == "python"]
 
 
-@pytest.mark.parametrize("code", examples("extending.md"))
-def test_the_examples_of_the_seams_run(code):
+@pytest.mark.parametrize("code", examples("extending.md") + examples("many-environments.md"))
+def test_the_examples_run_as_they_stand(code):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -101,6 +102,16 @@ def test_the_example_game_can_be_trained_with_the_settings_beside_it(tmp_path):
     world = namespace["Walk"](walkers=2)
     assert [behavior.partition("?")[0] for behavior in world.specs()] == list(options.behaviors)
     assert set(client.options_of(type(world))) == {"walkers"}
+
+
+def test_the_example_game_is_an_environment_as_it_is_saved(tmp_path):
+    """Neither made executable nor found by a first line."""
+    (tmp_path / "walk.py").write_text(examples("scenes.md")[0], encoding="utf-8")
+    env = UnityEnvironment(str(tmp_path / "walk.py"), additional_args=["--walkers", "3"])
+    env.reset()
+    env.step()
+    assert len(env.get_steps("Walker?team=0")[0]) == 3
+    env.close()
 
 
 def test_the_shipped_configurations_name_the_scenes_behaviours():

@@ -4,14 +4,17 @@ import logging
 import random
 import threading
 
+import numpy as np
 import pytest
-from fake_engine import BALL, Clock, Factory, FakeEngine, ball_spec, decide
+from fake_engine import BALL, Clock, Factory, FakeEngine, ball_spec, ball_steps, decide
 from lanista.envs.manager import EnvManager
 from lanista.envs.restarts import EngineStopped, RestartLimitError, RestartLimits
+from mlagents_envs.base_env import DecisionSteps
 from mlagents_envs.exception import (
     UnityCommunicationException,
     UnityCommunicatorStoppedException,
     UnityEnvironmentException,
+    UnitySideChannelException,
     UnityTimeOutException,
 )
 
@@ -60,6 +63,7 @@ def until(manager, env):
         UnityTimeOutException("slow"),
         UnityCommunicationException("malformed"),
         UnityCommunicatorStoppedException("quit"),
+        UnitySideChannelException("unreadable"),
     ],
 )
 def test_a_failed_engine_is_started_again_alone(manage, caplog, error):
@@ -204,10 +208,37 @@ def test_limits_are_each_environments_own(manage):
     assert [step.fresh for step in manager.wait(20)] == [True] * 4
 
 
-def test_a_crash_during_the_reset_is_mended(manage):
-    factory = Factory(lambda env, life, kind, n: CRASH if (env, life) == (1, 0) else True)
-    steps = manage(factory, 2).reset()
-    assert [value(step) for step in steps] == [(0, 1), (1, 1)]
+@pytest.mark.parametrize("env", range(3))
+def test_a_crash_during_the_first_reset_is_an_error_at_once(manage, env):
+    """Whether others have answered before or not."""
+    factory = Factory(lambda index, life, kind, n: CRASH if index == env else True)
+    manager = manage(factory, 3, limits=FREELY)
+    with pytest.raises(UnityEnvironmentException) as raised:
+        manager.reset()
+    assert raised.value is CRASH
+    assert manager.restarts == 0
+
+
+def test_a_crash_during_a_later_reset_is_mended(manage):
+    factory = Factory(lambda env, life, kind, n: CRASH if (env, life, n) == (1, 0, 1) else True)
+    manager = manage(factory, 2)
+    manager.reset()
+    assert [value(step) for step in manager.reset()] == [(0, 2), (1, 1)]
+
+
+def test_two_agents_of_one_id_are_a_failure_of_their_engine(manage, caplog):
+    factory = Factory()
+    manager = manage(factory, 2)
+    steps = manager.reset()
+    (alone, terminals) = ball_steps(7, 0.0, 0.0)
+    ids, zeros = np.array([7, 3, 7], np.int32), np.zeros(3, np.float32)
+    twice = DecisionSteps([np.repeat(alone.obs[0], 3, axis=0)], zeros, ids, None, 0 * ids, zeros)
+    factory.newest(0).get_steps = lambda name: (twice, terminals)
+    for step in steps:
+        manager.send(step.env, {})
+    step, _ = until(manager, 0)
+    assert step.fresh and manager.restarts == 1
+    assert f"environment 0, behavior '{BALL}': agent 7 asks for 2 decisions in one step" in caplog.text
 
 
 def test_an_engine_that_is_gone_when_it_is_told_something_is_started_again(manage):
@@ -349,7 +380,7 @@ def test_under_random_failures_every_life_is_gapless(manage, seed, ordered):
     chance = random.Random(seed)
 
     def play(env, life, kind, n):
-        return CRASH if chance.random() < 0.1 else True
+        return CRASH if (life or n) and chance.random() < 0.1 else True
 
     def fail(env, life):
         return UnityTimeOutException("no greeting") if life and chance.random() < 0.1 else None
