@@ -6,7 +6,8 @@ which what a member does pays after it has gone. docs/scenes.md has them in word
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from mlagents_envs.base_env import (
@@ -24,6 +25,8 @@ from .world import Actions, Batches, World
 
 Array = NDArray[np.float32]
 Mask = NDArray[np.bool_]
+Where = tuple[NDArray[np.intp], ...]
+"""Areas and places of runners."""
 
 BEHAVIOR = "BatonPass?team=0"
 OBSERVATIONS = 14
@@ -109,7 +112,7 @@ class BatonPass(World):
         self.ball: Array = np.zeros((areas, 2), np.float32)
         self.button: Array = np.zeros((areas, 2), np.float32)
         self._age: NDArray[np.int32] = np.zeros(areas, np.int32)
-        self._asking: tuple[NDArray[np.intp], NDArray[np.intp]] = np.nonzero(self.alive)
+        self._asking: Where = np.nonzero(self.alive)
         self._next_id = 0
         self._random = np.random.default_rng(0)
 
@@ -245,7 +248,7 @@ class BatonPass(World):
         obs[..., 0:2] = place * 2
         obs[..., 4:6] = np.where(self.loaded[:, None, None], 0, self.ball[:, None] - place)
         obs[..., 6:8] = self.button[:, None] - place
-        carried = self.carries.any(axis=1)
+        carried: Mask = np.count_nonzero(self.carries, axis=1) > 0
         obs[..., 8:10] = np.where(carried[:, None, None], self._carrier()[:, None] - place, 0)
         if np.count_nonzero(self.alive) > self.areas:
             apart, distance = self._between()
@@ -267,7 +270,7 @@ class BatonPass(World):
         obs: Array,
         group_reward: Array,
         done: int,
-        who: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
+        who: Where | None = None,
     ) -> AgentBatch:
         """Runners, by default those that ask; an area's number is its team's, from 1 on."""
         who = self._asking if who is None else who
@@ -291,13 +294,13 @@ def _measures(size: str, given: Mapping[str, float]) -> Measures:
     """
     if size not in SIZES:
         raise ValueError(f"Baton pass has no size {size!r}; there are {', '.join(SIZES)}.")
-    measures = replace(
-        SIZES[size], **{name: value for name, value in given.items() if value != AS_THE_SIZE_SAYS}
-    )
-    for field in fields(measures):
-        value, least = getattr(measures, field.name), 0 if field.name == "linger" else 1
-        if value < least and not (isinstance(value, float) and value > 0):
-            raise ValueError(f"Baton pass got {field.name} {value}; it must be {least} or more, or -1.")
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value != AS_THE_SIZE_SAYS}
+    measures = replace(SIZES[size], **changes)
+    for name, value in changes.items():
+        if value < 0 or (value == 0 and name != "linger"):
+            raise ValueError(
+                f"Baton pass got {name} {value}; it must be more than 0, or -1 for the size's own."
+            )
     return measures
 
 

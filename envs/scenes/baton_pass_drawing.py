@@ -72,7 +72,7 @@ def _draw_area(canvas: Canvas, world: BatonPass, area: int, middle: Vector) -> N
     )
     radius = measures.reach * 0.42
     things: list[tuple[Vector, int | None]] = [
-        (_on(middle, world.place[area, place]), place) for place in np.flatnonzero(world.alive[area])
+        (_on(middle, world.place[area, place]), place) for place in np.flatnonzero(world.alive[area]).tolist()
     ]
     if not armed:
         things.append((_on(middle, world.ball[area]), None))
