@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..agent_processor.sequences import pad_sequences
 from ..agent_processor.trajectory import AgentKey, Rollout
 from .networks.memory import Memory
+from .update_buffer import EvaluatedSteps
 
 Ints = NDArray[np.int64]
 
@@ -146,6 +148,33 @@ def first_of_sequences(rollout: Rollout, sequence_length: int) -> Ints:
     return rows
 
 
+def padded(
+    steps: EvaluatedSteps, rollout: Rollout, sequence_length: int, critic_memory: NDArray[np.float32]
+) -> EvaluatedSteps:
+    """The steps of a rollout as whole sequences, with the states in which these begin.
+
+    Padding is zeros, and repeats the last step's action mask: what is not allowed there would be an action
+    without any choice.
+    """
+    assert rollout.memory is not None
+    sequences = pad_sequences(rollout.lengths, sequence_length)
+    mask = steps.action_mask
+    return replace(
+        steps,
+        obs=[sequences.column(o) for o in steps.obs],
+        continuous=sequences.column(steps.continuous),
+        discrete=sequences.column(steps.discrete),
+        log_probs=sequences.column(steps.log_probs),
+        action_mask=None if mask is None else sequences.column(mask, repeat_last=True),
+        values=sequences.column(steps.values),
+        returns=sequences.column(steps.returns),
+        advantages=sequences.column(steps.advantages),
+        real=sequences.real,
+        memory=rollout.memory[first_of_sequences(rollout, sequence_length)],
+        critic_memory=critic_memory,
+    )
+
+
 def _episode_begins(rollout: Rollout, first_step: Ints) -> NDArray[np.bool_]:
     """[J] the trajectories that begin an episode, as far as the rollout tells.
 
@@ -154,7 +183,7 @@ def _episode_begins(rollout: Rollout, first_step: Ints) -> NDArray[np.bool_]:
     """
     if rollout.memory is None:
         return np.zeros(len(first_step), np.bool_)
-    begins: NDArray[np.bool_] = ~rollout.memory[first_step].any(axis=1)
+    begins: NDArray[np.bool_] = (rollout.memory[first_step] == 0.0).all(axis=1)
     return begins
 
 

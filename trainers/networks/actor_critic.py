@@ -45,9 +45,9 @@ class ActorCritic(nn.Module):
         self.encoder = ObservationEncoder(spec.observation_specs, settings.normalize)
         streams = 1 if shared_critic else 2
         self.body = Body(streams, self.encoder.size, settings.hidden_units, settings.num_layers, generator)
-        kind = settings.memory
+        memory = [] if settings.memory is None else [settings.memory]
         self.memories = nn.ModuleList(
-            Memory(self.body.hidden, kind, generator) for _ in range(streams if kind is not None else 0)
+            Memory(self.body.hidden, kind, generator) for _ in range(streams) for kind in memory
         )
         encoding_size = self.memory(0).output_size if self.memories else self.body.hidden
         self.actions = ActionHead(encoding_size, spec.action_spec, generator)

@@ -27,10 +27,10 @@ class Memory(nn.Module):
         self, input_size: int, settings: MemorySettings, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        self.type = settings.type
+        self.kind = settings.type
         self.size = settings.memory_size
         """Length of the state."""
-        lstm = self.type is MemoryType.LSTM
+        lstm = self.kind is MemoryType.LSTM
         self.output_size = self.size // 2 if lstm else self.size
         gates, hidden = 4 if lstm else 3, self.output_size
         self.weight_ih = nn.Parameter(torch.empty(gates * hidden, input_size))
@@ -73,7 +73,7 @@ class Memory(nn.Module):
         if min(lengths) == max(lengths):
             ended: tuple[Tensor, Tensor] = self(encodings, state, lengths[0])
             return ended
-        padded = nn.utils.rnn.pad_sequence(list(encodings.split(list(lengths))), batch_first=True)
+        padded = nn.utils.rnn.pad_sequence(list(torch.split(encodings, list(lengths))), batch_first=True)
         packed = nn.utils.rnn.pack_padded_sequence(
             padded, torch.tensor(lengths), batch_first=True, enforce_sorted=False
         )
@@ -84,14 +84,14 @@ class Memory(nn.Module):
         return rows[there.to(rows.device)], state[packed.unsorted_indices]
 
     def _run(self, inputs: Tensor, state: Tensor, batch_sizes: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """torch's own loop over [B, L, in], or over rows packed by `batch_sizes`."""
+        """The loop over [B, L, in], or over rows packed by `batch_sizes`."""
         weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         has_biases, layers, dropout, training, bidirectional = True, 1, 0.0, torch.is_grad_enabled(), False
         options: tuple[Any, ...] = (weights, has_biases, layers, dropout, training, bidirectional)
         # Packed rows come with the batch sizes, others say whether the batch is their first axis.
         before: tuple[Any, ...] = (inputs,) if batch_sizes is None else (inputs, batch_sizes)
         after: tuple[Any, ...] = (True,) if batch_sizes is None else ()
-        if self.type is MemoryType.LSTM:
+        if self.kind is MemoryType.LSTM:
             hidden, cell = (part.contiguous().unsqueeze(0) for part in state.chunk(2, dim=1))
             lstm: Callable[..., tuple[Tensor, Tensor, Tensor]] = torch.lstm
             outputs, hidden, cell = lstm(*before, (hidden, cell), *options, *after)
