@@ -14,6 +14,7 @@ from mlagents_envs.base_env import (
 )
 
 from .checkpoint_file import CheckpointError
+from .networks.actor import Actor
 from .networks.actor_critic import ActorCritic
 from .networks.settings import NetworkSettings
 
@@ -26,9 +27,12 @@ def describe_brain(
     spec: BehaviorSpec,
     network: NetworkSettings,
     reward_signals: list[str],
-    shared_critic: bool,
+    shared_critic: bool | None,
 ) -> dict[str, Any]:
-    """Plain values, fit for a checkpoint, from which `rebuild_brain` makes the same network."""
+    """Plain values, fit for a checkpoint, from which `rebuild_brain` makes the same network.
+
+    `shared_critic` is None where the network is an actor alone.
+    """
     return {
         "behavior": behavior,
         "observations": [
@@ -44,11 +48,11 @@ def describe_brain(
         "discrete_branches": [int(size) for size in spec.action_spec.discrete_branches],
         "network": network.model_dump(mode="json"),
         "reward_signals": [str(name) for name in reward_signals],
-        "shared_critic": bool(shared_critic),
+        "shared_critic": shared_critic,
     }
 
 
-def rebuild_brain(state: Mapping[str, Any]) -> tuple[str, ActorCritic]:
+def rebuild_brain(state: Mapping[str, Any]) -> tuple[str, Actor | ActorCritic]:
     """The behaviour's name and its network with the checkpoint's weights.
 
     Raises:
@@ -62,12 +66,12 @@ def rebuild_brain(state: Mapping[str, Any]) -> tuple[str, ActorCritic]:
         )
     try:
         described = state[KEY]
-        network = ActorCritic(
-            _spec(described),
-            NetworkSettings.model_validate(described["network"]),
-            described["reward_signals"],
-            described["shared_critic"],
-        )
+        spec, settings = _spec(described), NetworkSettings.model_validate(described["network"])
+        network: Actor | ActorCritic
+        if described["shared_critic"] is None:
+            network = Actor(spec, settings)
+        else:
+            network = ActorCritic(spec, settings, described["reward_signals"], described["shared_critic"])
         network.load_state_dict(state["Policy"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"its weights do not fit its description: {error}") from error

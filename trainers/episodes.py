@@ -1,7 +1,7 @@
 """What each agent has earned since its episode began."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,32 +17,45 @@ ENVIRONMENT = "environment"
 class EpisodeRewards:
     """Sums rewards per living agent and reports them when the episode ends."""
 
-    def __init__(self, signals: list[str], returns_kept: int = 1) -> None:
+    def __init__(self, signals: list[str], returns_kept: int = 1, *, groups: bool = False) -> None:
+        """`groups`: also what each agent's group earned while it lived, told when all of the group has ended."""
         self.sums: dict[AgentKey, NDArray[np.float64]] = {}
         self.names = [ENVIRONMENT, *signals]
+        self.groups = groups
         self.recent_returns: deque[float] = deque(maxlen=max(1, returns_kept))
         """Returns of the last finished episodes, newest first."""
         self._finished_since_update: list[float] = []
 
     def add(self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], stats: StatsSink) -> None:
         """Count the trajectories of `rollout`; `rewards` holds [steps] per signal, scaled."""
-        columns = np.stack([rollout.reward[: rollout.steps], *(rewards[n] for n in self.names[1:])], axis=1)
+        own = slice(rollout.steps)
+        of_group = [rollout.group_reward[own]] if self.groups else []
+        columns = np.stack([rollout.reward[own], *(rewards[n] for n in self.names[1:]), *of_group], axis=1)
         starts = np.cumsum(rollout.lengths) - rollout.lengths
         sums = np.add.reduceat(columns.astype(np.float64), starts, axis=0)
-        for agent, earned, done in zip(rollout.agents, sums, rollout.done_reached.tolist(), strict=True):
+        flags = zip(rollout.done_reached.tolist(), rollout.all_group_dones.tolist())
+        for agent, earned, (done, all_done) in zip(rollout.agents, sums, flags, strict=True):
             total = self.sums.pop(agent, 0.0) + earned
             if done:
-                self._report(total, stats)
+                self._report(total, all_done, stats)
             else:
                 self.sums[agent] = total
 
-    def _report(self, total: NDArray[np.float64], stats: StatsSink) -> None:
+    def _report(self, total: NDArray[np.float64], all_done: bool, stats: StatsSink) -> None:
         ret = float(total[0])
         self.recent_returns.appendleft(ret)
         self._finished_since_update.append(ret)
         stats.add_stat("Environment/Cumulative Reward", ret, StatsAggregationMethod.HISTOGRAM)
-        for name, value in zip(self.names[1:], total[1:], strict=True):
+        for name, value in zip(self.names[1:], total[1:]):
             stats.add_stat(f"Policy/{name.capitalize()} Reward", float(value), StatsAggregationMethod.AVERAGE)
+        if self.groups and all_done:
+            key = "Environment/Group Cumulative Reward"
+            stats.add_stat(key, float(total[-1]), StatsAggregationMethod.HISTOGRAM)
+
+    def restore(self, returns: Sequence[float]) -> None:
+        """Go on with the recent returns of a saved run, newest first."""
+        self.recent_returns.clear()
+        self.recent_returns.extend(returns[: self.recent_returns.maxlen])
 
     def mean_since_update(self) -> float | None:
         """Mean return of the episodes that finished since the last policy update; None without any."""
@@ -54,7 +67,7 @@ class EpisodeRewards:
         self._finished_since_update.clear()
 
     def forget(self, env: int | None = None, agent_ids: NDArray[np.int32] | None = None) -> None:
-        """These unfinished episodes will never end. May be called while another thread adds.
+        """These unfinished episodes will never end.
 
         Args:
             env: Those of one environment; None for all of them.
@@ -64,7 +77,7 @@ class EpisodeRewards:
             self.sums.clear()
             return
         if agent_ids is None:
-            gone = [key for key in list(self.sums) if key.env == env]
+            gone = [key for key in self.sums if key.env == env]
         else:
             gone = [AgentKey(env, agent) for agent in agent_ids.tolist()]
         for key in gone:

@@ -3,9 +3,10 @@
 Trajectories lie behind one another in flat arrays (`lengths`); each sum runs backwards in time and stops at
 its trajectory's end. With v[T] the bootstrap value behind the last step:
 
-    discounted:  D[t] = r[t] + gamma * D[t+1],              D[T] = v[T]
     GAE:         delta[t] = r[t] + gamma * v[t+1] - v[t]    (Schulman et al. 2016, arXiv 1506.02438)
                  A[t] = delta[t] + gamma * lambda * A[t+1], A[T] = 0
+    TD(lambda):  G[t] = r[t] + gamma * (lambda * G[t+1] + (1 - lambda) * v[t+1]),  G[T] = v[T]
+                 (Sutton and Barto 2018, chapter 12)
 """
 
 import numpy as np
@@ -47,16 +48,20 @@ def shift_back(values: Floats, bootstrap: Floats, lengths: Ints) -> Floats:
     return following
 
 
-def discounted_returns(rewards: Floats, gamma: float, bootstrap: Floats, lengths: Ints) -> Floats:
-    """[N] discounted returns; `bootstrap` [J] is the value behind each trajectory's last step."""
-    x = rewards.astype(np.float32, copy=True)
-    x[np.cumsum(lengths) - 1] += np.float32(gamma) * bootstrap
-    return discounted_sums(x, gamma, lengths)
-
-
 def generalized_advantages(
     rewards: Floats, values: Floats, bootstrap: Floats, gamma: float, lambd: float, lengths: Ints
 ) -> Floats:
     """[N] generalised advantage estimates (rewards, values [N]; bootstrap [J])."""
     delta = rewards + np.float32(gamma) * shift_back(values, bootstrap, lengths) - values
     return discounted_sums(delta, gamma * lambd, lengths)
+
+
+def lambda_returns(
+    rewards: Floats, values: Floats, bootstrap: Floats, gamma: float, lambd: float, lengths: Ints
+) -> Floats:
+    """[N] TD(lambda) targets (rewards, values [N]; bootstrap [J])."""
+    following = shift_back(values, bootstrap, lengths)
+    x = rewards + np.float32((1.0 - lambd) * gamma) * following
+    last = np.cumsum(lengths) - 1
+    x[last] = rewards[last] + np.float32(gamma) * bootstrap
+    return discounted_sums(x, gamma * lambd, lengths)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -26,57 +26,85 @@ class EvaluatedSteps:
     """[N, S]."""
     advantages: NDArray[np.float32]
     """[N], mean over the signals, not normalised."""
+    real: NDArray[np.bool_] | None = None
+    """[N], False for padding. With a memory the N rows are whole sequences, trajectories padded to these."""
+    memory: NDArray[np.float32] | None = None
+    critic_memory: NDArray[np.float32] | None = None
+    """[sequences, memory_size], the actor's and the critic's states before each sequence."""
 
     def __len__(self) -> int:
         return len(self.advantages)
 
-    @staticmethod
-    def concatenate(parts: list[EvaluatedSteps]) -> EvaluatedSteps:
-        """One block of columns out of several (at least one)."""
 
-        def column(get: Callable[[EvaluatedSteps], Any]) -> Any:
-            return np.concatenate([get(p) for p in parts])
+class StepColumns(Protocol):
+    """What a buffer keeps: a data class of arrays, None, and lists of arrays.
 
-        return EvaluatedSteps(
-            obs=[column(lambda p, i=i: p.obs[i]) for i in range(len(parts[0].obs))],  # type: ignore[misc]
-            continuous=column(lambda p: p.continuous),
-            discrete=column(lambda p: p.discrete),
-            log_probs=column(lambda p: p.log_probs),
-            action_mask=None if parts[0].action_mask is None else column(lambda p: p.action_mask),
-            values=column(lambda p: p.values),
-            returns=column(lambda p: p.returns),
-            advantages=column(lambda p: p.advantages),
-        )
+    Arrays of several parts are joined along their first axis. Those of two axes may differ in width when they
+    hold row numbers, of which -1 stands for none.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __len__(self) -> int:
+        """The number of steps that count; some columns may hold more rows."""
+        ...
+
+
+Steps = TypeVar("Steps", bound=StepColumns)
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Generic[Steps]):
     """What an algorithm makes of some trajectories."""
 
-    steps: EvaluatedSteps
+    steps: Steps
     """For the update buffer."""
     estimates: Mapping[str, NDArray[np.float32]]
     """What the critic expects of each of the trajectories' own steps [steps, S], by the statistic's name."""
 
 
-class UpdateBuffer:
+def concatenate(parts: Sequence[Steps]) -> Steps:
+    """One block of columns out of several (at least one) of the same kind."""
+    if len(parts) == 1:
+        return parts[0]
+    kind = type(parts[0])
+    return kind(**{f.name: _joined([getattr(p, f.name) for p in parts]) for f in fields(kind)})
+
+
+def _joined(columns: list[Any]) -> Any:
+    if columns[0] is None:
+        return None
+    if isinstance(columns[0], list):
+        return [_joined(list(of_one)) for of_one in zip(*columns, strict=True)]
+    if columns[0].ndim == 2:
+        width = max(c.shape[1] for c in columns)
+        columns = [
+            c if c.shape[1] == width else np.pad(c, ((0, 0), (0, width - c.shape[1])), constant_values=-1)
+            for c in columns
+        ]
+    return np.concatenate(columns)
+
+
+class UpdateBuffer(Generic[Steps]):
     """Collects evaluated steps until an update takes them all."""
 
-    def __init__(self) -> None:
-        self._parts: list[EvaluatedSteps] = []
+    def __init__(self, kind: type[Steps]) -> None:
+        """`kind`: the class of the steps, for what a checkpoint holds."""
+        self._kind = kind
+        self._parts: list[Steps] = []
         self._length = 0
 
     def __len__(self) -> int:
         return self._length
 
-    def append(self, steps: EvaluatedSteps) -> None:
+    def append(self, steps: Steps) -> None:
         """Add the steps of some trajectories."""
         self._parts.append(steps)
         self._length += len(steps)
 
-    def columns(self) -> EvaluatedSteps:
+    def columns(self) -> Steps:
         """All steps, in the order in which they came; the buffer must not be empty."""
-        self._parts = [EvaluatedSteps.concatenate(self._parts)]
+        self._parts = [concatenate(self._parts)]
         return self._parts[0]
 
     def clear(self) -> None:
@@ -88,14 +116,24 @@ class UpdateBuffer:
         if not self._parts:
             return {}
         steps = self.columns()
-        fields = {name: getattr(steps, name) for name in EvaluatedSteps.__slots__}
-        obs = [torch.from_numpy(o) for o in fields.pop("obs")]
-        return {"obs": obs, **{k: torch.from_numpy(v) for k, v in fields.items() if v is not None}}
+        columns = {f.name: getattr(steps, f.name) for f in fields(self._kind)}
+        return {name: _tensors(column) for name, column in columns.items() if column is not None}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` gave."""
         self.clear()
         if state:
-            columns = {k: v.numpy() for k, v in state.items() if k != "obs"}
-            columns.setdefault("action_mask", None)
-            self.append(EvaluatedSteps(obs=[o.numpy() for o in state["obs"]], **columns))
+            columns = {f.name: _arrays(state.get(f.name)) for f in fields(self._kind)}
+            self.append(self._kind(**columns))
+
+
+def _tensors(column: Any) -> Any:
+    if isinstance(column, list):
+        return [torch.from_numpy(c) for c in column]
+    return torch.from_numpy(column)
+
+
+def _arrays(column: Any) -> Any:
+    if isinstance(column, list):
+        return [c.numpy() for c in column]
+    return None if column is None else column.numpy()

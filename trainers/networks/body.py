@@ -13,12 +13,17 @@ class DenseStack(nn.Module):
     """One dense layer of S networks of the same shape: y = x W + b, each network with weights of its own."""
 
     def __init__(
-        self, streams: int, in_features: int, out_features: int, generator: torch.Generator | None = None
+        self,
+        streams: int,
+        in_features: int,
+        out_features: int,
+        generator: torch.Generator | None = None,
+        gain: float = 1.0,
     ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(streams, in_features, out_features))
         self.bias = nn.Parameter(torch.zeros(streams, 1, out_features))
-        kaiming_normal_(self.weight, fan_in=in_features, generator=generator)
+        kaiming_normal_(self.weight, in_features, gain, generator)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """[S, B, in] -> [S, B, out], in one batched product."""
@@ -42,14 +47,16 @@ class Body(nn.Module):
         hidden: int,
         layers: int,
         generator: torch.Generator | None = None,
+        gain: float = 1.0,
     ) -> None:
+        """`gain`: of the weights' first deviation, see `kaiming_normal_`."""
         super().__init__()
         self.streams = streams
         self.hidden = hidden
         # ML-Agents builds one layer also where num_layers says 0.
         sizes = [input_size] + [hidden] * max(layers, 1)
         self.layers = nn.ModuleList(
-            DenseStack(streams, fan_in, fan_out, generator) for fan_in, fan_out in pairwise(sizes)
+            DenseStack(streams, fan_in, fan_out, generator, gain) for fan_in, fan_out in pairwise(sizes)
         )
 
     def forward(self, inputs: Tensor) -> Tensor:

@@ -23,6 +23,6 @@ class TrainerType:
 trainer_types: dict[str, TrainerType] = {
     "ppo": TrainerType(PPOSettings),
     "sac": TrainerType(SACSettings, available=False),
-    "poca": TrainerType(POCASettings, available=False),
+    "poca": TrainerType(POCASettings),
 }
 """Open for more: a new entry makes its name known as a `trainer_type`."""

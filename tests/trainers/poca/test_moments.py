@@ -1,0 +1,66 @@
+"""Every step stands in exactly one moment, in the set that it had, and an epoch takes whole moments."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from lanista.trainers.poca.moments import group_moments
+
+
+@st.composite
+def steps_with_mates(draw):
+    """Groups of rows whose members saw all, some, or none of each other."""
+    own, mates, row = [], [], 0
+    for size in draw(st.lists(st.integers(1, 4), min_size=1, max_size=12)):
+        rows = list(range(row, row + size))
+        row += size
+        for r in rows:
+            seen = [m for m in rows if m != r and draw(st.booleans() | st.just(True))]
+            own.append(r)
+            mates.append(draw(st.permutations(seen)))
+    width = max(map(len, mates))
+    table = np.full((len(own), width), -1)
+    for line, seen in zip(table, mates):
+        line[: len(seen)] = seen
+    return np.array(own), table
+
+
+@given(steps_with_mates())
+def test_each_step_keeps_its_own_set(case):
+    own, mates = case
+    moments = group_moments(own, mates)
+    assert sorted(moments.steps.tolist()) == list(range(len(own)))
+    of_step = np.repeat(np.arange(len(moments)), moments.counts)
+    for step, place, moment in zip(moments.steps, moments.places, of_step):
+        members = moments.members[moment]
+        assert members[place] == own[step]
+        assert set(members[members >= 0]) == {own[step], *mates[step][mates[step] >= 0]}
+    sets = [tuple(m[m >= 0]) for m in moments.members]
+    assert len(set(sets)) == len(sets)
+
+
+@given(steps_with_mates(), st.integers(1, 9), st.randoms(use_true_random=False))
+def test_minibatches_are_whole_moments_of_about_the_size_asked_for(case, size, random):
+    moments = group_moments(*case)
+    order = np.array(random.sample(range(len(moments)), len(moments)))
+    parts = list(moments.minibatches(order, size))
+    taken = np.concatenate([p.steps for p in parts]) if parts else np.zeros(0)
+    assert len(set(taken.tolist())) == len(taken)
+    largest = int(moments.counts.max())
+    assert all(len(p.steps) == p.counts.sum() > max(0, size - largest) for p in parts)
+    assert len(taken) >= len(moments.steps) // size * size
+    if largest == 1:
+        assert [len(p.steps) for p in parts] == [size] * (len(moments.steps) // size)
+
+
+@given(steps_with_mates(), st.integers(1, 9))
+def test_portions_are_all_moments_in_order(case, size):
+    moments = group_moments(*case)
+    parts = list(moments.portions(size))
+    assert np.concatenate([p.steps for p in parts]).tolist() == moments.steps.tolist()
+    assert all(len(p.steps) <= max(size, p.counts[0]) for p in parts)
+
+
+def test_without_mates_everybody_is_alone():
+    moments = group_moments(np.array([4, 2]), None)
+    assert moments.members.tolist() == [[2], [4]]
+    assert moments.steps.tolist() == [1, 0]

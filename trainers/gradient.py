@@ -1,0 +1,84 @@
+"""Moves weights by gradients that are numbers, and by no others."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from mlagents_envs.base_env import BehaviorSpec
+from numpy.typing import NDArray
+from torch import nn
+
+from ..envs.finite import NonFinite
+from .flat import FlatAdam, FlatParameters
+
+logger = logging.getLogger(__name__)
+
+
+class GuardedAdam:
+    """Adam over some parameters that stops, or passes over, what is no finite number."""
+
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], learning_rate: float, non_finite: NonFinite
+    ) -> None:
+        self.flat = FlatParameters(parameters)
+        self.adam = FlatAdam(self.flat, learning_rate)
+        self.non_finite = non_finite
+        self._warned: set[str] = set()
+
+    def zero_gradient(self) -> None:
+        """Begin a new gradient."""
+        self.flat.zero_gradient()
+
+    def step(self, learning_rate: float, policy_step: int) -> None:
+        """Move the weights by the gradient that lies ready, if it is finite and the optimiser can square it.
+
+        Raises:
+            FloatingPointError: it is not, and `non_finite` is STOP; the weights are those from before it.
+        """
+        self.adam.learning_rate = learning_rate
+        if math.isfinite(self.flat.gradient.dot(self.flat.gradient).item()):
+            self.adam.step()
+            return
+        if self.non_finite is NonFinite.STOP:
+            raise FloatingPointError(
+                f"The gradient of the policy at step {policy_step} is not a finite number, or too large; the "
+                "weights are still those from before it. Lower learning_rate, check the size of rewards, set "
+                "network_settings.normalize: true, or let such minibatches be left out with "
+                "env_settings.non_finite: drop."
+            )
+        self.warn_once("Minibatch left out", f"at step {policy_step} its gradient is no finite number")
+
+    def leave_out(self, spec: BehaviorSpec, obs: Sequence[NDArray[np.float32]]) -> None:
+        """Some observations are finite, but too large for their statistics, which have not changed.
+
+        Raises:
+            FloatingPointError: `non_finite` is STOP.
+        """
+        largest = [float(np.abs(o).max(initial=0.0)) for o in obs]
+        worst = max(range(len(obs)), key=largest.__getitem__)
+        found = f"the observation {spec.observation_specs[worst].name!r} holds {largest[worst]:.3g}"
+        if self.non_finite is NonFinite.STOP:
+            raise FloatingPointError(
+                f"The running statistics of the observations overflow: {found}. Correct what the agents "
+                "collect, set network_settings.normalize: false, or let such steps be left out of the "
+                "statistics with env_settings.non_finite: drop."
+            )
+        self.warn_once("Left out of the running statistics of observations", found)
+
+    def warn_once(self, what: str, found: str) -> None:
+        """Warn of the first of its kind."""
+        if what not in self._warned:
+            self._warned.add(what)
+            logger.warning("%s: %s. This is said once.", what, found)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimiser's state."""
+        return self.adam.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        self.adam.load_state_dict(state)

@@ -1,0 +1,52 @@
+"""The network of a policy alone, for trainers whose critic is of another make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from mlagents_envs.base_env import BehaviorSpec
+from torch import Tensor, nn
+
+from ..distributions import ActionDistribution
+from .body import Body
+from .heads import ActionHead
+from .observations import ObservationEncoder
+from .settings import NetworkSettings
+
+
+class Actor(nn.Module):
+    """From observations to the distribution of an agent's actions."""
+
+    def __init__(
+        self, spec: BehaviorSpec, settings: NetworkSettings, generator: torch.Generator | None = None
+    ) -> None:
+        """Build the network with fresh weights, drawn from `generator` or torch's own.
+
+        Raises:
+            UnsupportedObservationError: an observation cannot be encoded; the message names it.
+        """
+        super().__init__()
+        self.spec = spec
+        self.encoder = ObservationEncoder(spec.observation_specs, settings.normalize)
+        self.body = Body(1, self.encoder.size, settings.hidden_units, settings.num_layers, generator)
+        self.actions = ActionHead(self.body.hidden, spec.action_spec, generator)
+
+    @property
+    def memory_size(self) -> int:
+        """Length of an agent's recurrent state; 0 without one."""
+        return 0
+
+    def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
+        """One float32 [B, *shape] tensor per observation -> the inputs of `act`; see `ActorCritic.prepare`."""
+        return self.encoder.prepare(obs)
+
+    def act(self, inputs: Sequence[Tensor], action_mask: Tensor | None = None) -> ActionDistribution:
+        """`action_mask`: [B, sum of branch sizes] bool, True where forbidden."""
+        encoding = self.body.stream(0, self.encoder(inputs))
+        distribution: ActionDistribution = self.actions(encoding, action_mask)
+        return distribution
+
+    def update_normalization(self, obs: Sequence[Tensor]) -> bool:
+        """Let the normalisers see new rows. Whether they could; False where numbers are too large."""
+        return self.encoder.update_normalization(obs)

@@ -1,0 +1,104 @@
+"""Self-attention over sets of entities (Vaswani et al. 2017, arXiv 1706.03762), as ML-Agents builds it.
+
+    x = LN(e),  q, k, v = linear(x),  weights = softmax(q . k / sqrt(h)) per head, h the size of x, not the head's
+    output = LN(linear(heads side by side) + x), averaged over the set; LN without parameters
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+HEADS = 4
+LAYER_NORM_EPS = 1e-5
+POOL_EPS = 1e-7
+MASKED_LOGIT = -1e6
+
+
+def normal_scale(size: int) -> float:
+    """The deviation from which the weights of attention and embeddings of this width begin."""
+    return math.sqrt(0.125 / size)
+
+
+class Dense(nn.Module):
+    """y = x W + b with W [in, out] from a Gaussian of the given deviation, b = 0."""
+
+    def __init__(
+        self, in_features: int, out_features: int, deviation: float, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(in_features, out_features))
+        self.bias = nn.Parameter(torch.zeros(out_features))
+        with torch.no_grad():
+            self.weight.normal_(0.0, deviation, generator=generator)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """[B, in] -> [B, out]."""
+        return torch.addmm(self.bias, inputs, self.weight)
+
+
+class EntityEmbedding(Dense):
+    """An entity's features to the size that attention works with: Swish(x W + b)."""
+
+    def __init__(self, in_features: int, size: int, generator: torch.Generator | None = None) -> None:
+        super().__init__(in_features, size, normal_scale(size), generator)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """[B, in] -> [B, size]."""
+        return functional.silu(super().forward(inputs))
+
+
+class SelfAttention(nn.Module):
+    """The four linear maps, and what can be done with each entity before it is known in which set it stands.
+
+    The output projection is linear, so it is applied to each entity's values, head by head, before they are
+    mixed: an entity that stands in many sets is projected once.
+    """
+
+    def __init__(self, size: int, generator: torch.Generator | None = None) -> None:
+        """`size` must be divisible by the number of heads."""
+        super().__init__()
+        if size % HEADS:
+            raise ValueError(f"attention with {HEADS} heads needs a size divisible by {HEADS}, not {size}")
+        self.size = size
+        self.head_size = size // HEADS
+        deviation = normal_scale(size)
+        self.query = Dense(size, size, deviation, generator)
+        self.key = Dense(size, size, deviation, generator)
+        self.value = Dense(size, size, deviation, generator)
+        self.out = Dense(size, size, deviation, generator)
+
+    def normalize(self, entities: Tensor) -> Tensor:
+        """LN over the last axis."""
+        return functional.layer_norm(entities, (self.size,), eps=LAYER_NORM_EPS)
+
+    def project(self, entities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Normalised entities [R, h] -> queries, keys [R, heads, h / heads] and projected values [R, heads, h].
+
+        Queries carry the scale of the logits. The bias of the output projection is not in the values.
+        """
+        scale = 1.0 / math.sqrt(self.size)
+        weight = torch.cat((self.query.weight * scale, self.key.weight, self.value.weight), 1)
+        bias = torch.cat((self.query.bias * scale, self.key.bias, self.value.bias))
+        mixed = torch.addmm(bias, entities, weight).view(-1, 3, HEADS, self.head_size)
+        by_head = mixed[:, 2].transpose(0, 1)
+        values = torch.bmm(by_head, self.out.weight.view(HEADS, self.head_size, self.size))
+        return mixed[:, 0], mixed[:, 1], values.transpose(0, 1)
+
+
+def weights(logits: Tensor, absent: Tensor | None) -> Tensor:
+    """Softmax over the last axis; keys that are `absent` (bool, broadcast) get next to nothing."""
+    if absent is not None:
+        logits = logits.masked_fill(absent, MASKED_LOGIT)
+    return logits.softmax(-1)
+
+
+def pooled(rows: Tensor, absent: Tensor | None, counts: Tensor | None) -> Tensor:
+    """The mean over axis -2 of [..., n, h], without rows that are `absent` [..., n]; `counts` [...] are left."""
+    if absent is None or counts is None:
+        return rows.sum(-2) / (rows.shape[-2] + POOL_EPS)
+    kept = rows.masked_fill(absent.unsqueeze(-1), 0.0)
+    return kept.sum(-2) / (counts + POOL_EPS).unsqueeze(-1)

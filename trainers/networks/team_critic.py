@@ -1,0 +1,209 @@
+"""The centralised critic of POCA: the value of a team, and a counterfactual baseline for each member.
+
+    value        V(o_1 .. o_n)               every member stands in the set with its observation
+    baseline i   b_i(o_i, (o_j, a_j), j != i) member i with its observation, the others with their action too
+
+Source: Cohen et al. 2021, "On the Use and Misuse of Absorbing States in Multi-agent Reinforcement Learning",
+arXiv 2111.05992; shapes, initialisation and constants are ML-Agents' (docs/algorithms.md, "POCA").
+
+The sets behind the n baselines of one moment differ by one swapped member. So each member is embedded and
+projected twice, as one that has acted and as one that has not, and what the sets share is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from mlagents_envs.base_env import BehaviorSpec
+from torch import Tensor, nn
+
+from .attention import HEADS, EntityEmbedding, SelfAttention, normal_scale, pooled, weights
+from .body import Body
+from .heads import ValueHead
+from .observations import ObservationEncoder
+from .settings import NetworkSettings
+
+
+class Members(NamedTuple):
+    """G sets of up to n rows."""
+
+    rows: Tensor | None
+    """[G, n] the row of each member, any where there is none; None: the rows are the members in this order."""
+    absent: Tensor | None
+    """[G, n] bool, True where there is no member; None: all sets have n. The first member is always there."""
+    sets: int
+    width: int
+    """G and n."""
+
+    def counts(self, like: Tensor) -> Tensor:
+        """[G] the number of members."""
+        if self.absent is None:
+            return like.new_full((self.sets,), float(self.width))
+        return (~self.absent).sum(1).to(like.dtype)
+
+
+class Entities(NamedTuple):
+    """Members as attention sees them, [G, n, ...] each."""
+
+    embedded: Tensor
+    """[G, n, h], normalised."""
+    queries: Tensor
+    keys: Tensor
+    """[G, n, heads, h / heads]."""
+    values: Tensor
+    """[G, n, heads, h], through the output projection."""
+
+
+class TeamCritic(nn.Module):
+    """One network for values and baselines."""
+
+    largest: Tensor
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: NetworkSettings,
+        reward_signals: Sequence[str],
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Build the network with fresh weights, drawn from `generator` or torch's own.
+
+        Raises:
+            UnsupportedObservationError: an observation cannot be encoded; the message names it.
+            ValueError: `hidden_units` is not divisible by the number of attention heads.
+        """
+        super().__init__()
+        hidden = settings.hidden_units
+        self.encoder = ObservationEncoder(spec.observation_specs, normalize=False)
+        """Reads what the actor's has prepared: the normalisers of both would always have seen the same."""
+        self.action_size = spec.action_spec.continuous_size + sum(spec.action_spec.discrete_branches)
+        self.embed_waiting = EntityEmbedding(self.encoder.size, hidden, generator)
+        self.embed_acting = EntityEmbedding(self.encoder.size + self.action_size, hidden, generator)
+        self.attention = SelfAttention(hidden, generator)
+        self.body = Body(1, hidden, hidden, settings.num_layers, generator, gain=normal_scale(hidden))
+        self.values = ValueHead(hidden + 1, reward_signals, generator)
+        self.register_buffer("largest", torch.ones(()))
+        """The largest number of members seen so far."""
+
+    def _waiting(self, encodings: Tensor, members: Members) -> Entities:
+        return self._entities(self.embed_waiting(encodings), members)
+
+    def _acting(self, encodings: Tensor, actions: Tensor, members: Members) -> Entities:
+        return self._entities(self.embed_acting(torch.cat((encodings, actions), 1)), members)
+
+    def _entities(self, embeddings: Tensor, members: Members) -> Entities:
+        normalized = self.attention.normalize(embeddings)
+        columns = (normalized, *self.attention.project(normalized))
+        if members.rows is not None:
+            rows = members.rows.flatten()
+            columns = tuple(column.index_select(0, rows) for column in columns)  # type: ignore[assignment]
+        shape = (members.sets, members.width)
+        return Entities(*(column.unflatten(0, shape) for column in columns))
+
+    # Sets -----------------------------------------------------------------------------------------------
+
+    def value(self, inputs: Sequence[Tensor], members: Members) -> Tensor:
+        """[G, signals] from the observations alone; `inputs` as the actor's `prepare` gave them."""
+        waiting = self._waiting(self.encoder(inputs), members)
+        return self._head(self._value_encoding(waiting, members), members.counts(waiting.embedded))
+
+    def evaluate(self, inputs: Sequence[Tensor], actions: Tensor, members: Members) -> tuple[Tensor, Tensor]:
+        """Values [G, signals] and each member's baseline [G, n, signals].
+
+        Args:
+            inputs: as the actor's `prepare` gave them, R rows.
+            actions: [R, action size] the rows' actions, see `flat_actions`.
+            members: the sets.
+        """
+        encodings = self.encoder(inputs)
+        waiting = self._waiting(encodings, members)
+        acting = self._acting(encodings, actions, members)
+        counts = members.counts(waiting.embedded)
+        of_values = self._value_encoding(waiting, members)
+        of_baselines = self._baseline_encodings(acting, waiting, members)
+        both = torch.cat((of_values, of_baselines.flatten(0, 1)))
+        heads = self._head(both, torch.cat((counts, counts.repeat_interleave(members.width))))
+        values, baselines = heads.split((members.sets, members.sets * members.width))
+        return values, baselines.unflatten(0, (members.sets, members.width))
+
+    def _value_encoding(self, waiting: Entities, members: Members) -> Tensor:
+        """[G, h] of the sets of observations."""
+        keys_absent = None if members.absent is None else members.absent[:, None, None]  # [G, 1, 1, n]
+        logits = _logits(waiting.queries, waiting.keys)
+        mixed = self._mixed(weights(logits, keys_absent), waiting)
+        return pooled(self.attention.normalize(mixed), members.absent, self._counts(members, mixed))
+
+    def _baseline_encodings(self, acting: Entities, waiting: Entities, members: Members) -> Tensor:
+        """[G, n, h] of the sets in which member i waits and the others have acted.
+
+        Logits are [G, i, head, query j, key k]: those between two that have acted are the same for every i;
+        in row and column i stands member i as one that waits.
+        """
+        sets, n = members.sets, members.width
+        between = _logits(acting.queries, acting.keys)  # [G, head, j, k]
+        to_waiting = _logits(acting.queries, waiting.keys)  # [G, head, j, i]
+        of_waiting = _logits(waiting.queries, acting.keys)  # [G, head, i, k]
+        own = (waiting.queries * waiting.keys).sum(-1)  # [G, i, head]
+        is_i = torch.eye(n, dtype=torch.bool, device=between.device)
+        query_i, key_i = is_i[None, :, None, :, None], is_i[None, :, None, None, :]
+        logits = torch.where(key_i, to_waiting.permute(0, 3, 1, 2).unsqueeze(-1), between.unsqueeze(1))
+        from_i = torch.where(is_i[None, :, None, :], own.unsqueeze(-1), of_waiting.transpose(1, 2))
+        logits = torch.where(query_i, from_i.unsqueeze(3), logits)
+        absent = members.absent
+        p = weights(logits, None if absent is None else absent[:, None, None, None])
+        # What the acting give, and what member i gives, as one that waits, to each query j.
+        by_acting = p.masked_fill(key_i, 0.0).permute(0, 1, 3, 2, 4).reshape(sets, n * n, HEADS * n)
+        base = (acting.embedded + self.attention.out.bias).unsqueeze(1).expand(-1, n, -1, -1)
+        mixed = torch.baddbmm(base.reshape(sets, n * n, -1), by_acting, _by_head(acting.values))
+        by_i = p.diagonal(dim1=1, dim2=4).permute(0, 3, 2, 1)  # [G, i, j, head]
+        swapped = is_i.to(p.dtype)[None, :, :, None].expand(sets, -1, -1, 1)
+        given = torch.cat((by_i, swapped), 3)
+        of_i = torch.cat((waiting.values, (waiting.embedded - acting.embedded).unsqueeze(2)), 2)
+        mixed = torch.baddbmm(
+            mixed.view(sets * n, n, -1), given.reshape(sets * n, n, -1), of_i.reshape(sets * n, HEADS + 1, -1)
+        )
+        rows = self.attention.normalize(mixed).view(sets, n, n, -1)
+        return pooled(
+            rows,
+            None if absent is None else absent.unsqueeze(1).expand(-1, n, -1),
+            None if absent is None else self._counts(members, mixed).unsqueeze(1).expand(-1, n),
+        )
+
+    def _mixed(self, p: Tensor, entities: Entities) -> Tensor:
+        """[G, n, h] before the last norm, for weights [G, head, query, key]."""
+        by_query = p.transpose(1, 2).flatten(2)
+        return torch.baddbmm(
+            entities.embedded + self.attention.out.bias, by_query, _by_head(entities.values)
+        )
+
+    @staticmethod
+    def _counts(members: Members, like: Tensor) -> Tensor:
+        return members.counts(like)
+
+    def _head(self, encodings: Tensor, counts: Tensor) -> Tensor:
+        """[B, h] and the number of members of each one's set [B] -> [B, signals]."""
+        with torch.no_grad():
+            self.largest.copy_(torch.maximum(self.largest, counts.max()))
+        share = (2.0 * counts / self.largest - 1.0).unsqueeze(1)
+        return self.values(torch.cat((self.body.stream(0, encodings), share), 1))  # type: ignore[no-any-return]
+
+
+def flat_actions(continuous: Tensor, discrete: Tensor, branches: Sequence[int]) -> Tensor:
+    """Actions as the critic reads them, [R, A + sum b]: as sampled, then one-hot branch by branch."""
+    hot = [
+        nn.functional.one_hot(discrete[:, k].long(), size).to(continuous.dtype)
+        for k, size in enumerate(branches)
+    ]
+    return torch.cat((continuous, *hot), 1)
+
+
+def _logits(queries: Tensor, keys: Tensor) -> Tensor:
+    """[G, n, head, d] each -> [G, head, query, key]."""
+    return torch.matmul(queries.transpose(1, 2), keys.permute(0, 2, 3, 1))
+
+
+def _by_head(values: Tensor) -> Tensor:
+    """[G, n, head, h] -> [G, head * n, h]."""
+    return values.transpose(1, 2).flatten(1, 2)

@@ -1,0 +1,96 @@
+"""The columns that POCA keeps until its update, and the rows that they make up together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...agent_processor.trajectory import Rollout
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class TeamSteps:
+    """N steps of trajectories, and E rows of teammates whose own trajectories came at other times.
+
+    Rows go by their numbers, which mean the same in every rollout: so what a teammate saw and did is kept
+    once, whoever's step it belongs to.
+    """
+
+    numbers: Ints
+    """[N]."""
+    mates: Ints
+    """[N, M] the numbers of the teammates' rows, -1 where there is none."""
+    obs: list[Floats]
+    continuous: Floats
+    discrete: NDArray[np.int32]
+    log_probs: Floats
+    action_mask: NDArray[np.bool_] | None
+    baselines: Floats
+    """[N, S], of the critic when the steps came in."""
+    returns: Floats
+    """[N, S]."""
+    advantages: Floats
+    """[N], mean over the signals, not normalised."""
+    other_numbers: Ints
+    """[E]."""
+    other_obs: list[Floats]
+    other_continuous: Floats
+    other_discrete: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.advantages)
+
+    @classmethod
+    def of(cls, rollout: Rollout, baselines: Floats, returns: Floats) -> TeamSteps:
+        """A rollout's steps with what the critic made of them."""
+        own, other = slice(rollout.steps), slice(rollout.steps, None)
+        mates = rollout.mates
+        if mates is None:
+            mates = np.zeros((rollout.steps, 0), dtype=np.int64)
+        return cls(
+            numbers=rollout.numbers[own],
+            mates=np.where(mates < 0, -1, rollout.numbers[mates]),
+            obs=[o[own] for o in rollout.obs],
+            continuous=rollout.continuous[own],
+            discrete=rollout.discrete[own],
+            log_probs=rollout.log_probs[own],
+            action_mask=None if rollout.action_mask is None else rollout.action_mask[own],
+            baselines=baselines,
+            returns=returns,
+            advantages=(returns - baselines).mean(axis=1),
+            other_numbers=rollout.numbers[other],
+            other_obs=[o[other] for o in rollout.obs],
+            other_continuous=rollout.continuous[other],
+            other_discrete=rollout.discrete[other],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The R different rows that some steps and their teammates make up."""
+
+    obs: list[Floats]
+    continuous: Floats
+    discrete: NDArray[np.int32]
+    own: Ints
+    """[N] each step's row."""
+    mates: Ints
+    """[N, M] its teammates' rows, -1 where there is none."""
+
+    @classmethod
+    def of(cls, steps: TeamSteps) -> Rows:
+        """Every row once."""
+        numbers, first = np.unique(np.concatenate([steps.numbers, steps.other_numbers]), return_index=True)
+        there = steps.mates >= 0
+        return cls(
+            obs=[np.concatenate(both)[first] for both in zip(steps.obs, steps.other_obs)],
+            continuous=np.concatenate([steps.continuous, steps.other_continuous])[first],
+            discrete=np.concatenate([steps.discrete, steps.other_discrete])[first],
+            own=np.searchsorted(numbers, steps.numbers),
+            mates=np.where(there, np.searchsorted(numbers, np.where(there, steps.mates, 0)), -1),
+        )
