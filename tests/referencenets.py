@@ -10,6 +10,7 @@ from goldendata import array
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.body import Body
 from lanista.trainers.networks.heads import ActionHead, ValueHead
+from lanista.trainers.networks.memory import Memory
 from lanista.trainers.networks.settings import NetworkSettings
 from lanista.trainers.normalizer import Normalizer
 from mlagents_envs.base_env import (
@@ -51,10 +52,10 @@ def network_settings(data: dict[str, Any]) -> NetworkSettings:
 
 
 def is_supported(spec: BehaviorSpec, settings: NetworkSettings) -> bool:
-    """Whether this version builds such a network: vectors, no memory, no hyper networks."""
+    """Whether this version builds such a network: vectors, no hyper networks."""
     vectors = all(len(o.shape) == 1 for o in spec.observation_specs)
     goals = any(o.observation_type == ObservationType.GOAL_SIGNAL for o in spec.observation_specs)
-    return vectors and settings.memory is None and not (goals and settings.goal_conditioning_type == "hyper")
+    return vectors and not (goals and settings.goal_conditioning_type == "hyper")
 
 
 def body_parameters(body: Body, stream: int, prefix: str) -> dict[str, Tensor]:
@@ -63,6 +64,11 @@ def body_parameters(body: Body, stream: int, prefix: str) -> dict[str, Tensor]:
         named[f"{prefix}_body_endoder.seq_layers.{2 * i}.weight"] = layer.weight[stream].T
         named[f"{prefix}_body_endoder.seq_layers.{2 * i}.bias"] = layer.bias[stream, 0]
     return named
+
+
+def memory_parameters(memory: Memory, prefix: str) -> dict[str, Tensor]:
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    return {f"{prefix}lstm.{name}_l0": getattr(memory, name) for name in names}
 
 
 def action_parameters(head: ActionHead) -> dict[str, Tensor]:
@@ -105,6 +111,8 @@ def load_normalizer(normalizer: Normalizer, states: list[dict[str, Any]]) -> Non
 def load_actor(network: ActorCritic, inputs: dict[str, Any]) -> None:
     """The weights and normalisers of a reference actor."""
     named = body_parameters(network.body, 0, "network_body.") | action_parameters(network.actions)
+    if network.memory_size:
+        named |= memory_parameters(network.memory(0), "network_body.lstm.")
     load_parameters(named, inputs["weights"])
     if inputs.get("normalizers"):
         load_normalizer(network.encoder.normalizers[0], inputs["normalizers"])

@@ -13,7 +13,7 @@ from ... import __version__
 from ..atomic import atomic_write_bytes
 from ..networks.actor_critic import ActorCritic
 from . import layers
-from .graph import GraphBuilder
+from .graph import BATCH, GraphBuilder
 from .verify import verify
 
 VERSION_NUMBER = 3.0
@@ -58,9 +58,15 @@ def build_brain(
     observations = [graph.input(f"obs_{i}", *spec.shape) for i, spec in enumerate(specs)]
     masks = graph.input("action_masks", sum(network.spec.action_spec.discrete_branches))
     encoding = layers.body(graph, network.body, 0, layers.encode(graph, network.encoder, observations))
+    after = None
+    if network.memory_size:
+        before = graph.input("recurrent_in", 1, network.memory_size)
+        encoding, after = layers.memory(graph, network.memory(0), encoding, before)
     graph.constant_output("version_number", np.array([VERSION_NUMBER], np.float32))
     graph.constant_output("memory_size", np.array([network.memory_size], np.float32))
     layers.actions(graph, network.actions, encoding, masks)
+    if after is not None:
+        graph.output(after, [BATCH, 1, network.memory_size])
     metadata = {"behavior": behavior, "step": str(step)}
     if reward is not None:
         metadata["reward"] = repr(float(reward))

@@ -49,6 +49,18 @@ class GraphBuilder:
         self._used.update(inputs)
         return output
 
+    def add_many(self, operator: str, *inputs: str, outputs: Sequence[str], **attributes: Any) -> None:
+        """Append a node with several outputs. An input of "" is one that the operator may do without."""
+        self._nodes.append(
+            helper.make_node(operator, list(inputs), list(outputs), name=f"node_{outputs[0]}", **attributes)
+        )
+        self._used.update(inputs)
+
+    def shape(self, sizes: Sequence[int]) -> str:
+        """A constant for Reshape; -1 stands for what is left."""
+        tensor = numpy_helper.from_array(np.array(sizes, np.int64))
+        return self.add("Constant", value=tensor)
+
     def scalar(self, value: float) -> str:
         """A float32 constant without dimensions."""
         tensor = numpy_helper.from_array(np.array(value, np.float32))

@@ -13,7 +13,9 @@ from torch import Tensor
 from ..distributions import BLOCKED_LOGIT, ENGINE_RANGE
 from ..networks.body import Body, DenseStack
 from ..networks.heads import ActionHead
+from ..networks.memory import Memory
 from ..networks.observations import ObservationEncoder
+from ..networks.settings import MemoryType
 from ..normalizer import LIMIT, Normalizer
 from .graph import BATCH, INT64, GraphBuilder
 
@@ -38,6 +40,76 @@ def body(graph: GraphBuilder, network: Body, stream: int, value: str) -> str:
         value = _dense(graph, f"body.{i}", layer.weight[stream], layer.bias[stream, 0], value)
         value = graph.add("Mul", value, graph.add("Sigmoid", value))
     return value
+
+
+def memory(graph: GraphBuilder, network: Memory, value: str, states: str) -> tuple[str, str]:
+    """One step of a recurrent memory: what it says, [batch, output size], and the new states.
+
+    `states`, before and after, are [batch, 1, size], as engines keep them.
+    """
+    if network.kind is MemoryType.LSTM:
+        return _lstm(graph, network, value, states)
+    return _gru(graph, network, value, states)
+
+
+def _lstm(graph: GraphBuilder, network: Memory, value: str, states: str) -> tuple[str, str]:
+    hidden = network.output_size
+    sequence = _turned(graph, _reshaped(graph, value, [-1, 1, network.weight_ih.shape[1]]))
+    before = _turned(graph, states)
+    outputs = ("memory.outputs", "memory.hidden", "memory.cell")
+    graph.add_many(
+        "LSTM",
+        sequence,
+        graph.constant("memory.weight_ih", _onnx_gates(network.weight_ih)[None]),
+        graph.constant("memory.weight_hh", _onnx_gates(network.weight_hh)[None]),
+        graph.constant(
+            "memory.bias", np.concatenate([_onnx_gates(b) for b in (network.bias_ih, network.bias_hh)])[None]
+        ),
+        "",  # all sequences are of one length
+        graph.add("Slice", before, axes=[2], starts=[0], ends=[hidden]),
+        graph.add("Slice", before, axes=[2], starts=[hidden], ends=[2 * hidden]),
+        outputs=outputs,
+        hidden_size=hidden,
+    )
+    said = _turned(graph, graph.add("Squeeze", outputs[0], axes=[1]))
+    after = _turned(graph, graph.add("Concat", *outputs[1:], axis=2), name="recurrent_out")
+    return _reshaped(graph, said, [-1, hidden]), after
+
+
+def _onnx_gates(stacked: Tensor) -> NDArray[np.float32]:
+    """From torch's order of an LSTM's gates (input, forget, cell, output) to ONNX's (i, o, f, c)."""
+    i, f, c, o = np.split(_array(stacked), 4)
+    return np.concatenate([i, o, f, c])
+
+
+def _gru(graph: GraphBuilder, network: Memory, value: str, states: str) -> tuple[str, str]:
+    """Written as its arithmetic, since engines do not import ONNX's GRU."""
+    hidden = network.output_size
+    before = _reshaped(graph, states, [-1, hidden])
+    of_input = _dense(graph, "memory.input", network.weight_ih.T, network.bias_ih, value)
+    of_state = _dense(graph, "memory.state", network.weight_hh.T, network.bias_hh, before)
+
+    def gate(columns: str, index: int) -> str:
+        return graph.add("Slice", columns, axes=[1], starts=[index * hidden], ends=[(index + 1) * hidden])
+
+    reset, update = (
+        graph.add("Sigmoid", graph.add("Add", gate(of_input, k), gate(of_state, k))) for k in (0, 1)
+    )
+    new = graph.add(
+        "Tanh", graph.add("Add", gate(of_input, 2), graph.add("Mul", reset, gate(of_state, 2)))
+    )
+    # (1 - update) new + update before
+    said = graph.add("Add", new, graph.add("Mul", update, graph.add("Sub", before, new)))
+    return said, _reshaped(graph, said, [-1, 1, hidden], name="recurrent_out")
+
+
+def _turned(graph: GraphBuilder, value: str, name: str | None = None) -> str:
+    """The first two axes swapped: agents and time."""
+    return graph.add("Transpose", value, perm=[1, 0, 2], name=name)
+
+
+def _reshaped(graph: GraphBuilder, value: str, shape: list[int], name: str | None = None) -> str:
+    return graph.add("Reshape", value, graph.shape(shape), name=name)
 
 
 def actions(graph: GraphBuilder, head: ActionHead, encoding: str, action_masks: str) -> None:

@@ -12,12 +12,15 @@ import onnxruntime
 import torch
 from numpy.typing import NDArray
 from onnx import ModelProto
+from torch import Tensor
 
 from ..distributions import ActionDistribution
 from ..networks.actor_critic import ActorCritic
 from .operators import not_importable
 
 BATCHES = (1, 64)
+STEPS = 4
+"""How often a recurrent brain is run upon its own memory."""
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 NEARLY_EQUAL = 1e-4
 """Actions whose probabilities differ by less may be told apart differently by different arithmetic."""
@@ -61,10 +64,27 @@ def verify(model: ModelProto, network: ActorCritic) -> None:
     _check_finite(model)
     random = np.random.default_rng(0)
     for batch in BATCHES:
-        inputs = _random_inputs(network, batch, random)
-        _check_deterministic(name, _run(session, inputs), _expected(network, inputs), batch)
+        _check_in_closed_loop(name, session, network, batch, random)
     inputs = {key: value.repeat(DRAWS, axis=0) for key, value in _random_inputs(network, 1, random).items()}
-    _check_sampled(name, _run(session, inputs), _expected(network, inputs))
+    _check_sampled(name, _run(session, inputs), _expected(network, inputs)[0])
+
+
+def _check_in_closed_loop(
+    name: str, session: Any, network: ActorCritic, batch: int, random: np.random.Generator
+) -> None:
+    """Compare the likeliest actions; with a memory over several steps, each with what it gave at the last.
+
+    The first step's state is random: zeros, as at an episode's beginning, would not tell all weights apart.
+    """
+    inputs = _random_inputs(network, batch, random)
+    for step in range(STEPS if network.memory_size else 1):
+        if step:
+            inputs = {**_random_inputs(network, batch, random), "recurrent_in": found["recurrent_out"]}
+        found = _run(session, inputs)
+        expected, states = _expected(network, inputs)
+        _check_deterministic(name, found, expected, batch)
+        if states is not None:
+            _check_states(name, found, states.numpy()[:, None], batch, step)
 
 
 def _run(session: Any, inputs: Arrays) -> Arrays:
@@ -93,7 +113,10 @@ def _random_inputs(network: ActorCritic, batch: int, random: np.random.Generator
     for size in sizes:
         masks[np.arange(batch), start + random.integers(size, size=batch)] = True
         start += size
-    return {**obs, "action_masks": masks.astype(np.float32)}
+    inputs = {**obs, "action_masks": masks.astype(np.float32)}
+    if network.memory_size:
+        inputs["recurrent_in"] = random.uniform(-1.0, 1.0, (batch, 1, network.memory_size)).astype(np.float32)
+    return inputs
 
 
 def _observations(network: ActorCritic, batch: int, random: np.random.Generator) -> list[NDArray[np.float32]]:
@@ -106,9 +129,24 @@ def _observations(network: ActorCritic, batch: int, random: np.random.Generator)
     ]
 
 
-def _expected(network: ActorCritic, inputs: Arrays) -> ActionDistribution:
+def _expected(network: ActorCritic, inputs: Arrays) -> tuple[ActionDistribution, Tensor | None]:
+    """The distribution, and the new states [batch, memory_size] of a network with a memory."""
     obs = [torch.from_numpy(inputs[f"obs_{i}"]) for i in range(len(network.spec.observation_specs))]
-    return network.act(network.prepare(obs), torch.from_numpy(inputs["action_masks"] == 0.0))
+    forbidden = torch.from_numpy(inputs["action_masks"] == 0.0)
+    if not network.memory_size:
+        return network.act(network.prepare(obs), forbidden), None
+    states = torch.from_numpy(inputs["recurrent_in"][:, 0])
+    return network.act_with_memory(network.prepare(obs), states, action_mask=forbidden)
+
+
+def _check_states(name: str, found: Arrays, wanted: NDArray[np.float32], batch: int, step: int) -> None:
+    _same_shape(name, "recurrent_out", found, wanted.shape)
+    wrong = np.abs(found["recurrent_out"] - wanted)
+    if not (wrong <= ABSOLUTE + RELATIVE * np.abs(wanted)).all():
+        raise BrainVerificationError(
+            f"The brain of '{name}' and the network differ by {wrong.max():.3g} in what they remember (batch "
+            f"of {batch}, step {step}, component {int(wrong.max((0, 1)).argmax())})."
+        )
 
 
 def _check_deterministic(name: str, found: Arrays, expected: ActionDistribution, batch: int) -> None:

@@ -88,6 +88,8 @@ def test_a_brain_equals_the_references(case):
     feeds = {f"obs_{i}": array(rows) for i, rows in enumerate(given_["observations"])}
     if spec.action_spec.discrete_branches:
         feeds["action_masks"] = array(given_["action_masks"])
+    if "recurrent_in" in given_ and chosen.memory:
+        feeds["recurrent_in"] = array(given_["recurrent_in"])
     for name, values in expected["outputs"].items():
         got = session.run([name], feeds)[0]
         np.testing.assert_allclose(got, array(values), rtol=1e-4, atol=1e-5)
