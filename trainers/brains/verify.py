@@ -76,15 +76,15 @@ def _check_in_closed_loop(
 
     The first step's state is random: zeros, as at an episode's beginning, would not tell all weights apart.
     """
-    inputs = _random_inputs(network, batch, random)
+    remembered: Arrays = {}
     for step in range(STEPS if network.memory_size else 1):
-        if step:
-            inputs = {**_random_inputs(network, batch, random), "recurrent_in": found["recurrent_out"]}
+        inputs = {**_random_inputs(network, batch, random), **remembered}
         found = _run(session, inputs)
         expected, states = _expected(network, inputs)
         _check_deterministic(name, found, expected, batch)
         if states is not None:
             _check_states(name, found, states.numpy()[:, None], batch, step)
+            remembered = {"recurrent_in": found["recurrent_out"]}
 
 
 def _run(session: Any, inputs: Arrays) -> Arrays:

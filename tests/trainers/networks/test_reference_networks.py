@@ -7,12 +7,14 @@ from goldendata import array, cases, kinds
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.body import Body
 from lanista.trainers.networks.heads import ActionHead, ValueHead
+from lanista.trainers.networks.memory import Memory
 from lanista.trainers.networks.observations import (
     ObservationEncoder,
     ObservationKind,
     UnsupportedObservationError,
     observation_kind,
 )
+from lanista.trainers.networks.settings import MemorySettings
 from referencenets import (
     action_parameters,
     behavior_spec,
@@ -20,17 +22,17 @@ from referencenets import (
     is_supported,
     load_normalizer,
     load_parameters,
+    memory_parameters,
     network_settings,
     observation_spec,
     value_parameters,
     vector_spec,
 )
 
-BUILT = {"module", "forward_body", "init_stats", "observation_kind"}
+BUILT = {"module", "forward_body", "forward_lstm", "init_stats", "observation_kind"}
 LATER = {
     "encoder": "images",
     "encoder_min": "images",
-    "forward_lstm": "memory",
     "forward_hypernetwork": "goals",
     "forward_attention": "variable-length observations",
     "forward_poca_critic": "POCA",
@@ -66,6 +68,8 @@ def test_parameters_of_actors_and_critics(case):
     network = ActorCritic(spec, settings, signals, shared)
     stream = network.body.streams - 1 if what == "PPO critic" else 0
     named = body_parameters(network.body, stream, "network_body.")
+    if settings.memory:
+        named |= memory_parameters(network.memory(-stream), "network_body.lstm.")
     if what != "PPO critic":
         named |= action_parameters(network.actions)
     if what != "PPO/POCA actor":
@@ -87,19 +91,52 @@ def test_parameters_of_a_body(case):
 def test_outputs_of_a_body(case):
     given = case["inputs"]
     settings = network_settings(given["network_settings"])
-    if any(len(shape) != 1 for shape in given["spec"]) or any(given["goal_flags"]) or settings.memory:
-        pytest.skip("images, goals and memory come later")
+    if any(len(shape) != 1 for shape in given["spec"]) or any(given["goal_flags"]):
+        pytest.skip("images and goals come later")
     spec = vector_spec([shape[0] for shape in given["spec"]])
     encoder = ObservationEncoder(spec.observation_specs, settings.normalize)
     body = Body(2, encoder.size, settings.hidden_units, settings.num_layers)
-    load_parameters(body_parameters(body, 1, ""), given["weights"])
+    named = body_parameters(body, 1, "")
+    memory = Memory(settings.hidden_units, settings.memory) if settings.memory else None
+    if memory:
+        named |= memory_parameters(memory, "lstm.")
+    load_parameters(named, given["weights"])
     if settings.normalize:
         states = given["normalizer_state"]
         load_normalizer(encoder.normalizers[0], [states] if isinstance(states, dict) else states)
     inputs = encoder(encoder.prepare([torch.from_numpy(array(o)) for o in given["observations"]]))
     expected = array(case["expected"]["encoding"])
     for got in (body.stream(1, inputs), body(inputs)[1]):
+        if memory:
+            got, states = memory(
+                got, torch.from_numpy(array(given["memory_in"]))[0], given["sequence_length"]
+            )
+            wanted = array(case["expected"]["memory_out"])[0]
+            np.testing.assert_allclose(states.detach().numpy(), wanted, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(got.detach().numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", modules(lambda given: given.keys() == {"input_size", "memory_size"}))
+def test_parameters_of_a_memory(case):
+    given, expected = case["inputs"], case["expected"]
+    memory = Memory(given["input_size"], MemorySettings(memory_size=given["memory_size"]))
+    named = memory_parameters(memory, "")
+    assert shapes(named) == {p["name"]: p["shape"] for p in expected["parameters"]}
+    assert memory.bias_ih.tolist() == expected["bias_ih"]
+    assert memory.bias_hh.tolist() == expected["bias_hh"]
+
+
+@pytest.mark.parametrize("case", cases("networks", "forward_lstm"))
+def test_outputs_of_a_memory(case):
+    given, expected = case["inputs"], case["expected"]
+    memory = Memory(given["input_size"], MemorySettings(memory_size=given["memory_size"]))
+    load_parameters(memory_parameters(memory, ""), given["weights"])
+    rows = torch.from_numpy(array(given["sequence_batch_time_feature"]))
+    states = torch.from_numpy(array(given["memory_in"]))[0]
+    close = {"rtol": 1e-4, "atol": 1e-5}
+    outputs, after = memory(rows.flatten(0, 1), states, rows.shape[1])
+    np.testing.assert_allclose(outputs.detach().view(*rows.shape[:2], -1), array(expected["output"]), **close)
+    np.testing.assert_allclose(after.detach(), array(expected["memory_out"])[0], **close)
 
 
 @pytest.mark.parametrize("case", cases("networks", "observation_kind"))
@@ -120,6 +157,9 @@ def fresh(name, shape):
     """Weights drawn as ours are for a layer of the reference's name and shape; None for other layers."""
     fan_out, fan_in = shape
     spec = vector_spec([1], continuous=fan_out).action_spec
+    if ".lstm.weight_" in name:
+        memory = Memory(fan_in, MemorySettings(memory_size=fan_out // 2))
+        return memory.weight_hh if name.endswith("weight_hh_l0") else memory.weight_ih
     if "_body_endoder.seq_layers" in name:
         return Body(8, fan_in, fan_out, 1).layers[0].weight
     if name.endswith("_continuous_distribution.mu.weight"):
