@@ -15,15 +15,17 @@ from torch import Tensor
 
 from ...agent_processor.trajectory import Rollout
 from ...envs.finite import NonFinite
-from ..distributions import Actions
+from ..distributions import ActionDistribution, Actions
 from ..flat import FlatAdam, FlatParameters
+from ..initial_weights import take_over
 from ..networks.actor_critic import ActorCritic
+from ..recurrent import CriticMemories, padded, remember
 from ..returns import generalized_advantages
 from ..schedules import BETA_FLOOR, EPSILON_FLOOR, LEARNING_RATE_FLOOR, Schedule
 from ..settings.behavior import TrainerSettings
 from ..update_buffer import EvaluatedSteps, Evaluation
-from .closed_form import DenseGradient
-from .losses import VALUE_WEIGHT, clipped_value_loss, ppo_losses
+from .closed_form import Array, DenseGradient
+from .losses import VALUE_WEIGHT, clipped_value_loss, masked_mean, ppo_losses
 from .settings import PPOSettings
 
 logger = logging.getLogger(__name__)
@@ -42,12 +44,18 @@ class Minibatch(NamedTuple):
     values: Tensor
     returns: Tensor
     """[B, signals]."""
+    real: Tensor | None
+    """[B] bool, False for padding; None without a memory, as are the next two."""
+    actor_states: Tensor | None
+    critic_states: Tensor | None
+    """[sequences, memory_size], before each of the sequences of which the rows then consist."""
 
 
 class PPO:
     """The networks, what the critic makes of a rollout, and the update."""
 
     looks_at_mates = False
+    steps_kind = EvaluatedSteps
 
     def __init__(
         self,
@@ -72,7 +80,11 @@ class PPO:
         ).to(device)
         self.flat = FlatParameters(self.network.parameters())
         self.optimizer = FlatAdam(self.flat, hyper.learning_rate)
-        self.closed_form = None if hyper.clip_value_loss else DenseGradient(self.network)
+        memory = settings.network_settings.memory
+        self.sequence_length = 1 if memory is None else memory.sequence_length
+        self.memories = None if memory is None else CriticMemories(memory.memory_size)
+        dense = memory is None and not hyper.clip_value_loss
+        self.closed_form = DenseGradient(self.network) if dense else None
         """The quick way to the gradient, where there is one."""
         self.shuffler = torch.Generator().manual_seed(seed + 1)
 
@@ -118,13 +130,17 @@ class PPO:
         rollout: Rollout,
         rewards: Mapping[str, NDArray[np.float32]],
         ignores_done: Mapping[str, bool],
-    ) -> Evaluation:
+    ) -> Evaluation[EvaluatedSteps]:
         """Values, generalised advantages and returns per signal.
 
         Behind an episode's true end nothing more is earned: the bootstrap value is zero there, unless the
         episode was interrupted or the signal goes on regardless.
         """
-        values, next_values = self._values(rollout)
+        starts = None
+        if self.memories is None:
+            values, next_values = self._values(rollout)
+        else:
+            values, next_values, starts = self._remembered_values(rollout, self.memories)
         ended = rollout.done_reached & ~rollout.interrupted_at_end
         advantages = np.empty_like(values)
         for s, name in enumerate(self.signals):
@@ -148,17 +164,35 @@ class PPO:
             returns=advantages + values,
             advantages=advantages.mean(axis=1),
         )
+        if starts is not None:
+            steps = padded(steps, rollout, self.sequence_length, starts)
         return Evaluation(steps, {"Value Estimate": values})
 
     @torch.inference_mode()
     def _values(self, rollout: Rollout) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """The critic's values of the steps [steps, S] and of what follows each trajectory [J, S]."""
+        values = self.network.value(self._critic_inputs(rollout)).cpu().numpy()
+        return values[: rollout.steps], values[rollout.steps :]
+
+    @torch.inference_mode()
+    def _remembered_values(
+        self, rollout: Rollout, memories: CriticMemories
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+        """As `_values`, in the order of time; and the critic's states before each sequence."""
+        encodings = self.network.critic_encoding(self._critic_inputs(rollout))
+        steps, following = encodings[: rollout.steps], encodings[rollout.steps :]
+        said = remember(self.network.memory(-1), memories, rollout, self.sequence_length, steps, following)
+        assert said.following is not None
+        values, next_values = self.network.values(said.steps), self.network.values(said.following)
+        return values.cpu().numpy(), next_values.cpu().numpy(), said.starts
+
+    def _critic_inputs(self, rollout: Rollout) -> list[Tensor]:
+        """What the critic reads of the steps, and behind them of what follows each trajectory."""
         obs = [
             np.concatenate([o[: rollout.steps], following])
             for o, following in zip(rollout.obs, rollout.next_obs, strict=True)
         ]
-        values = self.network.value(self.network.prepare(self._obs(obs))).cpu().numpy()
-        return values[: rollout.steps], values[rollout.steps :]
+        return self.network.prepare(self._obs(obs))
 
     # The update ---------------------------------------------------------------------------------------
 
@@ -172,19 +206,20 @@ class PPO:
             for _ in range(self.hyper.num_epoch)
             for minibatch in self._minibatches(columns)
         ]
-        policy, value = np.mean(losses, axis=0).tolist() if losses else (0.0, 0.0)
-        return {
-            "Losses/Policy Loss": policy,
-            "Losses/Value Loss": value,
-            "Policy/Learning Rate": rate,
-            "Policy/Epsilon": epsilon,
-            "Policy/Beta": beta,
-        }
+        schedules = {"Policy/Learning Rate": rate, "Policy/Epsilon": epsilon, "Policy/Beta": beta}
+        if not losses:
+            self._warn_once(
+                "Nothing was learnt",
+                f"an update's {len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}",
+            )
+            return schedules
+        policy, value = _means(losses)
+        return {"Losses/Policy Loss": policy, "Losses/Value Loss": value, **schedules}
 
     def _gradient_step(
         self, batch: Minibatch, epsilon: float, beta: float, policy_step: int
-    ) -> tuple[float, float]:
-        """One minibatch; its policy loss (absolute) and value loss."""
+    ) -> tuple[Array, Array]:
+        """One minibatch; its policy loss (absolute) and value loss, where they were computed."""
         if self.closed_form is not None:
             policy, value = self.closed_form(
                 batch.inputs,
@@ -200,11 +235,11 @@ class PPO:
             policy, value = self._derived_gradient(batch, epsilon, beta)
         if self._finite_gradient(policy_step):
             self.optimizer.step()
-        return abs(float(policy)), float(value)
+        return abs(policy), value
 
     def _derived_gradient(self, batch: Minibatch, epsilon: float, beta: float) -> tuple[Tensor, Tensor]:
         """The gradient by automatic differentiation; the policy and the value loss."""
-        distribution, values = self.network.evaluate(batch.inputs, batch.action_mask)
+        distribution, values = self._evaluate(batch)
         losses = ppo_losses(
             distribution.log_probs(batch.actions),
             batch.old_log_probs,
@@ -214,15 +249,25 @@ class PPO:
             batch.returns,
             epsilon,
             beta,
+            batch.real,
         )
         total, value_loss = losses.total, losses.value
         if self.hyper.clip_value_loss:
-            clipped = clipped_value_loss(values, batch.values, batch.returns, epsilon)
-            total = total + VALUE_WEIGHT * (clipped - ((batch.returns - values) ** 2).mean())
-            value_loss = clipped.detach()
+            clipped = clipped_value_loss(values, batch.values, batch.returns, epsilon, batch.real)
+            plain = masked_mean((batch.returns - values) ** 2, batch.real)
+            total = total + VALUE_WEIGHT * (clipped - plain)
+            value_loss = clipped
         self.flat.zero_gradient()
         total.backward()  # type: ignore[no-untyped-call]
-        return losses.policy, value_loss
+        return losses.policy.detach(), value_loss.detach()
+
+    def _evaluate(self, batch: Minibatch) -> tuple[ActionDistribution, Tensor]:
+        """Policy and critic at every row."""
+        if batch.actor_states is None or batch.critic_states is None:
+            return self.network.evaluate(batch.inputs, batch.action_mask)
+        return self.network.evaluate_with_memory(
+            batch.inputs, batch.actor_states, batch.critic_states, self.sequence_length, batch.action_mask
+        )
 
     def _finite_gradient(self, policy_step: int) -> bool:
         """A gradient that is no number, or that the optimiser cannot square, must not reach the weights."""
@@ -244,6 +289,9 @@ class PPO:
         def tensor(column: NDArray[Any]) -> Tensor:
             return torch.from_numpy(column).to(self.device)
 
+        def optional(column: NDArray[Any] | None) -> Tensor | None:
+            return None if column is None else tensor(column)
+
         spread = steps.advantages - steps.advantages.mean()
         advantages = (spread / (steps.advantages.std() + 1e-10)).astype(np.float32)
         with torch.no_grad():
@@ -256,33 +304,65 @@ class PPO:
             tensor(advantages[:, None]),
             tensor(steps.values),
             tensor(steps.returns),
+            optional(steps.real),
+            optional(steps.memory),
+            optional(steps.critic_memory),
         )
 
     def _minibatches(self, rows: Minibatch) -> Iterator[Minibatch]:
-        """One epoch: a fresh order, cut into whole minibatches; what is left over sits this epoch out."""
-        count, size = len(rows.advantages), self.hyper.batch_size
-        order = torch.randperm(count, generator=self.shuffler).to(self.device)
+        """One epoch: a fresh order, cut into whole minibatches; what is left over sits this epoch out.
+
+        With a memory whole sequences take places in the order, and as many go together as `batch_size` holds.
+        """
+        length = self.sequence_length
+        count, size = len(rows.advantages), max(self.hyper.batch_size // length, 1) * length
+        sequences = torch.randperm(count // length, generator=self.shuffler).to(self.device)
+        order = sequences
+        if length > 1:
+            order = (sequences[:, None] * length + torch.arange(length, device=self.device)).flatten()
 
         def cut(column: Tensor) -> tuple[Tensor, ...]:
             pieces: tuple[Tensor, ...] = torch.split(column.index_select(0, order), size)
             return pieces
 
+        def cut_states(column: Tensor | None) -> Sequence[Tensor | None]:
+            if column is None:
+                return [None] * (count // size)
+            return torch.split(column.index_select(0, sequences), size // length)
+
         inputs = [cut(x) for x in rows.inputs]
         continuous, discrete = cut(rows.actions.continuous), cut(rows.actions.discrete)
         mask = None if rows.action_mask is None else cut(rows.action_mask)
-        rest = [cut(x) for x in (rows.old_log_probs, rows.advantages, rows.values, rows.returns)]
+        log_probs, advantages = cut(rows.old_log_probs), cut(rows.advantages)
+        values, returns = cut(rows.values), cut(rows.returns)
+        real = None if rows.real is None else cut(rows.real)
+        actor_states, critic_states = cut_states(rows.actor_states), cut_states(rows.critic_states)
         for i in range(count // size):
             yield Minibatch(
                 [x[i] for x in inputs],
                 Actions(continuous[i], discrete[i]),
                 None if mask is None else mask[i],
-                *(x[i] for x in rest),
+                log_probs[i],
+                advantages[i],
+                values[i],
+                returns[i],
+                None if real is None else real[i],
+                actor_states[i],
+                critic_states[i],
             )
 
     def _obs(self, obs: list[NDArray[np.float32]]) -> list[Tensor]:
         return [torch.from_numpy(np.ascontiguousarray(o)).to(self.device) for o in obs]
 
     # Saving -------------------------------------------------------------------------------------------
+
+    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
+        """Take over what fits of another run's `state_dict`; what does not, with the reasons.
+
+        Raises:
+            CheckpointError: nothing of the policy fits.
+        """
+        return take_over({"Policy": self.network}, self.optimizer, state)
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, normaliser, optimiser and random state: all that the next update depends on."""
@@ -297,3 +377,13 @@ class PPO:
         self.network.load_state_dict(state["Policy"])
         self.optimizer.load_state_dict(state["Optimizer"])
         self.shuffler.set_state(state["shuffler"].cpu())
+
+
+def _means(losses: Sequence[tuple[Array, Array]]) -> tuple[float, float]:
+    """The mean of each column; tensors stay on their device until here, which a read from would hold up."""
+    if isinstance(losses[0][0], Tensor):
+        columns = torch.stack([torch.stack(pair) for pair in losses])
+        policy, value = columns.double().mean(0).tolist()
+    else:
+        policy, value = np.mean(losses, axis=0, dtype=np.float64).tolist()
+    return policy, value
