@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ..distributions import ActionDistribution
 from .body import Body
 from .heads import ActionHead
+from .memory import Memory
 from .observations import ObservationEncoder
 from .settings import NetworkSettings
 
@@ -30,12 +31,21 @@ class Actor(nn.Module):
         self.spec = spec
         self.encoder = ObservationEncoder(spec.observation_specs, settings.normalize)
         self.body = Body(1, self.encoder.size, settings.hidden_units, settings.num_layers, generator)
-        self.actions = ActionHead(self.body.hidden, spec.action_spec, generator)
+        memory = [] if settings.memory is None else [settings.memory]
+        self.memories = nn.ModuleList(Memory(self.body.hidden, kind, generator) for kind in memory)
+        encoding_size = self.memory(0).output_size if memory else self.body.hidden
+        self.actions = ActionHead(encoding_size, spec.action_spec, generator)
 
     @property
     def memory_size(self) -> int:
         """Length of an agent's recurrent state; 0 without one."""
-        return 0
+        return self.memory(0).size if self.memories else 0
+
+    def memory(self, stream: int) -> Memory:
+        """The memory; there is one stream, 0."""
+        memory = self.memories[stream]
+        assert isinstance(memory, Memory)
+        return memory
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
         """One float32 [B, *shape] tensor per observation -> the inputs of `act`; see `ActorCritic.prepare`."""
@@ -46,6 +56,13 @@ class Actor(nn.Module):
         encoding = self.body.stream(0, self.encoder(inputs))
         distribution: ActionDistribution = self.actions(encoding, action_mask)
         return distribution
+
+    def act_with_memory(
+        self, inputs: Sequence[Tensor], states: Tensor, length: int = 1, action_mask: Tensor | None = None
+    ) -> tuple[ActionDistribution, Tensor]:
+        """Over sequences, and the states behind them; see `ActorCritic.act_with_memory`."""
+        encoding, states = self.memory(0)(self.body.stream(0, self.encoder(inputs)), states, length)
+        return self.actions(encoding, action_mask), states
 
     def update_normalization(self, obs: Sequence[Tensor]) -> bool:
         """Let the normalisers see new rows. Whether they could; False where numbers are too large."""
