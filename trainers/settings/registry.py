@@ -18,10 +18,12 @@ class TrainerType:
     """The model of its hyperparameters."""
     available: bool = True
     """Whether this version can train it. Its settings are read and checked in any case."""
+    recurrent: bool = False
+    """Whether it trains policies with a memory."""
 
 
 trainer_types: dict[str, TrainerType] = {
-    "ppo": TrainerType(PPOSettings),
+    "ppo": TrainerType(PPOSettings, recurrent=True),
     "sac": TrainerType(SACSettings, available=False),
     "poca": TrainerType(POCASettings),
 }

@@ -10,9 +10,6 @@ from .options import RunOptions
 from .problems import dotted
 from .registry import trainer_types
 
-RECURRENT = ("ppo",)
-"""The trainers of policies with a memory."""
-
 
 def require_support(options: RunOptions) -> None:
     """Refuse a run that would leave something undone that its configuration asks for.
@@ -59,8 +56,9 @@ def _unsupported(settings: TrainerSettings) -> Iterator[tuple[tuple[str, ...], s
             yield ("reward_signals", signal), "this version has the signal extrinsic alone: remove this one"
     if settings.self_play is not None:
         yield ("self_play",), "this version has no self-play: remove this section"
-    if settings.network_settings.memory is not None and settings.trainer_type not in RECURRENT:
-        message = f"this version gives agents a memory with {', '.join(RECURRENT)} alone: remove this section"
+    recurrent = [name for name, kind in trainer_types.items() if kind.recurrent]
+    if settings.network_settings.memory is not None and settings.trainer_type not in recurrent:
+        message = f"this version gives agents a memory with {', '.join(recurrent)} alone: remove this section"
         yield ("network_settings", "memory"), message
     if settings.behavioral_cloning is not None:
         yield ("behavioral_cloning",), "this version does not learn from demonstrations: remove this section"
