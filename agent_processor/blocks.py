@@ -36,6 +36,7 @@ class Columns:
     interrupted: NDArray[np.bool_]
     memory: NDArray[np.float32] | None
     prev_discrete: NDArray[np.int32]
+    exploration: NDArray[np.float32] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,11 @@ class RowLayout:
     continuous: int
     branches: tuple[int, ...]
     memory_size: int
+    places: int = 0
+    """Places of a group's roster; 0: nobody asks for rosters."""
 
     @classmethod
-    def of(cls, spec: BehaviorSpec, memory_size: int = 0) -> RowLayout:
+    def of(cls, spec: BehaviorSpec, memory_size: int = 0, places: int = 0) -> RowLayout:
         """The layout for a behaviour; `memory_size` numbers of recurrent state."""
         return cls(
             tuple(tuple(int(n) for n in o.shape) for o in spec.observation_specs),
@@ -57,6 +60,7 @@ class RowLayout:
             int(spec.action_spec.continuous_size),
             tuple(int(n) for n in spec.action_spec.discrete_branches),
             memory_size,
+            places,
         )
 
     def _widths(self) -> list[int]:
@@ -72,6 +76,7 @@ class RowLayout:
             branches,
             1,
             1,
+            1 if self.places else 0,
         ]
 
     @property
@@ -99,7 +104,7 @@ class RowLayout:
         right = np.cumsum(self._widths()).tolist()
         spans = [slice(a, b) for a, b in zip([0, *right], right)]
         floats, ints = words.view(np.float32), words.view(np.int32)
-        continuous, log_probs, memory, discrete, prev_discrete, reward, group_reward = spans[
+        continuous, log_probs, memory, discrete, prev_discrete, reward, group_reward, exploration = spans[
             len(self.obs_shapes) :
         ]
         return Columns(
@@ -114,6 +119,7 @@ class RowLayout:
             interrupted=flags[:, 1],
             memory=floats[:, memory] if self.memory_size else None,
             prev_discrete=ints[:, prev_discrete],
+            exploration=floats[:, exploration.start] if self.places else None,
         )
 
     def observations(self, words: NDArray[np.uint32]) -> list[NDArray[np.float32]]:
@@ -130,7 +136,7 @@ class RowLayout:
 class Block:
     """The columns of one block's rows. All is zero, or False, until it is written."""
 
-    __slots__ = ("columns", "flags", "mates", "words")
+    __slots__ = ("columns", "flags", "mates", "roster", "words")
 
     def __init__(self, layout: RowLayout, rows: int) -> None:
         self.words: NDArray[np.uint32] = np.zeros((rows, layout.words), dtype=np.uint32)
@@ -138,6 +144,8 @@ class Block:
         self.columns = layout.columns(self.words, self.flags)
         self.mates: Rows | None = None
         """[rows, M] the teammates' rows, -1 where there is none; None: no agent here has a group."""
+        self.roster: Rows | None = np.full((rows, layout.places), -1, np.int64) if layout.places else None
+        """[rows, places] the rows of all members at that moment, the own one included."""
 
     def widen_mates(self, width: int) -> Rows:
         """Make room for `width` teammates a row and return the column.
@@ -221,6 +229,14 @@ class Blocks:
             if mates is not None:
                 out[which, : mates.shape[1]] = mates[offsets]
         return out[:, : int((out >= 0).sum(axis=1).max(initial=0))]
+
+    def rosters(self, rows: Rows) -> Rows:
+        """The rows of all members of these rows' groups at these rows' moments, [n, places]."""
+        out = np.full((len(rows), self.layout.places), -1, dtype=np.int64)
+        for block, offsets, which in self.parts(rows):
+            if block.roster is not None:
+                out[which] = block.roster[offsets]
+        return out
 
     def places(self) -> Callable[[Rows], NDArray[np.int64]]:
         """A function that gives every row of these blocks a number below `len(by_number) << shift`."""

@@ -22,9 +22,8 @@ def rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Roll
     blocks = _blocks(trajectories)
     own = np.concatenate([t.rows for t in trajectories])
     mates = blocks.mates(own) if with_mates else None
-    rows = own
-    if mates is not None:
-        rows, mates = _renumber(blocks, own, mates)
+    rosters = [blocks.rosters(own), _next_rosters(trajectories)] if blocks.layout.places else []
+    rows, (mates, roster, next_roster) = _renumber(blocks, own, mates, *(rosters or (None, None)))
     next_mates, next_mates_obs = _next_mates(blocks, trajectories, mates is not None)
     held = blocks.columns(rows)
     return Rollout(
@@ -49,6 +48,9 @@ def rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Roll
         interrupted_at_end=np.array([t.interrupted for t in trajectories], dtype=bool),
         all_group_dones=np.array([t.all_group_dones_reached for t in trajectories], dtype=bool),
         agents=[t.agent for t in trajectories],
+        roster=roster,
+        next_roster=next_roster,
+        exploration=held.exploration,
     )
 
 
@@ -59,13 +61,14 @@ def only(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
     """
     kept = np.repeat(keep, whole.lengths)
     order = np.flatnonzero(kept)
-    mates = None
-    if whole.mates is not None:
+    if whole.mates is not None or whole.roster is not None:
         order = np.concatenate([order, np.flatnonzero(~kept), np.arange(len(kept), len(whole.reward))])
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        mates = whole.mates[kept]
-        mates = np.where(mates >= 0, place[mates], -1)
+    place = np.empty(len(whole.reward), dtype=np.int64)
+    place[order] = np.arange(len(order))
+
+    def moved(rows: NDArray[np.int64] | None, which: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+        return None if rows is None else np.where(rows[which] >= 0, place[rows[which]], -1)
+
     next_mates_obs = whole.next_mates_obs
     return Rollout(
         numbers=whole.numbers[order],
@@ -80,7 +83,7 @@ def only(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
         interrupted=whole.interrupted[order],
         memory=None if whole.memory is None else whole.memory[order],
         prev_discrete=whole.prev_discrete[order],
-        mates=mates,
+        mates=moved(whole.mates, kept),
         lengths=whole.lengths[keep],
         next_obs=[o[keep] for o in whole.next_obs],
         next_mates_obs=None if next_mates_obs is None else [o[keep] for o in next_mates_obs],
@@ -89,6 +92,9 @@ def only(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
         interrupted_at_end=whole.interrupted_at_end[keep],
         all_group_dones=whole.all_group_dones[keep],
         agents=[agent for agent, stays in zip(whole.agents, keep.tolist(), strict=True) if stays],
+        roster=moved(whole.roster, kept),
+        next_roster=moved(whole.next_roster, keep),
+        exploration=None if whole.exploration is None else whole.exploration[order],
     )
 
 
@@ -105,18 +111,35 @@ def _blocks(trajectories: Sequence[Trajectory]) -> Blocks:
     return Blocks(one.layout, merged, one.shift)
 
 
-def _renumber(blocks: Blocks, own: Rows, mates: Rows) -> tuple[Rows, NDArray[np.int64]]:
-    """The own rows and the teammates' other rows behind them; `mates` as places among these."""
+def _renumber(blocks: Blocks, own: Rows, *tables: Rows | None) -> tuple[Rows, list[NDArray[np.int64] | None]]:
+    """The own rows, and behind them the others that `tables` name; `tables` as places among these."""
+    given = [table for table in tables if table is not None]
+    if not given:
+        return own, list(tables)
     place = blocks.places()
-    there = mates >= 0
-    wanted = place(mates[there])
+    named = np.concatenate([table[table >= 0] for table in given])
+    wanted = place(named)
     numbers = np.full(len(blocks.by_number) << blocks.shift, -1, dtype=np.int32)
     numbers[place(own)] = np.arange(len(own))
-    others = np.unique(mates[there][numbers[wanted] < 0])
+    others = np.unique(named[numbers[wanted] < 0])
     numbers[place(others)] = np.arange(len(own), len(own) + len(others))
-    renumbered = np.full_like(mates, -1)
-    renumbered[there] = numbers[wanted]
+    found = iter(np.split(numbers[wanted], np.cumsum([np.count_nonzero(t >= 0) for t in given])[:-1]))
+    renumbered: list[NDArray[np.int64] | None] = []
+    for table in tables:
+        if table is not None:
+            new = np.full_like(table, -1)
+            new[table >= 0] = next(found)
+            renumbered.append(new)
+        else:
+            renumbered.append(None)
     return np.concatenate([own, others]), renumbered
+
+
+def _next_rosters(trajectories: Sequence[Trajectory]) -> Rows:
+    """[J, places] the rows behind each trajectory's last step."""
+    rows = [t.next_roster for t in trajectories]
+    assert all(r is not None for r in rows), "a processor with rosters gives every trajectory its own"
+    return np.stack([r for r in rows if r is not None])
 
 
 def _next_mates(

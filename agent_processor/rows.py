@@ -29,9 +29,14 @@ _stores = count()
 class RowStore:
     """Appends rows of one behaviour and forgets the blocks that nobody reaches any more."""
 
-    def __init__(self, spec: BehaviorSpec, memory_size: int = 0, block_rows: int = 0) -> None:
-        """`block_rows`, a power of two, overrides what the size of a row suggests."""
-        self.layout = RowLayout.of(spec, memory_size)
+    def __init__(
+        self, spec: BehaviorSpec, memory_size: int = 0, block_rows: int = 0, places: int = 0
+    ) -> None:
+        """`block_rows`, a power of two, overrides what the size of a row suggests.
+
+        `places`: of rosters, 0 without.
+        """
+        self.layout = RowLayout.of(spec, memory_size, places)
         self.block_rows = block_rows or self.layout.block_rows()
         if self.block_rows & (self.block_rows - 1):
             raise ValueError(f"block_rows is {self.block_rows}; it must be a power of two")
@@ -99,6 +104,7 @@ class RowStore:
         continuous: NDArray[np.float32],
         discrete: NDArray[np.int32],
         log_probs: NDArray[np.float32],
+        exploration: float = 0.0,
     ) -> None:
         """What was decided on these rows' observations: [n, continuous], [n, branches], [n, both]."""
         for block, offsets, which in self.blocks.parts(rows):
@@ -108,6 +114,14 @@ class RowStore:
             if self.layout.branches:
                 columns.discrete[offsets] = discrete[which]
             columns.log_probs[offsets] = log_probs[which]
+            if columns.exploration is not None:
+                columns.exploration[offsets] = exploration
+
+    def seat(self, rows: range, rosters: Rows) -> None:
+        """Whose rows stood where when these rows began: [n, places]."""
+        for block, offsets, which in self.blocks.parts(rows):
+            if block.roster is not None:
+                block.roster[offsets] = rosters[which]
 
     def finish(
         self,
@@ -136,14 +150,17 @@ class RowStore:
     def keep(self, reached: Sequence[Rows]) -> None:
         """Forget every block but those of the rows `reached`, of these rows' teammates, and the newest.
 
+        Teammates are those of `mates` and of rosters.
+
         Blocks that a trajectory still holds live on with it.
         """
         direct = self._blocks_of(np.concatenate(reached)) if reached else set()
         kept = set(direct)
         for number in direct:
-            mates = self.blocks.by_number[number].mates
-            if mates is not None:
-                kept |= self._blocks_of(mates[mates >= 0])
+            block = self.blocks.by_number[number]
+            for mates in (block.mates, block.roster):
+                if mates is not None:
+                    kept |= self._blocks_of(mates[mates >= 0])
         kept.add((self._next - 1) >> self.shift)
         still = {number: block for number, block in self.blocks.by_number.items() if number in kept}
         self.blocks = Blocks(self.layout, still, self.shift)

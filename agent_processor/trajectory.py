@@ -43,6 +43,9 @@ class Trajectory:
     interrupted: bool
     all_group_dones_reached: bool
     """Every teammate's last step ended its episode; True without teammates."""
+    next_roster: NDArray[np.int64] | None = None
+    """[places] the rows of the group's newest observations behind the last step, -1 where nobody goes on:
+    those of members who live, and of members whose episodes were interrupted. None without rosters."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -121,6 +124,14 @@ class Rollout:
     """[J] each."""
     agents: list[AgentKey]
     """[J]."""
+    roster: NDArray[np.int64] | None = None
+    """[steps, places] row numbers within this Rollout of all members of the group when the step began, at
+    their places, the step's own among them; -1 where nobody is. None without rosters."""
+    next_roster: NDArray[np.int64] | None = None
+    """[J, places] the same behind each trajectory's last step; these rows have observations, masks and memory
+    alone. Nobody goes on where all is -1."""
+    exploration: NDArray[np.float32] | None = None
+    """[N]: see `Decision`."""
 
     @property
     def steps(self) -> int:

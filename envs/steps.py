@@ -32,6 +32,8 @@ class Decision:
     """[n]."""
     memory: NDArray[np.float32] | None = None
     """[n, memory_size]: the recurrent state that comes out of this decision."""
+    exploration: float = 0.0
+    """How much of the policy was chance alone: see the trainer `coma`."""
 
 
 @dataclass(frozen=True, slots=True)

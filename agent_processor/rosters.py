@@ -1,0 +1,146 @@
+"""Places: which member of a group stands where in what a centralised critic reads."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .blocks import Rows
+from .slots import Slots
+
+Ints = NDArray[np.int64]
+
+
+class RosterFullError(ValueError):
+    """A group has more members than there are places."""
+
+
+class Rosters:
+    """A table [roster, place] of the newest rows of every group's members, -1 where nobody is.
+
+    A member gets the lowest free place with its first decision in the group and leaves it empty, for nobody
+    else, when its episode ends; a group without living members is over, and its number starts afresh. An
+    agent without a group has a roster of its own, place 0.
+
+    An episode that is interrupted stops being watched, but does not end: until `settle`, the row of the last
+    observation stays at the place.
+    """
+
+    def __init__(self, behavior_id: str, places: int) -> None:
+        self._behavior_id = behavior_id
+        self.places = places
+        self._table: Rows = np.full((4, places), -1, dtype=np.int64)
+        self._taken = np.zeros((4, places), dtype=bool)
+        self._living = np.zeros(4, dtype=np.int64)
+        self._free = [3, 2, 1, 0]
+        self._by_key: dict[tuple[int, int, int], int] = {}
+        self._keys: dict[int, tuple[int, int, int]] = {}
+        self._over: list[int] = []
+        """Rosters without living members, until `settle`."""
+        self._last: list[tuple[int, int]] = []
+        """Where rows of last observations stand, until `settle`."""
+        self._id = np.zeros(0, dtype=np.int64)  # per slot: the group, as the engine numbers it,
+        self._roster = np.full(0, -1, dtype=np.int64)  # its roster; -1: none yet,
+        self._place = np.zeros(0, dtype=np.int64)  # and the place there
+
+    def seat(self, env: int, slots: Slots, group_ids: NDArray[np.int32], rows: Rows | range) -> Rows:
+        """These agents [n] of one environment began `rows`. Returns the rows at all places, [n, places].
+
+        Raises:
+            RosterFullError: there is no place left for somebody.
+        """
+        self._reserve(int(slots.max()) + 1)
+        strangers = (self._roster[slots] < 0) | (self._id[slots] != group_ids)
+        for i in np.flatnonzero(strangers).tolist():
+            self._join(env, int(slots[i]), int(group_ids[i]))
+        rosters = self._roster[slots]
+        self._table[rosters, self._place[slots]] = np.asarray(rows)
+        seated: Rows = self._table[rosters]
+        return seated
+
+    def leave(self, slots: Slots, last_rows: Rows | None = None) -> None:
+        """These agents' episodes are over.
+
+        `last_rows`: [n] the rows of their last observations where they were interrupted, else -1.
+        """
+        if not len(self._roster):
+            return
+        for i, slot in enumerate(slots.tolist()):
+            if slot < len(self._roster) and self._roster[slot] >= 0:
+                self._part(slot, -1 if last_rows is None else int(last_rows[i]))
+
+    def roster_of(self, slots: Slots) -> Ints:
+        """[n] the number of each one's roster, good for `newest` until `settle`."""
+        numbers: Ints = self._roster[slots]
+        return numbers
+
+    def place_of(self, slots: Slots) -> Ints:
+        """[n] the places of agents that have decided."""
+        places: Ints = self._place[slots]
+        return places
+
+    def newest(self, rosters: Ints) -> Rows:
+        """[n, places] the newest rows in these rosters."""
+        rows: Rows = self._table[rosters]
+        return rows
+
+    def settle(self) -> None:
+        """What was said about this step is told: interrupted agents are gone, numbers are free again."""
+        for roster, place in self._last:
+            self._table[roster, place] = -1
+        for roster in self._over:
+            self._taken[roster] = False
+            self._free.append(roster)
+        self._last, self._over = [], []
+
+    def reached(self) -> Rows:
+        """The rows that rosters hold."""
+        return self._table[self._table >= 0]
+
+    def _join(self, env: int, slot: int, group_id: int) -> None:
+        if self._roster[slot] >= 0:  # it changes its group
+            self._part(slot, -1)
+        alone = slot if group_id == 0 else -1
+        roster = self._find_or_found((env, group_id, alone))
+        place = int(self._taken[roster].argmin())
+        if self._taken[roster, place]:
+            raise RosterFullError(
+                f"{self._behavior_id}: group {group_id} of environment {env} has more than {self.places} "
+                "members in one episode, those that have left it counted; raise "
+                f"hyperparameters.max_num_agents, which is {self.places}."
+            )
+        self._taken[roster, place] = True
+        self._living[roster] += 1
+        self._id[slot], self._roster[slot], self._place[slot] = group_id, roster, place
+
+    def _part(self, slot: int, last_row: int) -> None:
+        roster, place = int(self._roster[slot]), int(self._place[slot])
+        self._table[roster, place] = last_row
+        if last_row >= 0:
+            self._last.append((roster, place))
+        self._roster[slot] = -1
+        self._living[roster] -= 1
+        if self._living[roster] == 0:
+            del self._by_key[self._keys.pop(roster)]
+            self._over.append(roster)
+
+    def _find_or_found(self, key: tuple[int, int, int]) -> int:
+        roster = self._by_key.get(key)
+        if roster is None:
+            if not self._free:
+                n = len(self._living)
+                self._table = np.concatenate([self._table, np.full_like(self._table, -1)])
+                self._taken = np.concatenate([self._taken, np.zeros_like(self._taken)])
+                self._living = np.concatenate([self._living, np.zeros_like(self._living)])
+                self._free = list(range(2 * n - 1, n - 1, -1))
+            roster = self._by_key[key] = self._free.pop()
+            self._keys[roster] = key
+        return roster
+
+    def _reserve(self, slots: int) -> None:
+        more = slots - len(self._roster)
+        if more > 0:
+            more = max(more, len(self._roster))
+            self._id = np.concatenate([self._id, np.zeros(more, dtype=np.int64)])
+            self._roster = np.concatenate([self._roster, np.full(more, -1, dtype=np.int64)])
+            self._place = np.concatenate([self._place, np.zeros(more, dtype=np.int64)])
