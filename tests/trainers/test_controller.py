@@ -116,7 +116,7 @@ def steps_collected(learner):
 
 @pytest.mark.parametrize(
     "askers",
-    [[CAT, DOG] * 50, [CAT] * 2 + [CAT, DOG, DOG] * 33, [CAT, CAT] + [DOG] * 48 + [CAT] * 52],
+    [[CAT, DOG] * 50, [CAT] * 2 + [CAT, DOG, DOG] * 33, [CAT] * 2 + [DOG] * 48 + [CAT] * 54],
     ids=["in turns", "now and then", "after a long wait"],
 )
 def test_no_step_is_lost_when_behaviors_ask_in_different_messages(askers):
