@@ -21,10 +21,12 @@ from .queues import AgentManagerQueue
 from .rows import RowStore
 from .slots import NOBODY, AgentSlots, Slots
 from .stats_sink import StatsSink as StatsSink
-from .trajectory import AgentKey, Trajectory
+from .trajectory import AgentKey, EpisodesForgotten, Trajectory
 
 AVERAGE = StatsAggregationMethod.AVERAGE
 _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
+
+TrajectoryQueue = AgentManagerQueue[Trajectory | EpisodesForgotten]
 
 Place = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Each agent's group and its place there; see `Groups`."""
@@ -48,12 +50,12 @@ class AgentProcessor:
         self._horizon = max_trajectory_length
         self._stats = stats
         self._memory_size = memory_size
-        self._queues: list[AgentManagerQueue[Trajectory]] = []
+        self._queues: list[TrajectoryQueue] = []
         self._rows = RowStore(spec, memory_size)
         self._agents = AgentSlots(spec.action_spec.discrete_size, memory_size, max_trajectory_length)
         self._groups = Groups()
 
-    def publish_trajectory_queue(self, queue: AgentManagerQueue[Trajectory]) -> None:
+    def publish_trajectory_queue(self, queue: TrajectoryQueue) -> None:
         """Put every trajectory that gets finished on this queue too."""
         self._queues.append(queue)
 
@@ -249,7 +251,7 @@ class AgentProcessor:
 
 
 class AgentManager(AgentProcessor):
-    """An `AgentProcessor` with the queue to its trainer and the queue of new policies from there."""
+    """An `AgentProcessor` with the queue to its trainer."""
 
     def __init__(
         self,
@@ -259,11 +261,19 @@ class AgentManager(AgentProcessor):
         stats: StatsSink,
         memory_size: int = 0,
         max_queued: int = 0,
+        trajectory_queue: TrajectoryQueue | None = None,
     ) -> None:
-        """`max_queued` bounds the trajectory queue, whose `put` then waits for the trainer; 0: no bound."""
+        """Put together trajectories for one trainer.
+
+        Args:
+            behavior_id, spec, max_trajectory_length, stats, memory_size: as of `AgentProcessor`.
+            max_queued: bounds the trajectory queue, whose `put` then waits for the trainer; 0: no bound.
+            trajectory_queue: a queue that several behaviours share, instead of one made here.
+        """
         super().__init__(behavior_id, spec, max_trajectory_length, stats, memory_size)
-        self.trajectory_queue: AgentManagerQueue[Trajectory] = AgentManagerQueue(behavior_id, max_queued)
-        self.policy_queue: AgentManagerQueue[object] = AgentManagerQueue(behavior_id)
+        if trajectory_queue is None:
+            trajectory_queue = AgentManagerQueue(behavior_id, max_queued)
+        self.trajectory_queue = trajectory_queue
         self.publish_trajectory_queue(self.trajectory_queue)
 
     def record_environment_stats(self, statistics: EngineStatistics, env: int) -> None:

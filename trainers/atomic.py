@@ -41,7 +41,7 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
     one is gone.
     """
     target = Path(path)
-    partial = target.with_name(f".{target.name}.{_session.mark}-{next(_numbers)}.partial")
+    partial = _partial(target)
     try:
         with open(partial, "xb") as file:
             write(file)
@@ -53,6 +53,27 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
             partial.unlink(missing_ok=True)
         raise
     sync_folder(target.parent)
+
+
+def atomic_link(source: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+    """Replace `path` by another name of the file `source`, in the same file system. It takes no space.
+
+    Raises OSError where that cannot be done; the old file is then as it was.
+    """
+    target = Path(path)
+    partial = _partial(target)
+    try:
+        os.link(source, partial)
+        os.replace(partial, target)
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)  # also where both were names of one file: it is not renamed then
+    sync_folder(target.parent)
+
+
+def _partial(target: Path) -> Path:
+    """A temporary name beside `target` that nobody has."""
+    return target.with_name(f".{target.name}.{_session.mark}-{next(_numbers)}.partial")
 
 
 def atomic_write_bytes(path: str | os.PathLike[str], data: bytes) -> None:

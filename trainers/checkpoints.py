@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .atomic import atomic_write_bytes, remove_partials
+from .atomic import atomic_link, atomic_write_bytes, remove_partials
 from .checkpoint_file import (
     CheckpointError,
     load_checkpoint,
@@ -19,7 +19,7 @@ from .checkpoint_file import (
     save_checkpoint,
     serialise,
 )
-from .training_status import TrainingStatus
+from .training_status import TrainingStatus, TrainingStatusError
 
 __all__ = [
     "LATEST",
@@ -47,10 +47,43 @@ class Checkpoint:
     creation_time: float
     auxillary_file_paths: list[str] = field(default_factory=list)
 
+    @classmethod
+    def read(cls, entry: Any) -> Checkpoint:
+        """The entry as JSON holds it; what else it says is passed over.
+
+        Raises:
+            ValueError: a key is missing, or its value is of another kind.
+        """
+        if not isinstance(entry, Mapping):
+            raise ValueError(f"found {entry!r}, expected an object")
+        for key, (expected, fits) in _ENTRY.items():
+            if key not in entry:
+                raise ValueError(f"has no {key!r}, expected {expected}")
+            if not fits(entry[key]):
+                raise ValueError(f"its {key!r} is {entry[key]!r}, expected {expected}")
+        return cls(**{key: entry[key] for key in _ENTRY})
+
     @property
     def files(self) -> list[Path]:
         """The model and what belongs to it."""
         return [Path(self.file_path), *map(Path, self.auxillary_file_paths)]
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+_ENTRY: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "steps": ("a whole number", lambda value: _number(value) and isinstance(value, int)),
+    "file_path": ("text", lambda value: isinstance(value, str)),
+    "reward": ("a number or null", lambda value: value is None or _number(value)),
+    "creation_time": ("a number", _number),
+    "auxillary_file_paths": (
+        "a list of texts",
+        lambda value: isinstance(value, list) and all(isinstance(path, str) for path in value),
+    ),
+}
+"""What the keys of an entry must hold, in words and as a test."""
 
 
 class CheckpointManager:
@@ -59,6 +92,8 @@ class CheckpointManager:
     A save writes `<behavior>-<step>.pt`, then `checkpoint.pt`, then the ONNX file, each of them atomically;
     removes what `keep` no longer allows; and last writes the status file. At every instant `checkpoint.pt` is
     thus the checkpoint just saved or the one before it, and the status file lists nothing that never was.
+    `checkpoint.pt` is a copy, which nothing that happens to the other file harms; where there is no room for
+    one, a second name.
     """
 
     def __init__(self, behavior: str, run_folder: str | Path, keep: int, status: TrainingStatus) -> None:
@@ -112,10 +147,11 @@ class CheckpointManager:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             atomic_write_bytes(weights, data)
-            atomic_write_bytes(self.latest_path, data)
         except OSError as error:
-            self._give_up(step, error, weights)
+            self._give_up(step, error)
             return None
+        self._renew_latest(weights, data)
+        _remove(model)  # of a save at the same step, with other weights
         saved = Checkpoint(step, str(model), reward, time.time(), [str(weights)])
         try:
             if export is not None:
@@ -125,6 +161,18 @@ class CheckpointManager:
             self.save_status()
         return saved
 
+    def _renew_latest(self, weights: Path, data: bytes) -> None:
+        try:
+            try:
+                atomic_write_bytes(self.latest_path, data)
+            except OSError:
+                atomic_link(weights, self.latest_path)
+        except OSError as error:
+            logger.warning(
+                "%s could not be written (%s). The checkpoint is saved as %s, and --resume finds it there.",
+                *(self.latest_path, error, weights),
+            )
+
     def _export(self, model: Path, export: Callable[[Path], object]) -> None:
         try:
             export(model)
@@ -133,10 +181,8 @@ class CheckpointManager:
                 "%s could not be written (%s); the weights are saved and training goes on.", model, error
             )
 
-    def _give_up(self, step: int, error: OSError, weights: Path) -> None:
-        """Leave no half of a failed save behind, and say what it means."""
-        if all(entry.steps != step for entry in self.checkpoints):
-            _remove(weights)
+    def _give_up(self, step: int, error: OSError) -> None:
+        """Say what a failed save means."""
         last = (
             f"the last one is of step {self.checkpoints[-1].steps}"
             if self.checkpoints
@@ -177,7 +223,8 @@ class CheckpointManager:
         """Copy the newest checkpoint's model to `<run>/<behavior>.onnx` and list it as the final one.
 
         Returns:
-            The copy, or None where there is no model or it could not be written (a warning says so).
+            The copy, or None where the newest checkpoint has no model or it could not be copied (a warning
+            said so); what was there and listed before is then as it was.
         """
         if not self.checkpoints:
             return None
@@ -185,47 +232,73 @@ class CheckpointManager:
         source = self._located(last)[0]
         target = self.run_folder / f"{self.behavior}.onnx"
         try:
-            if source.exists():
-                atomic_write_bytes(target, source.read_bytes())
-                logger.info("Copied %s to %s.", source, target)
+            if not source.exists():
+                return None
+            atomic_write_bytes(target, source.read_bytes())
+            logger.info("Copied %s to %s.", source, target)
         except OSError as error:
             logger.warning("%s could not be copied to %s (%s).", source, target, error)
             return None
         self.status.set(self.behavior, "final_checkpoint", {**asdict(last), "file_path": str(target)})
         self.save_status()
-        return target if target.exists() else None
+        return target
 
     # ---- resuming
 
     def load(self, device: str | torch.device = "cpu") -> dict[str, Any]:
         """The state of `checkpoint.pt`, or, after a warning, of the newest numbered one that is intact.
 
+        A numbered one that was written behind `checkpoint.pt` comes first: it was saved, and a kill or a full
+        disk kept `checkpoint.pt` from following. (Who copies an older one to `checkpoint.pt` to go back there
+        makes that the younger file.)
+
         The list of checkpoints is taken from the status file, together with those that a killed run had
         written and not yet listed.
 
         Raises:
             CheckpointError: none of the files can be used; says what is wrong with each.
+            TrainingStatusError: an entry of the status file is malformed.
         """
         self._restore_list()
         complaints = []
-        candidates = [
-            self.latest_path,
-            *(path for _, path in numbered_checkpoints(self.folder, self.behavior)),
-        ]
-        for path in candidates:
+        for path in self._candidates():
             try:
                 state = load_checkpoint(path, device)
             except CheckpointError as error:
                 complaints.append(str(error))
                 continue
             if complaints:
-                logger.warning("%s Resuming from %s instead.", complaints[0], path)
+                logger.warning("%s Resuming from %s instead.", " ".join(complaints), path)
             return state
         raise CheckpointError("\n".join(complaints))
 
+    def _candidates(self) -> list[Path]:
+        """What may be resumed from, the best first."""
+        numbered = [path for _, path in numbered_checkpoints(self.folder, self.behavior)]
+        if not self.latest_path.exists():
+            return numbered or [self.latest_path]
+        latest = self.latest_path.stat().st_mtime_ns
+        ahead = [path for path in numbered[:1] if path.stat().st_mtime_ns > latest]
+        return [*ahead, self.latest_path, *numbered[len(ahead) :]]
+
+    def _listed(self) -> list[Checkpoint]:
+        """The entries of the status file."""
+        entries = self.status.get(self.behavior, "checkpoints", [])
+        where = f"{self.status.path}: {self.behavior}.checkpoints"
+        advice = "Remove the entry, or the file to resume with the weights alone."
+        if not isinstance(entries, list):
+            raise TrainingStatusError(f"{where}: found {entries!r}, expected a list. {advice}")
+        listed = []
+        for index, entry in enumerate(entries):
+            try:
+                listed.append(Checkpoint.read(entry))
+            except ValueError as error:
+                raise TrainingStatusError(f"{where}[{index}]: {error}. {advice}") from None
+        return listed
+
     def _restore_list(self) -> None:
         """Take over the listed checkpoints that exist, and newer ones that a kill kept from being listed."""
-        listed = [Checkpoint(**entry) for entry in self.status.get(self.behavior, "checkpoints", [])]
+        listed = self._listed()
         self.checkpoints = [entry for entry in listed if any(file.exists() for file in self._located(entry))]
         newest = max((entry.steps for entry in listed), default=-1)
         for step, path in reversed(numbered_checkpoints(self.folder, self.behavior)):

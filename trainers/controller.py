@@ -14,13 +14,17 @@ from ..envs.pipelined import Parameters
 from ..envs.restarts import EngineStopped
 from ..envs.steps import Decision, EnvironmentStep
 from .errors import TrainerError
-from .learner import Learner, LearnerThread
+from .learner import Learner
+from .learner_thread import LearnerThread
 from .stats.display import Display
 
 logger = logging.getLogger(__name__)
 
 WAIT = 0.25
 """Seconds between looks at whether the user asked to stop, while no engine answers."""
+
+BRIEFLY = 1.0
+"""Seconds for an update in hand where the user wants the end at once."""
 
 MakeLearner = Callable[[str, BehaviorSpec], Learner]
 
@@ -85,6 +89,7 @@ class TrainerController:
                 raise
             self._save()
         except KeyboardInterrupt:
+            self._stop_threads(BRIEFLY)
             self.envs.close(at_once=True)
             raise
         finally:
@@ -94,20 +99,27 @@ class TrainerController:
         """Write the last checkpoints and brains of a training run, all that can be written.
 
         Raises:
-            TrainerError: one could not be; with `keep_quiet` that is only logged, behind a worse error.
+            TrainerError, FloatingPointError: one could not be; with `keep_quiet` that is only logged, behind
+                a worse error.
         """
-        for thread in self._threads:
-            thread.stop()
-        failures = []
+        self._stop_threads()
+        failures: list[Exception] = []
         for learner in self.learners.values() if self.training else ():
             try:
                 learner.finish()
-            except TrainerError as error:
+            except (TrainerError, FloatingPointError) as error:
                 failures.append(error)
         if failures and not keep_quiet:
             raise failures[0]
         for failure in failures:
             logger.error("%s", failure)
+
+    def _stop_threads(self, patience: float | None = None) -> None:
+        """Let the learners' threads end, all at once; wait for each, at most for `patience` seconds."""
+        for thread in self._threads:
+            thread.ask_to_stop()
+        for thread in self._threads:
+            thread.stop(patience)
 
     def _loop(self) -> None:
         self.envs.start()
@@ -172,8 +184,7 @@ class TrainerController:
                 manager = self._learner(behavior_id).manager(behavior_id)
                 if behavior_id in step.void_agents:
                     void = step.void_agents[behavior_id]
-                    manager.forget_agents(step.env, void)
-                    self._learner(behavior_id).trainer.episodes.forget(step.env, void)
+                    self._learner(behavior_id).forget_agents(behavior_id, step.env, void)
                 # A decision counts also where only others' agents are in the message that answers it, as
                 # when behaviours take turns.
                 if len(decisions) or len(terminals) or behavior_id in step.decisions:
@@ -186,9 +197,7 @@ class TrainerController:
 
     def _forget(self, env: int | None) -> None:
         for learner in self.learners.values():
-            learner.trainer.end_episode(env)
-            for manager in learner.managers.values():
-                manager.end_episode(env)
+            learner.forget(env)
 
     def _learn(self) -> None:
         for thread in self._threads:
@@ -201,11 +210,10 @@ class TrainerController:
 
     def _restart_engines(self) -> list[EnvironmentStep]:
         self.envs.close()
-        self._forget(None)
         for learner in self.learners.values():
             learner.restart_due = False
-            for manager in learner.managers.values():
-                manager.trajectory_queue.drain()
+            learner.collected.drain()
+        self._forget(None)
         self.envs = self._make_envs()
         self.envs.start()
         return self.envs.reset(self.parameters)

@@ -10,13 +10,15 @@ import random
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 
 from mlagents_envs.exception import UnityException
 
 from .cli.logs import configure_logging
 from .environments import check_environment
 from .errors import TrainerError
-from .run_folder import claim_run_folder, write_configuration
+from .initial_weights import check_beginnings
+from .run_folder import claim_run_folder, recorded_seed, write_configuration
 from .settings.command_line import parse_command_line
 from .settings.errors import TrainerConfigError
 from .settings.options import RunOptions
@@ -55,6 +57,12 @@ def run(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _seed(folder: Path, *, resumed: bool) -> int:
+    """The seed of a run that was not given one: of a resumed run its own, else a random one."""
+    seed = recorded_seed(folder) if resumed else None
+    return random.randint(0, 9999) if seed is None else seed
+
+
 def run_training(options: RunOptions, *, restart_engines_at_checkpoints: bool = False) -> None:
     """One run, from its settings to its files.
 
@@ -68,9 +76,10 @@ def run_training(options: RunOptions, *, restart_engines_at_checkpoints: bool = 
     with StopSignals() as signals, closing(display):
         require_support(options)
         check_environment(options)
+        check_beginnings(options)
         folder = claim_run_folder(options.checkpoint_settings)
         if options.env_settings.seed == -1:
-            options = options.with_seed(random.randint(0, 9999))
+            options = options.with_seed(_seed(folder, resumed=options.checkpoint_settings.resume))
         status = TrainingStatus(folder / "run_logs" / "training_status.json")
         if options.checkpoint_settings.resume:
             status.load()

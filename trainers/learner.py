@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import copy
 import logging
-import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
+from numpy.typing import NDArray
 
-from ..agent_processor.processor import AgentManager
+from ..agent_processor.processor import AgentManager, TrajectoryQueue
+from ..agent_processor.queues import AgentManagerQueue
+from ..agent_processor.trajectory import EpisodesForgotten
 from ..envs.finite import NonFinite
 from ..envs.steps import Decision
 from .acting_memories import ActingMemories, Asking
+from .behavior_folder import require_folder_name
 from .brains.export import export_brain
 from .brains.verify import BrainVerificationError
 from .checkpoint_brain import KEY as BRAIN
 from .checkpoint_brain import describe_brain
 from .checkpoints import CheckpointError, CheckpointManager, load_checkpoint
+from .initial_weights import initial_checkpoint
 from .on_policy import OnPolicyTrainer
 from .policy import Policy
 from .ppo.ppo import PPO
@@ -60,12 +64,21 @@ class RunContext:
     """A run that goes on then learns, bit for bit, what a run resumed from its checkpoints learns."""
     update_threads: int = ACTING_THREADS
     """Processor threads of a policy update that nothing runs beside."""
+    lessons: Mapping[str, int] = field(default_factory=dict)
+    """The number of the lesson of each environment parameter, 0 where there is one only."""
 
 
 class Learner:
     """Joins a behaviour's parts; as the trainer's `TrainerEvents` it writes what falls due."""
 
     def __init__(self, name: str, spec: BehaviorSpec, settings: TrainerSettings, run: RunContext) -> None:
+        """Make the parts, and load the weights that the run begins or goes on with.
+
+        Raises:
+            TrainerError: the behaviour's name is not fit for a folder, or weights are missing or do not fit.
+            UnsupportedObservationError: there is no network for such observations.
+        """
+        require_folder_name(name)
         self.name = name
         self.spec = spec
         self.settings = settings
@@ -84,10 +97,15 @@ class Learner:
             self.reporter,
             self,
             training=run.training,
+            non_finite=run.non_finite,
             update_threads=ACTING_THREADS if settings.threaded else run.update_threads,
         )
+        self.collected: TrajectoryQueue = AgentManagerQueue(name, THREADED_QUEUE if settings.threaded else 0)
+        """What the agents of all teams have brought, in the order in which it came."""
+        self.trainer.subscribe(self.collected)
         self.acts_apart = settings.threaded or run.device.type != "cpu"
-        """Acting has a copy of the network on the CPU, which gets the learner's weights after updates."""
+        """Acting has a copy of the network on the CPU, to which the learner's is published."""
+        self._published: AgentManagerQueue[dict[str, torch.Tensor]] = AgentManagerQueue(name)
         network = self.algorithm.network
         if self.acts_apart:
             network = copy.deepcopy(network).cpu().requires_grad_(False)
@@ -109,10 +127,9 @@ class Learner:
                 self.settings.time_horizon,
                 self.reporter,
                 memory_size=network.memory_size,
-                max_queued=THREADED_QUEUE if self.settings.threaded else 0,
+                trajectory_queue=self.collected,
             )
             self.managers[behavior_id] = manager
-            self.trainer.subscribe(manager.trajectory_queue)
         return self.managers[behavior_id]
 
     def decide(self, batches: Sequence[DecisionSteps], asking: Sequence[Asking] = ()) -> list[Decision]:
@@ -121,9 +138,11 @@ class Learner:
         `asking`: whose agents each batch holds, by which those with a memory are known again.
         """
         if self.acts_apart:
-            newest = [weights for m in self.managers.values() for weights in m.policy_queue.drain()]
+            newest: dict[str, torch.Tensor] = {}
+            for published in self._published.drain():
+                newest.update(published)
             if newest:
-                self.policy.network.load_state_dict(newest[-1])  # type: ignore[arg-type]
+                self.policy.network.load_state_dict(newest, strict=False)
         self._asked += sum(len(batch) for batch in batches)
         if self.memories is None:
             return self.policy.act(batches)
@@ -137,11 +156,24 @@ class Learner:
             self._asked = 0
             self.trainer.advance()
 
+    def forget(self, env: int | None = None) -> None:
+        """The unfinished episodes of one environment's agents, or of all, will never end."""
+        for manager in self.managers.values():
+            manager.end_episode(env)
+        self.collected.put(EpisodesForgotten(env))
+
+    def forget_agents(self, behavior_id: str, env: int, agent_ids: NDArray[np.int32]) -> None:
+        """The same of some agents of one environment."""
+        self.manager(behavior_id).forget_agents(env, agent_ids)
+        self.collected.put(EpisodesForgotten(env, agent_ids))
+
     # What falls due in the trainer ----------------------------------------------------------------------
 
     def summary(self, step: int) -> None:
         """Write the statistics of the last `summary_freq` steps."""
         self.reporter.add_stat("Is Training", float(self.trainer.should_still_train))
+        for parameter, lesson in self.run.lessons.items():
+            self.reporter.set_stat(f"Environment/Lesson Number/{parameter}", float(lesson))
         self.reporter.write_stats(step)
 
     def checkpoint(self) -> bool:
@@ -150,11 +182,19 @@ class Learner:
         self.restart_due = self.run.restart_engines_at_checkpoints
         return self.restart_due
 
+    def taken_in(self) -> None:
+        """Hand what the normaliser has seen to the acting copy, where there is one."""
+        if self.acts_apart:
+            self._publish(dict(self.algorithm.network.named_buffers()))
+
     def updated(self) -> None:
         """Hand new weights to the acting copy, where there is one."""
         if self.acts_apart:
-            weights = {k: v.detach().cpu().clone() for k, v in self.algorithm.network.state_dict().items()}
-            next(iter(self.managers.values())).policy_queue.put(weights)
+            self._publish(self.algorithm.network.state_dict())
+
+    def _publish(self, numbers: Mapping[str, torch.Tensor]) -> None:
+        if numbers:
+            self._published.put({k: v.detach().to("cpu", copy=True) for k, v in numbers.items()})
 
     # Files ----------------------------------------------------------------------------------------------
 
@@ -185,12 +225,18 @@ class Learner:
             self.run.display.checkpoint(self.name, step)
         return saved
 
-    def finish(self) -> Path | None:
-        """Save once more and copy the newest brain to where the engine's user looks for it.
+    def finish(self) -> Path:
+        """Count what still waits, save once more and copy the newest brain to where the engine's user looks.
 
         Raises:
-            CheckpointError: the weights could not be written.
+            CheckpointError: the weights or the brain could not be written.
+            FloatingPointError: what still waited holds no finite numbers; all else is written then.
         """
+        flaw: FloatingPointError | None = None
+        try:
+            self.trainer.take_in()
+        except FloatingPointError as error:
+            flaw = error
         saved = self.save()
         brain = self.checkpoints.finish()
         if not saved:
@@ -198,18 +244,28 @@ class Learner:
                 f"{self.name}: the weights at the end of the run, step {self.trainer.step}, were not saved: "
                 "see the warning before. Older checkpoints are as they were; --resume goes on from the last."
             )
+        if brain is None:
+            raise CheckpointError(
+                f"{self.name}: the weights at the end of the run, step {self.trainer.step}, are saved, but "
+                f"not their brain: see the message before. {self.run.folder / self.name}.onnx, if it is there, "
+                "is of an older checkpoint. `lanista export` makes a brain of a checkpoint."
+            )
+        if flaw is not None:
+            raise flaw
         return brain
 
     def _restore(self) -> None:
-        if self.run.resume and not self.checkpoints.any_saved:
-            logger.warning("%s: the run had saved no checkpoint yet; training starts from step 0.", self.name)
-        elif self.run.resume:
+        if self.run.resume and self.checkpoints.any_saved:
             self._load(self.checkpoints.load())
             logger.info("%s: resuming training from step %d.", self.name, self.trainer.step)
-        elif self.run.initialize_from is not None:
-            path = self.run.initialize_from / self.name / "checkpoint.pt"
-            self._begin_with(load_checkpoint(path))
-            logger.info("%s: starting training from step 0 with the weights of %s.", self.name, path)
+        else:
+            if self.run.resume:
+                logger.warning(
+                    "%s: the run had saved no checkpoint yet; training starts from step 0.", self.name
+                )
+            path = initial_checkpoint(self.name, self.settings.init_path, self.run.initialize_from)
+            if path is not None:
+                self._begin_with(path)
         if self.acts_apart:
             self.policy.network.load_state_dict(self.algorithm.network.state_dict())
 
@@ -218,53 +274,29 @@ class Learner:
             self.trainer.load_state_dict(state)
             self.policy.generator.set_state(state["acting"])
         except (RuntimeError, KeyError, TypeError, ValueError) as error:
-            raise self._unfit("resumed", error) from error
+            raise self._unfit(error) from error
 
-    def _begin_with(self, state: dict[str, Any]) -> None:
+    def _begin_with(self, path: Path) -> None:
+        """Take what fits of a checkpoint into a new run."""
+        state = load_checkpoint(path)
         try:
-            self.algorithm.network.load_state_dict(state["Policy"])
-        except (RuntimeError, KeyError) as error:
-            raise self._unfit("started from", error) from error
+            misfits = self.algorithm.begin_with(state)
+        except CheckpointError as error:
+            raise CheckpointError(f"{self.name}: could not initialize from {path}: {error}") from error
+        if misfits:
+            logger.warning(
+                "%s: not all of %s fits, and what does not begins with random weights: %s.",
+                *(self.name, path, "; ".join(misfits)),
+            )
+        logger.info("%s: starting training from step 0 with the weights of %s.", self.name, path)
 
-    def _unfit(self, what: str, error: Exception) -> CheckpointError:
+    def _unfit(self, error: Exception) -> CheckpointError:
         """The error for a checkpoint that is whole, and of another network or program."""
         causes = [line.strip() for line in str(error).splitlines() if line.strip()]
         cause = causes[1] if len(causes) > 1 else f"{type(error).__name__}: {error}"
         return CheckpointError(
-            f"{self.name}: the saved run cannot be {what}, because its checkpoint does not fit: {cause} Use "
+            f"{self.name}: the saved run cannot be resumed, because its checkpoint does not fit: {cause} Use "
             "the settings that it was made with (network_settings, reward_signals and trainer_type; they are "
             "in its configuration.yaml) and an environment with the same observations and actions."
         )
 
-
-class LearnerThread(threading.Thread):
-    """Advances a trainer beside the collector (`threaded: true`)."""
-
-    IDLE_WAIT = 0.0005
-
-    def __init__(self, learner: Learner) -> None:
-        super().__init__(name=f"learner {learner.name}", daemon=True)
-        self.learner = learner
-        self.error: BaseException | None = None
-        self._stopping = threading.Event()
-
-    def run(self) -> None:
-        """Advance until told to stop; what goes wrong is kept for the main thread."""
-        try:
-            while not self._stopping.is_set():
-                if not self.learner.trainer.advance():
-                    time.sleep(self.IDLE_WAIT)
-        except BaseException as error:
-            self.error = error
-            self._drain_until_stopped()
-
-    def _drain_until_stopped(self) -> None:
-        """A collector that waits at a full queue must get on to see the error."""
-        while not self._stopping.wait(self.IDLE_WAIT):
-            for queue in self.learner.trainer.queues:
-                queue.drain()
-
-    def stop(self) -> None:
-        """Let the update in hand end, then stop."""
-        self._stopping.set()
-        self.join()

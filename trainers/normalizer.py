@@ -56,7 +56,3 @@ class Normalizer(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         """`rows` [..., size], normalised and clamped to [-5, 5]."""
         return ((rows - self.mean) / self.deviation()).clamp_(-LIMIT, LIMIT)
-
-    def copy_from(self, other: "Normalizer") -> None:
-        """Take over the state of `other`, of the same size."""
-        self.load_state_dict(other.state_dict())

@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..agent_processor.queues import AgentManagerQueue
+from ..agent_processor.processor import TrajectoryQueue
+from ..agent_processor.rollout import only
 from ..agent_processor.rollout import rollout as gather
 from ..agent_processor.stats_sink import StatsSink
-from ..agent_processor.trajectory import Rollout, Trajectory
+from ..agent_processor.trajectory import EpisodesForgotten, Rollout, Trajectory
+from ..envs.finite import NonFinite
 from ..envs.statistics import StatsAggregationMethod
 from .clock import StepClock
 from .episodes import EpisodeRewards
 from .rewards.provider import RewardProvider
 from .settings.behavior import TrainerSettings
 from .threads import ACTING_THREADS, updating
-from .update_buffer import EvaluatedSteps, Evaluation, UpdateBuffer
+from .update_buffer import Evaluation, Steps, UpdateBuffer
+
+logger = logging.getLogger(__name__)
 
 AVERAGE = StatsAggregationMethod.AVERAGE
 PORTIONS = 64
 """A buffer is filled in about so many passes. A pass costs most by the call, not by the step; and the
 normaliser should soon know what the agents see."""
+SUMMARY_PORTIONS = 16
+"""Steps wait for a pass at most until they are such a part of a summary: what is reported when they are made
+(the entropy, lengths of episodes) then belongs to almost the same steps as what is reported by the pass."""
+LARGEST_REWARD = 1e34
+"""With larger ones returns could be infinite in 32 bits, and nothing infinite may be saved."""
+LARGEST_PORTION = 4096
+"""Beyond this many steps the calls of a pass cost nothing, and what waits costs memory."""
 
 
-class OnPolicyAlgorithm(Protocol):
+class OnPolicyAlgorithm(Protocol[Steps]):
     """What an algorithm adds: how it values steps, and how it learns from them."""
 
     signals: list[str]
     looks_at_mates: bool
     """Rollouts are to hold the teammates' steps too."""
+    steps_kind: type[Steps]
+    """The columns that the update buffer keeps."""
 
     def normalize(self, rollout: Rollout) -> None:
         """Let the running observation statistics take in these steps."""
@@ -42,12 +56,24 @@ class OnPolicyAlgorithm(Protocol):
         rollout: Rollout,
         rewards: Mapping[str, NDArray[np.float32]],
         ignores_done: Mapping[str, bool],
-    ) -> Evaluation:
+    ) -> Evaluation[Steps]:
         """What the critic makes of the trajectories' own steps, given their rewards [steps] per signal."""
         ...
 
-    def update(self, steps: EvaluatedSteps, policy_step: int) -> dict[str, float]:
+    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        """The unfinished episodes of all agents, of one environment's or of some of it will never end."""
+        ...
+
+    def update(self, steps: Steps, policy_step: int) -> dict[str, float]:
         """Learn from the steps; figures by their statistics' names."""
+        ...
+
+    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
+        """Take over what fits of another run's `state_dict`; what does not, with the reasons.
+
+        Raises:
+            CheckpointError: nothing of the policy fits.
+        """
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -70,23 +96,28 @@ class TrainerEvents(Protocol):
         """Save now. True: what has not been counted yet is to be dropped (the engines start afresh)."""
         ...
 
+    def taken_in(self) -> None:
+        """Trajectories were processed: the normaliser has seen them."""
+        ...
+
     def updated(self) -> None:
         """The policy has new weights."""
         ...
 
 
-class OnPolicyTrainer:
+class OnPolicyTrainer(Generic[Steps]):
     """Collects trajectories of one behaviour until there are enough, then updates and starts over."""
 
     def __init__(
         self,
         settings: TrainerSettings,
-        algorithm: OnPolicyAlgorithm,
+        algorithm: OnPolicyAlgorithm[Steps],
         providers: Mapping[str, RewardProvider],
         stats: StatsSink,
         events: TrainerEvents,
         *,
         training: bool = True,
+        non_finite: NonFinite = NonFinite.STOP,
         returns_kept: int = 1,
         update_threads: int = ACTING_THREADS,
     ) -> None:
@@ -97,13 +128,22 @@ class OnPolicyTrainer:
         self.stats = stats
         self.events = events
         self.training = training
+        self.non_finite = non_finite
         self.update_threads = update_threads
         self.clock = StepClock(settings.summary_freq, settings.checkpoint_interval)
-        self.buffer = UpdateBuffer()
-        self.episodes = EpisodeRewards(list(providers), returns_kept)
-        self.queues: list[AgentManagerQueue[Trajectory]] = []
-        self.portion = max(1, settings.hyperparameters.buffer_size // PORTIONS)
+        self.buffer = UpdateBuffer(algorithm.steps_kind)
+        self.episodes = EpisodeRewards(list(providers), returns_kept, groups=algorithm.looks_at_mates)
+        self.queues: list[TrajectoryQueue] = []
+        self.portion = max(
+            1,
+            min(
+                settings.hyperparameters.buffer_size // PORTIONS,
+                settings.summary_freq // SUMMARY_PORTIONS,
+                LARGEST_PORTION,
+            ),
+        )
         """Agent-steps after which it is worth to `advance`."""
+        self._warned = False
 
     @property
     def step(self) -> int:
@@ -115,20 +155,26 @@ class OnPolicyTrainer:
         """Steps are still to be learnt from."""
         return self.training and self.step <= self.settings.max_steps
 
-    def subscribe(self, queue: AgentManagerQueue[Trajectory]) -> None:
+    def subscribe(self, queue: TrajectoryQueue) -> None:
         """Take trajectories from this queue too."""
         self.queues.append(queue)
 
     def advance(self) -> bool:
         """Take in what lies in the queues, update when there is enough. False: there was nothing to do."""
-        trajectories = [t for queue in self.queues for t in queue.drain()]
-        if trajectories:
-            self._take_in(trajectories)
+        something = self.take_in()
         if self.should_still_train and len(self.buffer) > self.settings.hyperparameters.buffer_size:
             self._update()
-        return bool(trajectories)
+        return something
 
-    def _take_in(self, trajectories: Iterable[Trajectory]) -> None:
+    def take_in(self) -> bool:
+        """Take in what lies in the queues, without an update. False: there was nothing."""
+        collected = [item for queue in self.queues for item in queue.drain()]
+        if collected:
+            self._take_in(collected)
+            self.events.taken_in()
+        return bool(collected)
+
+    def _take_in(self, collected: Iterable[Trajectory | EpisodesForgotten]) -> None:
         """Process in as few passes as the summaries and checkpoints that fall due in between allow."""
         ready: list[Trajectory] = []
 
@@ -137,7 +183,12 @@ class OnPolicyTrainer:
                 self.process(gather(ready, with_mates=self.algorithm.looks_at_mates))
                 ready.clear()
 
-        for trajectory in trajectories:
+        for trajectory in collected:
+            if isinstance(trajectory, EpisodesForgotten):
+                flush()
+                self.episodes.forget(trajectory.env, trajectory.agent_ids)
+                self.algorithm.forget(trajectory.env, trajectory.agent_ids)
+                continue
             length = len(trajectory)
             summary, checkpoint = self.clock.due_summary(length), self.clock.due_checkpoint(length)
             if summary is not None or checkpoint:
@@ -163,19 +214,57 @@ class OnPolicyTrainer:
             name: np.float32(self.strengths[name]) * provider.evaluate(rollout)
             for name, provider in self.providers.items()
         }
+        self._evaluate(rollout, rewards)
+        self.episodes.add(rollout, rewards, self.stats)
+
+    def _evaluate(self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]]) -> None:
+        """Value the steps and keep them for the next update, but for those that cannot be learnt from."""
+        too_large = _too_large(rollout, rewards)
+        if too_large is not None:
+            first = int(np.argmax(too_large))
+            steps = slice(start := int(rollout.lengths[:first].sum()), start + int(rollout.lengths[first]))
+            largest = max(float(np.abs(column[steps]).max()) for column in rewards.values())
+            self._leave_out(f"a reward of {rollout.agents[first]} is {largest:.3g}, times its strength")
+            if too_large.all():
+                return
+            kept = np.repeat(~too_large, rollout.lengths)
+            rollout = only(rollout, ~too_large)
+            rewards = {name: column[kept] for name, column in rewards.items()}
         ignores = {name: provider.ignores_done for name, provider in self.providers.items()}
         evaluation = self.algorithm.evaluate(rollout, rewards, ignores)
         self._report_estimates(rollout, evaluation.estimates)
-        if self.should_still_train:
+        if not self.should_still_train:
+            return
+        if np.isfinite(evaluation.steps.advantages).all() and np.isfinite(evaluation.steps.returns).all():
             self.buffer.append(evaluation.steps)
-        self.episodes.add(rollout, rewards, self.stats)
+        else:
+            self._leave_out("the critic's values or the advantages are not finite numbers")
+
+    def _leave_out(self, found: str) -> None:
+        """Some trajectories will not be learnt from: their numbers are finite, but too large.
+
+        Raises:
+            FloatingPointError: `non_finite` is STOP. The steps in the buffer can be learnt from and saved.
+        """
+        if self.non_finite is NonFinite.STOP:
+            raise FloatingPointError(
+                f"Nothing can be learnt from a trajectory before step {self.step}: {found}. Check the size "
+                "of rewards and observations, set network_settings.normalize: true, or let such trajectories "
+                "be left out with env_settings.non_finite: drop."
+            )
+        if not self._warned:
+            self._warned = True
+            logger.warning("Left out before step %d: %s. This is said once.", self.step, found)
 
     def _report_estimates(self, rollout: Rollout, estimates: Mapping[str, NDArray[np.float32]]) -> None:
         starts = np.cumsum(rollout.lengths) - rollout.lengths
-        for kind, columns in estimates.items():
-            means = np.add.reduceat(columns, starts, axis=0) / rollout.lengths[:, None]
-            for s, name in enumerate(self.algorithm.signals):
-                self.stats.add_stats(f"Policy/{name.capitalize()} {kind}", means[:, s], AVERAGE)
+        means = {
+            kind: np.add.reduceat(columns, starts, axis=0) / rollout.lengths[:, None]
+            for kind, columns in estimates.items()
+        }
+        for s, name in enumerate(self.algorithm.signals):
+            for kind, of_trajectories in means.items():
+                self.stats.add_stats(f"Policy/{name.capitalize()} {kind}", of_trajectories[:, s], AVERAGE)
 
     @np.errstate(over="ignore", invalid="ignore")
     def _update(self) -> None:
@@ -186,10 +275,6 @@ class OnPolicyTrainer:
             self.stats.add_stat(key, value, AVERAGE)
         self.buffer.clear()
         self.events.updated()
-
-    def end_episode(self, env: int | None = None) -> None:
-        """The unfinished episodes of one environment, or of all, will never end."""
-        self.episodes.forget(env)
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on."""
@@ -206,4 +291,13 @@ class OnPolicyTrainer:
         self.algorithm.load_state_dict(state)
         self.clock.restore(int(state["step"]), state.get("due"))
         self.buffer.load_state_dict(state["buffer"])
-        self.episodes.recent_returns.extend(state["returns"])
+        self.episodes.restore(state["returns"])
+
+
+def _too_large(rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]]) -> NDArray[np.bool_] | None:
+    """[J] in which trajectories a reward is above `LARGEST_REWARD`; None where it is in none."""
+    fine = [np.abs(column) <= LARGEST_REWARD for column in rewards.values()]
+    if all(column.all() for column in fine):
+        return None
+    starts = np.cumsum(rollout.lengths) - rollout.lengths
+    return ~np.logical_and.reduceat(np.logical_and.reduce(fine), starts)

@@ -70,6 +70,27 @@ def write_configuration(folder: Path, options: RunOptions) -> None:
         ) from error
 
 
+def recorded_seed(folder: Path) -> int | None:
+    """The seed with which the run in `folder` began; None, after a warning, where that cannot be told.
+
+    ML-Agents does not write a seed that it has drawn.
+    """
+    path = folder / "configuration.yaml"
+    cause = "it is not there"
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+        seed = settings["env_settings"]["seed"]
+        if isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0:
+            return seed
+        cause = f"env_settings.seed is {seed!r} there"
+    except FileNotFoundError:
+        pass
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
+        cause = f"{type(error).__name__}: {error}"
+    logger.warning("The seed of the run is not known from %s (%s): a new one is drawn.", path, cause)
+    return None
+
+
 def _never_began(folder: Path) -> bool:
     """Whether this is what a run leaves whose engines did not start: settings and logs, nothing learnt."""
     if not folder.is_dir() or {entry.name for entry in folder.iterdir()} != {

@@ -57,6 +57,7 @@ def train(
         initialize_from=_initial_folder(options),
         non_finite=NonFinite(options.env_settings.non_finite),
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
+        lessons=dict.fromkeys(options.environment_parameters or {}, 0),
         update_threads=options.torch_settings.num_threads or min(processors(), MOST_UPDATE_THREADS),
     )
     controller = TrainerController(

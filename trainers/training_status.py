@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from .atomic import atomic_write_text, remove_partials
@@ -28,16 +29,18 @@ class TrainingStatus:
 
     Categories are behaviour names ("checkpoints", "final_checkpoint", "elo") and environment parameters
     ("lesson_num"); the two share one namespace, as in ML-Agents. Everything is kept in memory; `save` writes
-    the whole file at once, so that a reader never sees half of it.
+    the whole file at once, so that a reader never sees half of it. Any thread may call any method.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._tree: dict[str, dict[str, Any]] = {}
+        self._lock = Lock()
 
     def get(self, category: str, key: str, default: Any = None) -> Any:
         """The value of `key` in `category`, or `default`."""
-        return self._tree.get(category, {}).get(key, default)
+        with self._lock:
+            return self._tree.get(category, {}).get(key, default)
 
     def set(self, category: str, key: str, value: Any) -> None:
         """Remember a JSON value; the file changes with the next `save`."""
@@ -45,13 +48,15 @@ class TrainingStatus:
             raise ValueError(
                 f"The name {METADATA!r} is taken by the status file itself: rename the behavior."
             )
-        self._tree.setdefault(category, {})[key] = value
+        with self._lock:
+            self._tree.setdefault(category, {})[key] = value
 
     def save(self) -> None:
         """Write the file. Raises OSError; the old file is then as it was."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        tree = {**self._tree, METADATA: _metadata()}
-        atomic_write_text(self.path, json.dumps(_strict(tree), indent=4, allow_nan=False))
+        with self._lock:  # also while writing: an older tree must not replace a newer one
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            tree = {**self._tree, METADATA: _metadata()}
+            atomic_write_text(self.path, json.dumps(_strict(tree), indent=4, allow_nan=False))
 
     def load(self) -> bool:
         """Read the file of the run that is resumed.
@@ -75,7 +80,8 @@ class TrainingStatus:
             ) from error
         _check(self.path, tree)
         _compare(tree.pop(METADATA))
-        self._tree = tree
+        with self._lock:
+            self._tree = tree
         return True
 
 

@@ -44,6 +44,10 @@ class StepColumns(Protocol):
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
+    advantages: NDArray[np.float32]
+    """[N]."""
+    returns: NDArray[np.float32]
+    """[N, S]."""
 
     def __len__(self) -> int:
         """The number of steps that count; some columns may hold more rows."""

@@ -19,7 +19,7 @@ from lanista.trainers.checkpoints import (
     load_checkpoint,
     save_checkpoint,
 )
-from lanista.trainers.training_status import TrainingStatus
+from lanista.trainers.training_status import TrainingStatus, TrainingStatusError
 
 
 def state(step, size=8):
@@ -212,9 +212,57 @@ def test_a_checkpoint_that_a_kill_kept_from_the_list_is_taken_over(make, tmp_pat
     save_checkpoint(tmp_path / "Ball" / "Ball-20.pt", state(20))
     (tmp_path / "Ball" / ".Ball-20.onnx.0123456789ab-0.partial").write_bytes(b"half")
     resumed = make(load=True)
-    assert step_of(resumed.load()) == 10
+    assert step_of(resumed.load()) == 20
     assert [c.steps for c in resumed.checkpoints] == [10, 20]
     assert not list((tmp_path / "Ball").glob(".*.partial"))
+
+
+def test_who_copies_an_older_checkpoint_to_checkpoint_pt_goes_back_there(make, tmp_path):
+    manager = make()
+    for step in (10, 20):
+        manager.save(step, state(step))
+    folder = tmp_path / "Ball"
+    newest = (folder / "Ball-20.pt").read_bytes()
+    (folder / "checkpoint.pt").write_bytes((folder / "Ball-10.pt").read_bytes())
+    later = (folder / "Ball-20.pt").stat().st_mtime_ns + 10**9
+    os.utime(folder / "checkpoint.pt", ns=(later, later))
+    assert step_of(make(load=True).load()) == 10
+    assert (folder / "Ball-20.pt").read_bytes() == newest, "checkpoint.pt is a file of its own"
+
+
+@pytest.mark.parametrize(
+    "entries, says",
+    [
+        (5, "Ball.checkpoints: found 5, expected a list"),
+        ([5], r"Ball.checkpoints\[0\]: found 5, expected an object"),
+        ([{}], r"checkpoints\[0\]: has no 'steps', expected a whole number"),
+        ({"steps": "10"}, "its 'steps' is '10', expected a whole number"),
+        ({"file_path": None}, "its 'file_path' is None, expected text"),
+        ({"reward": "high"}, "its 'reward' is 'high', expected a number or null"),
+        ({"creation_time": True}, "its 'creation_time' is True, expected a number"),
+        ({"auxillary_file_paths": [3]}, r"its 'auxillary_file_paths' is \[3\], expected a list of texts"),
+    ],
+)
+def test_a_malformed_entry_of_the_status_file_is_named(make, tmp_path, entries, says):
+    make().save(10, state(10))
+    path = tmp_path / "run_logs" / "training_status.json"
+    tree = json.loads(path.read_text())
+    if isinstance(entries, dict):
+        entries = [{**tree["Ball"]["checkpoints"][0], **entries}]
+    tree["Ball"]["checkpoints"] = entries
+    path.write_text(json.dumps(tree))
+    with pytest.raises(TrainingStatusError, match=says) as error:
+        make(load=True).load()
+    assert str(path) in str(error.value)
+
+
+def test_what_a_later_version_adds_to_an_entry_is_passed_over(make, tmp_path):
+    make().save(10, state(10))
+    path = tmp_path / "run_logs" / "training_status.json"
+    path.write_text(path.read_text().replace('"steps"', '"colour": "blue", "steps"', 1))
+    resumed = make(load=True)
+    resumed.load()
+    assert [c.steps for c in resumed.checkpoints] == [10]
 
 
 def test_a_listed_checkpoint_whose_files_are_gone_is_forgotten(make, tmp_path):
@@ -256,7 +304,73 @@ def test_the_final_model_is_a_copy_of_the_last_one(make, tmp_path, caplog):
     assert written["metadata"]["stats_format_version"] == "0.3.0"
 
 
+def test_without_a_new_model_the_one_of_before_stays_listed_as_final(make, tmp_path):
+    manager = make()
+    manager.save(10, state(10), export=lambda path: path.write_bytes(b"model 10"))
+    manager.finish()
+    manager.save(20, state(20), export=lambda path: None)  # as when it is found to act otherwise
+    assert manager.finish() is None
+    assert (tmp_path / "Ball.onnx").read_bytes() == b"model 10"
+    written = json.loads((tmp_path / "run_logs" / "training_status.json").read_text())
+    assert written["Ball"]["final_checkpoint"]["steps"] == 10
+
+
+def test_a_model_of_other_weights_at_the_same_step_is_not_taken_for_theirs(make, tmp_path):
+    manager = make()
+    manager.save(10, state(10), export=lambda path: path.write_bytes(b"older weights"))
+    manager.save(10, state(10), export=lambda path: None)
+    assert manager.finish() is None
+    assert not (tmp_path / "Ball.onnx").exists()
+
+
 # ---- a file system that fails
+
+
+def deny(monkeypatch, *names):
+    """Let no file be renamed, or linked, to one of these names."""
+    for call in ("replace", "link"):
+        real = getattr(os, call)
+
+        def refuse(source, target, real=real):
+            if any(name in str(target) for name in names):
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real(source, target)
+
+        monkeypatch.setattr(atomic.os, call, refuse)
+
+
+def test_without_room_for_a_copy_checkpoint_pt_is_a_second_name(make, tmp_path, monkeypatch):
+    manager = make()
+    manager.save(10, state(10))
+    real = atomic.atomic_write_bytes
+
+    def write(path, data):
+        if Path(path).name == "checkpoint.pt":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(path, data)
+
+    monkeypatch.setattr("lanista.trainers.checkpoints.atomic_write_bytes", write)
+    for _ in range(2):
+        assert manager.save(20, state(20)) is not None
+        assert (tmp_path / "Ball" / "checkpoint.pt").samefile(tmp_path / "Ball" / "Ball-20.pt")
+    assert step_of(make(load=True).load()) == 20
+    assert not list(tmp_path.rglob(".*.partial"))
+
+
+def test_a_checkpoint_is_resumed_from_although_checkpoint_pt_did_not_follow(
+    make, tmp_path, monkeypatch, caplog
+):
+    manager = make()
+    manager.save(10, state(10))
+    deny(monkeypatch, "checkpoint.pt")
+    with caplog.at_level(logging.WARNING):
+        assert manager.save(20, state(20)) is not None
+    monkeypatch.undo()
+    assert "checkpoint.pt could not be written" in caplog.text and "Ball-20.pt" in caplog.text
+    resumed = make(load=True)
+    assert step_of(resumed.load()) == 20
+    assert [c.steps for c in resumed.checkpoints] == [10, 20]
+    assert not list(tmp_path.rglob(".*.partial"))
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 3, 4], ids=lambda n: f"after-{n}-writes")

@@ -78,13 +78,19 @@ class FakeLearner:
         self.name = name
         self.managers = {}
         self.forgotten = []
-        episodes = SimpleNamespace(forget=lambda env, ids: self.forgotten.append((env, ids.tolist())))
-        self.trainer = SimpleNamespace(step=0, end_episode=lambda env: None, episodes=episodes)
+        self.trainer = SimpleNamespace(step=0)
 
     def manager(self, behavior_id):
         if behavior_id not in self.managers:
             self.managers[behavior_id] = AgentManager(behavior_id, SPEC, HORIZON, Sink())
         return self.managers[behavior_id]
+
+    def forget(self, env):
+        pass
+
+    def forget_agents(self, behavior_id, env, agent_ids):
+        self.manager(behavior_id).forget_agents(env, agent_ids)
+        self.forgotten.append((env, agent_ids.tolist()))
 
     def decide(self, batches, asking=None):
         zeros = [np.zeros((len(batch), 1), np.float32) for batch in batches]

@@ -50,6 +50,9 @@ class Events:
         self.calls.append(("checkpoint",))
         return self.drop
 
+    def taken_in(self):
+        pass
+
     def updated(self):
         self.calls.append(("updated",))
 

@@ -166,6 +166,9 @@ class POCA:
         of_moment = torch.from_numpy(moment).to(self.device)
         return values.index_select(0, of_moment), baselines.flatten(0, 1).index_select(0, at)
 
+    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        """Nothing is kept of episodes that are not finished."""
+
     # The update ---------------------------------------------------------------------------------------
 
     def update(self, steps: TeamSteps, policy_step: int) -> dict[str, float]:

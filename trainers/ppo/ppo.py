@@ -194,6 +194,11 @@ class PPO:
         ]
         return self.network.prepare(self._obs(obs))
 
+    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        """These agents' unfinished episodes will never end: what the critic remembers of them goes."""
+        if self.memories is not None:
+            self.memories.forget(env, agent_ids)
+
     # The update ---------------------------------------------------------------------------------------
 
     def update(self, steps: EvaluatedSteps, policy_step: int) -> dict[str, float]:
@@ -210,7 +215,7 @@ class PPO:
         if not losses:
             self._warn_once(
                 "Nothing was learnt",
-                f"an update's {len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}",
+                f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}",
             )
             return schedules
         policy, value = _means(losses)
@@ -385,5 +390,5 @@ def _means(losses: Sequence[tuple[Array, Array]]) -> tuple[float, float]:
         columns = torch.stack([torch.stack(pair) for pair in losses])
         policy, value = columns.double().mean(0).tolist()
     else:
-        policy, value = np.mean(losses, axis=0, dtype=np.float64).tolist()
+        policy, value = np.array(losses, dtype=np.float64).mean(axis=0).tolist()
     return policy, value

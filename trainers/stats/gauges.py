@@ -9,9 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from ..atomic import atomic_write_text
@@ -52,7 +53,14 @@ class GaugeWriter(StatsWriter):
     """Keeps mean and sum of every statistic for timers.json; numbers that are not finite are left out."""
 
     def __init__(self) -> None:
-        self.gauges: dict[str, Gauge] = {}
+        self._gauges: dict[str, Gauge] = {}
+        self._lock = Lock()
+
+    @property
+    def gauges(self) -> dict[str, Gauge]:
+        """A copy of all of them, by name."""
+        with self._lock:
+            return {name: replace(gauge) for name, gauge in self._gauges.items()}
 
     def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
         """Set the gauges `<category>.<key>.mean` and `.sum`."""
@@ -62,7 +70,8 @@ class GaugeWriter(StatsWriter):
 
     def _set(self, text: str, value: float) -> None:
         if math.isfinite(value):
-            self.gauges.setdefault(gauge_name(text), Gauge(value)).set(value)
+            with self._lock:
+                self._gauges.setdefault(gauge_name(text), Gauge(value)).set(value)
 
 
 @dataclass

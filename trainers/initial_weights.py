@@ -1,0 +1,150 @@
+"""The saved weights that a new run begins with: where they are, and how much of them fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .errors import CheckpointError, TrainerError
+from .settings.options import RunOptions
+
+if TYPE_CHECKING:
+    from torch import nn
+
+LATEST = "checkpoint.pt"
+
+
+def check_beginnings(options: RunOptions) -> None:
+    """Refuse a run whose listed behaviours are to begin with weights that do not exist.
+
+    Raises:
+        TrainerError: names the file.
+    """
+    settings = options.checkpoint_settings
+    if settings.resume:
+        return
+    run = Path(settings.maybe_init_path) if settings.maybe_init_path is not None else None
+    if run is not None and run == Path(settings.write_path):
+        raise TrainerError(
+            f"The run {settings.run_id} is to begin with its own weights (--initialize-from {run.name}): "
+            "continue it with --resume, or give the new run another --run-id."
+        )
+    if run is not None and not run.is_dir():
+        return  # said with the run's folder
+    for name, behavior in options.behaviors.items():
+        initial_checkpoint(name, behavior.init_path, run)
+
+
+def initial_checkpoint(behavior: str, init_path: str | None, run: Path | None) -> Path | None:
+    """The checkpoint that a behaviour begins with; None for random weights.
+
+    Args:
+        behavior: its name.
+        init_path: a .pt file or a folder with a checkpoint.pt. A bare file name is looked for among the
+            checkpoints of `run`, if there is one.
+        run: the folder of the run to begin from (--initialize-from).
+
+    Raises:
+        TrainerError: there is no such file.
+    """
+    if init_path is None and run is None:
+        return None
+    if init_path is None:
+        wanted = Path(str(run)) / behavior / LATEST
+    elif run is not None and Path(init_path).name == init_path:
+        wanted = run / behavior / init_path
+    else:
+        wanted = Path(init_path)
+    path = wanted / LATEST if wanted.is_dir() else wanted
+    if path.suffix != ".pt" or not path.is_file():
+        told = "--initialize-from" if init_path is None else f"behaviors.{behavior}.init_path: {init_path}"
+        raise TrainerError(
+            f"{behavior}: Could not initialize from {path} ({told}): the file does not exist or is not a .pt "
+            f"file. Expected a checkpoint such as results/run/{behavior}/{LATEST}, or a folder that holds a "
+            f"{LATEST}."
+        )
+    return path
+
+
+class Optimizer(Protocol):
+    """An optimiser whose state is tensors and numbers by name."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        ...
+
+
+def take_over(networks: Mapping[str, nn.Module], optimizer: Optimizer, state: Mapping[str, Any]) -> list[str]:
+    """Give networks what fits of a checkpoint; of a module (a layer, a normaliser) all tensors, or none.
+
+    The optimiser's state goes with the weights, if all of them fit.
+
+    Args:
+        networks: by their entries in a checkpoint, the policy first.
+        optimizer: theirs, its state being the entry `Optimizer`.
+        state: the checkpoint.
+
+    Returns:
+        What was not taken over, with the reason; empty if everything was.
+
+    Raises:
+        CheckpointError: nothing of the policy fits.
+    """
+    misfits: list[str] = []
+    for index, (entry, network) in enumerate(networks.items()):
+        saved = state.get(entry)
+        if not isinstance(saved, Mapping):
+            saved = {}
+        taken, unfit = _fitting(network.state_dict(), saved)
+        if not taken and index == 0:
+            raise CheckpointError(
+                f"nothing of its policy fits. Its entry {entry!r} holds {_some(saved)}; expected "
+                f"{_some(network.state_dict())}"
+            )
+        network.load_state_dict(taken, strict=False)
+        misfits += [f"{entry}.{what}" for what in unfit]
+    moments = state.get("Optimizer")
+    if not misfits and isinstance(moments, Mapping) and not _fitting(optimizer.state_dict(), moments)[1]:
+        optimizer.load_state_dict(moments)
+    return misfits
+
+
+def _fitting(own: Mapping[str, Any], saved: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """What fits of `saved`, and which modules of both do not."""
+    modules: dict[str, list[str]] = {}
+    for name in own:
+        modules.setdefault(_module(name), []).append(name)
+    taken: dict[str, Any] = {}
+    unfit = []
+    for module, names in modules.items():
+        reasons = [reason for name in names if (reason := _misfit(own[name], saved.get(name)))]
+        if reasons:
+            unfit.append(f"{module} ({reasons[0]})")
+        else:
+            taken.update({name: saved[name] for name in names})
+    unused = sorted({_module(str(name)) for name in saved} - set(modules))
+    return taken, [*unfit, *(f"{module} (this network has no such part)" for module in unused)]
+
+
+def _module(name: str) -> str:
+    """The module that a tensor belongs to."""
+    return name.rpartition(".")[0]
+
+
+def _misfit(own: Any, saved: Any) -> str:
+    """Why a saved number or tensor cannot stand for an own one; empty if it can."""
+    if saved is None:
+        return "not in the file"
+    there, here = (list(getattr(x, "shape", ())) for x in (saved, own))
+    return f"of shape {there} there, {here} here" if there != here else ""
+
+
+def _some(names: Iterable[object]) -> str:
+    """The first of many names."""
+    first = sorted(map(str, names))
+    return (", ".join(first[:3]) or "nothing") + (", ..." if len(first) > 3 else "")

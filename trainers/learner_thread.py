@@ -1,0 +1,47 @@
+"""The thread in which a trainer learns beside the collector."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .learner import Learner
+
+
+class LearnerThread(threading.Thread):
+    """Advances a trainer beside the collector (`threaded: true`)."""
+
+    IDLE_WAIT = 0.0005
+
+    def __init__(self, learner: Learner) -> None:
+        super().__init__(name=f"learner {learner.name}", daemon=True)
+        self.learner = learner
+        self.error: BaseException | None = None
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        """Advance until told to stop; what goes wrong is kept for the main thread."""
+        try:
+            while not self._stopping.is_set():
+                if not self.learner.trainer.advance():
+                    time.sleep(self.IDLE_WAIT)
+        except BaseException as error:
+            self.error = error
+            self._drain_until_stopped()
+
+    def _drain_until_stopped(self) -> None:
+        """A collector that waits at a full queue must get on to see the error."""
+        while not self._stopping.wait(self.IDLE_WAIT):
+            for queue in self.learner.trainer.queues:
+                queue.drain()
+
+    def ask_to_stop(self) -> None:
+        """Let the update in hand be the last."""
+        self._stopping.set()
+
+    def stop(self, patience: float | None = None) -> None:
+        """Let the update in hand end, then stop; wait for that, at most for `patience` seconds."""
+        self.ask_to_stop()
+        self.join(patience)
