@@ -133,6 +133,8 @@ def test_what_protobuf_accepts_of_a_mutated_message_means_the_same_to_the_decode
         assert found.agent_id.tolist() == [agent.id for agent in asking]
         np.testing.assert_array_equal(found.reward, np.array([a.reward for a in asking], np.float32))
         for index, values in enumerate(found.obs):
+            if any(agent.observations[index].compressed_data for agent in asking):
+                continue  # a picture, whose file protobuf does not read
             expected = [list(agent.observations[index].float_data.data) for agent in asking]
             np.testing.assert_array_equal(values.ravel(), np.array(expected, np.float32).ravel())
 
