@@ -302,6 +302,18 @@ def test_a_second_engine_is_turned_away_also_while_the_first_computes(trainer: T
     second.close()
 
 
+def test_an_engine_that_has_said_goodbye_may_go_on_over_another_connection(trainer: TrainerEndpoint) -> None:
+    old, new = connected(trainer), connected(trainer)
+    assert exchange(trainer, old, b"one", b"1") == b"1"
+    old._client.connection.say_goodbye()
+    old._socket.sendall(old._client.connection.out)
+    assert exchange(trainer, new, b"two", b"2") == b"2"
+    assert not trainer.disconnected
+    old.close()
+    assert exchange(trainer, new, b"three", b"3") == b"3"
+    new.close()
+
+
 def test_without_room_for_another_connection_the_trainer_rests(
     trainer: TrainerEndpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
