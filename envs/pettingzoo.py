@@ -1,0 +1,345 @@
+"""PettingZoo's parallel environments as a BaseEnv: teams from another source than an engine.
+
+Agents whose observation and action spaces are equal are one behaviour, and in each area one group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from mlagents_envs.base_env import (
+    ActionTuple,
+    BaseEnv,
+    BehaviorMapping,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
+from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
+from numpy.typing import NDArray
+
+from .pettingzoo_reports import Behavior, Report, decision_steps, terminal_steps
+from .spaces import ACTION_MASK, UnsupportedSpaceError, actor, sensors
+from .steps import BehaviorSteps
+
+STATE = "state"
+"""The sensor that shows the global state, where it is asked for."""
+
+
+class ParallelEnv(Protocol):
+    """What is used of `pettingzoo.ParallelEnv`. `state()` and `possible_agents` are optional."""
+
+    agents: list[str]
+
+    def reset(self, seed: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Observations and infos by agent."""
+
+    def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+        """Observations, rewards, terminations, truncations and infos by agent."""
+
+    def observation_space(self, agent: str) -> Any:
+        """A space of Gymnasium."""
+
+    def action_space(self, agent: str) -> Any:
+        """A space of Gymnasium."""
+
+    def close(self) -> None:
+        """Let go of windows and the like."""
+
+
+class _Area:
+    """One copy of the environment, and who lives in it."""
+
+    def __init__(self, env: ParallelEnv, index: int, seed: int | None) -> None:
+        self.env = env
+        self.index = index
+        self.seed = seed
+        """For its first reset; afterwards its chance goes on."""
+        self.ids: dict[str, int] = {}
+        """The living, and their ids: one for each life."""
+        self.last_state: NDArray[np.float32] | None = None
+        """The global state in which its last episode ended, if it ended with the last step."""
+
+    def state(self) -> NDArray[np.float32]:
+        """The global state now, flat."""
+        state: NDArray[np.float32] = np.ravel(self.env.state()).astype(np.float32)  # type: ignore[attr-defined]
+        return state
+
+
+class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
+    """Any number of copies of a parallel environment, stepped one after the other in the caller's thread.
+
+    The behaviours are known after the first `reset`. An episode ends when no agent lives any more; the next
+    begins within the same step, under new ids. An agent that is truncated is interrupted, one that is
+    terminated is not.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], ParallelEnv],
+        seed: int | None = None,
+        areas: int = 1,
+        state_observation: bool = False,
+    ) -> None:
+        """Make the copies.
+
+        Args:
+            make: Makes one.
+            seed: Of the first area's chance; the others' are drawn from it. None: another one each time.
+            areas: How many copies.
+            state_observation: Every agent also observes the global state, by a sensor named `state`.
+
+        Raises:
+            UnityEnvironmentException: There are no areas, or the environment has no global state to observe.
+        """
+        if areas < 1:
+            raise UnityEnvironmentException(
+                f"A PettingZoo environment got {areas} areas; it needs at least 1."
+            )
+        self._areas = [_Area(make(), index, _seed(seed, index)) for index in range(areas)]
+        self._state_observation = state_observation
+        self._behaviors: dict[str, Behavior] = {}
+        self._behavior_of: dict[str, Behavior] = {}
+        self._next_id = 0
+        self._waiting: dict[str, list[Report]] = {}
+        self._ended: dict[str, list[Report]] = {}
+        self._steps: dict[str, BehaviorSteps] = {}
+        self._actions: dict[str, ActionTuple] = {}
+        self.offers_state = _offers_state(self._areas[0].env)
+        """Whether the environment has a global state; true until a reset has shown otherwise."""
+
+    @property
+    def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
+        """The behaviours by name, such as `agent?team=0`; none before the first reset."""
+        specs = {name: behavior.spec for name, behavior in self._behaviors.items()}
+        return BehaviorMapping(specs)  # type: ignore[no-any-return]
+
+    def reset(self) -> None:
+        """Begin a new episode in every area. The lives that are cut thereby are not reported."""
+        self._begin_step()
+        for area in self._areas:
+            area.last_state = None
+            self._begin_episode(area)
+        self._finish_step()
+
+    def step(self) -> None:
+        """Let the agents act; those without actions get zeros. A first step without a reset is a reset."""
+        if not self._steps:
+            self.reset()
+            return
+        actions = self._decoded()
+        self._begin_step()
+        for area, chosen in zip(self._areas, actions):
+            self._step_area(area, chosen)
+        self._finish_step()
+
+    def get_steps(self, behavior_name: str) -> BehaviorSteps:
+        """Who waits for a decision, and who ended.
+
+        Raises:
+            UnityActionException: There is no such behaviour, or no reset yet.
+        """
+        if behavior_name not in self._steps:
+            known = ", ".join(self._steps) or "none before the first reset"
+            raise UnityActionException(f"There is no behaviour {behavior_name!r}; known: {known}.")
+        return self._steps[behavior_name]
+
+    def global_state(self, behavior_name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+        """The global states that belong to the rows of `get_steps`, or None if the environment has none.
+
+        Returns:
+            For the DecisionSteps [n, S], and for the TerminalSteps [m, S]: where a whole episode has ended,
+            the state in which it did.
+        """
+        self.get_steps(behavior_name)
+        if not self.offers_state:
+            return None
+        now = [area.state() for area in self._areas]
+        before = [
+            state if area.last_state is None else area.last_state for area, state in zip(self._areas, now)
+        ]
+        nobody = np.zeros((0, len(now[0])), np.float32)
+        waiting = [now[report.area] for report in self._waiting[behavior_name]]
+        ended = [before[report.area] for report in self._ended[behavior_name]]
+        return np.stack(waiting) if waiting else nobody, np.stack(ended) if ended else nobody
+
+    def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
+        """Set what the agents of the last DecisionSteps do, one row each."""
+        decisions, _ = self.get_steps(behavior_name)
+        self._actions[behavior_name] = self._behaviors[behavior_name].spec.action_spec._validate_action(
+            action, len(decisions), behavior_name
+        )
+
+    def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
+        """Set what one agent of the last DecisionSteps does."""
+        decisions, _ = self.get_steps(behavior_name)
+        spec = self._behaviors[behavior_name].spec.action_spec
+        action = spec._validate_action(action, 1, behavior_name)
+        given = self._actions.setdefault(behavior_name, spec.empty_action(len(decisions)))
+        row = decisions.agent_id_to_index[agent_id]
+        given.continuous[row] = action.continuous
+        given.discrete[row] = action.discrete
+
+    def close(self) -> None:
+        """Close every copy."""
+        for area in self._areas:
+            area.env.close()
+
+    def _decoded(self) -> list[dict[str, Any]]:
+        """By area and agent, what was decided in the form of the agents' action spaces."""
+        chosen: list[dict[str, Any]] = [{} for _ in self._areas]
+        for name, reports in self._waiting.items():
+            behavior = self._behaviors[name]
+            given = self._actions.get(name) or behavior.spec.action_spec.empty_action(len(reports))
+            for report, continuous, discrete in zip(reports, given.continuous, given.discrete):
+                chosen[report.area][report.agent] = behavior.actor.decode(continuous, discrete)
+        return chosen
+
+    def _begin_step(self) -> None:
+        self._actions.clear()
+        self._waiting = {name: [] for name in self._behaviors}
+        self._ended = {name: [] for name in self._behaviors}
+
+    def _finish_step(self) -> None:
+        for name, behavior in self._behaviors.items():
+            self._steps[name] = (
+                decision_steps(behavior, self._waiting[name], len(self._areas)),
+                terminal_steps(behavior, self._ended[name], len(self._areas)),
+            )
+
+    def _step_area(self, area: _Area, actions: dict[str, Any]) -> None:
+        area.last_state = None
+        observations, rewards, terminations, truncations, infos = area.env.step(actions)
+        state = area.state() if self._state_observation else None
+        present = set(area.env.agents)
+        for agent, number in list(area.ids.items()):
+            terminated, truncated = bool(terminations.get(agent)), bool(truncations.get(agent))
+            ended = terminated or truncated
+            if agent not in observations or not (ended or agent in present):
+                raise UnityEnvironmentException(
+                    f"The agent {agent!r} of {area.env} vanished: it has no observation, or is not among "
+                    "the agents without being terminated or truncated. PettingZoo's parallel_api_test checks "
+                    "an environment."
+                )
+            self._report(
+                area, agent, number, observations[agent], infos.get(agent), state,
+                reward=float(rewards.get(agent, 0.0)), ended=ended, interrupted=not terminated,
+            )  # fmt: skip
+            if ended:
+                del area.ids[agent]
+        came = [
+            agent
+            for agent in area.env.agents
+            if agent not in actions and not terminations.get(agent) and not truncations.get(agent)
+        ]
+        self._admit(area, came, observations, infos, state)
+        if not area.ids:
+            area.last_state = area.state() if self.offers_state else None
+            self._begin_episode(area)
+
+    def _begin_episode(self, area: _Area) -> None:
+        observations, infos = area.env.reset(seed=area.seed)
+        area.seed = None
+        area.ids.clear()
+        if self.offers_state:
+            try:
+                area.state()
+            except NotImplementedError:
+                self.offers_state = False
+        if self._state_observation and not self.offers_state:
+            raise UnityEnvironmentException(
+                f"{area.env} has no global state: its state() is missing or not implemented. Leave "
+                "--state-observation out."
+            )
+        for agent in getattr(area.env, "possible_agents", None) or ():
+            self._behavior(area, agent)
+        self._admit(
+            area, area.env.agents, observations, infos, area.state() if self._state_observation else None
+        )
+
+    def _admit(
+        self,
+        area: _Area,
+        agents: Iterable[str],
+        observations: Mapping[str, Any],
+        infos: Mapping[str, Any],
+        state: NDArray[np.float32] | None,
+    ) -> None:
+        """Give those who begin to live their ids, and let them wait for a decision."""
+        for agent in agents:
+            area.ids[agent] = self._next_id
+            self._next_id += 1
+            self._report(area, agent, area.ids[agent], observations[agent], infos.get(agent), state)
+
+    def _report(
+        self,
+        area: _Area,
+        agent: str,
+        number: int,
+        observation: Any,
+        info: Mapping[str, Any] | None,
+        state: NDArray[np.float32] | None,
+        *,
+        reward: float = 0.0,
+        ended: bool = False,
+        interrupted: bool = False,
+    ) -> None:
+        behavior = self._behavior(area, agent)
+        mask = None
+        if isinstance(observation, Mapping) and ACTION_MASK in observation:
+            mask = observation[ACTION_MASK]
+        elif info and ACTION_MASK in info:
+            mask = info[ACTION_MASK]
+        report = Report(area.index, agent, number, observation, state, reward, interrupted, mask)
+        (self._ended if ended else self._waiting)[behavior.name].append(report)
+
+    def _behavior(self, area: _Area, agent: str) -> Behavior:
+        """The behaviour of an agent; a new one if its spaces are."""
+        known = self._behavior_of.get(agent)
+        if known is not None:
+            return known
+        spaces = (area.env.observation_space(agent), area.env.action_space(agent))
+        behavior = next((b for b in self._behaviors.values() if b.spaces == spaces), None)
+        if behavior is None:
+            behavior = self._new_behavior(area, agent, spaces)
+            self._behaviors[behavior.name] = behavior
+            self._waiting[behavior.name], self._ended[behavior.name] = [], []
+        self._behavior_of[agent] = behavior
+        return behavior
+
+    def _new_behavior(self, area: _Area, agent: str, spaces: tuple[Any, Any]) -> Behavior:
+        try:
+            seen, acts = sensors(spaces[0]), actor(spaces[1])
+        except UnsupportedSpaceError as error:
+            raise UnsupportedSpaceError(f"The agent {agent!r} of {area.env}: {error}") from error
+        specs = [sensor.spec for sensor in seen]
+        if self._state_observation:
+            specs.append(
+                ObservationSpec(area.state().shape, (DimensionProperty.NONE,), ObservationType.DEFAULT, STATE)
+            )
+        name = _behavior_name(agent, self._behaviors)
+        return Behavior(
+            name, len(self._behaviors), spaces, BehaviorSpec(specs, acts.spec), seen, acts,
+            with_state=self._state_observation,
+        )  # fmt: skip
+
+
+def _behavior_name(agent: str, taken: Sequence[str] | Mapping[str, Any]) -> str:
+    """`agent_0` is the first of the behaviour `agent`; `agent2` if others have that name already."""
+    stem = agent.rstrip("0123456789").rstrip("_- ") or "agent"
+    names = [stem, *(f"{stem}{k}" for k in range(2, len(taken) + 2))]
+    return next(f"{name}?team=0" for name in names if f"{name}?team=0" not in taken)
+
+
+def _seed(seed: int | None, area: int) -> int | None:
+    """An area's seed: the first has the one that was given, as if it was alone."""
+    if seed is None or area == 0:
+        return seed
+    return int(np.random.SeedSequence((seed & 0xFFFFFFFF, area)).generate_state(1)[0] >> 1)
+
+
+def _offers_state(env: ParallelEnv) -> bool:
+    return callable(getattr(env, "state", None))

@@ -1,0 +1,102 @@
+"""What the agents of a PettingZoo environment report, gathered into the arrays of a behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mlagents_envs.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
+from numpy.typing import NDArray
+
+from .spaces import Actor, Sensor, forbidden
+
+
+@dataclass(frozen=True, slots=True)
+class Behavior:
+    """Agents of equal spaces."""
+
+    name: str
+    number: int
+    """From 0 on, in the order of their appearance."""
+    spaces: tuple[Any, Any]
+    """Of observations and of actions."""
+    spec: BehaviorSpec
+    sensors: list[Sensor]
+    actor: Actor
+    with_state: bool
+    """The last observation of the spec is the global state, which is no part of an agent's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One agent at one step."""
+
+    area: int
+    agent: str
+    number: int
+    """Its id."""
+    observation: Any
+    state: NDArray[np.float32] | None
+    reward: float
+    interrupted: bool
+    """Of meaning where it has ended."""
+    mask: Any
+    """1 where an action is allowed; None: all are."""
+
+
+def decision_steps(behavior: Behavior, reports: Sequence[Report], areas: int) -> DecisionSteps:
+    """Those who wait for a decision."""
+    masks = None
+    branches = behavior.spec.action_spec.discrete_branches
+    if branches and reports:
+        flat = np.zeros((len(reports), sum(branches)), np.bool_)
+        for row, report in enumerate(reports):
+            if report.mask is not None:
+                flat[row] = forbidden(report.mask, branches)
+        masks = np.split(flat, np.cumsum(branches)[:-1], axis=1)
+    return DecisionSteps(
+        _observations(behavior, reports),
+        _rewards(reports),
+        _ids(reports),
+        masks,
+        _groups(behavior, reports, areas),
+        np.zeros(len(reports), np.float32),
+    )
+
+
+def terminal_steps(behavior: Behavior, reports: Sequence[Report], areas: int) -> TerminalSteps:
+    """Those who have ended."""
+    return TerminalSteps(
+        _observations(behavior, reports),
+        _rewards(reports),
+        np.array([report.interrupted for report in reports], np.bool_),
+        _ids(reports),
+        _groups(behavior, reports, areas),
+        np.zeros(len(reports), np.float32),
+    )
+
+
+def _observations(behavior: Behavior, reports: Sequence[Report]) -> list[NDArray[np.float32]]:
+    arrays = [np.empty((len(reports), *spec.shape), np.float32) for spec in behavior.spec.observation_specs]
+    for sensor, array in zip(behavior.sensors, arrays):
+        for row, report in enumerate(reports):
+            sensor.read(report.observation, array[row])
+    if behavior.with_state:
+        for row, report in enumerate(reports):
+            arrays[-1][row] = report.state
+    return arrays
+
+
+def _rewards(reports: Sequence[Report]) -> NDArray[np.float32]:
+    return np.array([report.reward for report in reports], np.float32)
+
+
+def _ids(reports: Sequence[Report]) -> NDArray[np.int32]:
+    return np.array([report.number for report in reports], np.int32)
+
+
+def _groups(behavior: Behavior, reports: Sequence[Report], areas: int) -> NDArray[np.int32]:
+    """A group for each behaviour and area, from 1 on."""
+    return np.array([1 + behavior.number * areas + report.area for report in reports], np.int32)

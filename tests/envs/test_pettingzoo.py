@@ -1,0 +1,328 @@
+"""PettingZoo's parallel environments as a BaseEnv."""
+
+import numpy as np
+import pytest
+
+gymnasium = pytest.importorskip("gymnasium")
+pytest.importorskip("pettingzoo")
+
+from gymnasium.spaces import Box, Dict, Discrete  # noqa: E402
+from lanista.envs.manager import EnvManager  # noqa: E402
+from lanista.envs.pettingzoo import PettingZooEnvironment  # noqa: E402
+from lanista.envs.sources import make_source  # noqa: E402
+from lanista.envs.steps import Decision  # noqa: E402
+from mlagents_envs.base_env import ActionTuple  # noqa: E402
+from mlagents_envs.exception import UnityActionException, UnityEnvironmentException  # noqa: E402
+
+WALKER = "walker?team=0"
+
+
+class Script:
+    """Plays a script: for every step, who comes, who is terminated, who is truncated. Observes the time."""
+
+    def __init__(self, *script, first=("walker_0",), spaces=None):
+        self.script, self.first, self.spaces = script, first, spaces or {}
+        self.actions, self.seeds, self.closed, self.episodes = [], [], False, 0
+
+    def reset(self, seed=None):
+        self.seeds.append(seed)
+        self.episodes += 1
+        self.time, self.agents = 0, list(self.first)
+        return {agent: self.see(agent) for agent in self.agents}, {}
+
+    def step(self, actions):
+        self.actions.append(actions)
+        came, terminated, truncated = self.script[self.time]
+        self.time += 1
+        assert set(actions) == set(self.agents)
+        seen = [*self.agents, *came]
+        self.agents = [agent for agent in seen if agent not in (*terminated, *truncated)]
+        return (
+            {agent: self.see(agent) for agent in seen},
+            dict.fromkeys(actions, self.time + 0.5),
+            {agent: agent in terminated for agent in seen},
+            {agent: agent in truncated for agent in seen},
+            {},
+        )
+
+    def see(self, agent):
+        return np.array([self.time, int(agent[-1])])
+
+    def observation_space(self, agent):
+        return self.spaces.get(agent, (Box(-np.inf, np.inf, (2,), np.float32),))[0]
+
+    def action_space(self, agent):
+        return self.spaces.get(agent, (None, Discrete(3)))[1]
+
+    def close(self):
+        self.closed = True
+
+
+class WithState(Script):
+    def state(self):
+        return np.array([[self.time, self.episodes]])
+
+
+def environment(*args, areas=1, seed=None, state_observation=False, kind=Script, **kwargs):
+    made = []
+
+    def make():
+        made.append(kind(*args, **kwargs))
+        return made[-1]
+
+    env = PettingZooEnvironment(make, seed, areas, state_observation)
+    env.reset()
+    return env, made
+
+
+NOTHING = ((), (), ())
+
+
+def test_agents_of_equal_spaces_are_one_behaviour_and_one_group():
+    spaces = {
+        "guide_0": (Box(0, 1, (4,), np.float32), Discrete(3)),
+        "guide_1": (Box(0, 1, (4,), np.float32), Box(-1, 1, (2,))),
+    }
+
+    class Mixed(Script):
+        def see(self, agent):
+            return np.zeros(4 if "guide" in agent else 2)
+
+    env, _ = environment(
+        NOTHING, first=("walker_0", "guide_0", "walker_1", "guide_1"), spaces=spaces, areas=2, kind=Mixed
+    )
+    assert list(env.behavior_specs) == [WALKER, "guide?team=0", "guide2?team=0"]
+    walkers, _ = env.get_steps(WALKER)
+    np.testing.assert_array_equal(walkers.group_id, [1, 1, 2, 2])
+    guides = [env.get_steps(name)[0].group_id.tolist() for name in list(env.behavior_specs)[1:]]
+    assert guides == [[3, 4], [5, 6]]
+    ids = [id for name in env.behavior_specs for id in env.get_steps(name)[0].agent_id]
+    assert len(set(ids)) == 8
+
+
+def test_steps_rewards_and_observations():
+    env, (game,) = environment(NOTHING, NOTHING, first=("walker_0", "walker_7"))
+    env.set_actions(WALKER, ActionTuple(discrete=np.array([[2], [1]], np.int32)))
+    env.step()
+    assert game.actions == [{"walker_0": 2, "walker_7": 1}]
+    decisions, terminals = env.get_steps(WALKER)
+    np.testing.assert_array_equal(decisions.obs[0], [[1, 0], [1, 7]])
+    assert decisions.obs[0].dtype == np.float32
+    np.testing.assert_array_equal(decisions.reward, [1.5, 1.5])
+    np.testing.assert_array_equal(decisions.group_reward, [0, 0])
+    assert len(terminals) == 0
+    env.step()
+    assert game.actions[-1] == {"walker_0": 0, "walker_7": 0}
+
+
+def test_one_agent_can_be_set_alone():
+    env, (game,) = environment(NOTHING, first=("walker_0", "walker_1"))
+    env.set_action_for_agent(WALKER, 1, ActionTuple(discrete=np.array([[2]], np.int32)))
+    env.step()
+    assert game.actions == [{"walker_0": 0, "walker_1": 2}]
+
+
+def test_termination_is_told_from_truncation():
+    first = ("walker_0", "walker_1", "walker_2")
+    env, _ = environment(((), ("walker_0",), ("walker_1",)), NOTHING, first=first)
+    env.step()
+    decisions, terminals = env.get_steps(WALKER)
+    np.testing.assert_array_equal(terminals.agent_id, [0, 1])
+    np.testing.assert_array_equal(terminals.interrupted, [False, True])
+    np.testing.assert_array_equal(terminals.obs[0][:, 1], [0, 1])
+    np.testing.assert_array_equal(terminals.reward, [1.5, 1.5])
+    np.testing.assert_array_equal(decisions.agent_id, [2])
+
+
+def test_both_at_once_is_a_termination():
+    env, _ = environment(((), ("walker_0",), ("walker_0",)))
+    env.step()
+    np.testing.assert_array_equal(env.get_steps(WALKER)[1].interrupted, [False])
+
+
+def test_agents_come_late_and_under_a_new_id_each_time():
+    env, _ = environment((("walker_1",), (), ()), ((), ("walker_1",), ()), (("walker_1",), (), ()), NOTHING)
+    seen = []
+    for _ in range(4):
+        env.step()
+        decisions, terminals = env.get_steps(WALKER)
+        seen.append((decisions.agent_id.tolist(), terminals.agent_id.tolist()))
+        if len(seen) == 1:
+            np.testing.assert_array_equal(decisions.reward, [1.5, 0])
+    assert seen == [([0, 1], []), ([0], [1]), ([0, 2], []), ([0, 2], [])]
+
+
+def test_an_episode_that_ends_begins_again_in_the_same_step():
+    env, (game,) = environment(((), (), ("walker_0",)), NOTHING)
+    env.step()
+    decisions, terminals = env.get_steps(WALKER)
+    assert game.episodes == 2
+    np.testing.assert_array_equal(terminals.obs[0], [[1, 0]])
+    np.testing.assert_array_equal(decisions.obs[0], [[0, 0]])
+    np.testing.assert_array_equal(decisions.agent_id, [1])
+    np.testing.assert_array_equal(decisions.reward, [0])
+
+
+def test_areas_end_for_themselves():
+    env, games = environment(NOTHING, NOTHING, ((), ("walker_0",), ()), areas=2)
+    env.step()
+    games[1].time = 2
+    env.step()
+    decisions, terminals = env.get_steps(WALKER)
+    np.testing.assert_array_equal(terminals.group_id, [2])
+    np.testing.assert_array_equal(decisions.group_id, [1, 2])
+    np.testing.assert_array_equal(decisions.agent_id, [0, 2])
+    env.close()
+    assert all(game.closed for game in games)
+
+
+def test_a_behaviour_that_nobody_has_yet_is_known_by_its_possible_agents():
+    env, (game,) = environment(NOTHING)
+    assert len(env.behavior_specs) == 1
+    game.possible_agents = ["walker_0", "guide_0"]
+    game.spaces = {"guide_0": (Box(0, 1, (4,), np.float32), Discrete(3))}
+    env.reset()
+    assert list(env.behavior_specs) == [WALKER, "guide?team=0"]
+    assert [len(steps) for steps in env.get_steps("guide?team=0")] == [0, 0]
+
+
+def test_a_vanished_agent_is_an_error():
+    env, (game,) = environment(NOTHING)
+    game.step = lambda actions: ({}, {}, {}, {}, {})
+    with pytest.raises(UnityEnvironmentException, match=r"'walker_0'.*vanished"):
+        env.step()
+
+
+@pytest.mark.parametrize("within", ["observation", "info"])
+def test_masks_become_forbidden_actions(within):
+    class Masked(Script):
+        def see(self, agent):
+            mask = np.array([1, 0, 1], np.int8)
+            return (
+                {"observation": np.zeros(2), "action_mask": mask} if within == "observation" else np.zeros(2)
+            )
+
+        def reset(self, seed=None):
+            observations, _ = super().reset()
+            info = {"action_mask": np.array([1, 0, 1], np.int8)} if within == "info" else {}
+            return observations, dict.fromkeys(observations, info)
+
+    plain = Box(-1, 1, (2,), np.float32)
+    space = (
+        Dict(observation=plain, action_mask=Box(0, 1, (3,), np.int8)) if within == "observation" else plain
+    )
+    env, _ = environment(NOTHING, kind=Masked, spaces={"walker_0": (space, Discrete(3))})
+    decisions, _ = env.get_steps(WALKER)
+    assert [spec.name for spec in env.behavior_specs[WALKER].observation_specs] == ["observation"]
+    np.testing.assert_array_equal(decisions.action_mask[0], [[False, True, False]])
+
+
+def test_the_global_state_belongs_to_the_rows():
+    env, games = environment(((), ("walker_0",), ()), NOTHING, NOTHING, areas=2, kind=WithState)
+    games[1].time = 1
+    env.step()
+    waiting, ended = env.global_state(WALKER)
+    np.testing.assert_array_equal(waiting, [[0, 2], [2, 1]])
+    np.testing.assert_array_equal(ended, [[1, 1]])
+    assert waiting.dtype == np.float32
+    games[0].time = 1
+    env.step()
+    waiting, ended = env.global_state(WALKER)
+    assert ended.shape == (0, 2)
+
+
+def test_the_global_state_as_a_sensor():
+    env, _ = environment(((), ("walker_0",), ()), kind=WithState, state_observation=True)
+    assert env.behavior_specs[WALKER].observation_specs[-1].name == "state"
+    env.step()
+    decisions, terminals = env.get_steps(WALKER)
+    np.testing.assert_array_equal(terminals.obs[1], [[1, 1]])
+    np.testing.assert_array_equal(decisions.obs[1], [[0, 2]])
+
+
+def test_who_has_no_global_state_says_so():
+    env, _ = environment(NOTHING)
+    assert env.global_state(WALKER) is None
+    with pytest.raises(UnityEnvironmentException, match="no global state"):
+        environment(NOTHING, state_observation=True)
+
+
+def test_only_the_first_reset_is_seeded():
+    env, games = environment(NOTHING, seed=5, areas=3)
+    env.reset()
+    seeds = [game.seeds for game in games]
+    assert seeds[0] == [5, None]
+    assert len({first for first, _ in seeds}) == 3
+    assert all(second is None for _, second in seeds)
+
+
+def test_refuses_what_it_does_not_know():
+    env, _ = environment(NOTHING)
+    with pytest.raises(UnityActionException, match="Nobody"):
+        env.get_steps("Nobody")
+    with pytest.raises(UnityEnvironmentException, match="at least 1"):
+        PettingZooEnvironment(Script, areas=0)
+    with pytest.raises(UnityEnvironmentException, match=r"'walker_0'.*Text.*cannot be used"):
+        environment(NOTHING, spaces={"walker_0": (gymnasium.spaces.Text(3), Discrete(2))})
+
+
+def test_plays_exactly_as_pettingzoo_does():
+    spread = pytest.importorskip("mpe2.simple_spread_v3")
+    alone = spread.parallel_env(max_cycles=7)
+    env = make_source("pettingzoo:mpe2.simple_spread_v3?max_cycles=7", seed=3)
+    env.reset()
+    observations, _ = alone.reset(seed=3)
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        decisions, _ = env.get_steps("agent?team=0")
+        np.testing.assert_array_equal(decisions.obs[0], np.stack(list(observations.values())))
+        states, _ = env.global_state("agent?team=0")
+        np.testing.assert_array_equal(states, np.stack([alone.state()] * 3))
+        chosen = random.integers(0, 5, (3, 1)).astype(np.int32)
+        env.set_actions("agent?team=0", ActionTuple(discrete=chosen))
+        env.step()
+        observations, rewards, _, _, _ = alone.step(
+            {agent: int(action) for agent, (action,) in zip(alone.agents, chosen)}
+        )
+        decisions, terminals = env.get_steps("agent?team=0")
+        told = decisions if alone.agents else terminals
+        np.testing.assert_allclose(told.reward, list(rewards.values()), rtol=1e-6)
+        if not alone.agents:
+            assert terminals.interrupted.all()
+            observations, _ = alone.reset()
+    env.close()
+
+
+def test_continuous_actions_reach_the_bounds_of_their_space():
+    pytest.importorskip("mpe2")
+    env = make_source(
+        "pettingzoo:mpe2.simple_spread_v3", arguments=["--continuous_actions", "true", "--N", "4"]
+    )
+    env.reset()
+    (spec,) = env.behavior_specs.values()
+    assert (spec.action_spec.continuous_size, spec.observation_specs[0].shape) == (5, (24,))
+    env.set_actions("agent?team=0", ActionTuple(np.full((4, 5), -1, np.float32)))
+    env.step()
+    assert len(env.get_steps("agent?team=0")[0]) == 4
+
+
+def test_a_manager_steps_it_in_place():
+    pytest.importorskip("mpe2")
+    with EnvManager(
+        lambda k: make_source("pettingzoo:mpe2.simple_tag_v3", seed=k, areas=2), 2, ordered=True
+    ) as manager:
+        manager.start()
+        steps = manager.reset()
+        assert sorted(manager.behavior_specs) == ["adversary?team=0", "agent?team=0"]
+        for _ in range(30):
+            for step in steps:
+                decisions = {name: _zeros(manager, name, step.steps[name][0]) for name in step.steps}
+                manager.send(step.env, decisions)
+            steps = manager.wait()
+        assert [len(step.steps["adversary?team=0"][0]) for step in steps] == [6, 6]
+
+
+def _zeros(manager, name, decisions):
+    action = manager.behavior_specs[name].action_spec.empty_action(len(decisions))
+    nothing = np.zeros(len(decisions), np.float32)
+    return Decision(decisions.agent_id, action, action, nothing[:, None], nothing)

@@ -1,0 +1,106 @@
+"""Gymnasium's spaces as ML-Agents' specifications."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("gymnasium")
+
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+from lanista.envs.spaces import UnsupportedSpaceError, actor, forbidden, sensors
+from mlagents_envs.base_env import DimensionProperty
+from mlagents_envs.exception import UnityEnvironmentException
+
+SHIFTS = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
+
+
+def read(space, value):
+    found = {}
+    for sensor in sensors(space):
+        found[sensor.spec.name] = np.full(sensor.spec.shape, np.nan, np.float32)
+        sensor.read(value, found[sensor.spec.name])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "expected"),
+    [
+        (spaces.Box(-1, 1, (3,)), [1, 2, 3], [1, 2, 3]),
+        (spaces.Box(-1, 1, ()), 0.5, [0.5]),
+        (spaces.Box(-1, 1, (2, 2)), [[1, 2], [3, 4]], [1, 2, 3, 4]),
+        (spaces.Discrete(3), 2, [0, 0, 1]),
+        (spaces.Discrete(3, start=-1), -1, [1, 0, 0]),
+        (spaces.MultiDiscrete([2, 3]), np.array([1, 0]), [0, 1, 1, 0, 0]),
+        (spaces.MultiDiscrete([2, 3], start=[5, 6]), np.array([5, 8]), [1, 0, 0, 0, 1]),
+        (spaces.MultiBinary(3), np.array([1, 0, 1], np.int8), [1, 0, 1]),
+    ],
+)
+def test_observations_without_parts_are_vectors(space, value, expected):
+    np.testing.assert_array_equal(read(space, value)["observation"], expected)
+
+
+def test_images_have_their_channels_first_and_numbers_up_to_one():
+    space = spaces.Box(0, 255, (4, 5, 3), np.uint8)
+    image = space.sample()
+    (sensor,) = sensors(space)
+    assert sensor.spec.shape == (3, 4, 5)
+    assert sensor.spec.dimension_property == (DimensionProperty.NONE, SHIFTS, SHIFTS)
+    shown = read(space, image)["observation"]
+    np.testing.assert_allclose(shown[1, 2, 3], image[2, 3, 1] / 255, rtol=1e-6)
+
+
+def test_parts_are_sensors_of_their_own():
+    space = spaces.Dict(
+        place=spaces.Box(-1, 1, (2,)),
+        action_mask=spaces.MultiBinary(2),
+        more=spaces.Tuple([spaces.Discrete(2), spaces.Dict(action_mask=spaces.Discrete(2))]),
+    )
+    value = {"place": [3, 4], "action_mask": None, "more": (1, {"action_mask": 0})}
+    found = read(space, value)
+    assert {name: list(array) for name, array in found.items()} == {
+        "place": [3, 4],
+        "more.0": [0, 1],
+        "more.1.action_mask": [1, 0],
+    }
+
+
+@given(st.randoms(use_true_random=False))
+def test_actions_are_values_of_their_space(random):
+    kinds = [
+        lambda: spaces.Discrete(random.randint(1, 4), start=random.randint(-3, 3)),
+        lambda: spaces.MultiDiscrete(np.array([[2, 3], [1, 4]])),
+        lambda: spaces.MultiBinary((2, 2)),
+        lambda: spaces.Box(np.float32([-2, 0]), np.float32([3, 0.1])),
+        lambda: spaces.Box(0, 9, (2,), np.int64),
+    ]
+    parts = [random.choice(kinds)() for _ in range(3)]
+    space = spaces.Dict(a=parts[0], b=spaces.Tuple(parts[1:]))
+    acting = actor(space)
+    chance = np.random.default_rng(random.randint(0, 2**30))
+    continuous = chance.uniform(-1, 1, acting.spec.continuous_size).astype(np.float32)
+    discrete = np.array([chance.integers(n) for n in acting.spec.discrete_branches], np.int32)
+    assert space.contains(acting.decode(continuous, discrete))
+
+
+def test_a_box_is_stretched_to_its_bounds_where_it_has_two():
+    space = spaces.Box(np.float32([0, -np.inf, 2]), np.float32([1, np.inf, 4]))
+    acting = actor(space)
+    nothing = np.zeros(0, np.int32)
+    np.testing.assert_allclose(acting.decode(np.float32([-1, -1, -1]), nothing), [0, -1, 2])
+    np.testing.assert_allclose(acting.decode(np.float32([1, 0.5, 0]), nothing), [1, 0.5, 3])
+    assert acting.decode(np.float32([1, 1, 1]), nothing).dtype == np.float32
+
+
+def test_masks_are_turned_round():
+    np.testing.assert_array_equal(forbidden(np.int8([1, 0]), (2,)), [False, True])
+    mask = (np.int8([1, 0]), np.int8([0, 0, 1]))
+    np.testing.assert_array_equal(forbidden(mask, (2, 3)), [False, True, True, True, False])
+    with pytest.raises(UnityEnvironmentException, match=r"3 entries.*need 2"):
+        forbidden(np.ones(3), (2,))
+
+
+@pytest.mark.parametrize("convert", [sensors, actor])
+def test_other_spaces_are_refused(convert):
+    with pytest.raises(UnsupportedSpaceError, match="Text"):
+        convert(spaces.Text(4))
