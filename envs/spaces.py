@@ -104,16 +104,12 @@ def forbidden(mask: Any, branches: Sequence[int]) -> NDArray[np.bool_]:
 
 def _sensors(space: Any, name: str, path: tuple[str | int, ...]) -> list[Sensor]:
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
-        parts: dict[str | int, Any] = (
-            dict(space.spaces) if isinstance(space, spaces.Dict) else dict(enumerate(space.spaces))
-        )
-        masked = not path and isinstance(space, spaces.Dict)
+        parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
         found = []
-        for key, part in parts.items():
-            if not (masked and key == ACTION_MASK):
-                found += _sensors(
-                    part, f"{name}.{key}" if path or isinstance(key, int) else key, (*path, key)
-                )
+        for key, part in parts:
+            if path or key != ACTION_MASK:
+                below = f"{name}.{key}" if path or isinstance(key, int) else key
+                found += _sensors(part, below, (*path, key))
         return found
     shape, properties, convert = _array(space)
     return [Sensor(ObservationSpec(shape, properties, ObservationType.DEFAULT, name), path, convert)]
@@ -176,10 +172,13 @@ def _decoder(space: Any, sizes: list[int], branches: list[int]) -> Callable[[Row
         start = int(space.start)
         return lambda row, chosen: int(chosen[first]) + start
     if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
-        multi = isinstance(space, spaces.MultiDiscrete)
         count = math.prod(space.shape)
-        branches += [int(n) for n in np.ravel(space.nvec)] if multi else [2] * count
-        starts = space.start if multi else 0
+        starts: Any = 0
+        if isinstance(space, spaces.MultiBinary):
+            branches += [2] * count
+        else:
+            branches += [int(n) for n in np.ravel(space.nvec)]
+            starts = space.start
         shape, dtype = space.shape, space.dtype
         return lambda row, chosen: (chosen[first : first + count].reshape(shape) + starts).astype(dtype)
     if isinstance(space, spaces.Box):

@@ -52,15 +52,19 @@ class Measures:
     """For how long a runner can carry the baton."""
     linger: int
     """For how long a runner stays after it has passed the baton on."""
-    limit: int
+    max_steps: int
     """After which the episode is interrupted."""
     agents: int
     """How many runners there may be at once."""
 
 
 SIZES = {
-    "full": Measures(ground=20, speed=1, reach=1, body=0.9, stamina=100, linger=600, limit=1000, agents=20),
-    "small": Measures(ground=6, speed=0.75, reach=0.75, body=0.6, stamina=30, linger=5, limit=150, agents=4),
+    "full": Measures(
+        ground=20, speed=1, reach=1, body=0.9, stamina=100, linger=600, max_steps=1000, agents=20
+    ),
+    "small": Measures(
+        ground=6, speed=0.75, reach=0.75, body=0.6, stamina=30, linger=5, max_steps=150, agents=4
+    ),
 }
 
 
@@ -75,7 +79,7 @@ class BatonPass(World):
         speed: float = AS_THE_SIZE_SAYS,
         stamina: int = AS_THE_SIZE_SAYS,
         linger: int = AS_THE_SIZE_SAYS,
-        limit: int = AS_THE_SIZE_SAYS,
+        max_steps: int = AS_THE_SIZE_SAYS,
         agents: int = AS_THE_SIZE_SAYS,
     ) -> None:
         """The options; -1 leaves a number as the size says.
@@ -86,14 +90,14 @@ class BatonPass(World):
         `speed`: metres that a runner moves with each decision.
         `stamina`: decisions for which a runner can carry the baton.
         `linger`: decisions for which a runner stays after its pass.
-        `limit`: decisions after which an episode is interrupted.
+        `max_steps`: decisions after which an episode is interrupted.
         `agents`: runners of a team at once, at most.
         """
         if areas < 1:
             raise ValueError(f"Baton pass has {areas} areas; it needs at least 1.")
         given = {
             "ground": ground, "speed": speed, "stamina": stamina,
-            "linger": linger, "limit": limit, "agents": agents,
+            "linger": linger, "max_steps": max_steps, "agents": agents,
         }  # fmt: skip
         self.measures = _measures(size, given)
         self.areas = areas
@@ -139,7 +143,7 @@ class BatonPass(World):
         self._age += 1
         reward, passing = self._play()
         lost = (self.carries & (self.left <= 0)).any(axis=1)
-        over = lost | (self._age >= self.measures.limit)
+        over = lost | (self._age >= self.measures.max_steps)
         ending = self._leaving(passing & ~over) | (self.alive & over[:, None])
         ended = self._end(ending, reward, ~lost & over)
         if passing.any():

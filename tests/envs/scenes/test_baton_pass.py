@@ -155,7 +155,7 @@ def test_the_oldest_makes_place():
 
 
 def test_a_lost_baton_ends_the_groups_episode():
-    world, first = start(stamina=8, limit=100)
+    world, first = start(stamina=8, max_steps=100)
     hand_over(world)
     assert not stay(world, 7).done.any()
     batch = stay(world)
@@ -166,7 +166,7 @@ def test_a_lost_baton_ends_the_groups_episode():
 
 
 def test_time_interrupts_everyone():
-    world, _ = start(limit=5)
+    world, _ = start(max_steps=5)
     hand_over(world)
     assert not stay(world, 2).done.any()
     batch = stay(world)
@@ -220,7 +220,7 @@ def test_equal_seeds_give_equal_games():
 def test_every_life_is_told_whole(seed, areas, agents, linger, stamina):
     """Whoever asked reports again; ends come first and are final; ids and groups fit."""
     world, batch = start(
-        areas, seed, size="small", ground=3, agents=agents, linger=linger, stamina=stamina, limit=40
+        areas, seed, size="small", ground=3, agents=agents, linger=linger, stamina=stamina, max_steps=40
     )
     random = np.random.default_rng(seed)
     group_of, gone = {}, set()
