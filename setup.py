@@ -46,11 +46,14 @@ setup(
         "psutil>=5.9",
     ],
     extras_require={
+        "pettingzoo": ["pettingzoo>=1.24"],
         "dev": [
             "grpcio-tools",
             "hypothesis",
             "matplotlib",
+            "mpe2",
             "mypy",
+            "pettingzoo>=1.24",
             "pytest",
             "pytest-xdist",
             "ruff",

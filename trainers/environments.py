@@ -16,6 +16,7 @@ from ..envs.side_channels import (
     EnvironmentParametersChannel,
     StatsSideChannel,
 )
+from ..envs.sources import check_source, in_process, make_source
 from ..envs.unity import UnityEnvironment
 from .settings.options import RunOptions
 
@@ -24,10 +25,12 @@ def check_environment(options: RunOptions) -> None:
     """Refuse an environment that cannot be launched, before anything is written or loaded for it.
 
     Raises:
-        UnityEnvironmentException: The executable is missing or may not be executed.
+        UnityEnvironmentException: The executable is missing or may not be executed; no such module.
     """
     path = options.env_settings.env_path
-    if path is not None:
+    if path is not None and in_process(path):
+        check_source(path)
+    elif path is not None:
         check_executable(resolve(path)[0])
 
 
@@ -50,6 +53,8 @@ def make_env_manager(options: RunOptions, seed: int, log_folder: Path) -> EnvMan
 
 def _make_env(options: RunOptions, seed: int, log_folder: Path, worker_id: int) -> BaseEnv:
     env, engine = options.env_settings, options.engine_settings
+    if env.env_path is not None and in_process(env.env_path):
+        return make_source(env.env_path, seed + worker_id, env.env_args, env.num_areas)
     configuration = EngineConfigurationChannel()
     configuration.set_configuration_parameters(
         width=engine.width,

@@ -23,7 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("brain", metavar="BRAIN.onnx", help="Lanista's, ML-Agents' or Unity's own brain")
     parser.add_argument(
         "--env",
-        help="an executable, or a scene such as scene:ball3d; without it the Unity Editor's Play button",
+        help="an executable, a scene such as scene:ball3d, or pettingzoo:MODULE; without it the Unity "
+        "Editor's Play button",
     )
     parser.add_argument("--episodes", type=_positive, default=100, help="episodes to count (100)")
     parser.add_argument(
@@ -110,6 +111,10 @@ def _environment(arguments: argparse.Namespace) -> BaseEnv:
         if not (arguments.env or "").startswith("scene:"):
             raise CommandError("--render films scenes only: give --env scene:NAME (see lanista scenes).")
         return make_in_place(arguments.env, seed=arguments.seed, arguments=arguments.env_args)
+    from ...envs.sources import in_process, make_source
+
+    if in_process(arguments.env):
+        return make_source(arguments.env, arguments.seed, arguments.env_args, arguments.num_areas)
     from ...envs.side_channels import EngineConfigurationChannel
     from ...envs.unity import UnityEnvironment
 
