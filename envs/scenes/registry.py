@@ -39,6 +39,18 @@ def _baton_pass() -> type[World]:
     return BatonPass
 
 
+def _coop_push() -> type[World]:
+    from .coop_push import CoopPush
+
+    return CoopPush
+
+
+def _dungeon_escape() -> type[World]:
+    from .dungeon_escape import DungeonEscape
+
+    return DungeonEscape
+
+
 SCENES = {
     scene.name: scene
     for scene in (
@@ -50,6 +62,16 @@ SCENES = {
             "baton-pass",
             "fetch a ball, press the button, and the next runner carries the baton on (teams of 1 to 20)",
             _baton_pass,
+        ),
+        SceneInfo(
+            "coop-push",
+            "Unity's Cooperative PushBlock: push blocks into a goal, the heaviest together (groups of 3)",
+            _coop_push,
+        ),
+        SceneInfo(
+            "dungeon-escape",
+            "Unity's DungeonEscape: kill the dragon, carry the key to the door (groups of 3, one dies)",
+            _dungeon_escape,
         ),
     )
 }

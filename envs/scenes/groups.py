@@ -1,0 +1,120 @@
+"""The agents of areas in which each area's agents are one group."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..wire.engine_codec import AgentBatch
+
+Indices = NDArray[np.intp]
+Observations = Sequence[NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Agents that report together."""
+
+    agent_id: NDArray[np.int32]
+    group_id: NDArray[np.int32]
+    group_reward: NDArray[np.float32]
+    obs: Observations
+    done: bool
+    interrupted: bool
+
+
+class Groups:
+    """Who lives, under which id, and what each group has earned since its agents were last told.
+
+    Group ids are 1 for the first area, 2 for the second and so on, as Unity counts them. An agent keeps its
+    id for as long as it lives, also from one episode of its group to the next; who comes back from the dead
+    gets a new one.
+    """
+
+    def __init__(self, areas: int, members: int) -> None:
+        self.alive: NDArray[np.bool_] = np.ones((areas, members), np.bool_)
+        """[areas, members]."""
+        self._ids = np.arange(areas * members, dtype=np.int32).reshape(areas, members)
+        self._next_id = areas * members
+        self._group = np.repeat(np.arange(1, areas + 1, dtype=np.int32), members).reshape(areas, members)
+        self._owed = np.zeros((areas, members))
+        self._ended: list[_Rows] = []
+        self.asking: Indices = np.arange(areas * members)
+        """Flat indices [n] of the agents that were asked for actions last, in the order of the actions."""
+
+    def reset(self) -> None:
+        """Everybody lives again; nothing is told of what was before."""
+        self._revive(np.arange(len(self.alive)))
+        self._ended.clear()
+
+    def earn(self, amount: float | NDArray[np.float64]) -> None:
+        """Pay every group this amount, or each its own [areas]; the living are told."""
+        self._owed += np.multiply(self.alive, np.asarray(amount).reshape(-1, 1))
+
+    def leave(self, areas: Indices, members: Indices, obs: Observations) -> None:
+        """The episodes of these agents end, not of their groups. `obs`: [k, ...], what they saw last."""
+        self._tell(areas, members, obs, interrupted=False)
+        self.alive[areas, members] = False
+
+    def end(self, areas: Indices, obs: Observations, interrupted: bool = False) -> None:
+        """End the episodes of these groups and begin the next ones.
+
+        Args:
+            areas: [k], whose groups.
+            obs: [k, members, ...] each; what all of their members saw last, the dead included.
+            interrupted: The limit of steps ended them.
+        """
+        row, member = np.nonzero(self.alive[areas])
+        self._tell(areas[row], member, [seen[row, member] for seen in obs], interrupted)
+        self._revive(areas)
+
+    def ask(self, obs: Observations) -> AgentBatch:
+        """Who ended since the last call, then all who live and what they see ([areas, members, ...] each)."""
+        alive = self.alive.reshape(-1)
+        flat = [seen.reshape(alive.size, *seen.shape[2:]) for seen in obs]
+        self.asking = np.flatnonzero(alive)
+        if len(self.asking) < alive.size:
+            flat = [seen[self.asking] for seen in flat]
+        asking = _Rows(
+            self._ids.reshape(-1)[self.asking],
+            self._group.reshape(-1)[self.asking],
+            self._owed.reshape(-1)[self.asking].astype(np.float32),
+            flat,
+            done=False,
+            interrupted=False,
+        )
+        self._owed[:] = 0
+        batch = _batch([*self._ended, asking])
+        self._ended.clear()
+        return batch
+
+    def _tell(self, areas: Indices, members: Indices, obs: Observations, interrupted: bool) -> None:
+        ids, group = self._ids[areas, members], self._group[areas, members]
+        owed = self._owed[areas, members].astype(np.float32)
+        self._ended.append(_Rows(ids, group, owed, obs, True, interrupted))
+
+    def _revive(self, areas: Indices) -> None:
+        row, member = np.nonzero(~self.alive[areas])
+        self._ids[areas[row], member] = np.arange(self._next_id, self._next_id + len(row), dtype=np.int32)
+        self._next_id += len(row)
+        self.alive[areas] = True
+        self._owed[areas] = 0
+
+
+def _batch(rows: Sequence[_Rows]) -> AgentBatch:
+    if len(rows) == 1:
+        obs = list(rows[0].obs)
+    else:
+        obs = [np.concatenate(seen) for seen in zip(*(part.obs for part in rows))]
+    counts = [len(part.agent_id) for part in rows]
+    group_reward = np.concatenate([part.group_reward for part in rows])
+    return AgentBatch(
+        obs=obs,
+        reward=np.zeros(len(group_reward), np.float32),
+        done=np.repeat([part.done for part in rows], counts),
+        interrupted=np.repeat([part.interrupted for part in rows], counts),
+        agent_id=np.concatenate([part.agent_id for part in rows]),
+        group_id=np.concatenate([part.group_id for part in rows]),
+        group_reward=group_reward,
+    )

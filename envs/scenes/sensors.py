@@ -1,0 +1,215 @@
+"""What agents on a ground see: their own bodies, a grid of cells, rays. All agents of all areas at once.
+
+Positions and directions are [2, areas, ...], x and z; headings turn from z to x, that is to the right.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.float32]
+
+_BODY_HEIGHT = 0.5
+_MISSED = np.inf
+
+
+def rigid_body(position: Array, heading: Array, velocity: Array) -> Floats:
+    """Unity's rigid-body sensor of a body [2, k, m]: its position, rotation and velocity, [k, m, 10]."""
+    obs = np.zeros((*heading.shape, 10), np.float32)
+    obs[..., 0], obs[..., 1], obs[..., 2] = position[0], _BODY_HEIGHT, position[1]
+    obs[..., 4], obs[..., 6] = np.sin(heading / 2), np.cos(heading / 2)
+    obs[..., 7], obs[..., 9] = velocity
+    return obs
+
+
+def seen_from(position: Array, heading: Array, targets: Array) -> Array:
+    """How far right and ahead of agents [2, k, m] targets [2, k, t] are: [2, k, m, t]."""
+    away = targets[:, :, None] - position[..., None]
+    sine, cosine = np.sin(heading)[..., None], np.cos(heading)[..., None]
+    return np.stack([away[0] * cosine - away[1] * sine, away[0] * sine + away[1] * cosine])
+
+
+def own_motion(position: Array, heading: Array, velocity: Array) -> Floats:
+    """Position, heading as sine and cosine, velocity to the right and ahead / 4: [k, m, 6]."""
+    sine, cosine = np.sin(heading), np.cos(heading)
+    obs = np.empty((*heading.shape, 6), np.float32)
+    obs[..., 0], obs[..., 1] = position
+    obs[..., 2], obs[..., 3] = sine, cosine
+    obs[..., 4] = (velocity[0] * cosine - velocity[1] * sine) / 4
+    obs[..., 5] = (velocity[0] * sine + velocity[1] * cosine) / 4
+    return obs
+
+
+def others(members: int) -> NDArray[np.intp]:
+    """For each of `members` all others: [members, members - 1]."""
+    return np.array([np.delete(np.arange(members), k) for k in range(members)], np.intp)
+
+
+class Grid:
+    """Unity's grid sensor: square cells of 1 m in front of the agent that turn with it, one channel per tag.
+
+    The first row is the farthest from the agent, the first column is on its left.
+    """
+
+    def __init__(self, cells: int, ahead: float) -> None:
+        """`cells`: along each edge. `ahead`: metres from the agent to the middle of the grid."""
+        self.cells = cells
+        middles = np.arange(cells) - (cells - 1) / 2
+        x, z = np.meshgrid(middles, ahead - middles)
+        self._basis = np.stack([x.ravel(), z.ravel(), np.ones(x.size)]).astype(np.float32)
+        # Where cell 0 of a row and a column lies, on the agent's right and ahead of it.
+        self._left, self._far = middles[0], ahead - middles[0]
+
+    def middles(self, position: Array, heading: Array) -> Floats:
+        """Where the cells of agents [2, k, m] are: [2, k, m, cells, cells], x and z."""
+        sine, cosine = np.sin(heading), np.cos(heading)
+        weights = np.empty((2, *heading.shape, 3), np.float32)
+        weights[0, ..., 0], weights[0, ..., 1] = cosine, sine
+        weights[1, ..., 0], weights[1, ..., 1] = -sine, cosine
+        weights[..., 2] = position
+        return (weights @ self._basis).reshape(2, *heading.shape, self.cells, self.cells)
+
+    def paint(
+        self,
+        channels: Floats,
+        position: Array,
+        heading: Array,
+        squares: Array,
+        present: NDArray[np.bool_],
+        tags: NDArray[np.intp],
+    ) -> None:
+        """Set the cells into which squares reach to 1.
+
+        Args:
+            channels: [k, m, tags, cells, cells], of agents [2, k, m].
+            position, heading: Of the agents.
+            squares: [4, k, b]: centre x, z, angle, half the edge.
+            present: [k, m, b], which squares an agent may see.
+            tags: [b], the squares' channels.
+        """
+        # A cell that a square reaches has its middle within the square, made larger by half a cell.
+        half = squares[3, :, None] + 0.5
+        right, ahead = seen_from(position, heading, squares[:2])
+        column, row = right - self._left, self._far - ahead
+        around = half * np.sqrt(2)
+        outside = np.maximum(np.abs(column - self.cells / 2 + 0.5), np.abs(row - self.cells / 2 + 0.5))
+        area, member, square = np.nonzero((outside < self.cells / 2 + around) & present)
+        column, row = column[area, member, square], row[area, member, square]
+        window = np.arange(-int(around.max()) - 1, int(around.max()) + 2)
+        columns = np.rint(column).astype(np.intp)[:, None] + window
+        rows = np.rint(row).astype(np.intp)[:, None] + window
+        turn = heading[area, member] + squares[2, area, square]
+        cosine, sine = np.cos(turn)[:, None, None], np.sin(turn)[:, None, None]
+        x, z = (columns - column[:, None])[:, None, :], (row[:, None] - rows)[:, :, None]
+        half = squares[3, area, square][:, None, None] + 0.5
+        inside = np.maximum(np.abs(x * cosine + z * sine), np.abs(z * cosine - x * sine)) < half
+        inside &= ((rows >= 0) & (rows < self.cells))[:, :, None]
+        inside &= ((columns >= 0) & (columns < self.cells))[:, None, :]
+        which, i, j = np.nonzero(inside)
+        channels[area[which], member[which], tags[square[which]], rows[which, i], columns[which, j]] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What rays can hit in k areas. Tags count from 0; -1 hides what it stops."""
+
+    half: float
+    """Half the edge of the ground; its walls have tag 0."""
+    circles: Array
+    """[3, k, c]: x, z, radius."""
+    circle_tags: NDArray[np.intp]
+    """[c]."""
+    boxes: Array
+    """[4, k, b]: centre x, z, half the edges along x and z; they lie along the axes."""
+    box_tags: NDArray[np.intp]
+    """[b]."""
+    absent: NDArray[np.bool_]
+    """[k, m, c + b], what is not there for an agent: itself, who is gone."""
+
+
+class Rays:
+    """Unity's ray sensor on the ground: spheres thrown in a fan of directions.
+
+    For each ray one number per tag, 1 for what it hit; 1 if it hit nothing; and how far it flew, as a share
+    of its length. Rays come in the order middle, first right, first left, second right, ...
+    """
+
+    def __init__(self, per_side: int, degrees: float, length: float, tags: int, radius: float = 0.5) -> None:
+        """`per_side`: rays on either side of the middle one; `degrees`: of the outermost."""
+        steps = np.arange(1, per_side + 1) * np.radians(degrees) / per_side
+        self._angles = np.concatenate([[0], np.stack([steps, -steps], axis=1).ravel()])
+        self._length, self._radius, self.tags = length, radius, tags
+        self.size = (tags + 2) * len(self._angles)
+
+    def look(self, position: Array, heading: Array, around: Surroundings) -> Floats:
+        """What agents [2, k, m] see: [k, m, size]."""
+        angles = heading[..., None] + self._angles
+        rays = np.stack([np.sin(angles), np.cos(angles)])
+        circles = _to_circles(position, rays, around.circles, self._radius)
+        boxes = _to_boxes(position, rays, around.boxes, self._radius)
+        distances = np.concatenate([circles, boxes], axis=3)
+        distances[np.broadcast_to(around.absent[:, :, None], distances.shape)] = _MISSED
+        walls = _to_walls(position, rays, around.half - self._radius)
+        nearest = distances.argmin(axis=3)
+        distance = np.take_along_axis(distances, nearest[..., None], axis=3)[..., 0]
+        tag = np.concatenate([around.circle_tags, around.box_tags])[nearest]
+        tag = np.where(distance <= walls, tag, 0)
+        distance = np.minimum(distance, walls)
+        missed = distance > self._length
+        obs = np.zeros((*tag.shape, self.tags + 2), np.float32)
+        obs[..., : self.tags] = (tag[..., None] == np.arange(self.tags)) & ~missed[..., None]
+        obs[..., -2] = missed
+        obs[..., -1] = np.minimum(distance / self._length, 1)
+        return obs.reshape(*heading.shape, self.size)
+
+
+def _to_circles(position: Array, rays: Array, circles: Array, radius: float) -> Array:
+    """How far thrown spheres fly until they touch circles: [k, m, rays, c], infinite for a miss."""
+    away = (circles[:2, :, None] - position[..., None])[:, :, :, None]
+    along = away[0] * rays[0][..., None] + away[1] * rays[1][..., None]
+    outside = away[0] ** 2 + away[1] ** 2 - ((circles[2] + radius) ** 2)[:, None, None]
+    square = along**2 - outside
+    hit = (square > 0) & (along > 0)
+    return np.where(hit, np.maximum(along - np.sqrt(np.maximum(square, 0)), 0), _MISSED)
+
+
+def _to_boxes(position: Array, rays: Array, boxes: Array, radius: float) -> Array:
+    """As `_to_circles`; the sphere counts as a square along the axes, which is wrong at corners only."""
+    inverse = 1 / np.where(np.abs(rays) < 1e-9, 1e-9, rays)[..., None]
+    middle = (boxes[:2, :, None] - position[..., None])[:, :, :, None] * inverse
+    reach = np.abs((boxes[2:] + radius)[:, :, None, None] * inverse)
+    enter = (middle - reach).max(axis=0)
+    leave = (middle + reach).min(axis=0)
+    return np.where((enter <= leave) & (leave > 0), np.maximum(enter, 0), _MISSED)
+
+
+def _to_walls(position: Array, rays: Array, half: float) -> Array:
+    """[k, m, rays]: from inside there is always a wall ahead."""
+    rays = np.where(np.abs(rays) < 1e-9, 1e-9, rays)
+    way: Array = (np.copysign(half, rays) - position[..., None]) / rays
+    distance: Array = np.maximum(way.min(axis=0), 0)
+    return distance
+
+
+class Stack:
+    """The last frames of a sensor of each agent, the oldest first; zeros before an episode."""
+
+    def __init__(self, areas: int, members: int, frames: int, size: int) -> None:
+        self._seen = np.zeros((areas, members, frames, size), np.float32)
+
+    def clear(self, areas: NDArray[np.intp]) -> None:
+        """An episode begins in these areas."""
+        self._seen[areas] = 0
+
+    def push(self, frame: Floats) -> Floats:
+        """Take a frame [areas, members, size]; the stacked ones [areas, members, frames * size]."""
+        self._seen[:, :, :-1] = self._seen[:, :, 1:]
+        self._seen[:, :, -1] = frame
+        return self._seen.reshape(*self._seen.shape[:2], -1).copy()
+
+    def peek(self, areas: NDArray[np.intp], frame: Floats) -> Floats:
+        """What `push` would give for some areas [k]; nothing is kept."""
+        seen = np.concatenate([self._seen[areas, :, 1:], frame[:, :, None]], axis=2)
+        return seen.reshape(*seen.shape[:2], -1)

@@ -1,0 +1,41 @@
+"""A scene's settings by the name of a size, with single ones changed."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+
+@dataclass(frozen=True, slots=True)
+class SceneSetting:
+    """What every scene of several sizes settles."""
+
+    senses: str
+    """What agents observe."""
+
+
+Setting = TypeVar("Setting", bound=SceneSetting)
+
+
+def choose(
+    scene: str, settings: Mapping[str, Setting], size: str, areas: int, given: Mapping[str, Any]
+) -> Setting:
+    """The setting called `size`, with what is `given` (not None) in place of its own.
+
+    Raises:
+        ValueError: No such size, or a number that makes no world.
+    """
+    if size not in settings:
+        near = get_close_matches(size, settings, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{scene} has no size {size!r}.{hint} Sizes: {', '.join(settings)}.")
+    changed = replace(settings[size], **{name: value for name, value in given.items() if value is not None})
+    senses = sorted({setting.senses for setting in settings.values()})
+    if changed.senses not in senses:
+        raise ValueError(f"{scene} has no senses {changed.senses!r}; it has {', '.join(senses)}.")
+    for name, value in {"areas": areas, **asdict(changed)}.items():
+        if name == "senses" or (value == 0 and name.endswith(("blocks", "columns"))):
+            continue
+        if not value > 0:
+            raise ValueError(f"{scene}: {name.replace('_', '-')} is {value}; it must be more than 0.")
+    return changed
