@@ -1,0 +1,43 @@
+"""A run's environments, as its settings describe them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lanista.trainers.environments import check_environment, make_env_manager
+from lanista.trainers.settings.command_line import parse_command_line
+from mlagents_envs.exception import UnityEnvironmentException
+
+pytest.importorskip("mpe2")
+
+SPREAD = "pettingzoo:mpe2.simple_spread_v3"
+
+
+def options(tmp_path: Path, *arguments: str):
+    config = tmp_path / "config.yaml"
+    config.write_text("behaviors: {agent: {trainer_type: ppo}}")
+    return parse_command_line([str(config), *arguments])
+
+
+def first_observations(run, seed):
+    with make_env_manager(run, seed, Path("unused")) as manager:
+        manager.start()
+        return [step.steps["agent?team=0"][0].obs[0] for step in manager.reset()]
+
+
+def test_a_pettingzoo_environment_is_made_with_its_arguments_seeds_and_areas(tmp_path):
+    arguments = ["--num-envs", "2", "--num-areas", "3", "--env", SPREAD, "--env-args", "--N", "4"]
+    run = options(tmp_path, *arguments)
+    check_environment(run)
+    first, second = first_observations(run, 7)
+    assert first.shape == second.shape == (12, 24)
+    assert not np.array_equal(first, second)
+    again = first_observations(run, 7)
+    np.testing.assert_array_equal(first, again[0])
+    # Environment k of a run has the seed of the run plus k.
+    np.testing.assert_array_equal(second[:4], first_observations(run, 8)[0][:4])
+
+
+def test_a_module_that_is_not_there_is_refused_early(tmp_path):
+    with pytest.raises(UnityEnvironmentException, match="no module 'simple_spreads_v3'"):
+        check_environment(options(tmp_path, "--env", "pettingzoo:mpe2.simple_spreads_v3"))
