@@ -162,6 +162,44 @@ def rename(model, old, new):
         n.output[:] = [new if o == old else o for o in n.output]
 
 
+@settings(deadline=None, max_examples=10)
+@given(st.sampled_from(["lstm", "gru"]), st.integers(0, 2), st.lists(st.integers(1, 4), max_size=2))
+def test_every_memory_exports_and_verifies(kind, continuous, branches):
+    built = network((3,), continuous, branches, memory={"type": kind, "memory_size": 6})
+    model = build_brain(built, behavior="Any")
+    verify(model, built)
+    assert not not_importable(model)
+    assert model.graph.input[-1].name == "recurrent_in" and model.graph.output[-1].name == "recurrent_out"
+    assert constant_outputs(model)["memory_size"] == [6.0]
+
+
+MEMORY_DAMAGES = {
+    "lstm": {
+        "its gates' order": lambda m: change(
+            m, "memory.weight_ih", lambda w: np.roll(w.reshape(4, -1), 1, 0).reshape(w.shape)
+        ),
+        "its recurrence": lambda m: change(m, "memory.weight_hh", lambda w: w * 0),
+        "its two halves": lambda m: node(m, "LSTM").input.__setitem__(5, node(m, "LSTM").input[6]),
+        "what leaves": lambda m: node(m, "Concat", -1).input.__setitem__(0, "memory.cell"),
+    },
+    "gru": {
+        "its gates": lambda m: node(m, "Slice", 0).attribute.__getitem__(1).ints.__setitem__(0, 1),
+        "its recurrence": lambda m: change(m, "memory.state.weight", lambda w: w * 0),
+        "its new part": lambda m: setattr(node(m, "Tanh"), "op_type", "Sigmoid"),
+        "what leaves": lambda m: node(m, "Reshape", -1).input.__setitem__(0, node(m, "Tanh").output[0]),
+    },
+}
+
+
+@pytest.mark.parametrize("kind, damage", [(k, d) for k, damages in MEMORY_DAMAGES.items() for d in damages])
+def test_a_wrong_memory_is_refused(kind, damage):
+    built = network((3,), 2, (), memory={"type": kind, "memory_size": 6})
+    model = build_brain(built, behavior="Ball")
+    MEMORY_DAMAGES[kind][damage](model)
+    with pytest.raises(BrainVerificationError, match="'Ball'"):
+        verify(model, built)
+
+
 DAMAGES = {
     "a weight": lambda m: change(m, "body.0.weight", lambda w: w + (np.arange(w.size) == 4).reshape(w.shape)),
     "the normaliser": lambda m: change(m, "normalizer.0.deviation", lambda d: d * 1.1),

@@ -1,0 +1,147 @@
+"""PPO with a memory: whole sequences, their own gradient, and tasks that cannot be done without."""
+
+import numpy as np
+import pytest
+import torch
+from lanista.agent_processor.rollout import rollout as gather
+from lanista.agent_processor.trajectory import AgentKey
+from lanista.envs.finite import NonFinite
+from lanista.trainers.ppo.losses import ppo_losses
+from lanista.trainers.ppo.ppo import PPO
+from lanista.trainers.settings.behavior import TrainerSettings
+from lanista.trainers.update_buffer import UpdateBuffer
+from recurrentrollouts import recurrent_rollout
+from referencenets import vector_spec
+from remembertask import RememberTask
+
+CPU = torch.device("cpu")
+A, B = AgentKey(0, 1), AgentKey(0, 2)
+ZERO_REWARD = {"extrinsic": False}
+
+
+def algorithm(spec, kind="lstm", length=3, memory_size=4, seed=0, network=None, **hyper):
+    config = TrainerSettings.model_validate(
+        {
+            "trainer_type": "ppo",
+            "hyperparameters": {"batch_size": 2 * length, "buffer_size": 64, **hyper},
+            "network_settings": {
+                "hidden_units": 16,
+                "num_layers": 1,
+                "memory": {"type": kind, "sequence_length": length, "memory_size": memory_size},
+                **(network or {}),
+            },
+            "max_steps": 10**6,
+        }
+    )
+    return PPO(spec, config, CPU, seed, NonFinite.STOP)
+
+
+def evaluated(ppo, rollout):
+    rewards = {"extrinsic": np.random.default_rng(1).normal(size=rollout.steps).astype(np.float32)}
+    return ppo.evaluate(rollout, rewards, ZERO_REWARD).steps
+
+
+def buffered(ppo, parts=4):
+    """Steps of several rollouts of two agents, 5 and 3 steps each time: 9 rows of 3 sequences."""
+    buffer = UpdateBuffer(ppo.steps_kind)
+    for k in range(parts):
+        buffer.append(evaluated(ppo, recurrent_rollout([5, 3], [A, B], [k == 0] * 2)))
+    return buffer
+
+
+def test_the_buffer_counts_padding_and_survives_a_checkpoint():
+    ppo = algorithm(vector_spec([3], 1))
+    buffer = buffered(ppo)
+    assert len(buffer) == 4 * 9
+    other = UpdateBuffer(ppo.steps_kind)
+    other.load_state_dict(buffer.state_dict())
+    for name in ("memory", "critic_memory", "real"):
+        np.testing.assert_array_equal(getattr(other.columns(), name), getattr(buffer.columns(), name))
+    assert len(buffer.columns().memory) == 4 * 3
+
+
+def test_minibatches_are_whole_sequences_with_their_own_states():
+    ppo = algorithm(vector_spec([3], 1), batch_size=8)
+    columns = ppo._columns(buffered(ppo).columns())
+    rows = torch.arange(36.0)
+    numbered = columns._replace(
+        old_log_probs=rows[:, None], actor_states=rows[::3, None], critic_states=rows[::3, None] + 0.5
+    )
+    epochs = [list(ppo._minibatches(numbered)) for _ in range(2)]
+    for minibatches in epochs:
+        seen = []
+        assert len(minibatches) == 6, "8 rows hold two sequences of 3"
+        for batch in minibatches:
+            of_sequences = batch.old_log_probs.view(2, 3)
+            assert torch.equal(of_sequences, of_sequences[:, :1] + torch.arange(3.0))
+            assert torch.equal(batch.actor_states, of_sequences[:, :1])
+            assert torch.equal(batch.critic_states, of_sequences[:, :1] + 0.5)
+            seen += of_sequences[:, 0].tolist()
+        assert sorted(seen) == rows[::3].tolist()
+    assert not torch.equal(epochs[0][0].old_log_probs, epochs[1][0].old_log_probs)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("clip", [False, True])
+def test_padding_changes_nothing_that_is_learnt(kind, shared, clip):
+    """The gradient of a padded minibatch is the one of its real steps, computed one by one."""
+    ppo = algorithm(vector_spec([3], 1), kind, shared_critic=shared, clip_value_loss=clip)
+    batch = ppo._columns(buffered(ppo, 1).columns())
+    assert not batch.real.all()
+    ppo._derived_gradient(batch, 0.2, 0.01)
+    got = ppo.flat.gradient.clone()
+    net, outcomes = ppo.network, []
+    for s in range(3):
+        state = batch.actor_states[s : s + 1]
+        of_critic = state if shared else batch.critic_states[s : s + 1]
+        for row in range(3 * s, 3 * s + 3):
+            if batch.real[row]:
+                inputs = [x[row : row + 1] for x in batch.inputs]
+                distribution, values = net.evaluate_with_memory(inputs, state, of_critic, 1)
+                actions = batch.actions._replace(
+                    continuous=batch.actions.continuous[row : row + 1],
+                    discrete=batch.actions.discrete[row : row + 1],
+                )
+                outcomes.append((distribution.log_probs(actions), distribution.entropy(), values))
+                _, after = net.act_with_memory(inputs, state)
+                of_critic = after if shared else net.memory(-1)(net.critic_encoding(inputs), of_critic, 1)[1]
+                state = after
+    log_probs, entropy, values = (torch.cat(parts) for parts in zip(*outcomes))
+    old, adv, ret = (x[batch.real] for x in (batch.old_log_probs, batch.advantages, batch.returns))
+    total = ppo_losses(log_probs, old, adv, entropy, values, ret, 0.2, 0.01).total
+    if clip:
+        plain, before = (ret - values) ** 2, batch.values[batch.real]
+        clipped = (ret - (before + (values - before).clamp(-0.2, 0.2))) ** 2
+        total = total + 0.5 * (torch.maximum(plain, clipped).mean() - plain.mean())
+    ppo.flat.zero_gradient()
+    total.backward()
+    torch.testing.assert_close(got, ppo.flat.gradient, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_it_learns_what_needs_a_memory(kind):
+    """Say at the end which of two signs was shown at the beginning: half of that is luck without a memory."""
+    task = RememberTask(agents=16, seed=0)
+    hyper = {"learning_rate": 5e-3, "beta": 1e-3, "num_epoch": 4, "learning_rate_schedule": "constant"}
+    ppo = algorithm(
+        task.spec,
+        kind,
+        length=task.LENGTH,
+        memory_size=16,
+        network={"hidden_units": 16},
+        **hyper,
+        batch_size=32,
+    )
+    task.start(ppo.network)
+    buffer = UpdateBuffer(ppo.steps_kind)
+    for _ in range(60):
+        collected = task.episodes()
+        rollout = gather(collected, with_mates=False)
+        buffer.append(ppo.evaluate(rollout, {"extrinsic": rollout.reward}, ZERO_REWARD).steps)
+        ppo.update(buffer.columns(), 0)
+        buffer.clear()
+        if task.recent() > 0.95:
+            break
+    assert task.recent() > 0.95
+    assert len(ppo.memories) == 0, "every episode has ended"
