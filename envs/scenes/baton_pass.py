@@ -5,7 +5,7 @@ Multi-agent Reinforcement Learning" (Cohen et al., 2021): teams that grow and sh
 which what a member does pays after it has gone. docs/scenes.md has them in words.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,9 +19,10 @@ from mlagents_envs.base_env import (
 )
 from numpy.typing import NDArray
 
+from ..statistics import StatsAggregationMethod
 from ..wire.engine_codec import AgentBatch
 from .parameters import Parameters
-from .world import Actions, Batches, World
+from .world import Actions, Batches, Statistic, World
 
 Array = NDArray[np.float32]
 Mask = NDArray[np.bool_]
@@ -30,6 +31,8 @@ Where = tuple[NDArray[np.intp], ...]
 
 BEHAVIOR = "BatonPass?team=0"
 OBSERVATIONS = 14
+BALLS = "Baton Pass/Balls"
+"""The statistic of how many balls a team has fetched in its episode."""
 AS_THE_SIZE_SAYS = -1
 
 _MOVES = np.array([[0, 0], [0, 1], [0, -1], [1, 0], [-1, 0]], np.float32)
@@ -116,6 +119,8 @@ class BatonPass(World):
         self.ball: Array = np.zeros((areas, 2), np.float32)
         self.button: Array = np.zeros((areas, 2), np.float32)
         self._age: NDArray[np.int32] = np.zeros(areas, np.int32)
+        self._fetched: Array = np.zeros(areas, np.float32)
+        self._finished: list[float] = []
         self._asking: Where = np.nonzero(self.alive)
         self._next_id = 0
         self._random = np.random.default_rng(0)
@@ -142,6 +147,7 @@ class BatonPass(World):
         self.left -= 1
         self._age += 1
         reward, passing = self._play()
+        self._fetched += reward
         lost = (self.carries & (self.left <= 0)).any(axis=1)
         over = lost | (self._age >= self.measures.max_steps)
         ending = self._leaving(passing & ~over) | (self.alive & over[:, None])
@@ -149,12 +155,18 @@ class BatonPass(World):
         if passing.any():
             self._spawn(passing & ~over)
         if over.any():
+            self._finished += self._fetched[over].tolist()
             self._begin_episodes(over)
         self._asking = np.nonzero(self.alive)
         earned = reward[self._asking[0]]
         earned[self.ids[self._asking] >= first_new_id] = 0
         asking = self._batch(self._observe()[self._asking], earned, 0)
         return {BEHAVIOR: asking if ended is None else _joined(ended, asking)}
+
+    def statistics(self) -> Sequence[Statistic]:
+        """The balls of each team whose episode has ended."""
+        finished, self._finished = self._finished, []
+        return [(BALLS, balls, StatsAggregationMethod.AVERAGE) for balls in finished]
 
     def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
         """All grounds from the side and above."""
@@ -233,6 +245,7 @@ class BatonPass(World):
         self.carries[areas] = False
         self.button[areas] = self._anywhere(int(np.count_nonzero(areas)))
         self._age[areas] = 0
+        self._fetched[areas] = 0
         self._spawn(areas)
 
     def _anywhere(self, count: int) -> Array:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.envs.scenes.baton_pass import BEHAVIOR, SIZES, BatonPass
 from lanista.envs.scenes.parameters import Parameters
+from lanista.envs.statistics import StatsAggregationMethod
 
 STAY, UP, DOWN, RIGHT, LEFT = range(5)
 FAR = 9.0
@@ -173,6 +174,18 @@ def test_time_interrupts_everyone():
     np.testing.assert_array_equal(batch.done, [True, True, False])
     np.testing.assert_array_equal(batch.interrupted, [True, True, False])
     assert stay(world).done.sum() == 0
+
+
+def test_reports_the_balls_of_each_team_once():
+    world, _ = start(max_steps=5)
+    hand_over(world)
+    fetch(world)
+    assert list(world.statistics()) == []
+    stay(world, 3)
+    assert list(world.statistics()) == [("Baton Pass/Balls", 2.0, StatsAggregationMethod.AVERAGE)]
+    assert list(world.statistics()) == []
+    stay(world, 5)
+    assert [value for _, value, _ in world.statistics()] == [0.0]
 
 
 def test_twenty_at_once():
