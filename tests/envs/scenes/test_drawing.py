@@ -12,13 +12,13 @@ from lanista.envs.scenes.world import World
 @pytest.mark.parametrize("areas", [1, 5])
 def test_a_picture_has_the_size_asked_for_and_shows_what_changes(name, areas):
     world = SCENES[name].load()(areas)
-    world.reset(np.random.default_rng(0), Parameters())
+    batches = world.reset(np.random.default_rng(0), Parameters())
     before = world.draw((160, 100))
     assert before.shape == (100, 160, 3)
     assert before.dtype == np.uint8
     assert len(np.unique(before.reshape(-1, 3), axis=0)) > 50
     (behavior, spec), *_ = world.specs().items()
-    action = spec.action_spec.empty_action(areas)
+    action = spec.action_spec.empty_action(len(batches[behavior].agent_id))
     action.discrete[:] = 1
     for _ in range(2):
         world.step({behavior: (action.continuous, action.discrete)})
