@@ -18,6 +18,7 @@ from ..envs.steps import Decision, EngineStatistics
 from .blocks import Rows
 from .groups import Groups
 from .queues import AgentManagerQueue
+from .rosters import Rosters
 from .rows import RowStore
 from .slots import NOBODY, AgentSlots, Slots
 from .stats_sink import StatsSink as StatsSink
@@ -42,8 +43,12 @@ class AgentProcessor:
         max_trajectory_length: int,
         stats: StatsSink,
         memory_size: int = 0,
+        places: int = 0,
     ) -> None:
-        """`max_trajectory_length` is the time horizon; `memory_size` is 0 without recurrent networks."""
+        """`max_trajectory_length` is the time horizon; `memory_size` is 0 without recurrent networks.
+
+        `places`: of the rosters that a centralised critic reads; 0 where nobody asks for them.
+        """
         if max_trajectory_length < 1:
             raise ValueError(f"{behavior_id}: time_horizon is {max_trajectory_length}; it must be at least 1")
         self.behavior_id = behavior_id
@@ -51,9 +56,13 @@ class AgentProcessor:
         self._stats = stats
         self._memory_size = memory_size
         self._queues: list[TrajectoryQueue] = []
-        self._rows = RowStore(spec, memory_size)
+        self._rows = RowStore(spec, memory_size, places=places)
         self._agents = AgentSlots(spec.action_spec.discrete_size, memory_size, max_trajectory_length)
         self._groups = Groups()
+        self._rosters = Rosters(behavior_id, places) if places else None
+        self._ready: list[Trajectory] = []
+        """Trajectories of the step in hand, which go out when all of it is known."""
+        self._their_rosters: list[int] = []
 
     def publish_trajectory_queue(self, queue: TrajectoryQueue) -> None:
         """Put every trajectory that gets finished on this queue too."""
@@ -73,13 +82,29 @@ class AgentProcessor:
         ended = self._end(env, terminals) if len(terminals) else NOBODY
         if len(decisions):
             self._go_on(env, decisions)
+        self._publish()
         if len(ended):
             self._groups.remove(ended)
             gone = ended[self._agents.row[ended] < 0]
             if len(gone):
                 self._agents.release(env, gone)
         if self._rows.crowded:
-            self._rows.keep([*self._agents.reached(), *self._groups.reached()])
+            seated = [] if self._rosters is None else [self._rosters.reached()]
+            self._rows.keep([*self._agents.reached(), *self._groups.reached(), *seated])
+
+    def _publish(self) -> None:
+        """Put what has become ready on the queues."""
+        if self._rosters is not None:
+            newest = self._rosters.newest(np.array(self._their_rosters, dtype=np.int64))
+            for trajectory, rows in zip(self._ready, newest):
+                trajectory.next_roster = rows
+                trajectory.blocks = self._rows.blocks
+            self._rosters.settle()
+            self._their_rosters = []
+        ready, self._ready = self._ready, []
+        for trajectory in ready:
+            for queue in self._queues:
+                queue.put(trajectory)
 
     def end_episode(self, env: int | None = None) -> None:
         """Forget the unfinished trajectories, memories and groups of one environment's agents, or of all."""
@@ -95,6 +120,9 @@ class AgentProcessor:
     def _forget(self, env: int, slots: Slots) -> None:
         if len(slots):
             self._groups.remove(slots)
+            if self._rosters is not None:
+                self._rosters.leave(slots)
+                self._rosters.settle()
             self._agents.reset(slots)
             self._agents.release(env, slots)
 
@@ -104,6 +132,11 @@ class AgentProcessor:
         memory = self._agents.memory[slots]
         memory[slots < 0] = 0
         return memory
+
+    def places(self, env: int, agent_ids: NDArray[np.int32]) -> NDArray[np.int64]:
+        """[n] the places of these agents, who have sent decision steps, in their groups' rosters."""
+        assert self._rosters is not None, "nobody asked for rosters"
+        return self._rosters.place_of(self._agents.find(env, np.asarray(agent_ids))[0])
 
     def _act(self, env: int, decided: Decision) -> None:
         """Note what the policy decided, for those that still wait for it."""
@@ -120,7 +153,7 @@ class AgentProcessor:
             memory = None if memory is None else memory[known]
         if not len(slots):
             return
-        self._rows.act(rows, continuous, discrete, log_probs)
+        self._rows.act(rows, continuous, discrete, log_probs, decided.exploration)
         agents.acted[slots] = True
         if discrete.shape[1]:
             agents.prev_discrete[slots] = discrete
@@ -149,6 +182,11 @@ class AgentProcessor:
             self._emit(ending, lengths, next_rows, place, interrupted)
             self._stats.add_stats("Environment/Episode Length", agents.earlier[ending] + lengths - 1, AVERAGE)
         ended = slots[first]
+        if self._rosters is not None:
+            last = np.full(len(slots), -1, dtype=np.int64)
+            if len(acted):
+                last[acted] = np.where(interrupted, next_rows, -1)
+            self._rosters.leave(ended, last[first])
         agents.reset(ended)
         return ended
 
@@ -176,6 +214,9 @@ class AgentProcessor:
             if longest >= self._horizon:
                 self._cut(going, lengths, next_rows, place)
         agents.begin(env, slots, begun)
+        if self._rosters is not None:
+            seated = self._rosters.seat(env, slots, np.asarray(decisions.group_id), begun)
+            self._rows.seat(begun, seated)
 
     def _finish(
         self,
@@ -220,7 +261,7 @@ class AgentProcessor:
         place: Place | None,
         interrupted: NDArray[np.bool_] | None,
     ) -> None:
-        """Put the agents' open trajectories on the queues; `interrupted` is given when their episodes end."""
+        """Make the agents' open trajectories ready; `interrupted` is given when their episodes end."""
         agents, n = self._agents, len(slots)
         trails = agents.trail[slots, : lengths.max()]
         next_mates: Sequence[Rows] = [_NO_ROWS] * n
@@ -246,8 +287,9 @@ class AgentProcessor:
                 interrupted=was_interrupted[i],
                 all_group_dones_reached=all_over[i],
             )
-            for queue in self._queues:
-                queue.put(trajectory)
+            self._ready.append(trajectory)
+        if self._rosters is not None:
+            self._their_rosters += self._rosters.roster_of(slots).tolist()
 
 
 class AgentManager(AgentProcessor):
@@ -262,15 +304,16 @@ class AgentManager(AgentProcessor):
         memory_size: int = 0,
         max_queued: int = 0,
         trajectory_queue: TrajectoryQueue | None = None,
+        places: int = 0,
     ) -> None:
         """Put together trajectories for one trainer.
 
         Args:
-            behavior_id, spec, max_trajectory_length, stats, memory_size: as of `AgentProcessor`.
+            behavior_id, spec, max_trajectory_length, stats, memory_size, places: as of `AgentProcessor`.
             max_queued: bounds the trajectory queue, whose `put` then waits for the trainer; 0: no bound.
             trajectory_queue: a queue that several behaviours share, instead of one made here.
         """
-        super().__init__(behavior_id, spec, max_trajectory_length, stats, memory_size)
+        super().__init__(behavior_id, spec, max_trajectory_length, stats, memory_size, places)
         if trajectory_queue is None:
             trajectory_queue = AgentManagerQueue(behavior_id, max_queued)
         self.trajectory_queue = trajectory_queue

@@ -1,0 +1,1 @@
+"""Counterfactual multi-agent policy gradients: a centralised critic asks what an agent's action was worth."""

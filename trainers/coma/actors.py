@@ -1,0 +1,127 @@
+"""The policies of a roster's places."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+
+import torch
+from mlagents_envs.base_env import BehaviorSpec
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..distributions import ActionDistribution
+from ..networks.actor import Actor
+from ..networks.body import Body
+from ..networks.settings import NetworkSettings
+from .places import Runs, by_place
+
+
+class Actors(nn.Module):
+    """One actor for all places; or one that is told the place; or one for each place."""
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: NetworkSettings,
+        places: int,
+        *,
+        shared: bool = True,
+        indexed: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Build the networks with fresh weights, drawn from `generator` or torch's own.
+
+        Raises:
+            UnsupportedObservationError: an observation cannot be encoded; the message names it.
+        """
+        super().__init__()
+        self.place_count = places
+        count = 1 if shared else places
+        self.members = nn.ModuleList(Actor(spec, settings, generator) for _ in range(count))
+        self.index: nn.Parameter | None = None
+        if shared and indexed:
+            # As if a one-hot vector of the place stood behind the observations.
+            first = self.member(0).body.layers[0]
+            index = torch.empty(places, first.weight.shape[2])
+            index.normal_(0.0, 1.0 / math.sqrt(first.weight.shape[1] + places), generator=generator)
+            self.index = nn.Parameter(index)
+
+    def member(self, place: int) -> Actor:
+        """The actor, without its index, that acts at a place."""
+        actor = self.members[place if len(self.members) > 1 else 0]
+        assert isinstance(actor, Actor)
+        return actor
+
+    @property
+    def differ(self) -> bool:
+        """Whether agents act by their place."""
+        return len(self.members) > 1 or self.index is not None
+
+    @property
+    def memory_size(self) -> int:
+        """Length of an agent's recurrent state; 0 without one."""
+        return self.member(0).memory_size
+
+    def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
+        """See `Actor.prepare`."""
+        return self.member(0).prepare(obs)
+
+    def update_normalization(self, obs: Sequence[Tensor]) -> bool:
+        """Let the normalisers see new rows, of whatever place. False where numbers are too large."""
+        fine = [self.member(place).update_normalization(obs) for place in range(len(self.members))]
+        return all(fine)
+
+    def act(
+        self,
+        inputs: Sequence[Tensor],
+        places: Tensor,
+        action_mask: Tensor | None = None,
+        runs: Runs | None = None,
+    ) -> ActionDistribution:
+        """The policy of B agent-steps at their `places` [B].
+
+        Inputs and mask are as of `Actor.act`; `runs` are those of the steps, where actors have a memory.
+        """
+
+        def logits(place: int, rows: Tensor, here: Runs | None) -> tuple[Tensor, None]:
+            some = [x.index_select(0, rows) for x in inputs]
+            return self._logits(place, some, places.index_select(0, rows), here), None
+
+        if len(self.members) == 1:
+            together = self._logits(0, inputs, places, runs)
+        else:
+            together, _ = by_place(places, self.place_count, logits, runs)
+        head = self.member(0).actions
+        no_means = together.new_empty(len(places), 0)
+        return ActionDistribution(no_means, head.log_sigma, together, head.branches, action_mask)
+
+    def _logits(self, place: int, inputs: Sequence[Tensor], places: Tensor, runs: Runs | None) -> Tensor:
+        actor = self.member(place)
+        offset = None if self.index is None else self.index[places]
+        encoding = _through(actor.body, actor.encoder(inputs), offset)
+        if actor.memories:
+            assert runs is not None, "an actor with a memory goes through runs of steps"
+            encoding, _ = actor.memory(0).ragged(encoding, runs.states, runs.lengths)
+        logits: Tensor = actor.actions(encoding).logits
+        return logits
+
+    @torch.no_grad()
+    def alone(self, place: int) -> Actor:
+        """A copy of the actor at a place, which knows its place by itself: what acts and is exported."""
+        actor = copy.deepcopy(self.member(place)).requires_grad_(False)
+        if self.index is not None:
+            actor.body.layers[0].bias[0] += self.index[place]
+        return actor
+
+
+def _through(body: Body, inputs: Tensor, offset: Tensor | None) -> Tensor:
+    """One stream of a body, with something more [B, hidden] added in its first layer."""
+    if offset is None:
+        return body.stream(0, inputs)
+    first, *others = body.layers
+    inputs = functional.silu(first.stream(0, inputs) + offset)
+    for layer in others:
+        inputs = functional.silu(layer.stream(0, inputs))
+    return inputs

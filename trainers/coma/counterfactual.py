@@ -1,0 +1,54 @@
+"""Counterfactual advantages.
+
+    A_k(u) = Q_k(u_k) - sum over u' of pi'_k(u') Q_k(u')
+
+for every branch k of an agent's action: how much better the action was than what the agent does on average,
+all others acting as they did. Under pi' its expectation is zero, so that the baseline adds no bias.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Judged(NamedTuple):
+    """What a critic says of B agent-steps, [B, signals, branches] each."""
+
+    taken: Tensor
+    """Of the actions that were taken."""
+    expected: Tensor
+    """Of the policy's actions on average."""
+
+    @property
+    def advantages(self) -> Tensor:
+        """[B, signals, branches]."""
+        return self.taken - self.expected
+
+
+def judge(values: Tensor, probabilities: Tensor, actions: Tensor, branches: Sequence[int]) -> Judged:
+    """Compare what was done with what is done on average.
+
+    Args:
+        values: [B, signals, sum of branch sizes].
+        probabilities: [B, sum of branch sizes], of pi'.
+        actions: [B, branches] int64.
+        branches: their sizes.
+    """
+    return Judged(of_actions(values, actions, branches), on_average(values, probabilities, branches))
+
+
+def of_actions(values: Tensor, actions: Tensor, branches: Sequence[int]) -> Tensor:
+    """The values [B, signals, sum b] of these actions [B, branches]: [B, signals, branches]."""
+    sizes = torch.tensor(branches, device=values.device)
+    columns = actions + (torch.cumsum(sizes, 0) - sizes)
+    return values.gather(2, columns.unsqueeze(1).expand(-1, values.shape[1], -1))
+
+
+def on_average(values: Tensor, probabilities: Tensor, branches: Sequence[int]) -> Tensor:
+    """The values [B, signals, sum b] under the policy [B, sum b]: [B, signals, branches]."""
+    weighted = (values * probabilities.unsqueeze(1)).split(list(branches), dim=2)
+    return torch.stack([branch.sum(2) for branch in weighted], 2)

@@ -1,0 +1,51 @@
+"""What COMA needs of a behaviour."""
+
+from __future__ import annotations
+
+from mlagents_envs.base_env import BehaviorSpec
+
+from ..networks.observations import UnsupportedObservationError
+from ..settings.nearest import nearest
+
+
+class UnsupportedActionError(ValueError):
+    """Actions that the algorithm has no way to learn."""
+
+
+def require_discrete(spec: BehaviorSpec) -> None:
+    """Refuse continuous actions.
+
+    Raises:
+        UnsupportedActionError: there are some.
+    """
+    continuous = spec.action_spec.continuous_size
+    if continuous or not spec.action_spec.discrete_branches:
+        found = f"{continuous} continuous actions" if continuous else "no actions at all"
+        raise UnsupportedActionError(
+            f"It has {found}, and COMA weighs every action that an agent could have taken, so it needs "
+            "discrete ones alone. Use trainer_type: poca for teams with continuous actions."
+        )
+
+
+def state_position(spec: BehaviorSpec, name: str | None) -> int | None:
+    """The position of the observation that is the state; None for a `name` of None.
+
+    Raises:
+        UnsupportedObservationError: there is no such observation, or there is no other one.
+    """
+    if name is None:
+        return None
+    names = [str(sensor.name) for sensor in spec.observation_specs]
+    if name not in names:
+        close = nearest(name, names)
+        hint = f" Did you mean {close!r}?" if close else ""
+        raise UnsupportedObservationError(
+            f"hyperparameters.state_observation is {name!r}, and no sensor has that name.{hint} "
+            f"Sensors: {', '.join(map(repr, names))}."
+        )
+    if len(names) == 1:
+        raise UnsupportedObservationError(
+            f"hyperparameters.state_observation is {name!r}, the only sensor. The critic alone reads the "
+            "state, so that nothing would be left for the agents to act by; leave state_observation out."
+        )
+    return names.index(name)
