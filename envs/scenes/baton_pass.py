@@ -58,7 +58,7 @@ class Measures:
     max_steps: int
     """After which the episode is interrupted."""
     agents: int
-    """How many runners there may be at once."""
+    """How many runners a team has in all."""
 
 
 SIZES = {
@@ -66,7 +66,7 @@ SIZES = {
         ground=20, speed=1, reach=1, body=0.9, stamina=100, linger=600, max_steps=1000, agents=20
     ),
     "small": Measures(
-        ground=6, speed=0.75, reach=0.75, body=0.6, stamina=30, linger=5, max_steps=150, agents=4
+        ground=6, speed=0.75, reach=0.75, body=0.6, stamina=30, linger=5, max_steps=150, agents=8
     ),
 }
 
@@ -94,7 +94,7 @@ class BatonPass(World):
         `stamina`: decisions for which a runner can carry the baton.
         `linger`: decisions for which a runner stays after its pass.
         `max_steps`: decisions after which an episode is interrupted.
-        `agents`: runners of a team at once, at most.
+        `agents`: runners of a team, one after the other.
         """
         if areas < 1:
             raise ValueError(f"Baton pass has {areas} areas; it needs at least 1.")
@@ -106,7 +106,8 @@ class BatonPass(World):
         self.areas = areas
         shape = (areas, self.measures.agents)
         self.alive: Mask = np.zeros(shape, np.bool_)
-        """[areas, places], where a runner is. The other arrays hold nothing of meaning elsewhere."""
+        """[areas, places], where a runner is; places are taken in order, each once in an episode. The other
+        arrays hold nothing of meaning elsewhere."""
         self.carries: Mask = np.zeros(shape, np.bool_)
         """[areas, places], the one who carries the team's baton."""
         self.ids: NDArray[np.int32] = np.zeros(shape, np.int32)
@@ -118,6 +119,8 @@ class BatonPass(World):
         """[areas], the carrier has the ball; the button is armed."""
         self.ball: Array = np.zeros((areas, 2), np.float32)
         self.button: Array = np.zeros((areas, 2), np.float32)
+        self._born: NDArray[np.intp] = np.zeros(areas, np.intp)
+        """[areas], how many runners there have been in this episode."""
         self._age: NDArray[np.int32] = np.zeros(areas, np.int32)
         self._fetched: Array = np.zeros(areas, np.float32)
         self._finished: list[float] = []
@@ -149,9 +152,10 @@ class BatonPass(World):
         reward, passing = self._play()
         self._fetched += reward
         lost = (self.carries & (self.left <= 0)).any(axis=1)
-        over = lost | (self._age >= self.measures.max_steps)
-        ending = self._leaving(passing & ~over) | (self.alive & over[:, None])
-        ended = self._end(ending, reward, ~lost & over)
+        decided = lost | (self.loaded & (self._born == self.measures.agents))
+        over = decided | (self._age >= self.measures.max_steps)
+        leaving = ~self.carries & (self.left <= 0)
+        ended = self._end(self.alive & (leaving | over[:, None]), reward, over & ~decided)
         if passing.any():
             self._spawn(passing & ~over)
         if over.any():
@@ -206,14 +210,6 @@ class BatonPass(World):
         self.carries[passing] = False
         return fetched.astype(np.float32), passing
 
-    def _leaving(self, passing: Mask) -> Mask:
-        """Who goes because its time after the pass is up, or to make place for a new runner."""
-        leaving: Mask = self.alive & ~self.carries & (self.left <= 0)
-        crowded = passing & (self.alive & ~leaving).all(axis=1)
-        if crowded.any():
-            leaving[crowded, self.left[crowded].argmin(axis=1)] = True
-        return leaving
-
     def _end(self, ending: Mask, reward: Array, interrupted: Mask) -> AgentBatch | None:
         """Take runners [areas, places] from the ground; what they see and earn at last."""
         if not ending.any():
@@ -229,13 +225,14 @@ class BatonPass(World):
         """A new runner with the baton, and a new ball."""
         (which,) = np.nonzero(areas)
         count = len(which)
-        free = self.alive[which].argmin(axis=1)
-        self.alive[which, free] = True
-        self.carries[which, free] = True
-        self.left[which, free] = self.measures.stamina
-        self.ids[which, free] = np.arange(self._next_id, self._next_id + count)
+        new = (which, self._born[which])
+        self.alive[new] = True
+        self.carries[new] = True
+        self.left[new] = self.measures.stamina
+        self.ids[new] = np.arange(self._next_id, self._next_id + count)
+        self.place[new] = self._anywhere(count)
         self._next_id += count
-        self.place[which, free] = self._anywhere(count)
+        self._born[which] += 1
         self.ball[which] = self._anywhere(count)
         self.loaded[which] = False
 
@@ -245,6 +242,7 @@ class BatonPass(World):
         self.carries[areas] = False
         self.button[areas] = self._anywhere(int(np.count_nonzero(areas)))
         self._age[areas] = 0
+        self._born[areas] = 0
         self._fetched[areas] = 0
         self._spawn(areas)
 
@@ -279,7 +277,7 @@ class BatonPass(World):
         obs[..., 3] = self.loaded[:, None]
         whole = np.where(self.carries, measures.stamina, max(1, measures.linger))
         obs[..., 12] = np.maximum(self.left, 0) / whole
-        obs[..., 13] = (np.count_nonzero(self.alive, axis=1) / measures.agents)[:, None]
+        obs[..., 13] = (self._born / measures.agents)[:, None]
         return obs
 
     def _batch(
