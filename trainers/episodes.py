@@ -18,7 +18,7 @@ class EpisodeRewards:
     """Sums rewards per living agent and reports them when the episode ends."""
 
     def __init__(self, signals: list[str], returns_kept: int = 1, *, groups: bool = False) -> None:
-        """`groups`: also what each agent's group earned while it lived, told when all of the group has ended."""
+        """`groups`: also what each one's group earned while it lived, told when the whole group has ended."""
         self.sums: dict[AgentKey, NDArray[np.float64]] = {}
         self.names = [ENVIRONMENT, *signals]
         self.groups = groups

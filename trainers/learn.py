@@ -25,6 +25,7 @@ from .settings.options import RunOptions
 from .settings.support import require_support
 from .stats.display import make_display
 from .stopping import INTERRUPTED, StopSignals
+from .threads import wait_briefly_for_each_other
 from .training_status import TrainingStatus, TrainingStatusError
 from .welcome import version_block
 
@@ -85,6 +86,7 @@ def run_training(options: RunOptions, *, restart_engines_at_checkpoints: bool = 
             status.load()
         else:
             write_configuration(folder, options)
+        wait_briefly_for_each_other()
         from .training_run import train
 
         train(

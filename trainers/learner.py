@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,22 +20,23 @@ from ..agent_processor.trajectory import EpisodesForgotten
 from ..envs.finite import NonFinite
 from ..envs.steps import Decision
 from .acting_memories import ActingMemories, Asking
+from .algorithms import make_algorithm, make_policy, make_reward_providers
 from .behavior_folder import require_folder_name
 from .brains.export import export_brain
 from .brains.verify import BrainVerificationError
 from .checkpoint_brain import KEY as BRAIN
 from .checkpoint_brain import describe_brain
 from .checkpoints import CheckpointError, CheckpointManager, load_checkpoint
+from .coma.brains import brains_of, suffixes_of
+from .coma.coma import COMA
+from .coma.policy import PlacePolicy
 from .initial_weights import initial_checkpoint
 from .on_policy import OnPolicyTrainer
-from .policy import Policy
-from .ppo.ppo import PPO
-from .rewards.extrinsic import ExtrinsicReward
 from .settings.behavior import TrainerSettings
 from .stats.display import Display
 from .stats.reporter import StatsReporter
 from .stats.writer import StatsPropertyType, StatsWriter
-from .threads import ACTING_THREADS
+from .threads import ACTING_THREADS, UpdateThreads
 from .training_status import TrainingStatus
 
 logger = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class RunContext:
     non_finite: NonFinite = NonFinite.STOP
     restart_engines_at_checkpoints: bool = False
     """A run that goes on then learns, bit for bit, what a run resumed from its checkpoints learns."""
-    update_threads: int = ACTING_THREADS
+    update_threads: Callable[[], UpdateThreads] = field(default=lambda: UpdateThreads(ACTING_THREADS))
     """Processor threads of a policy update that nothing runs beside."""
     lessons: Mapping[str, int] = field(default_factory=dict)
     """The number of the lesson of each environment parameter, 0 where there is one only."""
@@ -89,16 +90,16 @@ class Learner:
         self.reporter = StatsReporter(name, run.writers)
         self.reporter.add_property(StatsPropertyType.HYPERPARAMETERS, settings.as_dict())
         self.reporter.add_property(StatsPropertyType.MAX_STEPS, settings.max_steps)
-        self.algorithm = PPO(spec, settings, run.device, run.seed, run.non_finite)
+        self.algorithm = make_algorithm(spec, settings, run.device, run.seed, run.non_finite)
         self.trainer = OnPolicyTrainer(
             settings,
             self.algorithm,
-            {signal: ExtrinsicReward() for signal in settings.reward_signals},
+            make_reward_providers(settings),
             self.reporter,
             self,
             training=run.training,
             non_finite=run.non_finite,
-            update_threads=ACTING_THREADS if settings.threaded else run.update_threads,
+            update_threads=None if settings.threaded else run.update_threads(),
         )
         self.collected: TrajectoryQueue = AgentManagerQueue(name, THREADED_QUEUE if settings.threaded else 0)
         """What the agents of all teams have brought, in the order in which it came."""
@@ -109,25 +110,29 @@ class Learner:
         network = self.algorithm.network
         if self.acts_apart:
             network = copy.deepcopy(network).cpu().requires_grad_(False)
-        self.policy = Policy(
-            network, spec, run.seed + 2, deterministic=settings.network_settings.deterministic
-        )
+        self.acting = network
+        # COMA's agents explore by chance while they learn, and are greedy when they are tested.
+        greedy = isinstance(self.algorithm, COMA) and not run.training
+        deterministic = settings.network_settings.deterministic or greedy
+        self.policy = make_policy(network, spec, run.seed + 2, deterministic=deterministic)
         self.memories = ActingMemories(network.memory_size) if network.memory_size else None
-        self.checkpoints = CheckpointManager(name, run.folder, settings.keep_checkpoints, run.status)
+        self.checkpoints = CheckpointManager(
+            name, run.folder, settings.keep_checkpoints, run.status, suffixes_of(network)
+        )
         self.managers: dict[str, AgentManager] = {}
         self._restore()
 
     def manager(self, behavior_id: str) -> AgentManager:
         """The agent manager of one of the behaviour's ids (one per team)."""
         if behavior_id not in self.managers:
-            network = self.policy.network
             manager = AgentManager(
                 behavior_id,
                 self.spec,
                 self.settings.time_horizon,
                 self.reporter,
-                memory_size=network.memory_size,
+                memory_size=self.acting.memory_size,
                 trajectory_queue=self.collected,
+                places=self.algorithm.places if isinstance(self.algorithm, COMA) else 0,
             )
             self.managers[behavior_id] = manager
         return self.managers[behavior_id]
@@ -142,13 +147,30 @@ class Learner:
             for published in self._published.drain():
                 newest.update(published)
             if newest:
-                self.policy.network.load_state_dict(newest, strict=False)
+                self.acting.load_state_dict(newest, strict=False)
+        if isinstance(self.algorithm, COMA):
+            self.policy.exploration = self.algorithm.exploration
+        if isinstance(self.policy, PlacePolicy):
+            self.policy.places = self._places(batches, asking)
         self._asked += sum(len(batch) for batch in batches)
         if self.memories is None:
             return self.policy.act(batches)
         decided = self.policy.act(batches, self.memories.read(asking, batches))
         self.memories.store(asking, decided)
         return decided
+
+    @property
+    def acts_by_place(self) -> bool:
+        """What agents say has to be collected before they act: that is when they get their places."""
+        return isinstance(self.policy, PlacePolicy)
+
+    def _places(self, batches: Sequence[DecisionSteps], asking: Sequence[Asking]) -> torch.Tensor:
+        """[n] the places of the agents of all batches."""
+        places = [
+            self.manager(behavior_id).places(env, np.asarray(batch.agent_id))
+            for (env, behavior_id), batch in zip(asking, batches, strict=True)
+        ]
+        return torch.from_numpy(np.concatenate(places))
 
     def advance(self) -> None:
         """Let the trainer take in and learn, once enough steps are worth a call of it."""
@@ -203,11 +225,13 @@ class Learner:
         step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
 
         def export(path: Path) -> None:
-            try:
-                export_brain(self.algorithm.network, path, behavior=self.name, step=step, reward=reward)
-                logger.info("Exported %s", path)
-            except BrainVerificationError as error:
-                logger.error("The brain %s was not written; the checkpoint itself is. %s", path, error)
+            for suffix, brain in brains_of(self.algorithm.network).items():
+                file = path.with_name(f"{path.stem}{suffix}.onnx")
+                try:
+                    export_brain(brain, file, behavior=self.name, step=step, reward=reward)
+                    logger.info("Exported %s", file)
+                except BrainVerificationError as error:
+                    logger.error("The brain %s was not written; the checkpoint itself is. %s", file, error)
 
         state = {
             **self.trainer.state_dict(),
@@ -217,7 +241,8 @@ class Learner:
                 self.spec,
                 self.settings.network_settings,
                 list(self.settings.reward_signals),
-                self.algorithm.network.shared_critic,
+                getattr(self.algorithm.network, "shared_critic", None),
+                getattr(self.algorithm.network, "arguments", None),
             ),
         }
         saved = self.checkpoints.save(step, state, reward, export) is not None
@@ -299,4 +324,3 @@ class Learner:
             "the settings that it was made with (network_settings, reward_signals and trainer_type; they are "
             "in its configuration.yaml) and an environment with the same observations and actions."
         )
-

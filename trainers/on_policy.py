@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any, Generic, Protocol
 
 import numpy as np
@@ -20,7 +21,7 @@ from .clock import StepClock
 from .episodes import EpisodeRewards
 from .rewards.provider import RewardProvider
 from .settings.behavior import TrainerSettings
-from .threads import ACTING_THREADS, updating
+from .threads import UpdateThreads
 from .update_buffer import Evaluation, Steps, UpdateBuffer
 
 logger = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ class OnPolicyTrainer(Generic[Steps]):
         training: bool = True,
         non_finite: NonFinite = NonFinite.STOP,
         returns_kept: int = 1,
-        update_threads: int = ACTING_THREADS,
+        update_threads: UpdateThreads | None = None,
     ) -> None:
         self.settings = settings
         self.algorithm = algorithm
@@ -269,7 +270,7 @@ class OnPolicyTrainer(Generic[Steps]):
     @np.errstate(over="ignore", invalid="ignore")
     def _update(self) -> None:
         self.episodes.begin_update()
-        with updating(self.update_threads):
+        with self.update_threads.update(len(self.buffer)) if self.update_threads else nullcontext():
             figures = self.algorithm.update(self.buffer.columns(), self.step)
         for key, value in figures.items():
             self.stats.add_stat(key, value, AVERAGE)

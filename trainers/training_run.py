@@ -23,7 +23,7 @@ from .stats.gauges import GaugeWriter, Timers
 from .stats.tensorboard import TensorBoardWriter
 from .stats.writer import StatsWriter
 from .stopping import StopSignals
-from .threads import ACTING_THREADS, MOST_UPDATE_THREADS
+from .threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
 from .training_status import TrainingStatus
 
 
@@ -58,7 +58,7 @@ def train(
         non_finite=NonFinite(options.env_settings.non_finite),
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
         lessons=dict.fromkeys(options.environment_parameters or {}, 0),
-        update_threads=options.torch_settings.num_threads or min(processors(), MOST_UPDATE_THREADS),
+        update_threads=partial(_update_threads, options),
     )
     controller = TrainerController(
         partial(make_env_manager, options, seed, folder / "run_logs"),
@@ -118,3 +118,10 @@ def _device(wanted: str | None) -> torch.device:
             "Leave it out to take a GPU if there is one, or give cpu."
         ) from error
     return device
+
+
+def _update_threads(options: RunOptions) -> UpdateThreads:
+    wanted = options.torch_settings.num_threads
+    if wanted is not None or options.repeatable:
+        return UpdateThreads(wanted or ACTING_THREADS, fixed=True)
+    return UpdateThreads(min(processors(), MOST_UPDATE_THREADS))

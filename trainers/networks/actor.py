@@ -48,7 +48,7 @@ class Actor(nn.Module):
         return memory
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One float32 [B, *shape] tensor per observation -> the inputs of `act`; see `ActorCritic.prepare`."""
+        """One float32 [B, *shape] tensor per observation -> what `act` reads; see `ActorCritic.prepare`."""
         return self.encoder.prepare(obs)
 
     def act(self, inputs: Sequence[Tensor], action_mask: Tensor | None = None) -> ActionDistribution:

@@ -1,7 +1,7 @@
 """Self-attention over sets of entities (Vaswani et al. 2017, arXiv 1706.03762), as ML-Agents builds it.
 
-    x = LN(e),  q, k, v = linear(x),  weights = softmax(q . k / sqrt(h)) per head, h the size of x, not the head's
-    output = LN(linear(heads side by side) + x), averaged over the set; LN without parameters
+x = LN(e),  q, k, v = linear(x),  weights = softmax(q . k / sqrt(h)) per head, h the size of x, not the head's
+output = LN(linear(heads side by side) + x), averaged over the set; LN without parameters
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class SelfAttention(nn.Module):
         return functional.layer_norm(entities, (self.size,), eps=LAYER_NORM_EPS)
 
     def project(self, entities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Normalised entities [R, h] -> queries, keys [R, heads, h / heads] and projected values [R, heads, h].
+        """Normalised entities [R, h] -> queries, keys [R, heads, h / heads], projected values [R, heads, h].
 
         Queries carry the scale of the logits. The bias of the output projection is not in the values.
         """
@@ -97,7 +97,7 @@ def weights(logits: Tensor, absent: Tensor | None) -> Tensor:
 
 
 def pooled(rows: Tensor, absent: Tensor | None, counts: Tensor | None) -> Tensor:
-    """The mean over axis -2 of [..., n, h], without rows that are `absent` [..., n]; `counts` [...] are left."""
+    """The mean over axis -2 of [..., n, h] without the `absent` [..., n] rows; `counts` [...] are left."""
     if absent is None or counts is None:
         return rows.sum(-2) / (rows.shape[-2] + POOL_EPS)
     kept = rows.masked_fill(absent.unsqueeze(-1), 0.0)

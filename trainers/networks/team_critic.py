@@ -30,9 +30,9 @@ class Members(NamedTuple):
     """G sets of up to n rows."""
 
     rows: Tensor | None
-    """[G, n] the row of each member, any where there is none; None: the rows are the members in this order."""
+    """[G, n] each member's row, any where there is none; None: the rows are the members in this order."""
     absent: Tensor | None
-    """[G, n] bool, True where there is no member; None: all sets have n. The first member is always there."""
+    """[G, n] bool, True where there is no member, never for the first; None: all sets have n."""
     sets: int
     width: int
     """G and n."""
@@ -174,9 +174,7 @@ class TeamCritic(nn.Module):
     def _mixed(self, p: Tensor, entities: Entities) -> Tensor:
         """[G, n, h] before the last norm, for weights [G, head, query, key]."""
         by_query = p.transpose(1, 2).flatten(2)
-        return torch.baddbmm(
-            entities.embedded + self.attention.out.bias, by_query, _by_head(entities.values)
-        )
+        return torch.baddbmm(entities.embedded + self.attention.out.bias, by_query, _by_head(entities.values))
 
     @staticmethod
     def _counts(members: Members, like: Tensor) -> Tensor:

@@ -36,9 +36,7 @@ def poca_losses(
 
     The value's clipping never acts, as with PPO; the baseline's does.
     """
-    ppo = ppo_losses(
-        log_probs, old_log_probs, advantages, entropy, values, returns, epsilon, beta, mask
-    )
+    ppo = ppo_losses(log_probs, old_log_probs, advantages, entropy, values, returns, epsilon, beta, mask)
     baseline = clipped_value_loss(baselines, old_baselines, returns, epsilon, mask)
     total = ppo.total + VALUE_WEIGHT * BASELINE_WEIGHT * baseline
     return POCALosses(total, ppo.policy, ppo.value, baseline.detach())

@@ -42,7 +42,7 @@ class Moments:
         return Moments(members[:, :widest], self.steps[at], self.places[at], counts)
 
     def minibatches(self, order: Ints, size: int) -> Iterator[Moments]:
-        """The moments in this order, cut so that each part has about `size` steps; what is left over is not used.
+        """The moments in this order, cut into parts of about `size` steps; what is left over is not used.
 
         There are as many parts as a cut into exactly `size` steps would give.
         """
@@ -54,7 +54,6 @@ class Moments:
             if cut > start:
                 yield self.take(order[start:cut])
             start = max(start, cut)
-
 
     def portions(self, size: int) -> Iterator[Moments]:
         """All moments in order, in parts of about `size` steps."""

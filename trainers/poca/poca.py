@@ -150,7 +150,9 @@ class POCA:
         absent = None
         if rollout.next_mates_obs is not None:
             both = zip(rollout.next_obs, rollout.next_mates_obs, strict=True)
-            obs = [np.concatenate([own[:, None], mates], 1).reshape(-1, *own.shape[1:]) for own, mates in both]
+            obs = [
+                np.concatenate([own[:, None], mates], 1).reshape(-1, *own.shape[1:]) for own, mates in both
+            ]
             absent = torch.from_numpy(np.arange(width) > rollout.next_mates[:, None]).to(self.device)
         inputs = self.network.prepare(self._obs(obs))
         members = Members(None, absent, ends, width)

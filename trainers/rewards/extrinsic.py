@@ -7,7 +7,6 @@ from ...agent_processor.sequences import of_mates
 from ...agent_processor.trajectory import Rollout
 
 
-
 class ExtrinsicReward:
     """The agent's own reward and its group's; for teams also what its teammates earned themselves."""
 

@@ -127,5 +127,5 @@ class TorchSettings(Settings):
     device: Text | None = None
     """cpu, cuda, cuda:1, mps. Not given: cuda if there is one, else cpu."""
     num_threads: Integer | None = own(None, ge=1)
-    """Processor threads of a policy update. Not given: as many as there are processors, at most 4; with
-    threaded: true, 1. Acting takes one."""
+    """Processor threads of a policy update. Not given: 1 or as many as there are processors, at most 4,
+    whichever turns out faster; 1 with --deterministic or threaded: true. Acting takes one."""

@@ -99,7 +99,8 @@ def plain(critic, entities, count):
     attention = critic.attention
     x = functional.layer_norm(entities, (attention.size,), eps=LAYER_NORM_EPS)
     q, k, v = (
-        (x @ m.weight + m.bias).view(len(x), HEADS, -1) for m in (attention.query, attention.key, attention.value)
+        (x @ m.weight + m.bias).view(len(x), HEADS, -1)
+        for m in (attention.query, attention.key, attention.value)
     )
     p = (torch.einsum("qhd,khd->hqk", q, k) / math.sqrt(attention.size)).softmax(-1)
     mixed = torch.einsum("hqk,khd->qhd", p, v).flatten(1)

@@ -1,0 +1,112 @@
+"""A scene of teams that costs next to nothing, run as an engine that notes when it was first told to step.
+
+    team_scene.py --mlagents-port N [--members 3] [--agents 96] [--mark FILE]
+
+Members of a team see their place and their team's goal on a line and step left or right; the team is paid for
+how near its members are to the goal, and begins anew after 100 steps.
+"""
+
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from lanista.envs.scenes.client import main
+from lanista.envs.scenes.parameters import Parameters
+from lanista.envs.scenes.world import Actions, Batches, World
+from lanista.envs.wire.engine_codec import AgentBatch
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
+
+BEHAVIOR = "Team?team=0"
+SIZE = 32
+EPISODE = 100
+
+
+class Teams(World):
+    def __init__(self, members: int = 3, agents: int = 96, mark: str = "") -> None:
+        self.members = members
+        self.teams = max(1, agents // members)
+        self._mark = mark
+        self._ids = np.arange(self.teams * members, dtype=np.int32)
+        self._groups = np.repeat(np.arange(1, self.teams + 1, dtype=np.int32), members)
+
+    def specs(self) -> Mapping[str, BehaviorSpec]:
+        observation = ObservationSpec((SIZE,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "Line")
+        return {BEHAVIOR: BehaviorSpec([observation], ActionSpec.create_discrete((3,)))}
+
+    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
+        self._random = random
+        self._features = random.normal(size=(len(self._ids), SIZE)).astype(np.float32)
+        self._age = random.integers(0, EPISODE, self.teams)
+        self._begin(np.arange(self.teams))
+        return {BEHAVIOR: self._batch(np.zeros(len(self._ids), np.float32), np.zeros(0, np.int64))}
+
+    def _begin(self, which):
+        shape = (len(which), self.members)
+        if not hasattr(self, "_x"):
+            self._x = np.zeros((self.teams, self.members), np.float32)
+            self._goal = np.zeros(self.teams, np.float32)
+        self._x[which] = self._random.uniform(-1, 1, shape)
+        self._goal[which] = self._random.uniform(-1, 1, len(which))
+
+    def step(self, actions: Actions) -> Batches:
+        if self._mark:
+            Path(self._mark).write_text(repr(time.time()))
+            self._mark = ""
+        moves = actions[BEHAVIOR][1][:, 0].reshape(self.teams, self.members) - 1
+        self._x += 0.1 * moves
+        np.clip(self._x, -1, 1, out=self._x)
+        reward = -np.abs(self._x - self._goal[:, None]).mean(1) / EPISODE
+        self._age += 1
+        (over,) = np.nonzero(self._age >= EPISODE)
+        return {BEHAVIOR: self._batch(np.repeat(reward, self.members).astype(np.float32), over)}
+
+    def _batch(self, group_reward, over):
+        ended = np.zeros(0, np.int64)
+        obs = self._observe()
+        if len(over):
+            ended = (over[:, None] * self.members + np.arange(self.members)).ravel()
+            last = obs[ended]
+            self._begin(over)
+            self._age[over] = 0
+            obs = np.concatenate([last, self._observe()])
+        done = np.zeros(len(obs), bool)
+        done[: len(ended)] = True
+        earned = group_reward.copy()
+        earned[ended] = 0.0  # the new episodes have earned nothing yet
+        return AgentBatch(
+            obs=[obs],
+            reward=np.zeros(len(obs), np.float32),
+            done=done,
+            interrupted=done.copy(),
+            agent_id=np.concatenate([self._ids[ended], self._ids]),
+            group_id=np.concatenate([self._groups[ended], self._groups]),
+            group_reward=np.concatenate([group_reward[ended], earned]),
+        )
+
+    def _observe(self):
+        obs = self._features.copy()
+        obs[:, 0] = self._x.ravel()
+        obs[:, 1] = np.repeat(self._goal, self.members)
+        return obs
+
+
+def executable(folder: Path) -> Path:
+    """Writes a file that any trainer can start as its environment."""
+    path = folder / "teams.x86_64"
+    command = shlex.join([sys.executable, str(Path(__file__).resolve())])
+    path.write_text(f'#!/bin/sh\nunset PYTHONPATH PYTHONHOME\nexec {command} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+if __name__ == "__main__":
+    sys.exit(main(Teams))
