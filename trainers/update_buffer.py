@@ -134,7 +134,8 @@ class UpdateBuffer(Generic[Steps]):
 def _tensors(column: Any) -> Any:
     if isinstance(column, list):
         return [torch.from_numpy(c) for c in column]
-    return torch.from_numpy(column)
+    # A copy: columns may be views of one piece of memory, which torch saves whole, and of one type only.
+    return torch.from_numpy(column.copy())
 
 
 def _arrays(column: Any) -> Any:

@@ -1,0 +1,39 @@
+"""The steps that wait for an update go through a checkpoint as they are."""
+
+import io
+
+import numpy as np
+import torch
+from lanista.trainers.update_buffer import EvaluatedSteps, UpdateBuffer
+
+
+def steps_in_one_piece(count):
+    """Columns that are views of one array, as the row store hands them out."""
+    words = np.arange(count * 8, dtype=np.float32).reshape(count, 8)
+    return EvaluatedSteps(
+        obs=[words[:, :2], words[:, 2:3]],
+        continuous=words[:, 3:4],
+        discrete=words[:, 4:5].view(np.int32),
+        log_probs=words[:, 5:7],
+        action_mask=None,
+        values=words[:, 7:],
+        returns=words[:, 7:],
+        advantages=words[:, 0],
+    )
+
+
+def test_columns_that_share_memory_come_back():
+    buffer = UpdateBuffer(EvaluatedSteps)
+    buffer.append(steps_in_one_piece(5))
+    file = io.BytesIO()
+    torch.save(buffer.state_dict(), file)
+    file.seek(0)
+    again = UpdateBuffer(EvaluatedSteps)
+    again.load_state_dict(torch.load(file, weights_only=True))
+    assert len(again) == 5
+    got, expected = again.columns(), steps_in_one_piece(5)
+    for name in ("continuous", "discrete", "log_probs", "values", "returns", "advantages"):
+        np.testing.assert_array_equal(getattr(got, name), getattr(expected, name))
+    for a, b in zip(got.obs, expected.obs, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert got.action_mask is None
