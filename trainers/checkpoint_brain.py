@@ -14,6 +14,8 @@ from mlagents_envs.base_env import (
 )
 
 from .checkpoint_file import CheckpointError
+from .coma.actors import Actors
+from .coma.brains import Network
 from .networks.actor import Actor
 from .networks.actor_critic import ActorCritic
 from .networks.settings import NetworkSettings
@@ -28,10 +30,12 @@ def describe_brain(
     network: NetworkSettings,
     reward_signals: list[str],
     shared_critic: bool | None,
+    actors: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Plain values, fit for a checkpoint, from which `rebuild_brain` makes the same network.
 
-    `shared_critic` is None where the network is an actor alone.
+    `shared_critic` is None where the network is an actor alone; `actors` are the arguments of `Actors`, where
+    actors differ from place to place.
     """
     return {
         "behavior": behavior,
@@ -49,10 +53,11 @@ def describe_brain(
         "network": network.model_dump(mode="json"),
         "reward_signals": [str(name) for name in reward_signals],
         "shared_critic": shared_critic,
+        "actors": None if actors is None else dict(actors),
     }
 
 
-def rebuild_brain(state: Mapping[str, Any]) -> tuple[str, Actor | ActorCritic]:
+def rebuild_brain(state: Mapping[str, Any]) -> tuple[str, Network]:
     """The behaviour's name and its network with the checkpoint's weights.
 
     Raises:
@@ -67,8 +72,10 @@ def rebuild_brain(state: Mapping[str, Any]) -> tuple[str, Actor | ActorCritic]:
     try:
         described = state[KEY]
         spec, settings = _spec(described), NetworkSettings.model_validate(described["network"])
-        network: Actor | ActorCritic
-        if described["shared_critic"] is None:
+        network: Network
+        if described.get("actors") is not None:
+            network = Actors(spec, settings, **described["actors"])
+        elif described["shared_critic"] is None:
             network = Actor(spec, settings)
         else:
             network = ActorCritic(spec, settings, described["reward_signals"], described["shared_critic"])

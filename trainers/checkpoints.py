@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,12 +96,28 @@ class CheckpointManager:
     one, a second name.
     """
 
-    def __init__(self, behavior: str, run_folder: str | Path, keep: int, status: TrainingStatus) -> None:
+    def __init__(
+        self,
+        behavior: str,
+        run_folder: str | Path,
+        keep: int,
+        status: TrainingStatus,
+        suffixes: Sequence[str] = ("",),
+    ) -> None:
+        """Look after the files of one behaviour.
+
+        Args:
+            behavior: its name.
+            run_folder: where its own folder lies.
+            keep: how many numbered checkpoints stay; 0 or less keeps all.
+            status: the run's status file.
+            suffixes: what is added to the names of brains, of which there may be several.
+        """
         self.behavior = behavior
         self.run_folder = Path(run_folder)
         self.folder = self.run_folder / behavior
         self.keep = keep
-        """How many numbered checkpoints stay; 0 or less keeps all."""
+        self.suffixes = tuple(suffixes)
         self.status = status
         self.checkpoints: list[Checkpoint] = []
         """Oldest first."""
@@ -131,7 +147,7 @@ class CheckpointManager:
             step: the trainer's step counter; it numbers the files.
             state: what `save_checkpoint` takes.
             reward: mean return of the recent episodes, for the status file.
-            export: writes the ONNX file to the path that it is given.
+            export: writes the ONNX file to the path that it is given; each of several with its suffix.
 
         Returns:
             None where the file system failed: a warning says so, the older checkpoints are untouched, and
@@ -142,8 +158,9 @@ class CheckpointManager:
             Exception: what `export` raises, except an OSError; the weights are then saved and listed.
         """
         data = serialise(state)
-        model = self.folder / f"{self.behavior}-{step}.onnx"
-        weights = model.with_suffix(".pt")
+        plain = self.folder / f"{self.behavior}-{step}.onnx"
+        models = [plain.with_name(f"{plain.stem}{suffix}.onnx") for suffix in self.suffixes]
+        weights = plain.with_suffix(".pt")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             atomic_write_bytes(weights, data)
@@ -151,11 +168,13 @@ class CheckpointManager:
             self._give_up(step, error)
             return None
         self._renew_latest(weights, data)
-        _remove(model)  # of a save at the same step, with other weights
-        saved = Checkpoint(step, str(model), reward, time.time(), [str(weights)])
+        for model in models:
+            _remove(model)  # of a save at the same step, with other weights
+        others = [str(path) for path in (weights, *models[1:])]
+        saved = Checkpoint(step, str(models[0]), reward, time.time(), others)
         try:
             if export is not None:
-                self._export(model, export)
+                self._export(plain, export)
         finally:
             self._list(saved)
             self.save_status()
@@ -220,28 +239,29 @@ class CheckpointManager:
         return True
 
     def finish(self) -> Path | None:
-        """Copy the newest checkpoint's model to `<run>/<behavior>.onnx` and list it as the final one.
+        """Copy the newest checkpoint's models to `<run>/<behavior>.onnx` and list it as the final one.
 
         Returns:
-            The copy, or None where the newest checkpoint has no model or it could not be copied (a warning
+            The (first) copy, or None where the newest checkpoint has no model or it could not be copied (a warning
             said so); what was there and listed before is then as it was.
         """
         if not self.checkpoints:
             return None
         last = self.checkpoints[-1]
-        source = self._located(last)[0]
-        target = self.run_folder / f"{self.behavior}.onnx"
-        try:
-            if not source.exists():
-                return None
-            atomic_write_bytes(target, source.read_bytes())
-            logger.info("Copied %s to %s.", source, target)
-        except OSError as error:
-            logger.warning("%s could not be copied to %s (%s).", source, target, error)
+        targets = [self.run_folder / f"{self.behavior}{suffix}.onnx" for suffix in self.suffixes]
+        sources = [file for file in self._located(last) if file.suffix == ".onnx"]
+        if len(sources) != len(targets) or not all(source.exists() for source in sources):
             return None
-        self.status.set(self.behavior, "final_checkpoint", {**asdict(last), "file_path": str(target)})
+        for source, target in zip(sources, targets):
+            try:
+                atomic_write_bytes(target, source.read_bytes())
+                logger.info("Copied %s to %s.", source, target)
+            except OSError as error:
+                logger.warning("%s could not be copied to %s (%s).", source, target, error)
+                return None
+        self.status.set(self.behavior, "final_checkpoint", {**asdict(last), "file_path": str(targets[0])})
         self.save_status()
-        return target
+        return targets[0]
 
     # ---- resuming
 

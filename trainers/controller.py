@@ -126,8 +126,7 @@ class TrainerController:
         steps = self.envs.reset(self.parameters)
         silent_until = time.monotonic() + self._patience
         while self._goes_on():
-            self._answer(steps)
-            self._collect(steps)
+            self._take(steps)
             self._learn()
             if any(learner.restart_due for learner in self.learners.values()):
                 steps = self._restart_engines()
@@ -153,6 +152,15 @@ class TrainerController:
         if not self.training or not self.learners:
             return True
         return any(learner.trainer.should_still_train for learner in self.learners.values())
+
+    def _take(self, steps: Sequence[EnvironmentStep]) -> None:
+        """Answer first: engines go on meanwhile. But agents that act by their place need one before."""
+        if any(learner.acts_by_place for learner in self.learners.values()):
+            self._collect(steps)
+            self._answer(steps)
+        else:
+            self._answer(steps)
+            self._collect(steps)
 
     def _answer(self, steps: Sequence[EnvironmentStep]) -> None:
         """Decide for all agents that wait, one forward pass per behaviour; every engine gets its answer."""

@@ -16,6 +16,7 @@ from torch import Tensor
 from ..envs.steps import Decision
 from .acting import DenseActor, RecurrentActor, sample_gaussian
 from .distributions import ActionDistribution
+from .exploration import explore
 from .networks.actor_critic import ActorCritic
 
 
@@ -34,6 +35,8 @@ class Policy:
         self._recurrent = RecurrentActor(network) if network.memory_size else None
         self._log_sigma = network.actions.log_sigma.detach().numpy()
         self.deterministic = deterministic
+        self.exploration = 0.0
+        """Share of chance in discrete actions, see `ExploringDistribution`."""
         self.generator = torch.Generator().manual_seed(seed)
 
     @torch.inference_mode()
@@ -46,11 +49,7 @@ class Policy:
         """
         obs = [torch.from_numpy(_joined([b.obs[i] for b in batches])) for i in range(len(batches[0].obs))]
         agents = np.asarray(_joined([b.agent_id for b in batches]))
-        if self._recurrent is None:
-            columns = self._actor(obs)
-        else:
-            assert memory is not None, "a network with a memory needs the agents' states"
-            columns, states = self._recurrent(obs, torch.from_numpy(memory))
+        columns, states = self._columns(obs, None if memory is None else torch.from_numpy(memory))
         if self.spec.action_spec.discrete_size:
             whole = self._decide(agents, columns, self._forbidden(batches))
         else:
@@ -60,9 +59,16 @@ class Policy:
                 "The policy's continuous action is not a finite number. Its weights or the observations went "
                 "out of range: lower learning_rate, or set network_settings.normalize: true."
             )
-        if self._recurrent is not None:
+        if states is not None:
             whole = replace(whole, memory=states.numpy())
         return _split(whole, [len(b) for b in batches])
+
+    def _columns(self, obs: Sequence[Tensor], memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """[n, means of continuous components, logits of branches], and the agents' new states."""
+        if self._recurrent is None:
+            return self._actor(obs), None
+        assert memory is not None, "a network with a memory needs the agents' states"
+        return self._recurrent(obs, memory)
 
     def _decide_continuous(self, agents: NDArray[np.int32], columns: Tensor) -> Decision:
         """The usual case, in array operations alone: on a few agents they cost half of torch's."""
@@ -81,6 +87,9 @@ class Policy:
         head = self.network.actions
         mu, logits = columns.tensor_split((head.continuous_size,), dim=1)
         distribution = ActionDistribution(mu, head.log_sigma, logits, head.branches, forbidden)
+        exploration = 0.0 if self.deterministic else self.exploration
+        if exploration:
+            distribution = explore(distribution, exploration)
         actions = distribution.deterministic() if self.deterministic else distribution.sample(self.generator)
         discrete = actions.discrete.numpy().astype(np.int32)
         return Decision(
@@ -89,6 +98,7 @@ class Policy:
             env_action=ActionTuple(distribution.to_engine(actions.continuous).numpy(), discrete),
             log_probs=distribution.log_probs(actions).numpy(),
             entropy=distribution.entropy().numpy(),
+            exploration=exploration,
         )
 
     def _forbidden(self, batches: Sequence[DecisionSteps]) -> Tensor | None:
@@ -124,6 +134,7 @@ def _split(whole: Decision, lengths: list[int]) -> list[Decision]:
                 whole.log_probs[rows],
                 whole.entropy[rows],
                 None if whole.memory is None else whole.memory[rows],
+                whole.exploration,
             )
         )
         start += length

@@ -74,6 +74,8 @@ class FakeLearner:
     memories = None
     settings = SimpleNamespace(threaded=False)
 
+    acts_by_place = False
+
     def __init__(self, name, spec):
         self.name = name
         self.managers = {}

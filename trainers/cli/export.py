@@ -24,14 +24,18 @@ def run(arguments: argparse.Namespace) -> int:
     from ..brains.verify import BrainVerificationError
     from ..checkpoint_brain import rebuild_brain, step_of
     from ..checkpoint_file import CheckpointError, load_checkpoint
+    from ..coma.brains import brains_of
 
     source: Path = arguments.checkpoint
-    out: Path = arguments.out or source.with_suffix(".onnx")
+    out = path = arguments.out or source.with_suffix(".onnx")
     state = None
     try:
         state = load_checkpoint(source)
         behavior, network = rebuild_brain(state)
-        export_brain(network, out, behavior=behavior, step=step_of(state))
+        for suffix, brain in brains_of(network).items():
+            out = path.with_name(f"{path.stem}{suffix}.onnx")
+            export_brain(brain, out, behavior=behavior, step=step_of(state))
+            print(f"Exported {out} ({behavior}, step {step_of(state)}), verified against its network.")
     except CheckpointError as error:
         where = "" if state is None else f"{source} cannot be exported: "
         raise CommandError(f"{where}{error}") from error
@@ -39,5 +43,4 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(f"{out} could not be written: {error}.") from error
-    print(f"Exported {out} ({behavior}, step {step_of(state)}), verified against the checkpoint's network.")
     return 0

@@ -29,17 +29,32 @@ class Actors(nn.Module):
         *,
         shared: bool = True,
         indexed: bool = False,
+        hidden: int | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         """Build the networks with fresh weights, drawn from `generator` or torch's own.
+
+        Args:
+            spec: discrete actions alone.
+            settings: size, normalisation and memory.
+            places: how many.
+            shared: one actor for all.
+            indexed: the one actor is told the place.
+            hidden: position of an observation that actors do not see.
+            generator: of the first weights.
 
         Raises:
             UnsupportedObservationError: an observation cannot be encoded; the message names it.
         """
         super().__init__()
+        self.arguments = {"places": places, "shared": shared, "indexed": indexed, "hidden": hidden}
+        """What a checkpoint has to say for the networks to be built again."""
         self.place_count = places
         count = 1 if shared else places
         self.members = nn.ModuleList(Actor(spec, settings, generator) for _ in range(count))
+        self._hidden = _columns_of(spec, hidden)
+        for place in range(count):
+            _hide(self.member(place), self._hidden)
         self.index: nn.Parameter | None = None
         if shared and indexed:
             # As if a one-hot vector of the place stood behind the observations.
@@ -55,18 +70,24 @@ class Actors(nn.Module):
         return actor
 
     @property
-    def differ(self) -> bool:
-        """Whether agents act by their place."""
-        return len(self.members) > 1 or self.index is not None
-
-    @property
     def memory_size(self) -> int:
         """Length of an agent's recurrent state; 0 without one."""
         return self.member(0).memory_size
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """See `Actor.prepare`."""
-        return self.member(0).prepare(obs)
+        """See `Actor.prepare`; what is hidden becomes zeros, so that its weights, which are zero, stay it."""
+        inputs = self.member(0).prepare(obs)
+        if self._hidden.start == self._hidden.stop:
+            return inputs
+        (vector,) = inputs
+        vector = vector.clone()
+        vector[:, self._hidden] = 0.0
+        return [vector]
+
+    @property
+    def differ(self) -> bool:
+        """Whether agents act by their place."""
+        return len(self.members) > 1 or self.index is not None
 
     def update_normalization(self, obs: Sequence[Tensor]) -> bool:
         """Let the normalisers see new rows, of whatever place. False where numbers are too large."""
@@ -84,28 +105,35 @@ class Actors(nn.Module):
 
         Inputs and mask are as of `Actor.act`; `runs` are those of the steps, where actors have a memory.
         """
-
-        def logits(place: int, rows: Tensor, here: Runs | None) -> tuple[Tensor, None]:
-            some = [x.index_select(0, rows) for x in inputs]
-            return self._logits(place, some, places.index_select(0, rows), here), None
-
-        if len(self.members) == 1:
-            together = self._logits(0, inputs, places, runs)
-        else:
-            together, _ = by_place(places, self.place_count, logits, runs)
+        logits, _ = self.logits(inputs, places, runs)
         head = self.member(0).actions
-        no_means = together.new_empty(len(places), 0)
-        return ActionDistribution(no_means, head.log_sigma, together, head.branches, action_mask)
+        no_means = logits.new_empty(len(places), 0)
+        return ActionDistribution(no_means, head.log_sigma, logits, head.branches, action_mask)
 
-    def _logits(self, place: int, inputs: Sequence[Tensor], places: Tensor, runs: Runs | None) -> Tensor:
+    def logits(
+        self, inputs: Sequence[Tensor], places: Tensor, runs: Runs | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """[B, sum of branch sizes], and the memory's states behind the runs; arguments as of `act`."""
+        if len(self.members) == 1:
+            return self._of_member(0, inputs, places, runs)
+
+        def network(place: int, rows: Tensor, here: Runs | None) -> tuple[Tensor, Tensor | None]:
+            some = [x.index_select(0, rows) for x in inputs]
+            return self._of_member(place, some, places.index_select(0, rows), here)
+
+        return by_place(places, self.place_count, network, runs)
+
+    def _of_member(
+        self, place: int, inputs: Sequence[Tensor], places: Tensor, runs: Runs | None
+    ) -> tuple[Tensor, Tensor | None]:
         actor = self.member(place)
         offset = None if self.index is None else self.index[places]
-        encoding = _through(actor.body, actor.encoder(inputs), offset)
+        encoding, states = _through(actor.body, actor.encoder(inputs), offset), None
         if actor.memories:
             assert runs is not None, "an actor with a memory goes through runs of steps"
-            encoding, _ = actor.memory(0).ragged(encoding, runs.states, runs.lengths)
+            encoding, states = actor.memory(0).ragged(encoding, runs.states, runs.lengths)
         logits: Tensor = actor.actions(encoding).logits
-        return logits
+        return logits, states
 
     @torch.no_grad()
     def alone(self, place: int) -> Actor:
@@ -125,3 +153,23 @@ def _through(body: Body, inputs: Tensor, offset: Tensor | None) -> Tensor:
     for layer in others:
         inputs = functional.silu(layer.stream(0, inputs))
     return inputs
+
+
+def _columns_of(spec: BehaviorSpec, hidden: int | None) -> slice:
+    """Where an observation stands in what the body reads."""
+    if hidden is None:
+        return slice(0, 0)
+    sizes = [int(sensor.shape[0]) for sensor in spec.observation_specs]
+    start = sum(sizes[:hidden])
+    return slice(start, start + sizes[hidden])
+
+
+@torch.no_grad()
+def _hide(actor: Actor, columns: slice) -> None:
+    """Give these inputs no weight; those that are left begin as if there were no others."""
+    weight = actor.body.layers[0].weight
+    inputs = weight.shape[1]
+    hidden = columns.stop - columns.start
+    if hidden:
+        weight *= math.sqrt(inputs / (inputs - hidden))
+        weight[:, columns] = 0.0

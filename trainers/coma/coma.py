@@ -15,13 +15,15 @@ import numpy as np
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...agent_processor.trajectory import Rollout
 from ...envs.finite import NonFinite
 from ..exploration import ExplorationSchedule
 from ..flat import FlatParameters
 from ..gradient import GuardedAdam
+from ..initial_weights import take_over
+from ..networks.actor import Actor
 from ..normalizer import Normalizer
 from ..returns import lambda_returns
 from ..schedules import ClippedSchedules
@@ -34,7 +36,7 @@ from .learning import Learning, Rates
 from .networks import Networks
 from .requirements import require_discrete, state_position
 from .settings import COMASettings
-from .steps import TeamSteps, team_steps
+from .steps import RosterSteps, roster_steps
 
 SMALLEST_DEVIATION = 1e-4
 """Of targets: values are not learnt in smaller units."""
@@ -44,7 +46,7 @@ class COMA:
     """The networks, what the critic makes of a rollout, and the update."""
 
     looks_at_mates = False
-    steps_kind = TeamSteps
+    steps_kind = RosterSteps
 
     def __init__(
         self,
@@ -90,7 +92,7 @@ class COMA:
         return self.hyper.max_num_agents
 
     @property
-    def network(self) -> nn.Module:
+    def network(self) -> Actor | Actors:
         """What acts: an `Actor`, or `Actors` that differ from place to place."""
         actors = self.networks.actors
         return actors if actors.differ else actors.member(0)
@@ -114,7 +116,7 @@ class COMA:
         rollout: Rollout,
         rewards: Mapping[str, NDArray[np.float32]],
         ignores_done: Mapping[str, bool],
-    ) -> Evaluation[TeamSteps]:
+    ) -> Evaluation[RosterSteps]:
         """The target critic's TD(lambda) targets, and the critic's counterfactual advantages.
 
         Where nobody goes on the bootstrap value is zero, whatever the signal; else it is what the target
@@ -131,7 +133,7 @@ class COMA:
                 self.hyper.lambd,
                 rollout.lengths,
             )
-        steps = team_steps(rollout, targets, judged.advantages, judged.critic_states)
+        steps = roster_steps(rollout, targets, judged.advantages, judged.critic_states)
         return Evaluation(steps, {"Value Estimate": judged.expected})
 
     def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
@@ -140,11 +142,11 @@ class COMA:
 
     # The update ---------------------------------------------------------------------------------------
 
-    def update(self, steps: TeamSteps, policy_step: int) -> dict[str, float]:
+    def update(self, steps: RosterSteps, policy_step: int) -> dict[str, float]:
         """Learn from all steps; mean losses and the schedules' values."""
         rates = Rates(*self.schedules.at(policy_step), policy_step)
         if self.hyper.normalize_values:
-            self._rescale(self.networks.tensor(steps.targets))
+            self._rescale(self.networks.tensor(steps.returns))
         learning = Learning(self.networks, steps, normalize_advantages=self.hyper.clip)
         learn = self._clipped_epochs if self.hyper.clip else self._as_published
         losses = learn(learning, rates)
@@ -199,6 +201,16 @@ class COMA:
 
     # Saving -------------------------------------------------------------------------------------------
 
+    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
+        """Take over what fits of another run's `state_dict`; what does not, with the reasons.
+
+        Raises:
+            CheckpointError: nothing of the policy fits.
+        """
+        nets = self.networks
+        named = {"Policy": self.network, "Critic": nets.critic, "Target": nets.target}
+        return take_over(named, self.actor_optimizer, state)
+
     def state_dict(self) -> dict[str, Any]:
         """Weights, normalisers, optimisers and random states: all that the next update depends on."""
         return {
@@ -235,12 +247,14 @@ def _networks(
     generator: torch.Generator,
 ) -> Networks:
     """Fresh ones; the target begins as the critic's copy."""
+    state = state_position(spec, hyper.state_observation)
     actors = Actors(
         spec,
         settings.network_settings,
         hyper.max_num_agents,
         shared=hyper.share_parameters,
         indexed=hyper.index_on_actor,
+        hidden=state,
         generator=generator,
     )
     critic = CentralCritic(
@@ -248,7 +262,7 @@ def _networks(
         hyper.critic or settings.network_settings,
         hyper.max_num_agents,
         list(settings.reward_signals),
-        state_position(spec, hyper.state_observation),
+        state,
         streams=1 if hyper.share_parameters else hyper.max_num_agents,
         generator=generator,
     )

@@ -17,7 +17,7 @@ from .critic import Steps, Table
 from .losses import clipped_losses, critic_loss, policy_gradient_loss
 from .networks import Networks
 from .places import Runs
-from .steps import Ints, TeamSteps, first_steps, places_of
+from .steps import Ints, RosterSteps, first_steps, places_of
 
 
 class Rates(NamedTuple):
@@ -52,7 +52,7 @@ class Minibatch(NamedTuple):
 class Learning:
     """The steps of one update on the learner's device. Nothing in it changes."""
 
-    def __init__(self, networks: Networks, steps: TeamSteps, *, normalize_advantages: bool) -> None:
+    def __init__(self, networks: Networks, steps: RosterSteps, *, normalize_advantages: bool) -> None:
         nets = self.networks = networks
         own, self._roster = steps.linked()
         self._own = own
@@ -64,7 +64,7 @@ class Learning:
         self._discrete = nets.discrete(steps.discrete)
         self._mask = nets.mask(steps.action_mask)
         self._log_probs, self._exploration = nets.tensor(steps.log_probs), nets.tensor(steps.exploration)
-        self._targets = nets.tensor(steps.targets)
+        self._targets = nets.tensor(steps.returns)
         advantages = steps.advantages
         if normalize_advantages:
             advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-10)

@@ -14,7 +14,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(slots=True)
-class TeamSteps:
+class RosterSteps:
     """Columns of N agent-steps, and of the R rows that they reach: their own and other members'.
 
     They come in parts, one rollout each; a part's rows are its own steps', then those of others. `roster`
@@ -32,7 +32,7 @@ class TeamSteps:
     """[N, branches], as the actions were drawn, with the exploration of that time."""
     exploration: Floats
     """[N]."""
-    targets: Floats
+    returns: Floats
     """[N, signals], what the critic is to say of the actions taken."""
     advantages: Floats
     """[N, branches], mean over the signals, not normalised."""
@@ -58,9 +58,9 @@ class TeamSteps:
         return own, np.where(self.roster >= 0, self.roster + first_rows[:, None], -1)
 
 
-def team_steps(
+def roster_steps(
     rollout: Rollout, targets: Floats, advantages: Floats, critic_states: Floats | None = None
-) -> TeamSteps:
+) -> RosterSteps:
     """The part that a rollout is, with what the critic made of its own steps.
 
     Rows of no own step's roster are left out.
@@ -72,14 +72,14 @@ def team_steps(
     rows = np.concatenate([np.arange(n), others])
     place[rows] = np.arange(len(rows))
     own = slice(n)
-    return TeamSteps(
+    return RosterSteps(
         obs=[o[rows] for o in rollout.obs],
         discrete=rollout.discrete[rows],
         roster=np.where(roster >= 0, place[roster], -1),
         action_mask=None if rollout.action_mask is None else rollout.action_mask[own],
         log_probs=rollout.log_probs[own],
         exploration=rollout.exploration[own],
-        targets=targets,
+        returns=targets,
         advantages=advantages,
         lengths=rollout.lengths,
         actor_states=None if rollout.memory is None else rollout.memory[first_steps(rollout.lengths)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..coma.settings import COMASettings
 from ..poca.settings import POCASettings
 from ..ppo.settings import PPOSettings
 from ..sac.settings import SACSettings
@@ -25,6 +26,7 @@ class TrainerType:
 trainer_types: dict[str, TrainerType] = {
     "ppo": TrainerType(PPOSettings, recurrent=True),
     "sac": TrainerType(SACSettings, available=False),
+    "coma": TrainerType(COMASettings, recurrent=True),
     "poca": TrainerType(POCASettings),
 }
 """Open for more: a new entry makes its name known as a `trainer_type`."""

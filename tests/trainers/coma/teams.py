@@ -1,0 +1,157 @@
+"""Games of a few lines, played through the agent processor and a policy as in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from lanista.agent_processor.processor import AgentManager
+from lanista.envs.finite import NonFinite
+from lanista.trainers.coma.coma import COMA
+from lanista.trainers.coma.team_reward import TeamReward
+from lanista.trainers.on_policy import OnPolicyTrainer
+from lanista.trainers.policy import Policy
+from lanista.trainers.settings.behavior import TrainerSettings
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DecisionSteps,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+    TerminalSteps,
+)
+
+
+def vector_spec(sizes: Sequence[int], branches: Sequence[int], names: Sequence[str] = ()) -> BehaviorSpec:
+    sensors = [
+        ObservationSpec((size,), (DimensionProperty.NONE,), ObservationType.DEFAULT, name)
+        for size, name in zip(sizes, names or [f"sensor{i}" for i in range(len(sizes))], strict=True)
+    ]
+    return BehaviorSpec(sensors, ActionSpec(0, tuple(branches)))
+
+
+class Silent:
+    def __init__(self) -> None:
+        self.values: dict[str, list[float]] = {}
+
+    def add_stat(self, key, value, aggregation) -> None:
+        self.values.setdefault(key, []).append(value)
+
+    def add_stats(self, key, values, aggregation) -> None:
+        self.values.setdefault(key, []).extend(np.asarray(values).tolist())
+
+    def set_stat(self, key, value) -> None:
+        self.values[key] = [value]
+
+
+class Events:
+    def __init__(self, updated: Callable[[], None]) -> None:
+        self.updated = updated
+
+    def summary(self, step) -> None: ...
+
+    def checkpoint(self) -> bool:
+        return False
+
+    def taken_in(self) -> None: ...
+
+
+def settings(**hyper) -> TrainerSettings:
+    """Of a small network; keys of hyperparameters, and of the levels above by their names."""
+    above = {key: hyper.pop(key) for key in ("time_horizon", "max_steps", "reward_signals") if key in hyper}
+    network = {"hidden_units": 32, "num_layers": 1, **hyper.pop("network_settings", {})}
+    rest = {"max_steps": 10**6, "time_horizon": 64, "network_settings": network, **above}
+    return TrainerSettings.model_validate({"trainer_type": "coma", "hyperparameters": hyper, **rest})
+
+
+def make(spec: BehaviorSpec, config: TrainerSettings, seed: int = 0) -> COMA:
+    return COMA(spec, config, torch.device("cpu"), seed, NonFinite.STOP)
+
+
+@dataclass
+class Batch:
+    """Agents of one environment that say something: ids, observations [n, ...] per sensor, rewards."""
+
+    ids: Sequence[int]
+    obs: list[np.ndarray]
+    reward: Sequence[float] | None = None
+    group: Sequence[int] | int = 1
+    group_reward: float = 0.0
+    interrupted: bool = False
+    mask: list[np.ndarray] | None = None
+
+    def _common(self):
+        n = len(self.ids)
+        groups = np.full(n, self.group, np.int32) if isinstance(self.group, int) else self.group
+        reward = np.zeros(n) if self.reward is None else self.reward
+        return (
+            [np.asarray(o, np.float32).reshape(n, -1) for o in self.obs],
+            np.asarray(reward, np.float32),
+            np.asarray(self.ids, np.int32),
+            np.asarray(groups, np.int32),
+            np.full(n, self.group_reward, np.float32),
+        )
+
+    def decisions(self) -> DecisionSteps:
+        obs, reward, ids, groups, group_reward = self._common()
+        return DecisionSteps(obs, reward, ids, self.mask, groups, group_reward)
+
+    def terminals(self) -> TerminalSteps:
+        obs, reward, ids, groups, group_reward = self._common()
+        interrupted = np.full(len(ids), self.interrupted)
+        return TerminalSteps(obs, reward, interrupted, ids, groups, group_reward)
+
+
+@dataclass
+class Play:
+    """A behaviour's processor, policy and trainer; `tell` what the environment says, get the actions."""
+
+    spec: BehaviorSpec
+    config: TrainerSettings
+    seed: int = 0
+    sink: Silent = field(default_factory=Silent)
+
+    def __post_init__(self) -> None:
+        self.algorithm = make(self.spec, self.config, self.seed)
+        reward = TeamReward(self.config.hyperparameters.reward)
+        self.policy = Policy(self.algorithm.network, self.spec, self.seed + 2)
+        self.trainer = OnPolicyTrainer(
+            self.config,
+            self.algorithm,
+            {name: reward for name in self.config.reward_signals},
+            self.sink,
+            Events(self._updated),
+        )
+        self.manager = AgentManager(
+            "Team?team=0",
+            self.spec,
+            self.config.time_horizon,
+            self.sink,
+            memory_size=self.algorithm.networks.actors.memory_size,
+            places=self.algorithm.places,
+        )
+        self.trainer.subscribe(self.manager.trajectory_queue)
+        self.policy.exploration = self.algorithm.exploration
+        self._decided = {}
+        self.updates = 0
+
+    def _updated(self) -> None:
+        self.updates += 1
+        self.policy.exploration = self.algorithm.exploration
+
+    def tell(self, deciding: Batch | None, ending: Batch | None = None, env: int = 0) -> np.ndarray:
+        """One message of an environment. The actions [n, branches] of those who decide."""
+        decisions = DecisionSteps.empty(self.spec) if deciding is None else deciding.decisions()
+        terminals = TerminalSteps.empty(self.spec) if ending is None else ending.terminals()
+        self.manager.add_experiences(decisions, terminals, env, self._decided.pop(env, None))
+        if deciding is None:
+            return np.zeros((0, len(self.spec.action_spec.discrete_branches)), np.int32)
+        memory = None
+        if self.algorithm.networks.actors.memory_size:
+            memory = self.manager.memories(env, decisions.agent_id)
+        (decision,) = self.policy.act([decisions], memory)
+        self._decided[env] = decision
+        return decision.action.discrete
