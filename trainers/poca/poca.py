@@ -42,8 +42,9 @@ class TeamRows(NamedTuple):
     actions: Tensor
     """[R, action size], see `flat_actions`."""
 
-    def __getitem__(self, which: Any) -> TeamRows:  # type: ignore[override]
-        return TeamRows([x[which] for x in self.inputs], self.actions[which])
+    def take(self, which: Tensor) -> TeamRows:
+        """Some of the rows, in this order."""
+        return TeamRows([x.index_select(0, which) for x in self.inputs], self.actions.index_select(0, which))
 
 
 class StepColumns(NamedTuple):
@@ -161,7 +162,7 @@ class POCA:
     def _judge(self, rows: TeamRows, part: Moments) -> tuple[Tensor, Tensor]:
         """The critic's values and baselines of the steps of some moments, [W, S] each."""
         members, chosen = members_of(part, self.device)
-        picked = rows[chosen]
+        picked = rows.take(chosen)
         values, baselines = self.critic.evaluate(picked.inputs, picked.actions, members)
         moment = np.repeat(np.arange(len(part)), part.counts)
         at = torch.from_numpy(moment * members.width + part.places).to(self.device)

@@ -1,0 +1,245 @@
+"""POCA values trajectories as the reference does, and learns by whole moments of teams."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from goldendata import array, cases
+from lanista.agent_processor.trajectory import AgentKey, Rollout
+from lanista.envs.finite import NonFinite
+from lanista.trainers.on_policy import OnPolicyTrainer
+from lanista.trainers.poca.poca import POCA
+from lanista.trainers.poca.steps import Rows
+from lanista.trainers.settings.behavior import TrainerSettings
+from lanista.trainers.update_buffer import concatenate
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
+
+OBS = [ObservationSpec((3,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "v")]
+SPEC = BehaviorSpec(OBS, ActionSpec(1, (2,)))
+
+
+class Record:
+    def __init__(self):
+        self.calls = []
+
+    def add_stat(self, key, value, aggregation):
+        self.calls.append((key, value, aggregation.name))
+
+    def add_stats(self, key, values, aggregation):
+        self.calls.extend((key, float(v), aggregation.name) for v in values)
+
+    def set_stat(self, key, value):
+        self.calls.append((key, value, "MOST_RECENT"))
+
+
+class Events:
+    def summary(self, step):
+        pass
+
+    def checkpoint(self):
+        return False
+
+    def updated(self):
+        pass
+
+    def taken_in(self):
+        pass
+
+
+class GivenReward:
+    def __init__(self, ignores_done):
+        self.ignores_done = ignores_done
+
+    def evaluate(self, rollout):
+        return self.given
+
+
+def settings(**keys):
+    return TrainerSettings.model_validate({"trainer_type": "poca", **keys})
+
+
+def algorithm(config, device="cpu"):
+    return POCA(SPEC, config, torch.device(device), 0, NonFinite.STOP)
+
+
+def rollout_of(lengths, mates, generator, **columns):
+    """Trajectories of these lengths; `mates` [steps, M]; rows behind the steps are teammates'."""
+    n = max(sum(lengths), int(mates.max(initial=-1)) + 1)
+    ends = len(lengths)
+    given = {
+        "numbers": 1000 + np.arange(n),
+        "obs": [generator.normal(size=(n, 3)).astype(np.float32)],
+        "continuous": generator.normal(size=(n, 1)).astype(np.float32),
+        "discrete": generator.integers(0, 2, (n, 1)).astype(np.int32),
+        "log_probs": np.full((n, 2), -1.0, np.float32),
+        "action_mask": np.zeros((n, 2), bool),
+        "reward": np.zeros(n, np.float32),
+        "group_reward": np.zeros(n, np.float32),
+        "done": np.zeros(n, bool),
+        "interrupted": np.zeros(n, bool),
+        "memory": None,
+        "prev_discrete": np.zeros((n, 1), np.int32),
+        "mates": mates,
+        "lengths": np.array(lengths),
+        "next_obs": [np.zeros((ends, 3), np.float32)],
+        "next_mates_obs": None,
+        "next_mates": np.zeros(ends, np.int64),
+        "done_reached": np.zeros(ends, bool),
+        "interrupted_at_end": np.zeros(ends, bool),
+        "all_group_dones": np.zeros(ends, bool),
+        "agents": [AgentKey(0, k) for k in range(ends)],
+    }
+    known = {f: v for f, v in (given | columns).items() if f in Rollout.__dataclass_fields__}
+    optional = {f: None for f in Rollout.__dataclass_fields__ if f not in known}
+    return Rollout(**known, **optional)
+
+
+@pytest.mark.parametrize("case", cases("returns", "poca_process"))
+def test_trajectories_are_valued_as_the_reference_values_them(case):
+    given = case["inputs"]
+    signals = {
+        name: {k: v for k, v in s.items() if k in ("gamma", "strength")}
+        for name, s in given["signals"].items()
+    }
+    config = settings(
+        hyperparameters={"lambd": given["lambd"]}, reward_signals=signals, max_steps=10**6, summary_freq=10**6
+    )
+    poca = algorithm(config)
+    providers = {name: GivenReward(name in ("curiosity", "rnd")) for name in signals}
+    record = Record()
+    kept = given["reward_buffer_capacity"]
+    trainer = OnPolicyTrainer(config, poca, providers, record, Events(), returns_kept=kept)
+    for trajectory, expected in zip(given["trajectories"], case["expected"]["trajectories"], strict=True):
+        record.calls.clear()
+        value, baseline = (
+            np.stack([array(trajectory[key][s]) for s in signals], 1).astype(np.float32)
+            for key in ("critic_values", "baseline_values")
+        )
+        following = np.array([[trajectory["critic_next_value_raw"][s] for s in signals]], np.float32)
+        poca._estimates = lambda rollout, v=value, b=baseline: (v, b)
+        poca._next_values = lambda rollout, f=following: f
+        for name, provider in providers.items():
+            provider.given = array(trajectory["signal_rewards_unscaled"][name]).astype(np.float32)
+        env, _, agent = trajectory["agent_id"].removeprefix("agent_").partition("-")
+        steps = len(trajectory["rewards"])
+        one = rollout_of(
+            [steps],
+            np.full((steps, 2), -1),
+            np.random.default_rng(0),
+            reward=array(trajectory["rewards"]).astype(np.float32),
+            group_reward=array(trajectory["group_rewards"]).astype(np.float32),
+            done_reached=np.array([trajectory["done_reached"]]),
+            interrupted_at_end=np.array([trajectory["interrupted"]]),
+            all_group_dones=np.array([trajectory["all_group_dones_reached"]]),
+            agents=[AgentKey(int(env), int(agent))],
+        )
+        trainer.clock.count(one.steps)
+        trainer.stats.set_stat("Step", float(trainer.step))
+        trainer.process(one)
+        check(trainer, record, signals, expected)
+
+
+def check(trainer, record, signals, expected):
+    close = {"rtol": 1e-5, "atol": 1e-5}
+    steps = trainer.buffer._parts[-1]
+    for s, name in enumerate(signals):
+        wanted = expected["signals"][name]
+        np.testing.assert_allclose(steps.returns[:, s], array(wanted["returns"]), **close)
+        np.testing.assert_allclose(
+            steps.baselines[:, s], array(wanted["baselines_stored_in_buffer"]), **close
+        )
+    np.testing.assert_allclose(steps.advantages, array(expected["advantages"]), **close)
+    assert trainer.step == expected["step"]
+    assert [c[0] for c in record.calls] == [c[0] for c in expected["stats_reported"]]
+    assert [c[2] for c in record.calls] == [c[2] for c in expected["stats_reported"]]
+    np.testing.assert_allclose(
+        [c[1] for c in record.calls], [c[1] for c in expected["stats_reported"]], rtol=1e-4, atol=1e-5
+    )
+
+
+def teams(generator, sizes, length):
+    """One trajectory per member, all of one length; every step sees the others' of its time."""
+    lengths, mates, first = [], [], 0
+    for size in sizes:
+        for i in range(size):
+            lengths.append(length)
+            others = [first + j * length for j in range(size) if j != i]
+            mates.extend([[o + t for o in others] + [-1] * (max(sizes) - size) for t in range(length)])
+        first += size * length
+    return rollout_of(lengths, np.array(mates, np.int64).reshape(len(mates), max(sizes) - 1), generator)
+
+
+@pytest.mark.parametrize("sizes", [[1], [3, 2, 3], [4]])
+def test_steps_are_judged_alike_in_whatever_company_they_come(sizes):
+    generator = np.random.default_rng(1)
+    poca = algorithm(settings())
+    rollout = teams(generator, sizes, 5)
+    values, baselines = poca._estimates(rollout)
+    # The same steps as a buffer of one trajectory after another, whose mates came with other parts.
+    rewards = {"extrinsic": np.zeros(rollout.steps, np.float32)}
+    steps = poca.evaluate(rollout, rewards, {"extrinsic": False}).steps
+    np.testing.assert_allclose(steps.baselines, baselines, rtol=1e-5)
+    rows = Rows.of(steps)
+    assert rows.own.tolist() == list(range(rollout.steps))
+    np.testing.assert_array_equal(rows.mates, rollout.mates)
+    # Members of a team at one time share its value.
+    start = 0
+    for size in sizes:
+        of_team = values[start : start + size * 5].reshape(size, 5)
+        np.testing.assert_allclose(of_team, np.broadcast_to(of_team[:1], of_team.shape), rtol=1e-5)
+        start += size * 5
+
+
+def test_an_update_moves_actor_and_critic_and_leaves_nothing_random():
+    generator = np.random.default_rng(2)
+    rollout = teams(generator, [3, 3], 40)
+    rewards = {"extrinsic": generator.normal(size=rollout.steps).astype(np.float32)}
+    config = settings(hyperparameters={"batch_size": 32, "buffer_size": 128})
+    outcomes = []
+    for _ in range(2):
+        poca = algorithm(config)
+        before = poca.optimizer.flat.vector.detach().clone()
+        steps = poca.evaluate(rollout, rewards, {"extrinsic": False}).steps
+        figures = poca.update(steps, 0)
+        assert set(figures) >= {"Losses/Policy Loss", "Losses/Value Loss", "Losses/Baseline Loss"}
+        moved = poca.optimizer.flat.vector.detach() - before
+        assert poca.optimizer.adam.steps == config.hyperparameters.num_epoch * (rollout.steps // 32)
+        outcomes.append(moved)
+    assert (outcomes[0] != 0).float().mean() > 0.9
+    torch.testing.assert_close(outcomes[0], outcomes[1], rtol=0, atol=0)
+
+
+def test_a_group_whose_members_came_in_different_parts_is_put_together_again():
+    generator = np.random.default_rng(3)
+    poca = algorithm(settings())
+    rollout = teams(generator, [3], 4)
+    rewards = {"extrinsic": np.zeros(rollout.steps, np.float32)}
+    whole = poca.evaluate(rollout, rewards, {"extrinsic": False}).steps
+    parts = []
+    for member in range(3):
+        own = np.arange(4 * member, 4 * member + 4)
+        others = np.setdiff1d(np.arange(12), own)
+        order = np.concatenate([own, others])
+        place = np.argsort(order)
+        part = rollout_of(
+            [4],
+            place[rollout.mates[own]],
+            generator,
+            numbers=rollout.numbers[order],
+            obs=[o[order] for o in rollout.obs],
+            continuous=rollout.continuous[order],
+            discrete=rollout.discrete[order],
+        )
+        parts.append(poca.evaluate(part, {"extrinsic": np.zeros(4, np.float32)}, {"extrinsic": False}).steps)
+    rows = Rows.of(concatenate(parts))
+    expected = Rows.of(whole)
+    np.testing.assert_array_equal(rows.obs[0], expected.obs[0])
+    np.testing.assert_array_equal(rows.own, expected.own)
+    np.testing.assert_array_equal(rows.mates, expected.mates)
