@@ -66,7 +66,7 @@ SIZES = {
         ground=20, speed=1, reach=1, body=0.9, stamina=100, linger=600, max_steps=1000, agents=20
     ),
     "small": Measures(
-        ground=6, speed=0.75, reach=0.75, body=0.6, stamina=30, linger=5, max_steps=150, agents=8
+        ground=6, speed=0.75, reach=0.75, body=0.6, stamina=30, linger=15, max_steps=150, agents=8
     ),
 }
 
