@@ -5,7 +5,7 @@ the ground's friction takes, make small blocks one agent's work, large ones slow
 ones the work of two; in the small setting a block needs as many agents as it is worth.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from .groups import Groups
 from .parameters import Parameters
 from .pushers import ACTIONS, AGENT, DECISION_PERIOD, GRAVITY_SCALE, Pushers, Spread
 from .sizes import SceneSetting, choose
-from .world import Actions, Batches, World
+from .world import Actions, Batches, Statistic, World
 
 BEHAVIOR = "PushBlockCollab?team=0"
 MASSES = (10.0, 100.0, 150.0)
@@ -162,6 +162,10 @@ class CoopPush(World):
                 (which,) = np.nonzero(late)
                 self._end(which, interrupted=True)
         return {BEHAVIOR: self.groups.ask(self._observe(slice(None)))}
+
+    def statistics(self) -> Sequence[Statistic]:
+        """What the groups have earned whose episodes ended."""
+        return self.groups.returns()
 
     def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
         """All areas from the side and above."""

@@ -4,7 +4,7 @@ Rules, numbers and observations are the official scene's; what its description l
 constants.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ from .parameters import Parameters
 from .pushers import ACTIONS, AGENT, DECISION_PERIOD, GRAVITY_SCALE, Pushers, Spread
 from .sensors import Stack
 from .sizes import SceneSetting, choose
-from .world import Actions, Batches, World
+from .world import Actions, Batches, Statistic, World
 
 BEHAVIOR = "DungeonEscape?team=0"
 COLUMN_PLACES = np.array([[-4.5, 4.5, -4.5, 4.5], [-4, -4, 4, 4]])
@@ -186,6 +186,10 @@ class DungeonEscape(World):
             if late.any():
                 self._end(late, interrupted=True)
         return self._ask()
+
+    def statistics(self) -> Sequence[Statistic]:
+        """What the groups have earned whose episodes ended."""
+        return self.groups.returns()
 
     def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
         """All areas from the side and above."""

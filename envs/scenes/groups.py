@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..statistics import StatsAggregationMethod
 from ..wire.engine_codec import AgentBatch
+from .world import Statistic
 
 Indices = NDArray[np.intp]
 Observations = Sequence[NDArray[np.float32]]
@@ -39,18 +41,22 @@ class Groups:
         self._next_id = areas * members
         self._group = np.repeat(np.arange(1, areas + 1, dtype=np.int32), members).reshape(areas, members)
         self._owed = np.zeros((areas, members))
+        self._earned = np.zeros(areas)
+        self._returns: list[float] = []
         self._ended: list[_Rows] = []
         self.asking: Indices = np.arange(areas * members)
         """Flat indices [n] of the agents that were asked for actions last, in the order of the actions."""
 
     def reset(self) -> None:
         """Everybody lives again; nothing is told of what was before."""
+        self._earned[:] = 0
         self._revive(np.arange(len(self.alive)))
         self._ended.clear()
 
     def earn(self, amount: float | NDArray[np.float64]) -> None:
         """Pay every group this amount, or each its own [areas]; the living are told."""
         self._owed += np.multiply(self.alive, np.asarray(amount).reshape(-1, 1))
+        self._earned += amount
 
     def leave(self, areas: Indices, members: Indices, obs: Observations) -> None:
         """The episodes of these agents end, not of their groups. `obs`: [k, ...], what they saw last."""
@@ -65,9 +71,19 @@ class Groups:
             obs: [k, members, ...] each; what all of their members saw last, the dead included.
             interrupted: The limit of steps ended them.
         """
+        self._returns += self._earned[areas].tolist()
+        self._earned[areas] = 0
         row, member = np.nonzero(self.alive[areas])
         self._tell(areas[row], member, [seen[row, member] for seen in obs], interrupted)
         self._revive(areas)
+
+    def returns(self) -> list[Statistic]:
+        """What each group has earned whose episode ended since the last call, whoever lived to be told."""
+        returns: list[Statistic] = [
+            ("Environment/Group Return", value, StatsAggregationMethod.AVERAGE) for value in self._returns
+        ]
+        self._returns.clear()
+        return returns
 
     def ask(self, obs: Observations) -> AgentBatch:
         """Who ended since the last call, then all who live and what they see ([areas, members, ...] each)."""

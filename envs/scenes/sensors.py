@@ -13,6 +13,7 @@ Floats = NDArray[np.float32]
 
 _BODY_HEIGHT = 0.5
 _MISSED = np.inf
+_WALL_TAG = 0
 
 
 def rigid_body(position: Array, heading: Array, velocity: Array) -> Floats:
@@ -149,14 +150,13 @@ class Rays:
         rays = np.stack([np.sin(angles), np.cos(angles)])
         circles = _to_circles(position, rays, around.circles, self._radius)
         boxes = _to_boxes(position, rays, around.boxes, self._radius)
-        distances = np.concatenate([circles, boxes], axis=3)
-        distances[np.broadcast_to(around.absent[:, :, None], distances.shape)] = _MISSED
         walls = _to_walls(position, rays, around.half - self._radius)
+        distances = np.concatenate([circles, boxes, walls[..., None]], axis=3)
+        things = distances[..., :-1]
+        things[np.broadcast_to(around.absent[:, :, None], things.shape)] = _MISSED
         nearest = distances.argmin(axis=3)
         distance = np.take_along_axis(distances, nearest[..., None], axis=3)[..., 0]
-        tag = np.concatenate([around.circle_tags, around.box_tags])[nearest]
-        tag = np.where(distance <= walls, tag, 0)
-        distance = np.minimum(distance, walls)
+        tag = np.concatenate([around.circle_tags, around.box_tags, [_WALL_TAG]])[nearest]
         missed = distance > self._length
         obs = np.zeros((*tag.shape, self.tags + 2), np.float32)
         obs[..., : self.tags] = (tag[..., None] == np.arange(self.tags)) & ~missed[..., None]

@@ -1,0 +1,74 @@
+"""How the agents of the PushBlock scenes move, and where they begin."""
+
+import numpy as np
+import pytest
+from lanista.envs.scenes.pushers import ACTIONS, Pushers, Spread
+
+NOTHING, FORWARD, BACK, TURN_RIGHT, TURN_LEFT, LEFT, RIGHT = range(7)
+EVERYBODY = np.arange(2)
+
+
+def commanded(action, heading):
+    """(push x, push z, degrees turned) of an agent after one physics step."""
+    pushers = Pushers(1, 2, speed=3.0)
+    pushers.heading[:] = heading
+    pushers.command(EVERYBODY, np.full(2, action, np.int32))
+    pushers.turn()
+    return [*pushers.push[:, 0, 1], np.degrees(pushers.heading[0, 1] - heading)]
+
+
+def test_there_is_one_branch_of_seven():
+    assert ACTIONS.discrete_branches == (7,)
+    assert ACTIONS.continuous_size == 0
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        (NOTHING, (0, 0, 0)),
+        (FORWARD, (0, 3, 0)),
+        (BACK, (0, -3, 0)),
+        (TURN_RIGHT, (0, 0, 4)),
+        (TURN_LEFT, (0, 0, -4)),
+        (LEFT, (-2.25, 0, 0)),
+        (RIGHT, (2.25, 0, 0)),
+    ],
+)
+def test_what_each_action_does(action, expected):
+    np.testing.assert_allclose(commanded(action, 0.0), expected, atol=1e-12)
+
+
+def test_forward_turns_with_the_agent():
+    np.testing.assert_allclose(commanded(FORWARD, np.pi / 2), (3, 0, 0), atol=1e-12)
+    np.testing.assert_allclose(commanded(RIGHT, np.pi / 2), (0, -2.25, 0), atol=1e-12)
+
+
+def test_who_is_stopped_does_nothing_until_the_next_action():
+    pushers = Pushers(2, 1, speed=1.0)
+    pushers.command(EVERYBODY, np.int32([FORWARD, TURN_LEFT]))
+    pushers.stop(np.array([1]))
+    pushers.turn()
+    np.testing.assert_array_equal(pushers.push[1, :, 0], [1, 0])
+    np.testing.assert_array_equal(pushers.heading, 0)
+
+
+def test_places_are_within_the_square_and_free_of_what_was_placed_before():
+    taken = np.array([[0.0, 0.0, 1.0]]).T
+    spread = Spread(half=6.25, room=1.5, sizes=[0.5, 0.5, 1.0], taken=taken)
+    places = spread.draw(np.random.default_rng(0), 200)
+    assert places.shape == (2, 200, 3)
+    assert np.abs(places).max() <= 6.25
+    assert np.abs(places).max() > 6.0
+    for later, known in ((0, ()), (1, (0,)), (2, (0, 1))):
+        assert np.abs(places[..., later]).max(axis=0).min() >= 1.0 + 1.5
+        for earlier in known:
+            gap = np.abs(places[..., later] - places[..., earlier]).max(axis=0)
+            assert gap.min() >= 1.5 + spread.sizes[earlier]
+
+
+def test_where_there_is_no_room_the_freest_place_is_taken():
+    spread = Spread(half=1.0, room=5.0, sizes=[0.5, 0.5], taken=np.zeros((3, 0)))
+    places = spread.draw(np.random.default_rng(0), 100)
+    apart = np.abs(places[..., 0] - places[..., 1]).max(axis=0)
+    assert np.abs(places).max() <= 1.0
+    assert apart.min() > 0.8
