@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.memory import Memory
+from lanista.trainers.networks.memory import FEW, Memory
 from lanista.trainers.networks.settings import MemorySettings, NetworkSettings
 from referencenets import vector_spec
 
@@ -60,6 +60,15 @@ def test_sequences_in_pieces_are_the_same_sequences(kind):
         pieces.append(said.view(2, piece.shape[1], -1))
     torch.testing.assert_close(torch.cat(pieces, 1).flatten(0, 1), whole, **CLOSE)
     torch.testing.assert_close(state, ends, **CLOSE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_step_is_the_same_for_few_agents_and_for_many(kind):
+    made, rows, states = memory(kind), torch.randn(FEW + 1, 3), torch.randn(FEW + 1, 4)
+    many = made(rows, states, 1)
+    few = made(rows[:FEW], states[:FEW], 1)
+    for a, b in zip(few, many, strict=True):
+        torch.testing.assert_close(a, b[:FEW], **CLOSE)
 
 
 @examples(deadline=None, max_examples=30)
