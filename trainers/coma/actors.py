@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from ..distributions import ActionDistribution
 from ..networks.actor import Actor
-from ..networks.body import Body
+from ..networks.body import Body, DenseStack
 from ..networks.settings import NetworkSettings
 from .places import Runs, by_place
 
@@ -58,9 +58,9 @@ class Actors(nn.Module):
         self.index: nn.Parameter | None = None
         if shared and indexed:
             # As if a one-hot vector of the place stood behind the observations.
-            first = self.member(0).body.layers[0]
-            index = torch.empty(places, first.weight.shape[2])
-            index.normal_(0.0, 1.0 / math.sqrt(first.weight.shape[1] + places), generator=generator)
+            _, inputs, outputs = _layers(self.member(0).body)[0].weight.shape
+            index = torch.empty(places, outputs)
+            index.normal_(0.0, 1.0 / math.sqrt(inputs + places), generator=generator)
             self.index = nn.Parameter(index)
 
     def member(self, place: int) -> Actor:
@@ -140,7 +140,7 @@ class Actors(nn.Module):
         """A copy of the actor at a place, which knows its place by itself: what acts and is exported."""
         actor = copy.deepcopy(self.member(place)).requires_grad_(False)
         if self.index is not None:
-            actor.body.layers[0].bias[0] += self.index[place]
+            _layers(actor.body)[0].bias[0] += self.index[place]
         return actor
 
 
@@ -148,7 +148,7 @@ def _through(body: Body, inputs: Tensor, offset: Tensor | None) -> Tensor:
     """One stream of a body, with something more [B, hidden] added in its first layer."""
     if offset is None:
         return body.stream(0, inputs)
-    first, *others = body.layers
+    first, *others = _layers(body)
     inputs = functional.silu(first.stream(0, inputs) + offset)
     for layer in others:
         inputs = functional.silu(layer.stream(0, inputs))
@@ -167,9 +167,12 @@ def _columns_of(spec: BehaviorSpec, hidden: int | None) -> slice:
 @torch.no_grad()
 def _hide(actor: Actor, columns: slice) -> None:
     """Give these inputs no weight; those that are left begin as if there were no others."""
-    weight = actor.body.layers[0].weight
-    inputs = weight.shape[1]
-    hidden = columns.stop - columns.start
+    weight = _layers(actor.body)[0].weight
+    inputs, hidden = weight.shape[1], columns.stop - columns.start
     if hidden:
-        weight *= math.sqrt(inputs / (inputs - hidden))
+        weight.mul_(math.sqrt(inputs / (inputs - hidden)))
         weight[:, columns] = 0.0
+
+
+def _layers(body: Body) -> list[DenseStack]:
+    return [layer for layer in body.layers if isinstance(layer, DenseStack)]

@@ -50,5 +50,5 @@ def of_actions(values: Tensor, actions: Tensor, branches: Sequence[int]) -> Tens
 
 def on_average(values: Tensor, probabilities: Tensor, branches: Sequence[int]) -> Tensor:
     """The values [B, signals, sum b] under the policy [B, sum b]: [B, signals, branches]."""
-    weighted = (values * probabilities.unsqueeze(1)).split(list(branches), dim=2)
+    weighted = torch.split(values * probabilities.unsqueeze(1), list(branches), dim=2)
     return torch.stack([branch.sum(2) for branch in weighted], 2)

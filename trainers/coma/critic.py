@@ -3,7 +3,7 @@
     Q_a(s, o_a, u_-a) -> one number per own action
 
 (Foerster et al. 2018, "Counterfactual Multi-Agent Policy Gradients", arXiv 1705.08926.) All counterfactuals
-of an agent come out of one pass. With several branches each has a head of its own, side by side in the output.
+of an agent come out of one pass. With several branches each has a head, side by side in the output.
 """
 
 from __future__ import annotations
@@ -95,10 +95,8 @@ class CentralCritic(nn.Module):
         # State, who is there, own observation, others' actions, who I am.
         size = of_state + places + self.encoder.size + places * self.action_size + places
         self.body = Body(streams, size, settings.hidden_units, settings.num_layers, generator)
-        kind = settings.memory
-        self.memories = nn.ModuleList(
-            Memory(self.body.hidden, kind, generator) for _ in range(streams if kind is not None else 0)
-        )
+        kinds = [] if settings.memory is None else [settings.memory] * streams
+        self.memories = nn.ModuleList(Memory(self.body.hidden, kind, generator) for kind in kinds)
         encoding_size = self.memory(0).output_size if self.memories else self.body.hidden
         outputs = len(self.signals) * self.action_size
         self.head = DenseStack(streams, encoding_size, outputs, generator)
@@ -158,7 +156,7 @@ class CentralCritic(nn.Module):
                 return self._stream(place, inputs.index_select(0, rows), here)
 
             values, states = by_place(steps.places, self.place_count, network, runs)
-        values = values.unflatten(1, (len(self.signals), self.action_size))
+        values = values.view(-1, len(self.signals), self.action_size)
         return values * self.scale[:, None] + self.offset[:, None], states
 
     def inputs(self, table: Table, steps: Steps) -> Tensor:

@@ -182,7 +182,7 @@ class Learning:
             log_probs = policy.log_probs(_as_actions(policy, batch))
             share = len(batch.actions) / len(self)
             loss = policy_gradient_loss(log_probs, batch.advantages, policy.entropy(), rates.beta)
-            (loss * share).backward()
+            (loss * share).backward()  # type: ignore[no-untyped-call]
             total += (log_probs.detach() * batch.advantages).sum(1).mean() * share
         actor.step(rates.learning_rate, rates.step)
         return total.abs()

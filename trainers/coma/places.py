@@ -24,7 +24,7 @@ class Runs(NamedTuple):
 
 
 Network = Callable[[int, Tensor, "Runs | None"], tuple[Tensor, "Tensor | None"]]
-"""From a place, the numbers [n] of the rows there and their runs, to results [n, ...] and the states behind."""
+"""From a place, the numbers [n] of its rows and their runs, to results [n, ...] and the states behind."""
 
 
 def by_place(
@@ -46,8 +46,9 @@ def by_place(
         lengths = torch.tensor(runs.lengths, device=places.device)
         places = of_runs.repeat_interleave(lengths)
     order = places.argsort(stable=True)
+    counts = torch.bincount(places, minlength=count).tolist()
     rows, states, run_order = [], [], []
-    for place, here in enumerate(order.split(torch.bincount(places, minlength=count).tolist())):
+    for place, here in enumerate(torch.split(order, counts)):
         if not len(here):
             continue
         some = None
