@@ -1,7 +1,5 @@
 """Action distributions equal the reference's, sample what they say, and keep forbidden actions out."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -188,20 +186,3 @@ def test_int32_actions_are_taken_as_they_come_from_the_engine():
         distribution.log_probs(Actions(nothing, actions)),
         distribution.log_probs(Actions(nothing, actions.long())),
     )
-
-
-@pytest.mark.parametrize("shape", [(3,), (1, 3), (7, 3)])
-def test_the_closed_gradient_of_the_log_probability_is_the_derived_one(shape):
-    g = torch.Generator().manual_seed(5)
-    mu, actions = torch.randn(7, 3, generator=g), torch.randn(7, 3, generator=g)
-    log_sigma, weight = 0.5 * torch.randn(shape, generator=g), torch.randn(7, 3, generator=g)
-    ours = [mu.clone().requires_grad_(), log_sigma.clone().requires_grad_()]
-    theirs = [mu.clone().requires_grad_(), log_sigma.clone().requires_grad_()]
-    (gaussian_log_prob(*ours, actions) * weight).sum().backward()
-    sigma = theirs[1].exp()
-    plain = (
-        -((actions - theirs[0]) ** 2) / (2 * sigma**2 + 1e-7) - (sigma + 1e-7).log() - math.log(math.tau) / 2
-    )
-    (plain * weight).sum().backward()
-    for a, b in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-5)

@@ -1,11 +1,9 @@
-"""PPO's losses and their gradients equal the reference's and automatic differentiation's."""
+"""PPO's losses and their gradients equal the reference's."""
 
 import pytest
 import torch
 from goldendata import array, cases
-from hypothesis import given
-from hypothesis import strategies as st
-from lanista.trainers.ppo.losses import clipped_value_loss, masked_mean, policy_loss, ppo_losses
+from lanista.trainers.ppo.losses import clipped_value_loss, masked_mean, ppo_losses
 
 
 def tensor(value):
@@ -26,14 +24,20 @@ def test_masked_mean(case):
 @pytest.mark.parametrize("case", cases("losses", "policy_loss"))
 def test_policy_loss(case):
     i = case["inputs"]
-    got = policy_loss(
+    rows = len(i["advantages"])
+    entropy, values = torch.zeros(rows), torch.zeros(rows, 1)  # of no account for this part of the losses
+    got = ppo_losses(
         tensor(i["log_probs"]),
         tensor(i["old_log_probs"]),
         tensor(i["advantages"]).unsqueeze(1),
+        entropy,
+        values,
+        values,
         i["epsilon"],
+        0.0,
         tensor(i["mask"]),
     )
-    torch.testing.assert_close(float(got), case["expected"]["loss"], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(float(got.policy), case["expected"]["loss"], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("case", cases("losses", "value_loss"))
@@ -88,36 +92,3 @@ def test_update_losses_and_gradients(case):
         components(gradients, "log_probs_continuous", "log_probs_discrete_per_branch"),
         **close,
     )
-
-
-def plain_total(log_probs, old, advantages, entropy, values, returns, epsilon, beta, mask):
-    ratio = (log_probs - old).exp()
-    surrogate = torch.minimum(ratio * advantages, ratio.clamp(1 - epsilon, 1 + epsilon) * advantages)
-    error = torch.stack(
-        [masked_mean((returns[:, s] - values[:, s]) ** 2, mask) for s in range(values.shape[1])]
-    )
-    return -masked_mean(surrogate, mask) + 0.5 * error.mean() - beta * masked_mean(entropy, mask)
-
-
-@given(
-    seed=st.integers(0, 10_000),
-    rows=st.integers(1, 20),
-    parts=st.integers(1, 4),
-    signal_count=st.integers(1, 3),
-    masked=st.booleans(),
-)
-def test_closed_form_gradient_is_the_automatic_one(seed, rows, parts, signal_count, masked):
-    g = torch.Generator().manual_seed(seed)
-    draw = lambda *shape: torch.randn(*shape, generator=g)  # noqa: E731
-    old, advantages, returns = draw(rows, parts), draw(rows, 1), draw(rows, signal_count)
-    mask = (torch.rand(rows, generator=g) < 0.7).float() if masked else None
-    start = [old + 0.3 * draw(rows, parts), draw(rows), draw(rows, signal_count)]
-    ours = [x.clone().requires_grad_() for x in start]
-    theirs = [x.clone().requires_grad_() for x in start]
-    total = ppo_losses(ours[0], old, advantages, ours[1], ours[2], returns, 0.2, 0.01, mask).total
-    plain = plain_total(theirs[0], old, advantages, theirs[1], theirs[2], returns, 0.2, 0.01, mask)
-    total.backward()
-    plain.backward()
-    torch.testing.assert_close(total, plain, rtol=1e-4, atol=1e-5)
-    for a, b in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-5)
