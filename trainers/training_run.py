@@ -10,6 +10,7 @@ from mlagents_envs.base_env import BehaviorSpec
 
 from ..envs.finite import NonFinite
 from ..envs.processors import processors
+from .coma.requirements import UnsupportedActionError
 from .controller import TrainerController
 from .environments import make_env_manager
 from .errors import TrainerError
@@ -93,7 +94,7 @@ def _make_learner(options: RunOptions, context: RunContext, name: str, spec: Beh
     require_trainable(name, settings)
     try:
         return Learner(name, spec, settings, context)
-    except UnsupportedObservationError as error:
+    except (UnsupportedObservationError, UnsupportedActionError) as error:
         raise TrainerError(f"The behavior {name}: {error}") from error
 
 
