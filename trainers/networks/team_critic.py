@@ -155,15 +155,13 @@ class TeamCritic(nn.Module):
         p = weights(logits, None if absent is None else absent[:, None, None, None])
         # What the acting give, and what member i gives, as one that waits, to each query j.
         by_acting = p.masked_fill(key_i, 0.0).permute(0, 1, 3, 2, 4).reshape(sets, n * n, HEADS * n)
-        base = (acting.embedded + self.attention.out.bias).unsqueeze(1).expand(-1, n, -1, -1)
-        mixed = torch.baddbmm(base.reshape(sets, n * n, -1), by_acting, _by_head(acting.values))
         by_i = p.diagonal(dim1=1, dim2=4).permute(0, 3, 2, 1)  # [G, i, j, head]
-        swapped = is_i.to(p.dtype)[None, :, :, None].expand(sets, -1, -1, 1)
-        given = torch.cat((by_i, swapped), 3)
-        of_i = torch.cat((waiting.values, (waiting.embedded - acting.embedded).unsqueeze(2)), 2)
-        mixed = torch.baddbmm(
-            mixed.view(sets * n, n, -1), given.reshape(sets * n, n, -1), of_i.reshape(sets * n, HEADS + 1, -1)
+        bias = self.attention.out.bias
+        mixed = torch.where(
+            is_i[None, :, :, None], (waiting.embedded + bias).unsqueeze(2), (acting.embedded + bias).unsqueeze(1)
         )
+        mixed.view(sets, n * n, -1).baddbmm_(by_acting, _by_head(acting.values))
+        mixed.view(sets * n, n, -1).baddbmm_(by_i.reshape(sets * n, n, -1), waiting.values.flatten(0, 1))
         rows = self.attention.normalize(mixed).view(sets, n, n, -1)
         return pooled(
             rows,
