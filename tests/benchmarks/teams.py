@@ -104,7 +104,8 @@ def table(results: Results) -> str:
                     median(rows, name) for name in ("steps_per_s", "trainer_cpu_us", "peak_mib")
                 )
                 lines.append(
-                    f"| {members} | {trainer} | {speed:,.0f} | {times} | {cpu:,.0f} | {peak:,.0f} | {len(rows)} |"
+                    f"| {members} | {trainer} | {speed:,.0f} | {times} | {cpu:,.0f} | {peak:,.0f} "
+                    f"| {len(rows)} |"
                 )
     return "\n".join(lines)
 
