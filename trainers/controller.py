@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
 
+from ..agent_processor.rosters import RosterFullError
 from ..envs.behavior_name import BehaviorName
 from ..envs.manager import EnvManager
 from ..envs.pipelined import Parameters
@@ -155,7 +156,7 @@ class TrainerController:
 
     def _take(self, steps: Sequence[EnvironmentStep]) -> None:
         """Answer first: engines go on meanwhile. But agents that act by their place need one before."""
-        if any(learner.acts_by_place for learner in self.learners.values()):
+        if any(self._learner(behavior_id).acts_by_place for step in steps for behavior_id in step.steps):
             self._collect(steps)
             self._answer(steps)
         else:
@@ -196,7 +197,12 @@ class TrainerController:
                 # A decision counts also where only others' agents are in the message that answers it, as
                 # when behaviours take turns.
                 if len(decisions) or len(terminals) or behavior_id in step.decisions:
-                    manager.add_experiences(decisions, terminals, step.env, step.decisions.get(behavior_id))
+                    try:
+                        manager.add_experiences(
+                            decisions, terminals, step.env, step.decisions.get(behavior_id)
+                        )
+                    except RosterFullError as error:
+                        raise TrainerError(str(error)) from error
             if step.statistics:
                 for learner in self.learners.values():
                     # Once per behaviour, whatever the number of its teams: sums would count double.
