@@ -95,9 +95,7 @@ def _gru(graph: GraphBuilder, network: Memory, value: str, states: str) -> tuple
     reset, update = (
         graph.add("Sigmoid", graph.add("Add", gate(of_input, k), gate(of_state, k))) for k in (0, 1)
     )
-    new = graph.add(
-        "Tanh", graph.add("Add", gate(of_input, 2), graph.add("Mul", reset, gate(of_state, 2)))
-    )
+    new = graph.add("Tanh", graph.add("Add", gate(of_input, 2), graph.add("Mul", reset, gate(of_state, 2))))
     # (1 - update) new + update before
     said = graph.add("Add", new, graph.add("Mul", update, graph.add("Sub", before, new)))
     return said, _reshaped(graph, said, [-1, 1, hidden], name="recurrent_out")

@@ -53,6 +53,7 @@ class Actor(nn.Module):
 
     def act(self, inputs: Sequence[Tensor], action_mask: Tensor | None = None) -> ActionDistribution:
         """`action_mask`: [B, sum of branch sizes] bool, True where forbidden."""
+        assert not self.memories, "a network with a memory acts by act_with_memory"
         encoding = self.body.stream(0, self.encoder(inputs))
         distribution: ActionDistribution = self.actions(encoding, action_mask)
         return distribution

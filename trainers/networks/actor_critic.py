@@ -78,11 +78,13 @@ class ActorCritic(nn.Module):
 
     def act(self, inputs: Sequence[Tensor], action_mask: Tensor | None = None) -> ActionDistribution:
         """The policy alone. `action_mask`: [B, sum of branch sizes] bool, True where forbidden."""
+        assert not self.memories, "a network with a memory acts by act_with_memory"
         distribution: ActionDistribution = self.actions(self._encoding(0, inputs), action_mask)
         return distribution
 
     def value(self, inputs: Sequence[Tensor]) -> Tensor:
         """The critic alone: [B, signals]."""
+        assert not self.memories, "a network with a memory takes critic_encoding"
         values: Tensor = self.values(self._encoding(self.body.streams - 1, inputs))
         return values
 
@@ -90,6 +92,7 @@ class ActorCritic(nn.Module):
         self, inputs: Sequence[Tensor], action_mask: Tensor | None = None
     ) -> tuple[ActionDistribution, Tensor]:
         """Policy and critic in one pass: what `act` and `value` give."""
+        assert not self.memories, "a network with a memory learns by evaluate_with_memory"
         encodings = self.body(self.encoder(inputs)).unbind(0)
         return self.actions(encodings[0], action_mask), self.values(encodings[-1])
 
