@@ -55,10 +55,13 @@ class Policy:
             whole = self._decide(agents, columns, self._forbidden(batches))
         else:
             whole = self._decide_continuous(agents, columns)
-        if not math.isfinite(whole.action.continuous.sum()):
+        numbers = float(whole.action.continuous.sum())
+        if self.spec.action_spec.discrete_size:  # the choice among logits would not show what they are
+            numbers += float(columns.sum())
+        if not math.isfinite(numbers):
             raise FloatingPointError(
-                "The policy's continuous action is not a finite number. Its weights or the observations went "
-                "out of range: lower learning_rate, or set network_settings.normalize: true."
+                "The policy's output is not a finite number. Its weights or the observations went out of "
+                "range: lower learning_rate, or set network_settings.normalize: true."
             )
         if states is not None:
             whole = replace(whole, memory=states.numpy())

@@ -101,3 +101,15 @@ def test_decisions_do_not_change_with_the_next_ones():
     policy.act([steps])
     np.testing.assert_array_equal(first.action.continuous, kept[0])
     np.testing.assert_array_equal(first.log_probs, kept[1])
+
+
+@pytest.mark.parametrize("kind", ACTIONS)
+def test_numbers_that_are_none_are_not_acted_upon(kind: str) -> None:
+    net = network(ACTIONS[kind])
+    policy = Policy(net, net.spec, seed=0)
+    steps = waiting(ACTIONS[kind])
+    policy.act([steps])
+    with torch.no_grad():
+        net.actions.bias[-1] = float("nan")
+    with pytest.raises(FloatingPointError, match="policy's output is not a finite number"):
+        policy.act([steps])
