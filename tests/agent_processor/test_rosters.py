@@ -1,0 +1,234 @@
+"""Places and rosters: who of a group stood where when a step began, and who goes on behind a trajectory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lanista.agent_processor.processor import AgentManager
+from lanista.agent_processor.rollout import only, rollout
+from lanista.agent_processor.rosters import RosterFullError
+from lanista.agent_processor.trajectory import Rollout, Trajectory
+from lanista.envs.steps import Decision
+from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
+from processor_scripts import ListSink, vector_spec
+
+SPEC = vector_spec((1,), branches=(3,))
+HORIZON = 100
+
+
+class Teams:
+    """Agents see `100 * agent + tick`, and act `agent % 3`, so that rows can be told apart."""
+
+    def __init__(self, places: int = 3, horizon: int = HORIZON) -> None:
+        self.manager = AgentManager("B?team=0", SPEC, horizon, ListSink(), places=places)
+        self.tick = 0
+        self.waiting: dict[int, list[int]] = {}
+
+    def step(
+        self,
+        decide: list[int],
+        end: list[int] | None = None,
+        *,
+        group: int | dict[int, int] = 1,
+        interrupted: bool = False,
+        env: int = 0,
+        exploration: float = 0.0,
+    ) -> list[Trajectory]:
+        """One message; the decisions of the last one are answered first."""
+        answered = self.waiting.get(env, [])
+        decided = self._decision(answered, exploration) if answered else None
+        self.waiting[env] = decide
+        decisions = DecisionSteps(*self._seen(decide), None, *self._groups(decide, group))
+        obs, reward, ids = self._seen(end or [])
+        flags = np.full(len(ids), interrupted)
+        terminals = TerminalSteps(obs, reward, flags, ids, *self._groups(end or [], group))
+        self.manager.add_experiences(decisions, terminals, env, decided)
+        self.tick += 1
+        return self.manager.trajectory_queue.drain()
+
+    def _seen(self, ids: list[int]):
+        obs = np.array([[100 * agent + self.tick] for agent in ids], np.float32).reshape(-1, 1)
+        return [obs], np.array(ids, np.float32), np.array(ids, np.int32)
+
+    @staticmethod
+    def _groups(ids: list[int], group: int | dict[int, int]):
+        numbers = [group if isinstance(group, int) else group[agent] for agent in ids]
+        return np.array(numbers, np.int32), np.zeros(len(ids), np.float32)
+
+    @staticmethod
+    def _decision(ids: list[int], exploration: float) -> Decision:
+        n = len(ids)
+        action = ActionTuple(np.zeros((n, 0), np.float32), np.array([[a % 3] for a in ids], np.int32))
+        zeros = np.zeros((n, 1), np.float32)
+        ids_array = np.array(ids, np.int32)
+        return Decision(ids_array, action, action, zeros, zeros[:, 0], exploration=exploration)
+
+
+def seen(rows: Rollout, table: np.ndarray) -> list[list[int]]:
+    """What stands at the places of a roster, as agents' observations; -1 where nobody is."""
+    return np.where(table >= 0, rows.obs[0][table, 0], -1).astype(int).tolist()
+
+
+def test_everybody_who_decides_together_is_in_the_roster_of_each() -> None:
+    teams = Teams()
+    teams.step([7, 5])
+    teams.step([7, 5])
+    rows = rollout(teams.step([], [7, 5]))
+    assert seen(rows, rows.roster) == [[700, 500, -1], [701, 501, -1]] * 2
+    assert seen(rows, rows.next_roster) == [[-1] * 3] * 2
+    own = np.arange(rows.steps)
+    assert (rows.roster == own[:, None]).sum(1).tolist() == [1] * 4
+    assert rows.discrete[rows.roster[0, :2], 0].tolist() == [1, 2]
+
+
+def test_a_dying_member_sees_its_mates_at_the_same_moment_and_its_survivors_behind_it() -> None:
+    teams = Teams()
+    teams.step([1, 2, 3])
+    (died,) = teams.step([1, 3], [2])
+    rows = rollout([died])
+    assert seen(rows, rows.roster) == [[100, 200, 300]]
+    assert seen(rows, rows.next_roster) == [[101, -1, 301]]
+    rows = rollout(teams.step([], [1, 3]))
+    assert seen(rows, rows.roster) == [[100, 200, 300], [101, -1, 301]] * 2
+
+
+def test_a_late_joiner_gets_the_lowest_place_that_nobody_has_had() -> None:
+    teams = Teams(places=4)
+    teams.step([1, 2])
+    teams.step([2], [1])
+    teams.step([2, 3])
+    rows = rollout(teams.step([], [2, 3]))
+    assert seen(rows, rows.roster)[-1] == [-1, 202, 302, -1]
+    assert teams.manager.places(0, np.array([9])).shape == (1,)
+
+
+def test_a_group_without_living_members_begins_afresh_also_in_the_same_message() -> None:
+    teams = Teams(places=2)
+    teams.step([1, 2])
+    for tick in range(5):
+        ended = teams.step([2, 1], [1, 2])
+        rows = rollout(ended)
+        assert seen(rows, rows.next_roster) == [[-1, -1]] * 2
+        first, second = (100, 200) if tick == 0 else (200, 100)
+        assert seen(rows, rows.roster) == [[first + tick, second + tick]] * 2
+
+
+def test_an_interrupted_group_has_its_last_observations_behind_it() -> None:
+    teams = Teams()
+    teams.step([1, 2])
+    rows = rollout(teams.step([4], [1, 2], interrupted=True))
+    assert seen(rows, rows.next_roster) == [[101, 201, -1]] * 2, "not those of the next episode"
+    rows = rollout(teams.step([], [4]))
+    assert seen(rows, rows.roster) == [[401, -1, -1]]
+
+
+def test_behind_a_cut_stands_what_everybody_sees_now() -> None:
+    teams = Teams(horizon=2)
+    teams.step([1, 2])
+    teams.step([1, 2])
+    rows = rollout(teams.step([1, 2, 3]))
+    assert seen(rows, rows.next_roster) == [[102, 202, 302]] * 2
+
+
+def test_members_that_decide_at_other_times_stand_with_the_last_that_they_saw() -> None:
+    teams = Teams()
+    teams.step([1, 2])
+    teams.step([1])
+    teams.step([1, 2])
+    rows = rollout(teams.step([], [1, 2]))
+    assert seen(rows, rows.roster)[:3] == [[100, 200, -1], [101, 200, -1], [102, 202, -1]]
+
+
+def test_agents_without_a_group_stand_alone_and_groups_apart() -> None:
+    teams = Teams()
+    groups = {1: 0, 2: 0, 3: 1, 4: 2, 5: 1}
+    teams.step([1, 2, 3, 4, 5], group=groups)
+    teams.step([6], group=1, env=1)
+    rows = rollout(teams.step([], [1, 2, 3, 4, 5], group=groups) + teams.step([], [6], group=1, env=1))
+    alone = [-1, -1]
+    assert seen(rows, rows.roster) == [
+        *[[100, *alone], [200, *alone]],
+        *[[300, 500, -1], [400, *alone], [300, 500, -1], [601, *alone]],
+    ]
+
+
+def test_more_members_than_places_name_the_setting() -> None:
+    teams = Teams(places=2)
+    teams.step([1, 2])
+    teams.step([1], [2])
+    with pytest.raises(RosterFullError, match=r"group 1 of environment 0.*max_num_agents, which is 2"):
+        teams.step([1, 3])
+
+
+def test_a_forced_reset_frees_the_places_and_void_agents_leave_theirs() -> None:
+    teams = Teams(places=2)
+    teams.step([1, 2])
+    teams.manager.forget_agents(0, np.array([1]))
+    teams.waiting[0] = [2]
+    rows = rollout(teams.step([], [2]))
+    assert seen(rows, rows.roster) == [[100, 200]], "as it was when the step began"
+    teams.step([1, 2])
+    teams.manager.end_episode(0)
+    teams.waiting.clear()
+    teams.step([8, 9])
+    rows = rollout(teams.step([], [8, 9]))
+    assert seen(rows, rows.roster) == [[803, 903]] * 2
+
+
+def test_exploration_is_kept_with_each_step() -> None:
+    teams = Teams()
+    teams.step([1])
+    teams.step([1], exploration=0.5)
+    rows = rollout(teams.step([], [1], exploration=0.25))
+    assert rows.exploration.tolist() == [0.5, 0.25]
+
+
+def test_some_trajectories_of_a_rollout_keep_their_rosters() -> None:
+    teams = Teams()
+    teams.step([1, 2])
+    rows = rollout(teams.step([3], [1, 2], interrupted=True))
+    some = only(rows, np.array([False, True]))
+    assert seen(some, some.roster) == [[100, 200, -1]]
+    assert some.roster[0, 1] == 0
+    assert seen(some, some.next_roster) == [[101, 201, -1]]
+
+
+def test_without_rosters_there_are_none() -> None:
+    teams = Teams(places=0)
+    teams.step([1, 2])
+    rows = rollout(teams.step([], [1, 2]))
+    assert rows.roster is None
+    assert rows.next_roster is None
+    assert rows.exploration is None
+
+
+@given(st.data())
+def test_rosters_hold_what_a_plain_model_says(data: st.DataObject) -> None:
+    """Members of one group come, fall silent and go; each row is checked against what was said."""
+    teams = Teams(places=12, horizon=data.draw(st.integers(1, 6)))
+    teams.manager._rows.__init__(SPEC, block_rows=4, places=12)
+    place: dict[int, int] = {}
+    newest: dict[int, int] = {}
+    expected: dict[int, dict[int, int]] = {}
+    fresh, trajectories = iter(range(1, 100)), []
+    for tick in range(data.draw(st.integers(1, 12))):
+        end = [a for a in newest if data.draw(st.integers(0, 4)) == 0]
+        newest = {a: n for a, n in newest.items() if a not in end}
+        if not newest:
+            place = {}
+        deciding = [a for a in newest if data.draw(st.integers(0, 3)) > 0]
+        for _ in range(data.draw(st.integers(0, 2))):
+            if len(place) < 12:
+                deciding.append(next(fresh))
+                place[deciding[-1]] = len(place)
+        for agent in deciding:
+            newest[agent] = 100 * agent + tick
+        for agent in deciding:
+            expected[newest[agent]] = {place[a]: n for a, n in newest.items()}
+        trajectories += teams.step(deciding, end)
+    if trajectories:
+        rows = rollout(trajectories)
+        for own, there in zip(rows.obs[0][: rows.steps, 0].tolist(), seen(rows, rows.roster), strict=True):
+            assert {p: n for p, n in enumerate(there) if n >= 0} == expected[int(own)]
