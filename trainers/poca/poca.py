@@ -20,6 +20,7 @@ from ...agent_processor.trajectory import Rollout
 from ...envs.finite import NonFinite
 from ..distributions import Actions
 from ..gradient import GuardedAdam
+from ..initial_weights import take_over
 from ..networks.actor import Actor
 from ..networks.team_critic import Members, TeamCritic, flat_actions
 from ..returns import lambda_returns
@@ -253,6 +254,14 @@ class POCA:
         return [torch.from_numpy(np.ascontiguousarray(o)).to(self.device) for o in obs]
 
     # Saving -------------------------------------------------------------------------------------------
+
+    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
+        """Take over what fits of another run's `state_dict`; what does not, with the reasons.
+
+        Raises:
+            CheckpointError: nothing of the policy fits.
+        """
+        return take_over({"Policy": self.network, "Critic": self.critic}, self.optimizer, state)
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, normaliser, optimiser and random state: all that the next update depends on."""
