@@ -1,0 +1,197 @@
+"""What a run begins with: names of folders, saved weights, and the seed of a run that goes on."""
+
+import logging
+import re
+
+import pytest
+import torch
+from lanista.trainers.behavior_folder import require_folder_name
+from lanista.trainers.errors import CheckpointError, TrainerError
+from lanista.trainers.initial_weights import check_beginnings, initial_checkpoint, take_over
+from lanista.trainers.run_folder import recorded_seed
+from lanista.trainers.settings.options import RunOptions
+from torch import nn
+
+# Names ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["3DBall", "Ball v2.1", "Bälle", "a" * 200, "Game: Ball", "con"])
+def test_names_that_a_folder_can_have(name):
+    require_folder_name(name, windows=False)
+
+
+@pytest.mark.parametrize(
+    "name, says",
+    [
+        ("Game/Ball", "cannot hold '/'"),
+        ("../x", "cannot hold '/'"),
+        ("/abs", "cannot hold '/'"),
+        ("..", "cannot be called so"),
+        (".", "cannot be called so"),
+        ("", "cannot be called so"),
+        ("a\0b", "cannot hold"),
+        ("metadata", "the run itself"),
+        ("run_logs", "the run itself"),
+        ("é" * 101, "longer than 200 bytes"),
+    ],
+)
+@pytest.mark.parametrize("windows", [False, True])
+def test_names_that_no_folder_can_have(name, says, windows):
+    with pytest.raises(TrainerError, match=says) as error:
+        require_folder_name(name, windows)
+    assert repr(name) in str(error.value) and "Behavior Parameters" in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["Game: Ball", "what?", "a\\b", "con", "COM1.x", "Ball.", "Ball "])
+def test_names_that_windows_cannot_have(name):
+    with pytest.raises(TrainerError):
+        require_folder_name(name, windows=True)
+
+
+# Where the weights are --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def older(tmp_path, monkeypatch):
+    """The folder of a run with the behaviour Ball."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "results" / "older" / "Ball"
+    folder.mkdir(parents=True)
+    for name in ("checkpoint.pt", "Ball-500.pt"):
+        (folder / name).write_bytes(b"")
+    return folder.parent
+
+
+@pytest.mark.parametrize(
+    "init_path, from_run, expected",
+    [
+        (None, False, None),
+        (None, True, "Ball/checkpoint.pt"),
+        ("Ball-500.pt", True, "Ball/Ball-500.pt"),
+        ("{run}/Ball/Ball-500.pt", False, "Ball/Ball-500.pt"),
+        ("{run}/Ball/Ball-500.pt", True, "Ball/Ball-500.pt"),
+        ("{run}/Ball", False, "Ball/checkpoint.pt"),
+        ("results/older/Ball", True, "Ball/checkpoint.pt"),
+    ],
+)
+def test_where_the_weights_are(older, init_path, from_run, expected):
+    wanted = init_path and init_path.format(run=older)
+    got = initial_checkpoint("Ball", wanted, older if from_run else None)
+    assert (got and got.resolve()) == (expected and older / expected)
+
+
+@pytest.mark.parametrize(
+    "init_path, from_run", [("Ball-700.pt", True), ("Ball-500.pt", False), ("nowhere", False), (None, True)]
+)
+def test_weights_that_are_nowhere(older, init_path, from_run):
+    with pytest.raises(TrainerError, match=r"Could not initialize from .*not exist or is not a \.pt file"):
+        initial_checkpoint("Cat" if init_path is None else "Ball", init_path, older if from_run else None)
+
+
+def options(**checkpoint):
+    behaviors = {"Ball": {"trainer_type": "ppo", "init_path": "nowhere/Ball.pt"}}
+    return RunOptions.from_dict(
+        {"behaviors": behaviors, "checkpoint_settings": {"run_id": "new", **checkpoint}}
+    )
+
+
+def test_a_listed_behaviour_s_weights_are_looked_for_before_the_run(older):
+    with pytest.raises(TrainerError, match=r"behaviors\.Ball\.init_path: nowhere/Ball\.pt"):
+        check_beginnings(options())
+    check_beginnings(options(resume=True))  # goes on with its own
+
+
+def test_a_run_cannot_begin_with_itself(older):
+    with pytest.raises(TrainerError, match=r"own weights.*--resume"):
+        check_beginnings(options(run_id="older", initialize_from="older", force=True))
+
+
+# What fits of them ------------------------------------------------------------------------------------
+
+
+class Network(nn.Module):
+    def __init__(self, size=3, out=2, extra=False):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(size)
+        self.body = nn.Linear(size, 4)
+        self.head = nn.Linear(4, out)
+        if extra:
+            self.extra = nn.Linear(4, 1)
+
+
+def saved_by(network):
+    optimizer = FakeAdam()
+    optimizer.state = {"steps": 7, "mean": torch.ones(3)}
+    return {"Policy": network.state_dict(), "Optimizer": optimizer.state_dict()}
+
+
+class FakeAdam:
+    def __init__(self, size=3):
+        self.state = {"steps": 0, "mean": torch.zeros(size)}
+
+    def state_dict(self):
+        return dict(self.state)
+
+    def load_state_dict(self, state):
+        self.state = dict(state)
+
+
+def test_all_that_fits_is_taken_with_the_optimiser_s_state():
+    first, second, adam = Network(), Network(), FakeAdam()
+    assert take_over({"Policy": second}, adam, saved_by(first)) == []
+    for name, tensor in second.state_dict().items():
+        assert torch.equal(tensor, first.state_dict()[name]), name
+    assert adam.state["steps"] == 7
+
+
+def test_what_does_not_fit_is_named_and_stays_as_it_was():
+    first, second, adam = Network(size=5), Network(extra=True), FakeAdam()
+    before = {name: tensor.clone() for name, tensor in second.state_dict().items()}
+    first.norm.num_batches_tracked += 3
+    misfits = take_over({"Policy": second}, adam, saved_by(first))
+    assert [misfit.split(" ")[0] for misfit in misfits] == ["Policy.norm", "Policy.body", "Policy.extra"]
+    assert "of shape [5] there, [3] here" in misfits[0] and "not in the file" in misfits[2]
+    assert torch.equal(second.head.weight, first.head.weight)
+    for name in ("norm.num_batches_tracked", "norm.running_mean", "body.weight", "body.bias"):
+        assert torch.equal(second.state_dict()[name], before[name]), "a module is taken whole or not at all"
+    assert adam.state["steps"] == 0
+
+
+def test_what_the_network_lacks_is_named():
+    assert take_over({"Policy": Network()}, FakeAdam(), saved_by(Network(extra=True))) == [
+        "Policy.extra (this network has no such part)"
+    ]
+
+
+def test_a_second_network_may_be_missing():
+    misfits = take_over({"Policy": Network(), "Critic": Network()}, FakeAdam(), saved_by(Network()))
+    assert [re.split(r"[. ]", misfit)[0] for misfit in misfits] == ["Critic"] * 3
+
+
+@pytest.mark.parametrize("state", [{}, {"Policy": 3}, {"Policy": {"network_body.x": torch.ones(1)}}])
+def test_a_file_of_which_nothing_fits_is_refused(state):
+    with pytest.raises(CheckpointError, match="nothing of its policy fits"):
+        take_over({"Policy": Network()}, FakeAdam(), state)
+
+
+# The seed ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text, seed",
+    [
+        ("env_settings: {seed: 17}", 17),
+        ("env_settings: {seed: -1}", None),
+        ("env_settings: {seed: true}", None),
+        ("env_settings: {}", None),
+        ("env_settings: [", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_the_seed_of_a_run_that_goes_on(tmp_path, caplog, text, seed):
+    if text is not None:
+        (tmp_path / "configuration.yaml").write_text(text)
+    with caplog.at_level(logging.WARNING):
+        assert recorded_seed(tmp_path) == seed
+    assert ("a new one is drawn" in caplog.text) == (seed is None)
