@@ -26,7 +26,6 @@ MASSES = (10.0, 100.0, 150.0)
 _BLOCK_DRAG = 0.5
 _HURRY = -0.5
 """The group's reward for an episode of the full length in which nothing comes in."""
-_GOAL_SHARE = 4.3 / 25
 
 Indices = NDArray[np.intp]
 Floats = NDArray[np.float32]
@@ -39,6 +38,8 @@ class Setting(SceneSetting):
     agents: int
     ground: float
     """Metres along each edge."""
+    goal: float
+    """Metres from the goal's edge to the wall behind it."""
     speed: float
     """What an action adds to the velocity in a physics step, m/s."""
     weight: float
@@ -53,8 +54,8 @@ class Setting(SceneSetting):
 
 
 SETTINGS = {
-    "full": Setting("grid", 3, 25.0, 3.0, 1.0, 2, 2, 2, 1.5, 5000),
-    "small": Setting("vector", 3, 9.0, 0.5, 0.25, 1, 1, 0, 0.6, 1000),
+    "full": Setting("grid", 3, 25.0, 4.3, 3.0, 1.0, 2, 2, 2, 1.5, 5000),
+    "small": Setting("vector", 3, 7.0, 2.0, 1.0, 0.7, 2, 1, 0, 0.6, 1000),
 }
 
 
@@ -67,6 +68,7 @@ class CoopPush(World):
         size: str = "full",
         agents: int = 0,
         ground: float = 0.0,
+        goal: float = 0.0,
         speed: float = 0.0,
         weight: float = 0.0,
         small_blocks: int = -1,
@@ -82,6 +84,7 @@ class CoopPush(World):
         `size`: full is the original, small is for learning within minutes.
         `agents`: of an area.
         `ground`: metres along each edge of the ground.
+        `goal`: metres from its edge to the wall behind it.
         `speed`: metres per second that an action adds in each physics step.
         `weight`: of the blocks, as a multiple of the original's.
         `small_blocks`: of an area, worth 1 each.
@@ -94,6 +97,7 @@ class CoopPush(World):
         given = {
             "agents": agents or None,
             "ground": ground or None,
+            "goal": goal or None,
             "speed": speed or None,
             "weight": weight or None,
             "small_blocks": small_blocks if small_blocks >= 0 else None,
@@ -119,12 +123,14 @@ class CoopPush(World):
         self.bodies = Ground(areas, half, [AGENT] * agents + blocks, GRAVITY * GRAVITY_SCALE)
         self.pushers = Pushers(areas, agents, setting.speed)
         self.groups = Groups(areas, agents)
-        self.goal = half - _GOAL_SHARE * setting.ground
+        self.goal = half - setting.goal
         """The goal begins at this z and reaches to the wall."""
         self.turned = np.zeros(areas, np.intp)
         """Quarter turns of each area in the world; agents do not notice."""
         sizes = [*[AGENT.half] * agents, *self.halves]
-        self._spread = Spread(half / 2, setting.room, sizes, np.zeros((3, 0)))
+        # However a block is turned, it does not lie in the goal at the beginning.
+        highest = [*[half] * agents, *(self.goal - np.sqrt(2) * self.halves)]
+        self._spread = Spread(half / 2, setting.room, sizes, np.zeros((3, 0)), highest)
         self._senses = PushSenses(agents, self.kinds, half, self.goal)
         self._age = np.zeros(areas, np.intp)
         self._random = np.random.default_rng(0)

@@ -144,7 +144,7 @@ class DungeonEscape(World):
         columns_taken = np.vstack([self.columns, np.full(setting.columns, COLUMN.half)])
         dragon_taken = np.array([[*self._start, DRAGON_RADIUS]]).T
         taken = np.hstack([dragon_taken, columns_taken])
-        self._spread = Spread(half / 2, setting.room, [AGENT.half] * count, taken)
+        self._spread = Spread(half / 2, setting.room, [AGENT.half] * count, taken, [half] * count)
         self._age = np.zeros(areas, np.intp)
         self._random = np.random.default_rng(0)
         self._senses = DungeonSenses(count, half, self.columns, self.door, self.portal)

@@ -70,6 +70,8 @@ class Spread:
     """Half the edge of each body to place."""
     taken: NDArray[np.float64]
     """[3, t]: x, z and half the edge of what stands there already."""
+    highest: Sequence[float]
+    """The greatest z of each body's centre, where that is less than `half`."""
 
     def draw(self, random: np.random.Generator, areas: int) -> Array:
         """Places [2, areas, bodies]. Where there is hardly room, the freest of 48 places is taken."""
@@ -78,6 +80,8 @@ class Spread:
         places[..., :-count] = self.taken[:2, None]
         sizes = np.concatenate([self.taken[2], self.sizes])
         tries = random.uniform(-self.half, self.half, (count, 2, areas, _TRIES))
+        shares = (np.minimum(self.highest, self.half) + self.half) / (2 * self.half)
+        tries[:, 1] = (tries[:, 1] + self.half) * shares[:, None, None] - self.half
         for k, tried in enumerate(tries):
             known = places[..., : self.taken.shape[1] + k]
             gap = np.abs(tried[..., None] - known[:, :, None]).max(axis=0) - sizes[: known.shape[2]]

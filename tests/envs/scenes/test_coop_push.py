@@ -121,7 +121,7 @@ def test_five_thousand_steps_interrupt_the_group_episode():
 
 
 def test_agents_of_the_small_size_push_a_block_home():
-    table = Table(areas=1, size="small", agents=1, large_blocks=0)
+    table = Table(areas=1, size="small", agents=1, small_blocks=1, large_blocks=0)
     world = table.world
     world.bodies.pose[:, 0, 0], world.bodies.pose[:, 0, 1] = (0, -1, 0), (0, 0, 0)
     world.pushers.heading[:] = 0
@@ -156,7 +156,7 @@ def test_grid_shows_mates_blocks_walls_and_the_goal_in_their_channels():
 
 
 def test_vector_tells_where_blocks_are_and_nothing_of_those_that_are_in():
-    table = Table(areas=1, size="small")
+    table = Table(areas=1, size="small", ground=10.0, small_blocks=1)
     world = table.world
     world.bodies.pose[:, 0] = np.array([(0, 0, 0), (0, 2, 0), (2, 0, 0), (1, 3, 0), (-1, -3, 0)], float).T
     world.pushers.heading[:] = np.pi / 2

@@ -54,11 +54,12 @@ def test_who_is_stopped_does_nothing_until_the_next_action():
 
 def test_places_are_within_the_square_and_free_of_what_was_placed_before():
     taken = np.array([[0.0, 0.0, 1.0]]).T
-    spread = Spread(half=6.25, room=1.5, sizes=[0.5, 0.5, 1.0], taken=taken)
+    spread = Spread(half=6.25, room=1.5, sizes=[0.5, 0.5, 1.0], taken=taken, highest=[9, 9, 3])
     places = spread.draw(np.random.default_rng(0), 200)
     assert places.shape == (2, 200, 3)
     assert np.abs(places).max() <= 6.25
     assert np.abs(places).max() > 6.0
+    assert 2.8 < places[1, ..., 2].max() <= 3 < places[1, ..., 0].max()
     for later, known in ((0, ()), (1, (0,)), (2, (0, 1))):
         assert np.abs(places[..., later]).max(axis=0).min() >= 1.0 + 1.5
         for earlier in known:
@@ -67,7 +68,7 @@ def test_places_are_within_the_square_and_free_of_what_was_placed_before():
 
 
 def test_where_there_is_no_room_the_freest_place_is_taken():
-    spread = Spread(half=1.0, room=5.0, sizes=[0.5, 0.5], taken=np.zeros((3, 0)))
+    spread = Spread(half=1.0, room=5.0, sizes=[0.5] * 2, taken=np.zeros((3, 0)), highest=[9] * 2)
     places = spread.draw(np.random.default_rng(0), 100)
     apart = np.abs(places[..., 0] - places[..., 1]).max(axis=0)
     assert np.abs(places).max() <= 1.0
