@@ -1,12 +1,18 @@
-"""One behaviour of a run: when its trainer is called."""
+"""One behaviour of a run: when its trainer is called, what reaches its actor, what it leaves."""
 
 import numpy as np
 import pytest
 import torch
+from lanista.agent_processor.trajectory import AgentKey, Rollout
+from lanista.envs.statistics import StatsAggregationMethod
+from lanista.trainers.brains.verify import BrainVerificationError
+from lanista.trainers.checkpoints import CheckpointError, load_checkpoint
+from lanista.trainers.errors import TrainerError
 from lanista.trainers.learner import Learner, RunContext
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.settings.source import Source
 from lanista.trainers.stats.display import make_display
+from lanista.trainers.stats.writer import StatsWriter
 from lanista.trainers.training_status import TrainingStatus
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -24,16 +30,22 @@ SPEC = BehaviorSpec(
 BUFFER = 640
 
 
+def make(folder, name="Ball", writers=(), run=None, **keys):
+    """A learner of a run in `folder`; `run`: more of its context."""
+    hyper = {"batch_size": 64, "buffer_size": BUFFER}
+    behavior = {"trainer_type": "ppo", "hyperparameters": hyper, **keys}
+    options = RunOptions.from_source(Source({"behaviors": {name: behavior}}))
+    status = TrainingStatus(folder / "status.json")
+    display = make_display("test", plain=True)
+    context = RunContext(
+        folder=folder, seed=1, status=status, writers=writers, display=display, **(run or {})
+    )
+    return Learner(name, SPEC, options.behavior(name), context)
+
+
 @pytest.fixture
 def learner(tmp_path):
-    hyper = {"batch_size": 64, "buffer_size": BUFFER}
-    options = RunOptions.from_source(
-        Source({"behaviors": {"Ball": {"trainer_type": "ppo", "hyperparameters": hyper}}})
-    )
-    status = TrainingStatus(tmp_path / "status.json")
-    display = make_display("test", plain=True)
-    run = RunContext(folder=tmp_path, seed=1, status=status, writers=[], display=display)
-    return Learner("Ball", SPEC, options.behavior("Ball"), run)
+    return make(tmp_path)
 
 
 def waiting(agents: int) -> DecisionSteps:
@@ -57,3 +69,161 @@ def test_many_agents_fill_a_portion_at_every_tick(learner):
         learner.decide([waiting(100), waiting(28)])
         learner.advance()
     assert len(calls) == 5
+
+
+def rollout_of(observations):
+    """One trajectory of these observations [steps, 4]."""
+    steps = len(observations)
+    zeros = np.zeros(steps, np.float32)
+    flags = np.zeros(1, bool)
+    return Rollout(
+        numbers=np.arange(steps),
+        obs=[observations],
+        continuous=np.zeros((steps, 2), np.float32),
+        discrete=np.zeros((steps, 0), np.int32),
+        log_probs=np.full((steps, 2), -1.0, np.float32),
+        action_mask=None,
+        reward=zeros,
+        group_reward=zeros,
+        done=zeros > 0,
+        interrupted=zeros > 0,
+        memory=None,
+        prev_discrete=np.zeros((steps, 0), np.int32),
+        mates=None,
+        lengths=np.array([steps]),
+        next_obs=[np.zeros((1, 4), np.float32)],
+        next_mates_obs=None,
+        next_mates=np.zeros(1, np.int64),
+        done_reached=flags,
+        interrupted_at_end=flags,
+        all_group_dones=~flags,
+        agents=[AgentKey(0, 0)],
+    )
+
+
+class FakeTrajectory:
+    def __init__(self, steps):
+        self.steps = steps
+
+    def __len__(self):
+        return self.steps
+
+
+@pytest.fixture
+def gathers(monkeypatch):
+    """Trajectories of so many steps, whose observations are random numbers around 3."""
+
+    def gather(trajectories, with_mates=True):
+        (trajectory,) = trajectories
+        random = np.random.default_rng(len(trajectory))
+        return rollout_of(random.normal(3.0, 2.0, (len(trajectory), 4)).astype(np.float32))
+
+    monkeypatch.setattr("lanista.trainers.on_policy.gather", gather)
+
+
+def same(a, b):
+    return all(torch.equal(a.state_dict()[name], b.state_dict()[name]) for name in a.state_dict())
+
+
+def test_who_acts_apart_gets_what_the_normaliser_sees_and_every_update(tmp_path, gathers):
+    learner = make(tmp_path, threaded=True, network_settings={"normalize": True})
+    learner.manager("Ball?team=0")
+    acting, learning = learner.acting, learner.algorithm.network
+    assert acting is not learning and same(acting, learning)
+    for steps, parameters_change in ((20, False), (30, False), (BUFFER, True)):
+        before = {name: p.detach().clone() for name, p in acting.named_parameters()}
+        learner.collected.put(FakeTrajectory(steps))
+        learner.trainer.advance()
+        assert not same(acting, learning), "it has its own numbers until it acts"
+        learner.decide([waiting(3)])
+        assert same(acting, learning)
+        changed = [not torch.equal(p, before[name]) for name, p in acting.named_parameters()]
+        assert any(changed) == parameters_change
+
+
+def test_what_waits_at_the_end_is_counted_and_saved(tmp_path, gathers):
+    learner = make(tmp_path)
+    learner.manager("Ball?team=0")
+    learner.collected.put(FakeTrajectory(7))
+    learner.finish()
+    assert load_checkpoint(tmp_path / "Ball" / "checkpoint.pt")["step"] == 7
+
+
+def test_a_last_trajectory_with_a_flaw_keeps_nothing_from_being_saved(tmp_path, monkeypatch):
+    learner = make(tmp_path)
+
+    def flawed():
+        raise FloatingPointError("too large")
+
+    monkeypatch.setattr(learner.trainer, "take_in", flawed)
+    with pytest.raises(FloatingPointError, match="too large"):
+        learner.finish()
+    assert (tmp_path / "Ball.onnx").exists()
+
+
+def test_a_last_brain_that_is_wrong_is_an_error_and_no_older_one_is_listed(tmp_path, monkeypatch):
+    learner = make(tmp_path)
+
+    def export(*arguments, **keywords):
+        raise BrainVerificationError("it acts otherwise")
+
+    for name in ("export_brain", "export_brains"):
+        monkeypatch.setattr(f"lanista.trainers.learner.{name}", export, raising=False)
+    with pytest.raises(CheckpointError, match=r"weights at the end .* are saved, but not their brain"):
+        learner.finish()
+    assert (tmp_path / "Ball" / "checkpoint.pt").exists() and not (tmp_path / "Ball.onnx").exists()
+    assert learner.run.status.get("Ball", "final_checkpoint") is None
+
+
+class Summaries(StatsWriter):
+    def __init__(self):
+        self.values = {}
+
+    def write_stats(self, category, values, step):
+        self.values[step] = values
+
+
+def test_every_summary_tells_the_lessons(tmp_path):
+    summaries = Summaries()
+    learner = make(tmp_path, writers=[summaries], run={"lessons": {"gravity": 0, "height": 2}})
+    for step in (10, 20):
+        learner.summary(step)
+        for parameter, lesson in (("gravity", 0.0), ("height", 2.0)):
+            told = summaries.values[step][f"Environment/Lesson Number/{parameter}"]
+            assert told.aggregated_value == lesson
+            assert told.aggregation_method is StatsAggregationMethod.MOST_RECENT
+
+
+def test_a_name_that_would_leave_the_run_s_folder_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(TrainerError, match=r"\.\./Ball"):
+        make(tmp_path / "run", name="../Ball")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_new_run_begins_with_what_fits(tmp_path, caplog):
+    older = make(tmp_path / "older", network_settings={"hidden_units": 16, "normalize": True})
+    older.finish()
+    path = str(tmp_path / "older" / "Ball")
+    newer = make(tmp_path / "newer", init_path=path, network_settings={"hidden_units": 16})
+    assert newer.trainer.step == 0
+    for name, weights in newer.algorithm.network.state_dict().items():
+        assert torch.equal(weights, older.algorithm.network.state_dict()[name])
+    assert "Policy.encoder.normalizers.0 (this network has no such part)" in caplog.text
+    with pytest.raises(
+        CheckpointError, match=r"Ball: could not initialize from .*nothing of its policy fits"
+    ):
+        make(tmp_path / "third", init_path=path, network_settings={"hidden_units": 17})
+
+
+def test_a_resumed_run_goes_on_with_its_own_weights_and_is_strict(tmp_path):
+    older = make(tmp_path / "older", run={})
+    older.finish()
+    path = str(tmp_path / "older" / "Ball")
+    run = make(tmp_path / "run", init_path=path)
+    with torch.no_grad():
+        run.algorithm.flat.vector.add_(1.0)
+    run.finish()
+    resumed = make(tmp_path / "run", init_path=path, run={"resume": True})
+    assert same(resumed.algorithm.network, run.algorithm.network)
+    with pytest.raises(CheckpointError, match="cannot be resumed"):
+        make(tmp_path / "run", network_settings={"normalize": True}, run={"resume": True})

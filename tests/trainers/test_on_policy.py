@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 from goldendata import array, cases
-from lanista.agent_processor.trajectory import AgentKey, Rollout
+from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout
 from lanista.envs.finite import NonFinite
+from lanista.trainers.episodes import EpisodeRewards
 from lanista.trainers.on_policy import OnPolicyTrainer
 from lanista.trainers.ppo.ppo import PPO
 from lanista.trainers.settings.behavior import TrainerSettings
@@ -258,6 +259,157 @@ def test_a_trainer_that_is_done_counts_on_and_learns_no_more(gathers):
     assert trainer.step == 31
     assert len(trainer.buffer) == 0
     assert events.calls == []
+
+
+def test_what_waits_is_taken_in_without_an_update(gathers):
+    events = Events()
+    keys = {"hyperparameters": {"batch_size": 4, "buffer_size": 8, "num_epoch": 1}}
+    trainer = trainer_with(events, **keys)
+    trainer.subscribe(Queue([FakeTrajectory(20)]))
+    assert trainer.take_in()
+    assert trainer.step == 20 and events.calls == []
+    assert not trainer.take_in()
+
+
+@pytest.mark.parametrize(
+    "buffer_size, summary_freq, portion",
+    [(12000, 12000, 187), (12000, 800, 50), (10, 10, 1), (10**7, 10**7, 4096)],
+)
+def test_a_portion_is_small_beside_the_buffer_and_a_summary(buffer_size, summary_freq, portion):
+    keys = {"hyperparameters": {"batch_size": 4, "buffer_size": buffer_size}, "summary_freq": summary_freq}
+    assert trainer_with(Events(), **keys).portion == portion
+
+
+# Episodes that never end --------------------------------------------------------------------------------
+
+
+def returns_told(trainer):
+    return [value for key, value, _ in trainer.stats.calls if key == "Environment/Cumulative Reward"]
+
+
+def played(monkeypatch, items, rewards=1.0):
+    """A trainer that took in these items: (agent, length, done), or forgotten episodes."""
+
+    class Played(FakeTrajectory):
+        def __init__(self, agent, length, done):
+            super().__init__(length)
+            self.agent, self.done = agent, done
+
+    def gather(trajectories, with_mates=True):
+        lengths = [len(t) for t in trajectories]
+        return rollout_of(
+            lengths,
+            rewards=np.full(sum(lengths), rewards, np.float32),
+            done=[t.done for t in trajectories],
+            agents=[t.agent for t in trajectories],
+        )
+
+    monkeypatch.setattr("lanista.trainers.on_policy.gather", gather)
+    trainer = trainer_with(Events())
+    trainer.subscribe(
+        Queue([item if isinstance(item, EpisodesForgotten) else Played(*item) for item in items])
+    )
+    trainer.advance()
+    return trainer
+
+
+A, B, OTHER = AgentKey(0, 1), AgentKey(0, 2), AgentKey(1, 1)
+
+
+@pytest.mark.parametrize(
+    "forgotten, told",
+    [
+        (EpisodesForgotten(0), [2, 2, 12]),
+        (EpisodesForgotten(), [2, 2, 2]),
+        (EpisodesForgotten(0, np.array([2], np.int32)), [12, 2, 12]),
+        (EpisodesForgotten(2), [12, 12, 12]),
+    ],
+    ids=["an environment's", "all", "an agent's", "another environment's"],
+)
+def test_what_a_dead_engine_s_agents_had_earned_is_in_no_return(monkeypatch, forgotten, told):
+    """Its cut trajectories still wait when it is restarted, and agents of the same names follow."""
+    before = [(agent, 10, False) for agent in (A, B, OTHER)]
+    after = [(agent, 2, True) for agent in (A, B, OTHER)]
+    trainer = played(monkeypatch, [*before, forgotten, *after])
+    assert returns_told(trainer) == told
+    assert trainer.step == 36 and not trainer.episodes.sums
+
+
+def test_forgotten_episodes_reach_the_algorithm_in_their_turn(monkeypatch):
+    calls = []
+    monkeypatch.setattr(PPO, "forget", lambda self, env, ids: calls.append(("forgotten", env, ids)))
+    plain = PPO.evaluate
+    monkeypatch.setattr(PPO, "evaluate", lambda *given: calls.append("evaluated") or plain(*given))
+    played(monkeypatch, [(A, 3, False), EpisodesForgotten(0), (A, 3, False)])
+    assert calls == ["evaluated", ("forgotten", 0, None), "evaluated"]
+
+
+# Numbers that overflow ----------------------------------------------------------------------------------
+
+
+def rewarded(trainer, *rewards):
+    """Take in one trajectory of three steps for each of these rewards."""
+    column = np.repeat(np.array(rewards, np.float32), 3)
+    trainer.process(rollout_of([3] * len(rewards), rewards=column, done=[True] * len(rewards)))
+
+
+def savable(trainer):
+    return all(
+        bool(torch.isfinite(x).all())
+        for column in trainer.buffer.state_dict().values()
+        for x in (column if isinstance(column, list) else [column])
+    )
+
+
+def test_rewards_that_overflow_end_the_run_and_stay_out_of_what_is_saved():
+    trainer = trainer_with(Events())
+    rewarded(trainer, 1.0, 2.0)
+    with pytest.raises(FloatingPointError, match=r"a reward of agent_0-1 is 3e\+38.*non_finite: drop"):
+        rewarded(trainer, 1.0, 3e38)
+    assert len(trainer.buffer) == 6 and savable(trainer)
+
+
+def test_trajectories_with_rewards_that_overflow_are_left_out(caplog):
+    trainer = trainer_with(Events())
+    trainer.non_finite = NonFinite.DROP
+    rewarded(trainer, 1.0, -3e38, 2.0)
+    rewarded(trainer, 3e38)
+    assert len(trainer.buffer) == 6 and savable(trainer)
+    assert caplog.text.count("a reward of agent_0-1 is 3e+38") == 1 and caplog.text.count("said once") == 1
+    assert len(returns_told(trainer)) == 4, "they have happened all the same"
+
+
+@pytest.mark.parametrize("policy", [NonFinite.STOP, NonFinite.DROP])
+def test_values_that_overflow_stay_out_of_what_is_saved(policy, caplog):
+    trainer = trainer_with(Events())
+    trainer.non_finite = policy
+    rewarded(trainer, 1.0)
+    with torch.no_grad():
+        trainer.algorithm.network.values.bias.fill_(3e38)
+        trainer.algorithm.network.values.weight.fill_(3e38)
+    if policy is NonFinite.STOP:
+        with pytest.raises(FloatingPointError, match="values or the advantages are not finite"):
+            rewarded(trainer, 1.0)
+    else:
+        rewarded(trainer, 1.0)
+        assert "Left out before step" in caplog.text
+    assert len(trainer.buffer) == 3 and savable(trainer)
+
+
+# Resuming -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", [1, 3, 9])
+def test_a_resumed_trainer_keeps_the_newest_returns(kept):
+    saved = trainer_with(Events())
+    saved.episodes = EpisodeRewards(["extrinsic"], returns_kept=5)
+    for value in range(8):
+        saved.episodes.recent_returns.appendleft(float(value))
+    resumed = trainer_with(Events())
+    resumed.episodes = EpisodeRewards(["extrinsic"], returns_kept=kept)
+    resumed.episodes.recent_returns.appendleft(99.0)
+    resumed.load_state_dict(saved.state_dict())
+    assert list(resumed.episodes.recent_returns) == [7.0, 6.0, 5.0, 4.0, 3.0][:kept]
 
 
 def test_a_resumed_trainer_learns_bit_for_bit_what_the_first_one_learns(gathers):
