@@ -39,17 +39,24 @@ class Listener(threading.Thread):
         return until(lambda: text in self.heard)
 
 
-def begin(folder, script):
+def begin(folder, script, yaml=ENDLESS):
     """A run with an engine of this script, and who listens to it."""
     reader, writer = os.pipe()
-    process = start(folder, "--env", executable(folder, script), yaml=ENDLESS, stdout=writer)
+    process = start(folder, "--env", executable(folder, script), yaml=yaml, stdout=writer)
     os.close(writer)
     return process, Listener(reader)
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_once_saves_and_exports(tmp_path, sign):
-    process, listener = begin(tmp_path, "greet(); steps(10**9)")
+THREADED = ENDLESS + "    threaded: true\n"
+
+
+@pytest.mark.parametrize(
+    "sign, yaml",
+    [(signal.SIGINT, ENDLESS), (signal.SIGTERM, ENDLESS), (signal.SIGINT, THREADED)],
+    ids=["Ctrl-C", "SIGTERM", "Ctrl-C, threaded"],
+)
+def test_once_saves_and_exports(tmp_path, sign, yaml):
+    process, listener = begin(tmp_path, "greet(); steps(10**9)", yaml)
     assert listener.hears(b"Exported")
     process.send_signal(sign)
     ended = end(process, tmp_path)
@@ -58,9 +65,10 @@ def test_once_saves_and_exports(tmp_path, sign):
     assert ended.files("Ball.onnx") and weights_are_finite(ended.files("*.pt"))
 
 
-def test_twice_ends_at_once_with_whole_files(tmp_path):
+@pytest.mark.parametrize("yaml", [ENDLESS, THREADED], ids=["", "threaded"])
+def test_twice_ends_at_once_with_whole_files(tmp_path, yaml):
     # The engine hangs, so that the run is sure to wait for it when the second signal comes.
-    process, listener = begin(tmp_path, "greet(); steps(200); os.kill(os.getpid(), signal.SIGSTOP)")
+    process, listener = begin(tmp_path, "greet(); steps(200); os.kill(os.getpid(), signal.SIGSTOP)", yaml)
     assert listener.hears(b"Exported")
     process.send_signal(signal.SIGINT)
     assert listener.hears(b"interrupted")

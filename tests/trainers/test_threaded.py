@@ -1,0 +1,79 @@
+"""Learning in a thread of its own: what it finds wrong ends the run, and nothing of it is lost."""
+
+import re
+import threading
+from types import SimpleNamespace
+
+import pytest
+from console_runs import YAML, learn, weights_are_finite
+from lanista.agent_processor.queues import AgentManagerQueue
+from lanista.trainers.checkpoints import load_checkpoint
+from lanista.trainers.learner_thread import LearnerThread
+from scripted_engine import executable
+
+THREADED = YAML + "    threaded: true\n"
+
+
+def step_of(ended):
+    (path,) = ended.files("checkpoint.pt")
+    return load_checkpoint(path)["step"]
+
+
+def test_a_run_learns_to_its_end_and_goes_on(tmp_path):
+    game = executable(tmp_path, "greet(); steps(10**6)")
+    ended = learn(tmp_path, "--env", game, yaml=THREADED)
+    assert ended.good and step_of(ended) > 400 and ended.files("Ball.onnx")
+    first = step_of(ended)
+    ended = learn(tmp_path, "--env", game, "--resume", yaml=THREADED.replace("400", "800"))
+    assert ended.good and f"resuming training from step {first}" in ended.out
+    assert step_of(ended) > 800 and weights_are_finite(ended.files("*.pt"))
+
+
+def test_what_the_thread_finds_wrong_ends_the_run_with_what_was_learnt(tmp_path):
+    script = "greet(); steps(200); ask(message(observation(1, 2, reward=3e38))); steps(10**6)"
+    ended = learn(tmp_path, "--env", executable(tmp_path, script), yaml=THREADED)
+    assert re.search(r"a reward of agent_0-1 is 3e\+38", ended.error)
+    assert step_of(ended) >= 176 and weights_are_finite(ended.files("*.pt")) and ended.files("Ball.onnx")
+
+
+@pytest.fixture
+def thread():
+    """A thread whose trainer fails when it is told to, and its queue of one place."""
+    queue = AgentManagerQueue("Ball", 1)
+    fail = threading.Event()
+
+    def advance():
+        if fail.is_set():
+            raise FloatingPointError("a flaw")
+        return False
+
+    trainer = SimpleNamespace(queues=[queue], advance=advance)
+    made = LearnerThread(SimpleNamespace(name="Ball", trainer=trainer))
+    made.start()
+    yield made, queue, fail
+    made.stop()
+
+
+def test_a_collector_that_waits_at_a_full_queue_gets_to_see_the_error(thread):
+    learner_thread, queue, fail = thread
+    collector = threading.Thread(target=lambda: [queue.put(number) for number in range(5)], daemon=True)
+    collector.start()
+    while queue.qsize() < 1:
+        pass
+    assert collector.is_alive() and learner_thread.error is None
+    fail.set()
+    collector.join(60)
+    assert not collector.is_alive()
+    assert str(learner_thread.error) == "a flaw"
+
+
+def test_who_wants_the_end_at_once_does_not_wait_for_a_long_update(thread):
+    learner_thread, _, _ = thread
+    busy, entered = threading.Event(), threading.Event()
+    learner_thread.learner.trainer.advance = lambda: entered.set() or busy.wait()
+    entered.wait()
+    learner_thread.stop(0.01)
+    assert learner_thread.is_alive()
+    busy.set()
+    learner_thread.stop()
+    assert not learner_thread.is_alive()
