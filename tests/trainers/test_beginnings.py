@@ -8,6 +8,7 @@ import torch
 from lanista.trainers.behavior_folder import require_folder_name
 from lanista.trainers.errors import CheckpointError, TrainerError
 from lanista.trainers.initial_weights import check_beginnings, initial_checkpoint, take_over
+from lanista.trainers.learn import _seed
 from lanista.trainers.run_folder import recorded_seed
 from lanista.trainers.settings.options import RunOptions
 from torch import nn
@@ -195,3 +196,9 @@ def test_the_seed_of_a_run_that_goes_on(tmp_path, caplog, text, seed):
     with caplog.at_level(logging.WARNING):
         assert recorded_seed(tmp_path) == seed
     assert ("a new one is drawn" in caplog.text) == (seed is None)
+
+
+def test_a_run_that_goes_on_has_its_own_seed_and_a_new_one_some_seed(tmp_path):
+    (tmp_path / "configuration.yaml").write_text("env_settings: {seed: 123456}")
+    assert _seed(tmp_path, resumed=True) == 123456
+    assert 0 <= _seed(tmp_path, resumed=False) <= 9999

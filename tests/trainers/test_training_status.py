@@ -2,6 +2,7 @@
 
 import json
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from lanista.trainers.training_status import TrainingStatus, TrainingStatusError
@@ -74,3 +75,19 @@ def test_another_torch_is_a_warning(path, caplog):
 def test_a_behavior_cannot_take_the_metadata_s_place(path):
     with pytest.raises(ValueError, match="rename the behavior"):
         TrainingStatus(path).set("metadata", "elo", 1.0)
+
+
+def test_threads_may_set_and_save_at_once(path):
+    status = TrainingStatus(path)
+
+    def train(name):
+        for step in range(300):
+            status.set(f"{name}{step}", "elo", float(step))
+            if step % 10 == 0:
+                status.save()
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(train, name) for name in "abcd"]:
+            done.result()
+    status.save()
+    assert len(json.loads(path.read_text())) == 4 * 300 + 1

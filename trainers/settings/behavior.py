@@ -61,7 +61,9 @@ class TrainerSettings(Settings):
     ] = Field(default_factory=lambda: {"extrinsic": RewardSignalSettings()})
     """What the agents are rewarded for. Giving this map replaces the default; name `extrinsic` to keep it."""
     init_path: Text | None = None
-    """A .pt file to begin from, in place of random weights."""
+    """A checkpoint (.pt) to begin from, in place of random weights, or a folder with a checkpoint.pt. With
+    initialize_from a bare file name is one of that run's checkpoints. Weights that do not fit begin anew,
+    with a warning. A resumed run goes on with its own."""
     keep_checkpoints: Integer = 5
     """Number of checkpoints to keep; the oldest are deleted. 0: all."""
     even_checkpoints: Flag = False
