@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .distributions import ENGINE_RANGE, EPSILON
-from .networks.actor_critic import ActorCritic
+from .networks.actor import ActingNetwork
 from .networks.body import DenseStack
 from .normalizer import LIMIT, Normalizer
 
@@ -36,7 +36,7 @@ class DenseActor:
     optimisers, `load_state_dict` and the normaliser's own updates do.
     """
 
-    def __init__(self, network: ActorCritic) -> None:
+    def __init__(self, network: ActingNetwork) -> None:
         self.layers = [
             (layer.weight.detach()[0], layer.bias.detach()[0])
             for layer in network.body.layers
@@ -72,7 +72,7 @@ class DenseActor:
 class RecurrentActor:
     """The actor's part of a network with a memory; follows its weights as `DenseActor` does."""
 
-    def __init__(self, network: ActorCritic) -> None:
+    def __init__(self, network: ActingNetwork) -> None:
         self.dense = DenseActor(network)
         self.memory = network.memory(0)
 

@@ -91,7 +91,7 @@ class Learner:
         self.reporter.add_property(StatsPropertyType.HYPERPARAMETERS, settings.as_dict())
         self.reporter.add_property(StatsPropertyType.MAX_STEPS, settings.max_steps)
         self.algorithm = make_algorithm(spec, settings, run.device, run.seed, run.non_finite)
-        self.trainer = OnPolicyTrainer(
+        self.trainer: OnPolicyTrainer[Any] = OnPolicyTrainer(
             settings,
             self.algorithm,
             make_reward_providers(settings),

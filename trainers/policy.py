@@ -17,8 +17,7 @@ from ..envs.steps import Decision
 from .acting import DenseActor, RecurrentActor, sample_gaussian
 from .distributions import ActionDistribution
 from .exploration import explore
-from .networks.actor import Actor
-from .networks.actor_critic import ActorCritic
+from .networks.actor import ActingNetwork
 
 
 class Policy:
@@ -28,7 +27,7 @@ class Policy:
     """
 
     def __init__(
-        self, network: Actor | ActorCritic, spec: BehaviorSpec, seed: int, *, deterministic: bool = False
+        self, network: ActingNetwork, spec: BehaviorSpec, seed: int, *, deterministic: bool = False
     ) -> None:
         self.network = network
         self.spec = spec

@@ -10,6 +10,7 @@ from lanista.agent_processor.trajectory import AgentKey
 from lanista.envs.finite import NonFinite
 from lanista.trainers.networks.memory import Memory
 from lanista.trainers.networks.settings import MemorySettings
+from lanista.trainers.poca.poca import POCA
 from lanista.trainers.ppo.ppo import PPO
 from lanista.trainers.recurrent import CriticMemories, remember, waves
 from lanista.trainers.settings.behavior import TrainerSettings
@@ -111,17 +112,15 @@ def test_critic_memories_of_a_run(case):
     (pitfalls C2). Each agent has its own here, and it ends with the agent's episode, however that ends.
     """
     given_, expected = case["inputs"], case["expected"]["per_trajectory"]
-    if given_["trainer"] != "ppo":
-        pytest.skip(f"the memories of {given_['trainer']} are not built yet")
-    length = given_["sequence_length"]
+    length, poca = given_["sequence_length"], given_["trainer"] == "poca"
     config = TrainerSettings.model_validate(
         {
-            "trainer_type": "ppo",
+            "trainer_type": given_["trainer"],
             "network_settings": {"memory": {"sequence_length": length, "memory_size": SIZE}},
         }
     )
-    algorithm = PPO(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP)
-    calls = calls_of(algorithm.network.memory(-1))
+    algorithm = (POCA if poca else PPO)(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP)
+    calls = calls_of(algorithm.critic.memory if poca else algorithm.network.memory(-1))
     last: dict[str, np.ndarray] = {}
     for trajectory, wanted in zip(given_["trajectories"], expected, strict=True):
         name, steps = trajectory["agent_id"], trajectory["length"]
@@ -133,14 +132,17 @@ def test_critic_memories_of_a_run(case):
         calls.clear()
         zeros = {"extrinsic": np.zeros(steps, np.float32)}
         evaluated = algorithm.evaluate(rollout, zeros, {"extrinsic": False}).steps
-        assert [call[0] for call in calls] == wanted["sequence_lengths_of_critic_calls"]
+        lengths = wanted["sequence_lengths_of_critic_calls"]
+        # POCA's baselines remember for themselves; nothing follows them.
+        assert [call[0] for call in calls] == (lengths + lengths[:-1] if poca else lengths)
         assert len(evaluated) == wanted["stored_rows"]
-        assert len(evaluated.critic_memory) == wanted["stored_rows"] // length
+        stored = evaluated.value_memory if poca else evaluated.critic_memory
+        assert len(stored) == wanted["stored_rows"] // length
         before = last.pop(name, np.zeros(SIZE, np.float32))
-        np.testing.assert_allclose(evaluated.critic_memory[0], before, **CLOSE)
+        np.testing.assert_allclose(stored[0], before, **CLOSE)
         if not trajectory["done"]:
-            last[name] = calls[-2][1]
-    assert len(algorithm.memories) == len(last)
+            last[name] = calls[len(lengths) - 2][1]
+    assert len(algorithm.judge.value_memories if poca else algorithm.memories) == len(last)
 
 
 def calls_of(memory_: Memory) -> list[tuple[int, np.ndarray]]:

@@ -11,7 +11,7 @@ from onnx import ModelProto
 
 from ... import __version__
 from ..atomic import atomic_write_bytes
-from ..networks.actor_critic import ActorCritic
+from ..networks.actor import ActingNetwork
 from . import layers
 from .graph import BATCH, GraphBuilder
 from .verify import verify
@@ -22,7 +22,7 @@ VERSION_NUMBER = 3.0
 
 @torch.no_grad()
 def export_brain(
-    network: ActorCritic,
+    network: ActingNetwork,
     path: str | os.PathLike[str],
     *,
     behavior: str,
@@ -50,7 +50,7 @@ def export_brain(
 
 @torch.no_grad()
 def build_brain(
-    network: ActorCritic, *, behavior: str, step: int = 0, reward: float | None = None
+    network: ActingNetwork, *, behavior: str, step: int = 0, reward: float | None = None
 ) -> ModelProto:
     """The actor of `network` as an ONNX model, not yet verified. See docs/brains.md for the interface."""
     graph = GraphBuilder(behavior)

@@ -15,7 +15,7 @@ from onnx import ModelProto
 from torch import Tensor
 
 from ..distributions import ActionDistribution
-from ..networks.actor_critic import ActorCritic
+from ..networks.actor import ActingNetwork
 from .operators import not_importable
 
 BATCHES = (1, 64)
@@ -39,7 +39,7 @@ class BrainVerificationError(Exception):
 
 
 @torch.no_grad()
-def verify(model: ModelProto, network: ActorCritic) -> None:
+def verify(model: ModelProto, network: ActingNetwork) -> None:
     """Check that `model` is valid ONNX, that engines import it and that it acts as `network` (on the CPU).
 
     Raises:
@@ -70,7 +70,7 @@ def verify(model: ModelProto, network: ActorCritic) -> None:
 
 
 def _check_in_closed_loop(
-    name: str, session: Any, network: ActorCritic, batch: int, random: np.random.Generator
+    name: str, session: Any, network: ActingNetwork, batch: int, random: np.random.Generator
 ) -> None:
     """Compare the likeliest actions; with a memory over several steps, each with what it gave at the last.
 
@@ -104,7 +104,7 @@ def _check_finite(model: ModelProto) -> None:
             )
 
 
-def _random_inputs(network: ActorCritic, batch: int, random: np.random.Generator) -> Arrays:
+def _random_inputs(network: ActingNetwork, batch: int, random: np.random.Generator) -> Arrays:
     """Observations where the network's normalisers expect them; masks that allow at least one action."""
     obs = {f"obs_{i}": rows for i, rows in enumerate(_observations(network, batch, random))}
     sizes = network.spec.action_spec.discrete_branches
@@ -119,7 +119,9 @@ def _random_inputs(network: ActorCritic, batch: int, random: np.random.Generator
     return inputs
 
 
-def _observations(network: ActorCritic, batch: int, random: np.random.Generator) -> list[NDArray[np.float32]]:
+def _observations(
+    network: ActingNetwork, batch: int, random: np.random.Generator
+) -> list[NDArray[np.float32]]:
     shapes = [spec.shape for spec in network.spec.observation_specs]
     rows = [random.standard_normal((batch, *shape), dtype=np.float32) for shape in shapes]
     scales = network.encoder.observation_scale()
@@ -129,7 +131,7 @@ def _observations(network: ActorCritic, batch: int, random: np.random.Generator)
     ]
 
 
-def _expected(network: ActorCritic, inputs: Arrays) -> tuple[ActionDistribution, Tensor | None]:
+def _expected(network: ActingNetwork, inputs: Arrays) -> tuple[ActionDistribution, Tensor | None]:
     """The distribution, and the new states [batch, memory_size] of a network with a memory."""
     obs = [torch.from_numpy(inputs[f"obs_{i}"]) for i in range(len(network.spec.observation_specs))]
     forbidden = torch.from_numpy(inputs["action_masks"] == 0.0)

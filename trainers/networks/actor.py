@@ -9,6 +9,7 @@ from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor, nn
 
 from ..distributions import ActionDistribution
+from .actor_critic import ActorCritic
 from .body import Body
 from .heads import ActionHead
 from .memory import Memory
@@ -68,3 +69,7 @@ class Actor(nn.Module):
     def update_normalization(self, obs: Sequence[Tensor]) -> bool:
         """Let the normalisers see new rows. Whether they could; False where numbers are too large."""
         return self.encoder.update_normalization(obs)
+
+
+ActingNetwork = Actor | ActorCritic
+"""What agents act by, and what leaves as a brain."""

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from .attention import HEADS, EntityEmbedding, SelfAttention, normal_scale, pooled, weights
 from .body import Body
 from .heads import ValueHead
+from .memory import Memory
 from .observations import ObservationEncoder
 from .settings import NetworkSettings
 
@@ -83,9 +84,19 @@ class TeamCritic(nn.Module):
         self.embed_acting = EntityEmbedding(self.encoder.size + self.action_size, hidden, generator)
         self.attention = SelfAttention(hidden, generator)
         self.body = Body(1, hidden, hidden, settings.num_layers, generator, gain=normal_scale(hidden))
-        self.values = ValueHead(hidden + 1, reward_signals, generator)
+        memory = [] if settings.memory is None else [settings.memory]
+        self.memories = nn.ModuleList(Memory(hidden, kind, generator) for kind in memory)
+        encoding_size = self.memory.output_size if memory else hidden
+        self.values = ValueHead(encoding_size + 1, reward_signals, generator)
         self.register_buffer("largest", torch.ones(()))
         """The largest number of members seen so far."""
+
+    @property
+    def memory(self) -> Memory:
+        """What values and baselines remember by, each with states of its own."""
+        memory = self.memories[0]
+        assert isinstance(memory, Memory)
+        return memory
 
     def _waiting(self, encodings: Tensor, members: Members) -> Entities:
         return self._entities(self.embed_waiting(encodings), members)
@@ -100,17 +111,32 @@ class TeamCritic(nn.Module):
             rows = members.rows.flatten()
             columns = tuple(column.index_select(0, rows) for column in columns)  # type: ignore[assignment]
         shape = (members.sets, members.width)
-        return Entities(*(column.unflatten(0, shape) for column in columns))
+        return Entities(*(column.view(*shape, *column.shape[1:]) for column in columns))
 
     # Sets -----------------------------------------------------------------------------------------------
 
     def value(self, inputs: Sequence[Tensor], members: Members) -> Tensor:
         """[G, signals] from the observations alone; `inputs` as the actor's `prepare` gave them."""
-        waiting = self._waiting(self.encoder(inputs), members)
-        return self._head(self._value_encoding(waiting, members), members.counts(waiting.embedded))
+        return self.heads(*self.encode_values(inputs, members))
 
     def evaluate(self, inputs: Sequence[Tensor], actions: Tensor, members: Members) -> tuple[Tensor, Tensor]:
-        """Values [G, signals] and each member's baseline [G, n, signals].
+        """Values [G, signals] and each member's baseline [G, n, signals]; arguments as of `encode`."""
+        of_values, of_baselines, counts = self.encode(inputs, actions, members)
+        both = torch.cat((of_values, of_baselines.flatten(0, 1)))
+        heads = self.heads(both, torch.cat((counts, counts.repeat_interleave(members.width))))
+        values, baselines = heads[: members.sets], heads[members.sets :]
+        return values, baselines.view(members.sets, members.width, -1)
+
+    def encode_values(self, inputs: Sequence[Tensor], members: Members) -> tuple[Tensor, Tensor]:
+        """What stands before the memory, or the heads: [G, hidden] and the numbers of members [G]."""
+        waiting = self._waiting(self.encoder(inputs), members)
+        encodings = self.body.stream(0, self._value_encoding(waiting, members))
+        return encodings, members.counts(encodings)
+
+    def encode(
+        self, inputs: Sequence[Tensor], actions: Tensor, members: Members
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The same of values [G, hidden] and of baselines [G, n, hidden], and the numbers of members [G].
 
         Args:
             inputs: as the actor's `prepare` gave them, R rows.
@@ -123,10 +149,9 @@ class TeamCritic(nn.Module):
         counts = members.counts(waiting.embedded)
         of_values = self._value_encoding(waiting, members)
         of_baselines = self._baseline_encodings(acting, waiting, members)
-        both = torch.cat((of_values, of_baselines.flatten(0, 1)))
-        heads = self._head(both, torch.cat((counts, counts.repeat_interleave(members.width))))
-        values, baselines = heads.split((members.sets, members.sets * members.width))
-        return values, baselines.unflatten(0, (members.sets, members.width))
+        both = self.body.stream(0, torch.cat((of_values, of_baselines.flatten(0, 1))))
+        values, baselines = both[: members.sets], both[members.sets :]
+        return values, baselines.view(members.sets, members.width, -1), counts
 
     def _value_encoding(self, waiting: Entities, members: Members) -> Tensor:
         """[G, h] of the sets of observations."""
@@ -158,7 +183,9 @@ class TeamCritic(nn.Module):
         by_i = p.diagonal(dim1=1, dim2=4).permute(0, 3, 2, 1)  # [G, i, j, head]
         bias = self.attention.out.bias
         mixed = torch.where(
-            is_i[None, :, :, None], (waiting.embedded + bias).unsqueeze(2), (acting.embedded + bias).unsqueeze(1)
+            is_i[None, :, :, None],
+            (waiting.embedded + bias).unsqueeze(2),
+            (acting.embedded + bias).unsqueeze(1),
         )
         mixed.view(sets, n * n, -1).baddbmm_(by_acting, _by_head(acting.values))
         mixed.view(sets * n, n, -1).baddbmm_(by_i.reshape(sets * n, n, -1), waiting.values.flatten(0, 1))
@@ -178,12 +205,13 @@ class TeamCritic(nn.Module):
     def _counts(members: Members, like: Tensor) -> Tensor:
         return members.counts(like)
 
-    def _head(self, encodings: Tensor, counts: Tensor) -> Tensor:
-        """[B, h] and the number of members of each one's set [B] -> [B, signals]."""
+    def heads(self, encodings: Tensor, counts: Tensor) -> Tensor:
+        """What body or memory gave [B, size], and the numbers of members of the sets [B] -> [B, signals]."""
         with torch.no_grad():
             self.largest.copy_(torch.maximum(self.largest, counts.max()))
         share = (2.0 * counts / self.largest - 1.0).unsqueeze(1)
-        return self.values(torch.cat((self.body.stream(0, encodings), share), 1))  # type: ignore[no-any-return]
+        values: Tensor = self.values(torch.cat((encodings, share), 1))
+        return values
 
 
 def flat_actions(continuous: Tensor, discrete: Tensor, branches: Sequence[int]) -> Tensor:

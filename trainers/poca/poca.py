@@ -8,7 +8,7 @@ step is bootstrapped by the survivors' value until the whole team has ended.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,47 +18,19 @@ from torch import Tensor
 
 from ...agent_processor.trajectory import Rollout
 from ...envs.finite import NonFinite
-from ..distributions import Actions
 from ..gradient import GuardedAdam
 from ..initial_weights import take_over
 from ..networks.actor import Actor
-from ..networks.team_critic import Members, TeamCritic, flat_actions
+from ..networks.team_critic import TeamCritic
 from ..returns import lambda_returns
 from ..schedules import ClippedSchedules
 from ..settings.behavior import TrainerSettings
 from ..update_buffer import Evaluation
+from .judge import Judge
+from .learning import Learning, Minibatch
 from .losses import poca_losses
-from .moments import Moments, group_moments
 from .settings import POCASettings
-from .steps import Floats, Rows, TeamSteps
-
-EVALUATED_AT_ONCE = 2048
-"""Steps that the critic values in one pass; memory grows with the members of their teams."""
-
-
-class TeamRows(NamedTuple):
-    """Rows on the learner's device, as actor and critic read them."""
-
-    inputs: list[Tensor]
-    actions: Tensor
-    """[R, action size], see `flat_actions`."""
-
-    def take(self, which: Tensor) -> TeamRows:
-        """Some of the rows, in this order."""
-        return TeamRows([x.index_select(0, which) for x in self.inputs], self.actions.index_select(0, which))
-
-
-class StepColumns(NamedTuple):
-    """What the update needs of each of N steps, on the learner's device."""
-
-    rows: Tensor
-    actions: Actions
-    action_mask: Tensor | None
-    old_log_probs: Tensor
-    advantages: Tensor
-    """[N, 1], normalised."""
-    old_baselines: Tensor
-    returns: Tensor
+from .steps import TeamSteps, padded
 
 
 class POCA:
@@ -81,10 +53,12 @@ class POCA:
         self.spec = spec
         self.signals = list(settings.reward_signals)
         self.gammas = [s.gamma for s in settings.reward_signals.values()]
-        self.device = device
         init = torch.Generator().manual_seed(seed)
-        self.network = Actor(spec, settings.network_settings, init).to(device)
-        self.critic = TeamCritic(spec, settings.network_settings, self.signals, init).to(device)
+        network = settings.network_settings
+        self.network = Actor(spec, network, init).to(device)
+        self.critic = TeamCritic(spec, network, self.signals, init).to(device)
+        self.sequence_length = 0 if network.memory is None else network.memory.sequence_length
+        self.judge = Judge(self.network, self.critic, device, self.sequence_length)
         parameters = [*self.network.parameters(), *self.critic.parameters()]
         self.optimizer = GuardedAdam(parameters, hyper.learning_rate, non_finite)
         self.shuffler = torch.Generator().manual_seed(seed + 1)
@@ -99,7 +73,7 @@ class POCA:
             FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
         """
         obs = [o[: rollout.steps] for o in rollout.obs]
-        if not self.network.update_normalization(self._obs(obs)):
+        if not self.network.update_normalization(self.judge.tensors(obs)):
             self.optimizer.leave_out(self.spec, obs)
 
     def evaluate(
@@ -113,145 +87,91 @@ class POCA:
         Nothing more is earned only once the whole team has truly ended: then the bootstrap value is zero,
         unless the signal goes on regardless.
         """
-        values, baselines = self._estimates(rollout)
-        next_values = self._next_values(rollout)
+        found = self.judge.judge(rollout)
         ended = rollout.done_reached & rollout.all_group_dones & ~rollout.interrupted_at_end
-        returns = np.empty_like(values)
+        returns = np.empty_like(found.values)
         for s, name in enumerate(self.signals):
-            bootstrap = next_values[:, s] if ignores_done[name] else np.where(ended, 0.0, next_values[:, s])
+            following = found.next_values[:, s]
+            bootstrap = following if ignores_done[name] else np.where(ended, 0.0, following)
             returns[:, s] = lambda_returns(
                 rewards[name],
-                values[:, s],
+                found.values[:, s],
                 bootstrap.astype(np.float32),
                 self.gammas[s],
                 self.hyper.lambd,
                 rollout.lengths,
             )
-        steps = TeamSteps.of(rollout, baselines, returns)
-        return Evaluation(steps, {"Baseline Estimate": baselines, "Value Estimate": values})
-
-    @torch.inference_mode()
-    def _estimates(self, rollout: Rollout) -> tuple[Floats, Floats]:
-        """Values and baselines of the steps, [steps, S] each."""
-        rows = self._rows(rollout.obs, rollout.continuous, rollout.discrete)
-        moments = group_moments(np.arange(rollout.steps), rollout.mates)
-        values = np.empty((rollout.steps, len(self.signals)), np.float32)
-        baselines = np.empty_like(values)
-        for part in moments.portions(EVALUATED_AT_ONCE):
-            of_values, of_baselines = self._judge(rows, part)
-            values[part.steps] = of_values.cpu().numpy()
-            baselines[part.steps] = of_baselines.cpu().numpy()
-        return values, baselines
-
-    @torch.inference_mode()
-    def _next_values(self, rollout: Rollout) -> Floats:
-        """[J, S] of what each trajectory's agent and its teammates saw behind it."""
-        ends = len(rollout.lengths)
-        width = 1 if rollout.next_mates_obs is None else 1 + rollout.next_mates_obs[0].shape[1]
-        obs = rollout.next_obs
-        absent = None
-        if rollout.next_mates_obs is not None:
-            both = zip(rollout.next_obs, rollout.next_mates_obs, strict=True)
-            obs = [
-                np.concatenate([own[:, None], mates], 1).reshape(-1, *own.shape[1:]) for own, mates in both
-            ]
-            absent = torch.from_numpy(np.arange(width) > rollout.next_mates[:, None]).to(self.device)
-        inputs = self.network.prepare(self._obs(obs))
-        members = Members(None, absent, ends, width)
-        return self.critic.value(inputs, members).cpu().numpy()
-
-    def _judge(self, rows: TeamRows, part: Moments) -> tuple[Tensor, Tensor]:
-        """The critic's values and baselines of the steps of some moments, [W, S] each."""
-        members, chosen = members_of(part, self.device)
-        picked = rows.take(chosen)
-        values, baselines = self.critic.evaluate(picked.inputs, picked.actions, members)
-        moment = np.repeat(np.arange(len(part)), part.counts)
-        at = torch.from_numpy(moment * members.width + part.places).to(self.device)
-        of_moment = torch.from_numpy(moment).to(self.device)
-        return values.index_select(0, of_moment), baselines.flatten(0, 1).index_select(0, at)
+        steps = TeamSteps.of(rollout, found.baselines, returns)
+        if found.value_starts is not None and found.baseline_starts is not None:
+            steps = padded(steps, rollout, self.sequence_length, found.value_starts, found.baseline_starts)
+        return Evaluation(steps, {"Baseline Estimate": found.baselines, "Value Estimate": found.values})
 
     def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """Nothing is kept of episodes that are not finished."""
+        """These agents' unfinished episodes will never end: what the critic remembers of them goes."""
+        self.judge.forget(env, agent_ids)
 
     # The update ---------------------------------------------------------------------------------------
 
     def update(self, steps: TeamSteps, policy_step: int) -> dict[str, float]:
         """Several epochs over all moments in shuffled minibatches; mean losses and the schedules' values."""
         rate, epsilon, beta = self.schedules.at(policy_step)
-        rows = Rows.of(steps)
-        with torch.no_grad():
-            on_device = self._rows(rows.obs, rows.continuous, rows.discrete)
-        moments = group_moments(rows.own, rows.mates)
-        columns = self._columns(steps, rows)
+        learning = Learning(self.judge, steps)
         losses = []
         for _ in range(self.hyper.num_epoch):
-            order = torch.randperm(len(moments), generator=self.shuffler).numpy()
-            for part in moments.minibatches(order, self.hyper.batch_size):
-                losses.append(self._gradient(on_device, columns, part, epsilon, beta))
+            for minibatch in learning.minibatches(self.hyper.batch_size, self.shuffler):
+                losses.append(self._gradient(minibatch, epsilon, beta))
                 self.optimizer.step(rate, policy_step)
-        figures = {
-            "Policy/Learning Rate": rate,
-            "Policy/Epsilon": epsilon,
-            "Policy/Beta": beta,
+        figures = {"Policy/Learning Rate": rate, "Policy/Epsilon": epsilon, "Policy/Beta": beta}
+        if not losses:
+            found = f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}"
+            self.optimizer.warn_once("Nothing was learnt", found)
+            return figures
+        policy, value, baseline = torch.stack(losses).mean(0).tolist()
+        return {
+            "Losses/Policy Loss": policy,
+            "Losses/Value Loss": value,
+            **figures,
+            "Losses/Baseline Loss": baseline,
         }
-        if losses:
-            policy, value, baseline = torch.stack(losses).mean(0).tolist()
-            figures |= {
-                "Losses/Policy Loss": policy,
-                "Losses/Value Loss": value,
-                "Losses/Baseline Loss": baseline,
-            }
-        return figures
 
-    def _gradient(
-        self, rows: TeamRows, columns: StepColumns, part: Moments, epsilon: float, beta: float
-    ) -> Tensor:
+    def _gradient(self, batch: Minibatch, epsilon: float, beta: float) -> Tensor:
         """The gradient of one minibatch; its policy loss (absolute), value and baseline loss as [3]."""
-        values, baselines = self._judge(rows, part)
-        which = torch.from_numpy(part.steps).to(self.device)
-        own = [x[columns.rows[which]] for x in rows.inputs]
-        mask = None if columns.action_mask is None else columns.action_mask[which]
-        distribution = self.network.act(own, mask)
-        actions = Actions(columns.actions.continuous[which], columns.actions.discrete[which])
+        values, baselines = self._estimates(batch)
+        if batch.actor_states is None:
+            distribution = self.network.act(batch.inputs, batch.action_mask)
+        else:
+            distribution, _ = self.network.act_with_memory(
+                batch.inputs, batch.actor_states, self.sequence_length, batch.action_mask
+            )
         losses = poca_losses(
-            distribution.log_probs(actions),
-            columns.old_log_probs[which],
-            columns.advantages[which],
+            distribution.log_probs(batch.actions),
+            batch.old_log_probs,
+            batch.advantages,
             distribution.entropy(),
             values,
             baselines,
-            columns.old_baselines[which],
-            columns.returns[which],
+            batch.old_baselines,
+            batch.returns,
             epsilon,
             beta,
+            batch.real,
         )
         self.optimizer.zero_gradient()
         losses.total.backward()  # type: ignore[no-untyped-call]
-        return torch.stack((losses.policy.detach().abs(), losses.value.detach(), losses.baseline))
+        return torch.stack((losses.policy.detach().abs(), losses.value.detach(), losses.baseline.detach()))
 
-    def _columns(self, steps: TeamSteps, rows: Rows) -> StepColumns:
-        def tensor(column: NDArray[Any]) -> Tensor:
-            return torch.from_numpy(column).to(self.device)
-
-        spread = steps.advantages - steps.advantages.mean()
-        advantages = (spread / (steps.advantages.std() + 1e-10)).astype(np.float32)
-        return StepColumns(
-            tensor(rows.own),
-            Actions(tensor(steps.continuous), tensor(steps.discrete.astype(np.int64))),
-            None if steps.action_mask is None or not steps.action_mask.any() else tensor(steps.action_mask),
-            tensor(steps.log_probs),
-            tensor(advantages[:, None]),
-            tensor(steps.baselines),
-            tensor(steps.returns),
-        )
-
-    def _rows(self, obs: list[Floats], continuous: Floats, discrete: NDArray[np.int32]) -> TeamRows:
-        branches = self.spec.action_spec.discrete_branches
-        actions = flat_actions(torch.from_numpy(continuous), torch.from_numpy(discrete), branches)
-        return TeamRows(self.network.prepare(self._obs(obs)), actions.to(self.device))
-
-    def _obs(self, obs: list[Floats]) -> list[Tensor]:
-        return [torch.from_numpy(np.ascontiguousarray(o)).to(self.device) for o in obs]
+    def _estimates(self, batch: Minibatch) -> tuple[Tensor, Tensor]:
+        """The values and baselines of a minibatch's rows, [B, S] each."""
+        encoded = self.judge.encode(batch.rows, batch.moments)
+        of_values, of_baselines, counts = encoded
+        if batch.order is not None:
+            of_values, of_baselines, counts = (column.index_select(0, batch.order) for column in encoded)
+        if batch.value_states is not None and batch.baseline_states is not None:
+            memory, length = self.critic.memory, self.sequence_length
+            of_values, _ = memory(of_values, batch.value_states, length)
+            of_baselines, _ = memory(of_baselines, batch.baseline_states, length)
+        heads = self.critic.heads(torch.cat((of_values, of_baselines)), counts.repeat(2))
+        return heads[: len(counts)], heads[len(counts) :]
 
     # Saving -------------------------------------------------------------------------------------------
 
@@ -278,20 +198,3 @@ class POCA:
         self.critic.load_state_dict(state["Critic"])
         self.optimizer.load_state_dict(state["Optimizer"])
         self.shuffler.set_state(state["shuffler"].cpu())
-
-
-def members_of(part: Moments, device: torch.device) -> tuple[Members, Tensor]:
-    """The sets of some moments, and the rows that they are made of.
-
-    Usually each row stands in one set, and rows are taken in the sets' order; where many stand in several,
-    each is taken once.
-    """
-    sets, width = part.members.shape
-    there = part.members >= 0
-    rows = np.where(there, part.members, part.members[:, :1])
-    absent = None if there.all() else torch.from_numpy(~there).to(device)
-    distinct, at = np.unique(rows, return_inverse=True)
-    if 4 * len(distinct) > 3 * rows.size:
-        return Members(None, absent, sets, width), torch.from_numpy(rows.ravel()).to(device)
-    index = torch.from_numpy(at.reshape(rows.shape)).to(device)
-    return Members(index, absent, sets, width), torch.from_numpy(distinct).to(device)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...agent_processor.sequences import pad_sequences
 from ...agent_processor.trajectory import Rollout
+from ..recurrent import first_of_sequences
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -41,6 +43,12 @@ class TeamSteps:
     other_obs: list[Floats]
     other_continuous: Floats
     other_discrete: NDArray[np.int32]
+    real: NDArray[np.bool_] | None = None
+    """[N], False for padding. With a memory the N rows are whole sequences, trajectories padded to these."""
+    memory: Floats | None = None
+    value_memory: Floats | None = None
+    baseline_memory: Floats | None = None
+    """[sequences, memory_size], the states before each sequence: the actor's, and the critic's two."""
 
     def __len__(self) -> int:
         return len(self.advantages)
@@ -68,6 +76,39 @@ class TeamSteps:
             other_continuous=rollout.continuous[other],
             other_discrete=rollout.discrete[other],
         )
+
+
+def padded(
+    steps: TeamSteps,
+    rollout: Rollout,
+    sequence_length: int,
+    value_memory: Floats,
+    baseline_memory: Floats,
+) -> TeamSteps:
+    """The steps of a rollout as whole sequences, with the states in which these begin.
+
+    Padding is zeros; it is of the same row, and forbids the same actions, as the step before it.
+    """
+    assert rollout.memory is not None
+    sequences = pad_sequences(rollout.lengths, sequence_length)
+    mask = steps.action_mask
+    return replace(
+        steps,
+        numbers=sequences.column(steps.numbers, repeat_last=True),
+        mates=sequences.column(steps.mates, repeat_last=True),
+        obs=[sequences.column(o, repeat_last=True) for o in steps.obs],
+        continuous=sequences.column(steps.continuous, repeat_last=True),
+        discrete=sequences.column(steps.discrete, repeat_last=True),
+        log_probs=sequences.column(steps.log_probs),
+        action_mask=None if mask is None else sequences.column(mask, repeat_last=True),
+        baselines=sequences.column(steps.baselines),
+        returns=sequences.column(steps.returns),
+        advantages=sequences.column(steps.advantages),
+        real=sequences.real,
+        memory=rollout.memory[first_of_sequences(rollout, sequence_length)],
+        value_memory=value_memory,
+        baseline_memory=baseline_memory,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,6 @@ trainer_types: dict[str, TrainerType] = {
     "ppo": TrainerType(PPOSettings, recurrent=True),
     "sac": TrainerType(SACSettings, available=False),
     "coma": TrainerType(COMASettings, recurrent=True),
-    "poca": TrainerType(POCASettings),
+    "poca": TrainerType(POCASettings, recurrent=True),
 }
 """Open for more: a new entry makes its name known as a `trainer_type`."""

@@ -9,6 +9,8 @@ from goldendata import array, cases
 from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.finite import NonFinite
 from lanista.trainers.on_policy import OnPolicyTrainer
+from lanista.trainers.poca.judge import Judgement
+from lanista.trainers.poca.learning import Learning
 from lanista.trainers.poca.poca import POCA
 from lanista.trainers.poca.steps import Rows
 from lanista.trainers.settings.behavior import TrainerSettings
@@ -123,8 +125,8 @@ def test_trajectories_are_valued_as_the_reference_values_them(case):
             for key in ("critic_values", "baseline_values")
         )
         following = np.array([[trajectory["critic_next_value_raw"][s] for s in signals]], np.float32)
-        poca._estimates = lambda rollout, v=value, b=baseline: (v, b)
-        poca._next_values = lambda rollout, f=following: f
+        judgement = Judgement(value, baseline, following, None, None)
+        poca.judge.judge = lambda rollout, found=judgement: found
         for name, provider in providers.items():
             provider.given = array(trajectory["signal_rewards_unscaled"][name]).astype(np.float32)
         env, _, agent = trajectory["agent_id"].removeprefix("agent_").partition("-")
@@ -181,7 +183,7 @@ def test_steps_are_judged_alike_in_whatever_company_they_come(sizes):
     generator = np.random.default_rng(1)
     poca = algorithm(settings())
     rollout = teams(generator, sizes, 5)
-    values, baselines = poca._estimates(rollout)
+    values, baselines, *_ = poca.judge.judge(rollout)
     # The same steps as a buffer of one trajectory after another, whose mates came with other parts.
     rewards = {"extrinsic": np.zeros(rollout.steps, np.float32)}
     steps = poca.evaluate(rollout, rewards, {"extrinsic": False}).steps
@@ -243,3 +245,46 @@ def test_a_group_whose_members_came_in_different_parts_is_put_together_again():
     np.testing.assert_array_equal(rows.obs[0], expected.obs[0])
     np.testing.assert_array_equal(rows.own, expected.own)
     np.testing.assert_array_equal(rows.mates, expected.mates)
+
+
+@pytest.mark.parametrize("memory", [None, "lstm", "gru"])
+def test_before_an_update_minibatches_judge_steps_as_they_were_judged_when_they_came(memory):
+    """Whatever order they are drawn in, with the states in which their sequences began."""
+    generator = np.random.default_rng(4)
+    network = {"hidden_units": 16}
+    if memory is not None:
+        network["memory"] = {"type": memory, "memory_size": 8, "sequence_length": 3}
+    poca = algorithm(settings(network_settings=network))
+    for parameter in poca.critic.parameters():
+        parameter.data.normal_(0, 0.3, generator=torch.Generator().manual_seed(1))
+    parts = []
+    for seen in range(2):  # the second goes on where the first ended
+        rollout = teams(generator, [3, 2], 7)
+        rollout.numbers = rollout.numbers + 10_000 * seen
+        if memory is not None:
+            rollout.memory = generator.normal(size=(rollout.steps, 8)).astype(np.float32)
+        rewards = {"extrinsic": np.zeros(rollout.steps, np.float32)}
+        parts.append(poca.evaluate(rollout, rewards, {"extrinsic": False}).steps)
+    steps = concatenate(parts)
+    learning, taken = Learning(poca.judge, steps), 0
+    for batch in learning.minibatches(12, poca.shuffler):
+        with torch.no_grad():
+            _, baselines = poca._estimates(batch)
+        real = slice(None) if batch.real is None else batch.real
+        torch.testing.assert_close(baselines[real], batch.old_baselines[real], rtol=1e-4, atol=1e-5)
+        taken += len(batch.returns)
+    assert taken >= len(steps) // 12 * 12
+
+
+def test_a_recurrent_team_learns_by_whole_sequences():
+    generator = np.random.default_rng(5)
+    network = {"hidden_units": 16, "memory": {"memory_size": 8, "sequence_length": 4}}
+    poca = algorithm(settings(network_settings=network, hyperparameters={"batch_size": 16}))
+    before = poca.optimizer.flat.vector.detach().clone()
+    rollout = teams(generator, [3, 1], 9)
+    rollout.memory = np.zeros((rollout.steps, 8), np.float32)
+    rewards = {"extrinsic": generator.normal(size=rollout.steps).astype(np.float32)}
+    steps = poca.evaluate(rollout, rewards, {"extrinsic": False}).steps
+    assert len(steps) == 4 * 12 and steps.real.sum() == 36
+    poca.update(steps, 0)
+    assert (poca.optimizer.flat.vector.detach() != before).float().mean() > 0.9

@@ -1,0 +1,161 @@
+"""What the critic makes of teams: rows to sets, sets to values and baselines."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...agent_processor.trajectory import Rollout
+from ..networks.actor import Actor
+from ..networks.team_critic import Members, TeamCritic, flat_actions
+from ..recurrent import CriticMemories, remember
+from .moments import Moments, group_moments
+from .steps import Floats, Ints
+
+EVALUATED_AT_ONCE = 2048
+"""Steps that the critic values in one pass; memory grows with the members of their teams."""
+
+
+class TeamRows(NamedTuple):
+    """Rows on the learner's device, as actor and critic read them."""
+
+    inputs: list[Tensor]
+    actions: Tensor
+    """[R, action size], see `flat_actions`."""
+
+    def take(self, which: Tensor) -> TeamRows:
+        """Some of the rows, in this order."""
+        return TeamRows([x.index_select(0, which) for x in self.inputs], self.actions.index_select(0, which))
+
+
+class Encodings(NamedTuple):
+    """Of W steps, before the critic's memory or its heads."""
+
+    values: Tensor
+    baselines: Tensor
+    """[W, hidden] each."""
+    counts: Tensor
+    """[W] the numbers of members of their sets."""
+
+
+class Judgement(NamedTuple):
+    """Of a rollout's steps."""
+
+    values: Floats
+    baselines: Floats
+    """[steps, S] each."""
+    next_values: Floats
+    """[J, S]."""
+    value_starts: Floats | None
+    baseline_starts: Floats | None
+    """[sequences, memory_size], the states before each sequence; None without a memory."""
+
+
+class Judge:
+    """A critic with what it remembers of the living agents."""
+
+    def __init__(self, actor: Actor, critic: TeamCritic, device: torch.device, sequence_length: int) -> None:
+        """`actor` prepares the observations; `sequence_length` is 0 without a memory."""
+        self.actor = actor
+        self.critic = critic
+        self.device = device
+        self.sequence_length = sequence_length
+        size = critic.memory.size if sequence_length else 0
+        self.value_memories, self.baseline_memories = CriticMemories(size), CriticMemories(size)
+
+    def rows(self, obs: list[Floats], continuous: Floats, discrete: NDArray[np.int32]) -> TeamRows:
+        """Rows of what agents saw and did."""
+        branches = self.actor.spec.action_spec.discrete_branches
+        actions = flat_actions(torch.from_numpy(continuous), torch.from_numpy(discrete), branches)
+        return TeamRows(self.actor.prepare(self.tensors(obs)), actions.to(self.device))
+
+    def tensors(self, obs: list[Floats]) -> list[Tensor]:
+        """Observations on the device."""
+        return [torch.from_numpy(np.ascontiguousarray(o)).to(self.device) for o in obs]
+
+    def encode(self, rows: TeamRows, part: Moments) -> Encodings:
+        """The steps of some moments, in the moments' order."""
+        members, chosen = members_of(part, self.device)
+        picked = rows.take(chosen)
+        values, baselines, counts = self.critic.encode(picked.inputs, picked.actions, members)
+        moment = np.repeat(np.arange(len(part)), part.counts)
+        at = torch.from_numpy(moment * members.width + part.places).to(self.device)
+        of_moment = torch.from_numpy(moment).to(self.device)
+        return Encodings(
+            values.index_select(0, of_moment),
+            baselines.flatten(0, 1).index_select(0, at),
+            counts.index_select(0, of_moment),
+        )
+
+    @torch.inference_mode()
+    def judge(self, rollout: Rollout) -> Judgement:
+        """Values and baselines of the trajectories' own steps, and the values of what follows them."""
+        encodings = self._encode_steps(rollout)
+        next_inputs, next_members = self._next_sets(rollout)
+        following, next_counts = self.critic.encode_values(next_inputs, next_members)
+        of_values, of_baselines, counts = encodings
+        value_starts = baseline_starts = None
+        if self.sequence_length:
+            length, memory = self.sequence_length, self.critic.memory
+            said = remember(memory, self.value_memories, rollout, length, of_values, following)
+            assert said.following is not None
+            of_values, following, value_starts = said.steps, said.following, said.starts
+            said = remember(memory, self.baseline_memories, rollout, length, of_baselines)
+            of_baselines, baseline_starts = said.steps, said.starts
+
+        def heads(encoded: Tensor, of: Tensor) -> Floats:
+            found: Floats = self.critic.heads(encoded, of).cpu().numpy()
+            return found
+
+        return Judgement(
+            heads(of_values, counts),
+            heads(of_baselines, counts),
+            heads(following, next_counts),
+            value_starts,
+            baseline_starts,
+        )
+
+    def _encode_steps(self, rollout: Rollout) -> Encodings:
+        rows = self.rows(rollout.obs, rollout.continuous, rollout.discrete)
+        moments = group_moments(np.arange(rollout.steps), rollout.mates)
+        parts = [self.encode(rows, part) for part in moments.portions(EVALUATED_AT_ONCE)]
+        order = torch.from_numpy(np.argsort(moments.steps)).to(self.device)
+        return Encodings(*(torch.cat(columns).index_select(0, order) for columns in zip(*parts)))
+
+    def _next_sets(self, rollout: Rollout) -> tuple[list[Tensor], Members]:
+        """What each trajectory's agent and its teammates saw behind it."""
+        ends = len(rollout.lengths)
+        if rollout.next_mates_obs is None:
+            inputs = self.actor.prepare(self.tensors(rollout.next_obs))
+            return inputs, Members(None, None, ends, 1)
+        both = zip(rollout.next_obs, rollout.next_mates_obs, strict=True)
+        obs = [np.concatenate([own[:, None], mates], 1).reshape(-1, *own.shape[1:]) for own, mates in both]
+        width = 1 + rollout.next_mates_obs[0].shape[1]
+        absent = torch.from_numpy(np.arange(width) > rollout.next_mates[:, None]).to(self.device)
+        return self.actor.prepare(self.tensors(obs)), Members(None, absent, ends, width)
+
+    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        """These agents' unfinished episodes will never end."""
+        self.value_memories.forget(env, agent_ids)
+        self.baseline_memories.forget(env, agent_ids)
+
+
+def members_of(part: Moments, device: torch.device) -> tuple[Members, Tensor]:
+    """The sets of some moments, and the rows that they are made of.
+
+    Usually each row stands in one set, and rows are taken in the sets' order; where many stand in several,
+    each is taken once.
+    """
+    sets, width = part.members.shape
+    there = part.members >= 0
+    rows: Ints = np.where(there, part.members, part.members[:, :1])
+    absent = None if there.all() else torch.from_numpy(~there).to(device)
+    distinct, at = np.unique(rows, return_inverse=True)
+    if 4 * len(distinct) > 3 * rows.size:
+        return Members(None, absent, sets, width), torch.from_numpy(rows.ravel()).to(device)
+    index = torch.from_numpy(at.reshape(rows.shape)).to(device)
+    return Members(index, absent, sets, width), torch.from_numpy(distinct).to(device)
