@@ -117,7 +117,7 @@ class CheckpointSettings(Settings):
 
     @property
     def run_logs_dir(self) -> str:
-        """The folder of the run's logs."""
+        """The folder of the run's logs; here for scripts that read ML-Agents' settings object."""
         return str(Path(self.write_path) / "run_logs")
 
 
