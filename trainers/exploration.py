@@ -52,4 +52,4 @@ class ExplorationSchedule:
     def __call__(self, step: int) -> float:
         """How much to explore at this step of the trainer."""
         progress = min(step, self.decay_steps) / self.decay_steps if self.decay_steps > 0 else 1.0
-        return self.start + (self.end - self.start) * progress
+        return self.start * (1.0 - progress) + self.end * progress

@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from lanista.agent_processor.processor import AgentManager
 from lanista.envs.finite import NonFinite
+from lanista.trainers.algorithms import make_policy
 from lanista.trainers.coma.coma import COMA
+from lanista.trainers.coma.policy import PlacePolicy
 from lanista.trainers.coma.team_reward import TeamReward
 from lanista.trainers.on_policy import OnPolicyTrainer
-from lanista.trainers.policy import Policy
 from lanista.trainers.settings.behavior import TrainerSettings
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -117,7 +118,7 @@ class Play:
     def __post_init__(self) -> None:
         self.algorithm = make(self.spec, self.config, self.seed)
         reward = TeamReward(self.config.hyperparameters.reward)
-        self.policy = Policy(self.algorithm.network, self.spec, self.seed + 2)
+        self.policy = make_policy(self.algorithm.network, self.spec, self.seed + 2, deterministic=False)
         self.trainer = OnPolicyTrainer(
             self.config,
             self.algorithm,
@@ -152,6 +153,8 @@ class Play:
         memory = None
         if self.algorithm.networks.actors.memory_size:
             memory = self.manager.memories(env, decisions.agent_id)
+        if isinstance(self.policy, PlacePolicy):
+            self.policy.places = torch.from_numpy(self.manager.places(env, decisions.agent_id))
         (decision,) = self.policy.act([decisions], memory)
         self._decided[env] = decision
         return decision.action.discrete

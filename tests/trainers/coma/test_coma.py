@@ -1,0 +1,324 @@
+"""What COMA makes of trajectories, and the gradients of its update."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from coma_plays import Batch, Play, make, settings, vector_spec
+from lanista.agent_processor.rollout import rollout
+from lanista.envs.finite import NonFinite
+from lanista.trainers.coma.coma import COMA
+from lanista.trainers.coma.critic import Steps
+from lanista.trainers.coma.learning import Learning, _as_actions
+from lanista.trainers.coma.losses import clipped_losses
+from lanista.trainers.coma.requirements import UnsupportedActionError
+from lanista.trainers.coma.settings import TeamRewardKind
+from lanista.trainers.coma.steps import places_of
+from lanista.trainers.coma.team_reward import TeamReward
+from lanista.trainers.distributions import Actions
+from lanista.trainers.networks.observations import UnsupportedObservationError
+from lanista.trainers.update_buffer import concatenate
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
+
+SPEC = vector_spec([2], [3, 2])
+MEMORY = {"memory": {"memory_size": 8, "sequence_length": 4}}
+
+
+def eyes(*agents):
+    return [np.array([[agent, agent * agent] for agent in agents], np.float32)]
+
+
+def played(play, ticks=6):
+    """Two groups; in the first one agent dies early and one joins late. Both end at last."""
+    rng = np.random.default_rng(7)
+    play.tell(Batch([1, 2], eyes(1, 2)))
+    play.tell(Batch([8, 9], eyes(8, 9), group=2), env=1)
+    alive = [1, 2]
+    for tick in range(ticks):
+        ending = None
+        if tick == 2:
+            ending, alive = Batch([2], eyes(2.5), [0.5]), [1]
+        if tick == 3:
+            alive = [1, 5]
+        mask = [np.zeros((len(alive), 3), bool), np.zeros((len(alive), 2), bool)]
+        mask[0][:, tick % 3] = True
+        reward = rng.normal(size=len(alive))
+        play.tell(
+            Batch(alive, eyes(*(a + tick for a in alive)), reward, group_reward=0.25, mask=mask), ending
+        )
+        play.tell(Batch([8, 9], eyes(8 + tick, 9), rng.normal(size=2), group=2), env=1)
+    play.tell(None, Batch(alive, eyes(*alive), [1.0] * len(alive), group_reward=1.0))
+    play.tell(None, Batch([8, 9], eyes(0, 0), [1.0, 2.0], group=2, interrupted=True), env=1)
+    return play.manager.trajectory_queue.drain()
+
+
+def config(**keys):
+    return settings(**{"batch_size": 8, "buffer_size": 1000, "max_num_agents": 3, "num_epoch": 1, **keys})
+
+
+def evaluated(algorithm, rows, reward=None):
+    reward = TeamReward(TeamRewardKind.MEAN) if reward is None else reward
+    return algorithm.evaluate(rows, {"extrinsic": reward.evaluate(rows)}, {"extrinsic": False})
+
+
+VARIANTS = {
+    "shared": {},
+    "index on actor": {"index_on_actor": True},
+    "unshared": {"share_parameters": False},
+    "recurrent": {"network_settings": MEMORY},
+    "recurrent, unshared": {"share_parameters": False, "network_settings": MEMORY},
+    "recurrent critic": {"critic": {"hidden_units": 16, "num_layers": 1, **MEMORY}},
+    "as published": {"clip": False},
+    "scaled": {"normalize_values": True, "tau": 0.5},
+}
+
+
+@pytest.fixture(params=VARIANTS.values(), ids=VARIANTS.keys())
+def variant(request):
+    return config(**request.param)
+
+
+def test_advantages_and_targets_follow_their_definitions():
+    play = Play(SPEC, config(lambd=0.7, reward_signals={"extrinsic": {"gamma": 0.9}}))
+    rows = rollout(played(play), with_mates=False)
+    play.algorithm.sampler.manual_seed(0)
+    steps = evaluated(play.algorithm, rows).steps
+    play.algorithm.sampler.manual_seed(0)
+    judged = play.algorithm.evaluator(rows, play.algorithm.exploration)
+    reward = TeamReward(TeamRewardKind.MEAN).evaluate(rows)
+    start = 0
+    for j, length in enumerate(rows.lengths.tolist()):
+        target = following = judged.following[j, 0]
+        for t in reversed(range(start, start + length)):
+            last = t == start + length - 1
+            value = following if last else judged.taken[t + 1, 0]
+            target = reward[t] + 0.9 * (0.3 * value + 0.7 * target)
+            assert steps.returns[t, 0] == pytest.approx(target, rel=1e-4, abs=1e-5)
+        start += length
+    nets = play.algorithm.networks
+    with torch.no_grad():
+        for i in range(rows.steps):
+            (place,) = np.flatnonzero(rows.roster[i] == i)
+            obs = [torch.from_numpy(o.copy()) for o in rows.obs]
+            roster = np.where(rows.roster[i : i + 1] >= 0, rows.roster[i : i + 1], len(rows.reward))
+            one = Steps(torch.tensor([i]), torch.from_numpy(roster), torch.tensor([place]))
+            q = nets.critic(nets.table_of(nets.critic, obs, torch.from_numpy(rows.discrete).long()), one)[
+                0, 0
+            ]
+            mask = torch.from_numpy(rows.action_mask[i : i + 1])
+            epsilon = float(rows.exploration[i])
+            p = nets.policy(obs, one, mask, epsilon).probabilities[0]
+            for k, branch in enumerate((q[:3], q[3:])):
+                chosen = rows.discrete[i, k]
+                expected = branch[chosen] - (p[k, : len(branch)] * branch).sum()
+                assert steps.advantages[i, k] == pytest.approx(float(expected), rel=1e-4, abs=1e-5)
+            logged = p[torch.arange(2), torch.from_numpy(rows.discrete[i]).long()].log()
+            np.testing.assert_allclose(rows.log_probs[i], logged, atol=1e-5)
+
+
+def test_nothing_follows_where_all_have_terminated_and_the_survivors_values_where_some_live_on():
+    play = Play(SPEC, config())
+    trajectories = {t.agent.agent: t for t in played(play)}
+    algorithm = play.algorithm
+    dead, last, interrupted = (rollout([trajectories[a]], with_mates=False) for a in (2, 1, 8))
+    judge = algorithm.evaluator
+    assert judge(last, 0.1).following.tolist() == [[0.0]]
+    assert judge(interrupted, 0.1).following[0, 0] != 0.0
+    # One member lives on: what it does is summed over and nobody else does anything, so that this is exact.
+    nets = algorithm.networks
+    following = judge(dead, 0.1).following[0, 0]
+    (survivor,) = dead.next_roster[0][dead.next_roster[0] >= 0]
+    obs = [torch.from_numpy(o[[survivor]]) for o in dead.obs]
+    alone = Steps(torch.tensor([0]), torch.tensor([[0, 1, 1]]), torch.tensor([0]))
+    with torch.no_grad():
+        table = nets.table_of(nets.target, obs, torch.zeros(1, 2, dtype=torch.int64))
+        q = nets.target(table, alone)[0, 0]
+        p = nets.policy(obs, alone, torch.from_numpy(dead.action_mask[[survivor]]), 0.1).probabilities[0]
+    expected = ((p[0] * q[:3]).sum() + (p[1, :2] * q[3:]).sum()) / 2
+    assert following == pytest.approx(float(expected), rel=1e-4, abs=1e-5)
+
+
+def test_the_teams_reward_is_the_groups_and_the_mean_or_sum_of_the_members():
+    play = Play(SPEC, config())
+    play.tell(Batch([1, 2], eyes(1, 2)))
+    play.tell(Batch([1], eyes(1), [3.0], group_reward=0.5), Batch([2], eyes(2), [1.0], group_reward=0.5))
+    play.tell(None, Batch([1], eyes(1), [10.0], group_reward=-1.0))
+    rows = rollout(play.manager.trajectory_queue.drain(), with_mates=False)
+    assert TeamReward(TeamRewardKind.MEAN).evaluate(rows).tolist() == [2.5, 2.5, 9.0]
+    assert TeamReward(TeamRewardKind.SUM).evaluate(rows).tolist() == [4.5, 4.5, 9.0]
+
+
+def test_parts_of_a_buffer_are_linked_each_within_itself(variant):
+    play = Play(SPEC, variant)
+    trajectories = played(play)
+    whole = evaluated(play.algorithm, rollout(trajectories, with_mates=False)).steps
+    apart = concatenate(
+        [evaluated(play.algorithm, rollout([t], with_mates=False)).steps for t in trajectories]
+    )
+    assert len(whole) == len(apart)
+    own, roster = apart.linked()
+    own_at_once, at_once = whole.linked()
+    np.testing.assert_array_equal(places_of(own, roster), places_of(own_at_once, at_once))
+    assert ((roster >= 0) == (at_once >= 0)).all()
+    there = roster >= 0
+    np.testing.assert_array_equal(apart.obs[0][roster[there]], whole.obs[0][at_once[there]])
+    np.testing.assert_array_equal(apart.discrete[roster[there]], whole.discrete[at_once[there]])
+    np.testing.assert_allclose(apart.advantages, whole.advantages, atol=1e-5)
+
+
+def test_before_the_first_gradient_step_the_policy_is_the_one_that_acted(variant):
+    play = Play(SPEC, variant)
+    steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
+    learning = Learning(play.algorithm.networks, steps, normalize_advantages=False)
+    for batch in learning.in_order(5):
+        policy = learning._policy(batch)
+        now = policy.log_probs(Actions(policy.mu, batch.actions))
+        np.testing.assert_allclose(now.detach(), batch.old_log_probs, atol=1e-5)
+
+
+def test_every_step_is_in_one_minibatch_of_an_epoch_but_for_the_rest(variant):
+    play = Play(SPEC, variant)
+    steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
+    learning = Learning(play.algorithm.networks, steps, normalize_advantages=False)
+    sizes = [len(b.actions) for b in learning.shuffled(8, torch.Generator().manual_seed(0))]
+    assert sum(sizes) <= len(steps)
+    if learning.recurrent:
+        assert sizes
+        assert set(sizes) != {8}, "whole trajectories"
+    else:
+        assert sizes == [8] * (len(steps) // 8)
+    assert sum(len(b.actions) for b in learning.in_order(8)) == len(steps)
+
+
+def _total(learning, batch, epsilon=0.2):
+    policy = learning._policy(batch)
+    return clipped_losses(
+        policy.log_probs(_as_actions(policy, batch)),
+        batch.old_log_probs - 0.05,
+        batch.advantages,
+        policy.entropy(),
+        learning._taken(batch),
+        batch.targets,
+        learning.networks.critic.scale,
+        epsilon,
+        0.01,
+    ).total
+
+
+@pytest.mark.parametrize("kind", ["shared", "index on actor", "unshared", "recurrent"])
+def test_gradients_are_those_of_finite_differences(kind):
+    play = Play(SPEC, config(**VARIANTS[kind]))
+    steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
+    nets = play.algorithm.networks
+    for network in (nets.actors, nets.critic, nets.target):
+        network.double()
+    for field in ("log_probs", "exploration", "returns", "advantages", "actor_states", "critic_states"):
+        column = getattr(steps, field)
+        setattr(steps, field, None if column is None else column.astype(np.float64))
+    steps.obs = [o.astype(np.float64) for o in steps.obs]
+    learning = Learning(nets, steps, normalize_advantages=False)
+    learning._advantages = learning._advantages.double()
+    (batch,) = learning.in_order(1000)
+    _total(learning, batch).backward()
+    random = np.random.default_rng(0)
+    for network in (nets.actors, nets.critic):
+        for name, parameter in network.named_parameters():
+            if not parameter.numel():
+                continue
+            flat, gradient = parameter.data.view(-1), parameter.grad.reshape(-1)
+            for i in random.integers(0, len(flat), 3):
+                kept, moved = flat[i].item(), []
+                for sign in (1, -1):
+                    flat[i] = kept + sign * 1e-6
+                    with torch.no_grad():
+                        moved.append(_total(learning, next(learning.in_order(1000))).item())
+                flat[i] = kept
+                slope = (moved[0] - moved[1]) / 2e-6
+                assert gradient[i].item() == pytest.approx(slope, abs=1e-7, rel=1e-4), name
+
+
+def test_a_resumed_algorithm_learns_bit_for_bit_what_the_first_one_learns(variant):
+    first = Play(SPEC, variant)
+    trajectories = played(first)
+    steps = evaluated(first.algorithm, rollout(trajectories, with_mates=False)).steps
+    first.algorithm.update(steps, 10)
+    buffer = io.BytesIO()
+    torch.save(first.algorithm.state_dict(), buffer)
+    buffer.seek(0)
+    second = make(SPEC, variant, seed=99)
+    second.load_state_dict(torch.load(buffer, weights_only=True))
+    for algorithm in (first.algorithm, second):
+        algorithm.evaluator.memories.forget()
+        algorithm.evaluator.target_memories.forget()
+        steps = evaluated(algorithm, rollout(trajectories, with_mates=False)).steps
+        algorithm.update(steps, 20)
+    for name in ("actors", "critic", "target"):
+        one, two = (getattr(a.networks, name).state_dict() for a in (first.algorithm, second))
+        for key, value in one.items():
+            assert torch.equal(value, two[key]), key
+    assert first.algorithm.exploration == second.exploration
+
+
+def test_the_target_follows_by_copies_or_by_a_share():
+    def distances(**keys):
+        play = Play(SPEC, config(**keys))
+        steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
+        nets, found = play.algorithm.networks, []
+        for _ in range(4):
+            play.algorithm.update(steps, 0)
+            pairs = zip(nets.critic.parameters(), nets.target.parameters(), strict=True)
+            found.append(max(float((a - b).detach().abs().max()) for a, b in pairs))
+        return found
+
+    assert distances() == [0.0] * 4
+    assert [d == 0.0 for d in distances(target_update_interval=2)] == [False, True, False, True]
+    assert all(d > 0.0 for d in distances(tau=0.5))
+
+
+def test_exploration_is_frozen_until_an_update_and_written_with_it():
+    play = Play(SPEC, config(epsilon_start=0.5, epsilon_end=0.1, epsilon_decay_steps=100))
+    assert play.algorithm.exploration == 0.5
+    steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
+    assert set(steps.exploration.tolist()) == {0.5}
+    assert play.algorithm.update(steps, 50)["Policy/Exploration Epsilon"] == pytest.approx(0.3)
+    assert play.algorithm.exploration == pytest.approx(0.3)
+    play.algorithm.update(steps, 500)
+    assert play.algorithm.exploration == pytest.approx(0.1)
+
+
+def test_actors_do_not_see_the_state_and_never_learn_to():
+    spec = vector_spec([2, 3], [3], ["eyes", "state"])
+    play = Play(spec, config(state_observation="state", network_settings={"normalize": True}))
+    random = np.random.default_rng(0)
+
+    def seen(n):
+        return [random.normal(size=(n, 2)).astype(np.float32), random.normal(size=(n, 3)).astype(np.float32)]
+
+    play.tell(Batch([1, 2], seen(2)))
+    for _ in range(20):
+        play.tell(Batch([1, 2], seen(2), random.normal(size=2)))
+    play.tell(None, Batch([1, 2], seen(2)))
+    play.trainer.take_in()
+    for _ in range(3):
+        play.algorithm.update(play.trainer.buffer.columns(), 0)
+    actor = play.algorithm.network
+    eyes_only, state = torch.randn(5, 2), torch.randn(5, 3)
+    one, two = (actor.act(actor.prepare([eyes_only, s])).logits.detach() for s in (state, torch.randn(5, 3)))
+    assert torch.equal(one, two)
+    assert not torch.equal(one, actor.act(actor.prepare([eyes_only + 1, state])).logits)
+
+
+def test_continuous_actions_are_refused_and_poca_is_named():
+    for action in (ActionSpec(2, ()), ActionSpec(1, (3,)), ActionSpec(0, ())):
+        spec = BehaviorSpec(SPEC.observation_specs, action)
+        with pytest.raises(UnsupportedActionError, match="trainer_type: poca"):
+            COMA(spec, config(), torch.device("cpu"), 0, NonFinite.STOP)
+
+
+def test_a_state_observation_must_exist():
+    spec = vector_spec([2, 3], [3], ["eyes", "global_state"])
+    with pytest.raises(UnsupportedObservationError, match=r"Did you mean 'global_state'\?.*'eyes'"):
+        make(spec, config(state_observation="globalstate"))
+    with pytest.raises(UnsupportedObservationError, match="the only sensor"):
+        make(vector_spec([2], [3], ["state"]), config(state_observation="state"))
