@@ -122,7 +122,7 @@ class Play:
         self.trainer = OnPolicyTrainer(
             self.config,
             self.algorithm,
-            {name: reward for name in self.config.reward_signals},
+            dict.fromkeys(self.config.reward_signals, reward),
             self.sink,
             Events(self._updated),
         )

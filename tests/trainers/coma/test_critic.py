@@ -5,10 +5,10 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
+from coma_plays import vector_spec
 from lanista.trainers.coma.critic import CentralCritic, Steps
 from lanista.trainers.coma.places import Runs, by_place
 from lanista.trainers.networks.settings import NetworkSettings
-from coma_plays import vector_spec
 
 PLACES = 3
 SETTINGS = NetworkSettings(hidden_units=16, num_layers=2)
