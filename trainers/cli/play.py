@@ -115,7 +115,7 @@ def _environment(arguments: argparse.Namespace) -> BaseEnv:
 
     if in_process(arguments.env):
         return make_source(arguments.env, arguments.seed, arguments.env_args, arguments.num_areas)
-    from ...envs.side_channels import EngineConfigurationChannel
+    from ...envs.side_channels import EngineConfigurationChannel, StatsSideChannel
     from ...envs.unity import UnityEnvironment
 
     engine = EngineConfigurationChannel()
@@ -127,7 +127,7 @@ def _environment(arguments: argparse.Namespace) -> BaseEnv:
         no_graphics=arguments.no_graphics,
         timeout_wait=arguments.timeout_wait,
         additional_args=arguments.env_args,
-        side_channels=[engine],
+        side_channels=[engine, StatsSideChannel()],
         num_areas=arguments.num_areas,
     )
 
@@ -172,12 +172,14 @@ def _print_table(report: Mapping[str, Any]) -> None:
     table = Table(title=title, title_justify="left", title_style="", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("behavior", style="bold", no_wrap=True)
     group = any("mean_group_reward" in figures for figures in report["behaviors"].values())
-    for title in ("episodes", "mean reward", "std", "min", "max", "decisions", *(["group"] if group else [])):
-        table.add_column(title, justify="right")
+    titles = ["episodes", "reward", "std", "min", "max", "length"] + ["groups", "group reward"] * group
+    for title in titles:
+        table.add_column(title, justify="right", no_wrap=title != "group reward")
     for name, figures in report["behaviors"].items():
         keys = ["mean_reward", "std_reward", "min_reward", "max_reward", "mean_length"]
         cells = [f"{figures[key]:.3f}" for key in keys]
         if group:
+            cells.append(str(figures.get("group_episodes", 0)))
             cells.append(f"{figures.get('mean_group_reward', 0.0):.3f}")
         table.add_row(name, str(figures["episodes"]), *cells)
     Console(file=sys.stdout).print(table)

@@ -10,6 +10,7 @@ import numpy as np
 from mlagents_envs.base_env import BaseEnv, DecisionSteps, TerminalSteps
 
 from ..brains.play import Brain, BrainError
+from .group_returns import GroupReturns
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,6 @@ class Episode:
     counted: bool
     """Whether it is among the first `episodes` that began."""
     reward: float = 0.0
-    group_reward: float = 0.0
     decisions: int = 0
 
 
@@ -40,18 +40,17 @@ class BehaviorResult:
     """The finished episodes of one behaviour."""
 
     rewards: list[float] = field(default_factory=list)
-    group_rewards: list[float] = field(default_factory=list)
+    groups: GroupReturns = field(default_factory=GroupReturns)
     lengths: list[int] = field(default_factory=list)
     """Decisions in each episode."""
 
     def add(self, episode: Episode) -> None:
         """Take in a finished episode."""
         self.rewards.append(episode.reward)
-        self.group_rewards.append(episode.group_reward)
         self.lengths.append(episode.decisions)
 
     def as_dict(self) -> dict[str, float | int]:
-        """Figures of all episodes; the group's only where there was one."""
+        """Figures of all episodes, and of groups where there were any."""
         rewards = np.array(self.rewards)
         figures: dict[str, float | int] = {
             "episodes": len(rewards),
@@ -61,8 +60,10 @@ class BehaviorResult:
             "max_reward": float(rewards.max()),
             "mean_length": float(np.mean(self.lengths)),
         }
-        if any(self.group_rewards):
-            figures["mean_group_reward"] = float(np.mean(self.group_rewards))
+        if self.groups.finished:
+            figures["group_episodes"] = len(self.groups.finished)
+            figures["mean_group_reward"] = float(np.mean(self.groups.finished))
+            figures["std_group_reward"] = float(np.std(self.groups.finished))
         return figures
 
 
@@ -106,7 +107,7 @@ class Player:
         while True:
             idle = 0 if self._act() else idle + 1
             if self._finished():
-                return self.results
+                return {name: result for name, result in self.results.items() if result.rewards}
             if idle > PATIENCE:
                 raise NothingToDecideError(
                     f"In {PATIENCE} steps no agent that this brain fits asked for a decision. In Unity, "
@@ -117,7 +118,8 @@ class Player:
 
     def _finished(self) -> bool:
         running = any(episode.counted for episode in self._running.values())
-        return self._begun >= self.episodes and not running
+        groups = any(result.groups.waiting for result in self.results.values())
+        return self._begun >= self.episodes and not running and not groups
 
     def _act(self) -> bool:
         """Take in what the agents tell and decide for those that ask; whether any asked."""
@@ -126,6 +128,8 @@ class Player:
             if not self._fits(name):
                 continue
             decisions, terminals = self.env.get_steps(name)
+            groups = self.results.setdefault(name, BehaviorResult()).groups
+            groups.take(decisions, terminals, counting=self._begun < self.episodes)
             self._end(name, terminals)
             self._go_on(name, decisions)
             if len(decisions):
@@ -151,8 +155,7 @@ class Player:
             if episode is None or not episode.counted:
                 continue
             episode.reward += float(terminals.reward[row])
-            episode.group_reward += float(terminals.group_reward[row])
-            self.results.setdefault(name, BehaviorResult()).add(episode)
+            self.results[name].add(episode)
         self.brain.forget(terminals.agent_id)
 
     def _go_on(self, name: str, decisions: DecisionSteps) -> None:
@@ -160,7 +163,6 @@ class Player:
             episode = self._running.get((name, agent))
             if episode is not None:
                 episode.reward += float(decisions.reward[row])
-                episode.group_reward += float(decisions.group_reward[row])
                 if episode.counted and episode.decisions >= self.max_decisions:
                     self._cut(name, episode)
                     episode = None
@@ -171,7 +173,7 @@ class Player:
 
     def _cut(self, name: str, episode: Episode) -> None:
         """Count an episode that may go on for ever (a stuck policy in a scene without a step limit)."""
-        self.results.setdefault(name, BehaviorResult()).add(episode)
+        self.results[name].add(episode)
         self.cut += 1
         if self.cut == 1:
             logger.warning(

@@ -100,7 +100,6 @@ def test_an_episode_s_reward_is_all_that_its_agent_got():
     # The reward that comes with the first observation belongs to no decision.
     assert results["Ball?team=0"].rewards == [4.0, 4.0]
     assert results["Ball?team=0"].lengths == [4, 4]
-    assert results["Ball?team=0"].group_rewards == [0.5, 0.5]
 
 
 def test_the_episodes_that_began_first_count_and_not_those_that_end_first():
@@ -151,7 +150,7 @@ def test_the_figures_of_a_report():
     assert figures["episodes"] == 2
     assert figures["mean_reward"] == 3.0 and figures["std_reward"] == 1.0
     assert (figures["min_reward"], figures["max_reward"], figures["mean_length"]) == (2.0, 4.0, 3.0)
-    assert figures["mean_group_reward"] == 0.5
+    assert "mean_group_reward" not in figures
 
 
 def test_an_episode_that_never_ends_is_counted_as_it_stands(caplog):
