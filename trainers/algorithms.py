@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Union
+from typing import Any
 
 import torch
 from mlagents_envs.base_env import BehaviorSpec
@@ -23,7 +23,7 @@ from .rewards.extrinsic import ExtrinsicReward
 from .rewards.provider import RewardProvider
 from .settings.behavior import TrainerSettings
 
-Algorithm = Union[PPO, POCA, COMA]
+Algorithm = PPO | POCA | COMA
 
 _algorithms: dict[str, Callable[..., Any]] = {"ppo": PPO, "poca": POCA, "coma": COMA}
 

@@ -242,8 +242,8 @@ class CheckpointManager:
         """Copy the newest checkpoint's models to `<run>/<behavior>.onnx` and list it as the final one.
 
         Returns:
-            The (first) copy, or None where the newest checkpoint has no model or it could not be copied (a warning
-            said so); what was there and listed before is then as it was.
+            The (first) copy, or None where the newest checkpoint has no model or it could not be copied (a
+            warning said so); what was there and listed before is then as it was.
         """
         if not self.checkpoints:
             return None

@@ -272,8 +272,8 @@ class Learner:
         if brain is None:
             raise CheckpointError(
                 f"{self.name}: the weights at the end of the run, step {self.trainer.step}, are saved, but "
-                f"not their brain: see the message before. {self.run.folder / self.name}.onnx, if it is there, "
-                "is of an older checkpoint. `lanista export` makes a brain of a checkpoint."
+                f"not their brain: see the message before. {self.run.folder / self.name}.onnx, if it is "
+                "there, is of an older checkpoint. `lanista export` makes a brain of a checkpoint."
             )
         if flaw is not None:
             raise flaw

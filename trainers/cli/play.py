@@ -171,17 +171,16 @@ def _print_table(report: Mapping[str, Any]) -> None:
     title = f"{report['brain']} in {report['environment']}, {report['actions']} actions"
     table = Table(title=title, title_justify="left", title_style="", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("behavior", style="bold", no_wrap=True)
-    group = any("mean_group_reward" in figures for figures in report["behaviors"].values())
-    titles = ["episodes", "reward", "std", "min", "max", "length"] + ["groups", "group reward"] * group
-    for title in titles:
-        table.add_column(title, justify="right", no_wrap=title != "group reward")
+    for title in ("episodes", "mean reward", "std", "min", "max", "decisions"):
+        table.add_column(title, justify="right")
     for name, figures in report["behaviors"].items():
         keys = ["mean_reward", "std_reward", "min_reward", "max_reward", "mean_length"]
         cells = [f"{figures[key]:.3f}" for key in keys]
-        if group:
-            cells.append(str(figures.get("group_episodes", 0)))
-            cells.append(f"{figures.get('mean_group_reward', 0.0):.3f}")
         table.add_row(name, str(figures["episodes"]), *cells)
     Console(file=sys.stdout).print(table)
+    for name, figures in report["behaviors"].items():
+        if "mean_group_reward" in figures:
+            mean, std = figures["mean_group_reward"], figures["std_group_reward"]
+            print(f"{name}: {figures['group_episodes']} groups, mean group reward {mean:.3f}, std {std:.3f}.")
     if "film" in report:
         print(f"Filmed in {report['film']}.")
