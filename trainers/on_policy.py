@@ -45,6 +45,8 @@ class OnPolicyAlgorithm(Protocol[Steps]):
     signals: list[str]
     looks_at_mates: bool
     """Rollouts are to hold the teammates' steps too."""
+    learns_as_team: bool
+    """What groups earn is of interest, and is reported."""
     steps_kind: type[Steps]
     """The columns that the update buffer keeps."""
 
@@ -133,7 +135,7 @@ class OnPolicyTrainer(Generic[Steps]):
         self.update_threads = update_threads
         self.clock = StepClock(settings.summary_freq, settings.checkpoint_interval)
         self.buffer = UpdateBuffer(algorithm.steps_kind)
-        self.episodes = EpisodeRewards(list(providers), returns_kept, groups=algorithm.looks_at_mates)
+        self.episodes = EpisodeRewards(list(providers), returns_kept, groups=algorithm.learns_as_team)
         self.queues: list[TrajectoryQueue] = []
         self.portion = max(
             1,

@@ -46,6 +46,7 @@ class COMA:
     """The networks, what the critic makes of a rollout, and the update."""
 
     looks_at_mates = False
+    learns_as_team = True
     steps_kind = RosterSteps
 
     def __init__(

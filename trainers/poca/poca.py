@@ -37,6 +37,7 @@ class POCA:
     """The networks, what the critic makes of a rollout, and the update."""
 
     looks_at_mates = True
+    learns_as_team = True
     steps_kind = TeamSteps
 
     def __init__(

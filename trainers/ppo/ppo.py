@@ -55,6 +55,7 @@ class PPO:
     """The networks, what the critic makes of a rollout, and the update."""
 
     looks_at_mates = False
+    learns_as_team = False
     steps_kind = EvaluatedSteps
 
     def __init__(
