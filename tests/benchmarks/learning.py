@@ -90,7 +90,7 @@ def learn_lanista(task: Task, seed: int, folder: Path) -> Path:
     steps = f"behaviors.{task.behavior}.max_steps={task.max_steps}"
     arguments = [task.config, "--env", f"scene:{task.scene}", "--run-id", "run", "--seed", str(seed)]
     console = Path(sys.executable).with_name("lanista-learn")
-    _run([console, *arguments, "--results-dir", folder, "--set", steps])
+    run_command([console, *arguments, "--results-dir", folder, "--set", steps])
     return folder / "run"
 
 
@@ -101,29 +101,29 @@ def learn_peer(task: Task, seed: int, folder: Path, python: str, script: Path) -
     config = folder / "settings.yaml"
     config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     executable = folder / f"{task.scene}.x86_64"
-    _run([_lanista(), "scenes", "export", task.scene, executable])
+    run_command([_lanista(), "scenes", "export", task.scene, executable])
     arguments = [config, f"--env={executable}", "--run-id=run", f"--seed={seed}", f"--results-dir={folder}"]
-    _run([python, "-W", "ignore", script, *arguments, f"--base-port={_free_port()}"])
+    run_command([python, "-W", "ignore", script, *arguments, f"--base-port={_free_port()}"])
     return folder / "run"
 
 
 def score(task: Task, seed: int, brain: Path) -> tuple[float, float]:
     """Mean and deviation of the rewards that the ONNX file alone earns in episodes that no training saw."""
     command = [_lanista(), "play", brain, "--env", f"scene:{task.scene}", "--json"]
-    output = _run([*command, "--episodes", EPISODES, "--seed", 1000 + seed])
+    output = run_command([*command, "--episodes", EPISODES, "--seed", 1000 + seed])
     (figures,) = json.loads(output)["behaviors"].values()
     return float(figures["mean_reward"]), float(figures["std_reward"])
 
 
-def curve(folder: Path) -> list[tuple[int, float]]:
-    """(step, mean reward) of every summary, as TensorBoard reads them."""
+def curve(folder: Path, tag: str = REWARD_TAG) -> list[tuple[int, float]]:
+    """(step, value) of every summary, as TensorBoard reads them."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     events = EventAccumulator(str(folder), size_guidance={"scalars": 0})
     events.Reload()
-    if REWARD_TAG not in events.Tags()["scalars"]:
+    if tag not in events.Tags()["scalars"]:
         return []
-    return [(event.step, event.value) for event in events.Scalars(REWARD_TAG)]
+    return [(event.step, event.value) for event in events.Scalars(tag)]
 
 
 def measure(task: Task, product: str, seed: int, arguments: argparse.Namespace) -> tuple[Run, list[Point]]:
@@ -149,7 +149,7 @@ def _lanista() -> Path:
     return Path(sys.executable).with_name("lanista")
 
 
-def _run(command: Sequence[Any]) -> str:
+def run_command(command: Sequence[Any]) -> str:
     """What a command prints; if it fails, the end of that is shown and this program ends too."""
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)

@@ -5,8 +5,8 @@
 
 Both train the same processes of team_scene.py with the same YAML (256 units, batches of 1024, 3 epochs), one
 after the other and in turns; figures are medians of the rounds, ratios medians of the ratios within a round.
-Steps per second count from the first summary to the last. Writes docs/results/teams-speed.csv, whose rows are
-not measured again without `--again`, and prints the table that docs/results/teams.md shows.
+Steps per second count from the first summary to the last. What docs/results/teams-speed.csv already holds is
+not measured again without `--again`. Writes that file and docs/results/teams-speed.md.
 """
 
 from __future__ import annotations
@@ -27,6 +27,26 @@ from training_run import measure
 ROOT = Path(__file__).resolve().parents[2]
 AGENTS = 96
 AIMS = {3: 5, 8: 6, 20: 8}
+PAGE = """# Speed and memory of teams
+
+Written by `python tests/benchmarks/teams.py` from teams-speed.csv; every run in it is there.
+
+Lanista's POCA and that of ML-Agents 1.1.0 train the same processes of a scene that costs next to nothing
+(tests/benchmarks/team_scene.py: 96 agents in teams, 32 floats, one branch of 3) with the same YAML: 2 layers of
+256 units, `batch_size: 1024`, `buffer_size: 10240`, 3 epochs. In turns; medians, ratios within a round. Rates
+and processor time count from the first summary to the last. "Threaded" is `threaded: true`. {machine}.
+
+{table}
+
+## Memory
+
+What the update buffer keeps of one agent-step, of which 128 bytes are its observation: each row is kept once,
+and teammates are row numbers, 8 bytes each.
+
+| members | bytes per agent-step |
+|---:|---:|
+{memory}
+"""
 SETTINGS = {
     "trainer_type": "poca",
     "hyperparameters": {
@@ -165,9 +185,10 @@ def main() -> None:
     results = Results(given.out / "teams-speed.csv")
     with tempfile.TemporaryDirectory() as folder:
         run(given, Path(folder), results)
-    print(table(results))
-    for members in given.members:
-        print(f"update buffer, teams of {members}: {buffer_bytes(members):,.0f} bytes per agent-step")
+    memory = "\n".join(f"| {n} | {buffer_bytes(n):,.0f} |" for n in given.members)
+    page = PAGE.format(table=table(results), memory=memory, machine=machine())
+    (given.out / "teams-speed.md").write_text(page, encoding="utf-8")
+    print(page)
 
 
 if __name__ == "__main__":
