@@ -17,6 +17,7 @@ from ..envs.steps import Decision, EnvironmentStep
 from .errors import TrainerError
 from .learner import Learner
 from .learner_thread import LearnerThread
+from .shared_groups import SharedGroups
 from .stats.display import Display
 
 logger = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class TrainerController:
         self._patience = patience
         self._on_first_learner = on_first_learner
         self._somebody_asked = False
+        self._shared_groups = SharedGroups()
 
     def stop(self) -> None:
         """Finish the tick in hand and end the run in good order."""
@@ -187,6 +189,7 @@ class TrainerController:
     def _collect(self, steps: Sequence[EnvironmentStep]) -> None:
         """While the engines compute, hand what they said to the agent processors."""
         for step in steps:
+            self._shared_groups.look(step)
             if step.fresh:
                 self._forget(step.env)
             for behavior_id, (decisions, terminals) in step.steps.items():

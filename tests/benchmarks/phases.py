@@ -79,7 +79,7 @@ def install(phases: Phases) -> None:
     from lanista.envs import unity, worker
     from lanista.envs.manager import EnvManager
     from lanista.envs.wire.codec import Decoder
-    from lanista.trainers import on_policy
+    from lanista.trainers import flat, gradient, on_policy
     from lanista.trainers.acting import DenseActor
     from lanista.trainers.controller import TrainerController
     from lanista.trainers.learner import Learner
@@ -100,9 +100,9 @@ def install(phases: Phases) -> None:
         (on_policy, "gather", "take in: gather the rows"),
         (ppo.PPO, "normalize", "take in: normaliser"),
         (ppo.PPO, "evaluate", "take in: critic's values"),
-        (ppo.PPO, "advantages", "take in: advantages"),
+        (ppo, "generalized_advantages", "take in: advantages"),
         (ppo.PPO, "update", "update: shuffle, cut minibatches"),
-        (ppo.PPO, "_gradient_step", "update: the rest"),
+        (ppo.PPO, "_gradient", "update: the rest"),
         (closed_form.DenseGradient, "_forward", "update: forward pass"),
         (closed_form.DenseGradient, "_policy", "update: loss and its gradient"),
         (closed_form.DenseGradient, "__call__", "update: heads, value loss"),
@@ -111,8 +111,8 @@ def install(phases: Phases) -> None:
         (ActorCritic, "evaluate", "update: forward pass"),
         (ppo, "ppo_losses", "update: loss and its gradient"),
         (torch.Tensor, "backward", "update: backward pass"),
-        (ppo.FlatAdam, "step", "update: optimiser"),
-        (ppo.PPO, "_finite_gradient", "update: finite check"),
+        (flat.FlatAdam, "step", "update: optimiser"),
+        (gradient.GuardedAdam, "step", "update: finite check"),
         (Learner, "summary", "summaries"),
         (Learner, "save", "checkpoints"),
         (TrainerController, "_loop", REST),

@@ -32,9 +32,9 @@ PAGE = """# Speed and memory of teams
 Written by `python tests/benchmarks/teams.py` from teams-speed.csv; every run in it is there.
 
 Lanista's POCA and that of ML-Agents 1.1.0 train the same processes of a scene that costs next to nothing
-(tests/benchmarks/team_scene.py: 96 agents in teams, 32 floats, one branch of 3) with the same YAML: 2 layers of
-256 units, `batch_size: 1024`, `buffer_size: 10240`, 3 epochs. In turns; medians, ratios within a round. Rates
-and processor time count from the first summary to the last. "Threaded" is `threaded: true`. {machine}.
+(tests/benchmarks/team_scene.py: 96 agents in teams, 32 floats, one branch of 3) with the same YAML: 2 layers
+of 256 units, `batch_size: 1024`, `buffer_size: 10240`, 3 epochs. In turns; medians, ratios within a round.
+Rates and processor time count from the first summary to the last. "Threaded" is `threaded: true`. {machine}.
 
 {table}
 

@@ -221,7 +221,7 @@ def test_a_resumed_run_goes_on_with_its_own_weights_and_is_strict(tmp_path):
     path = str(tmp_path / "older" / "Ball")
     run = make(tmp_path / "run", init_path=path)
     with torch.no_grad():
-        run.algorithm.flat.vector.add_(1.0)
+        run.algorithm.optimizer.flat.vector.add_(1.0)
     run.finish()
     resumed = make(tmp_path / "run", init_path=path, run={"resume": True})
     assert same(resumed.algorithm.network, run.algorithm.network)

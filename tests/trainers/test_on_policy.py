@@ -445,3 +445,13 @@ def _saved(state):
     torch.save(state, buffer)
     buffer.seek(0)
     return buffer
+
+
+def test_ppo_speaks_of_group_rewards_once(caplog):
+    algorithm = PPO(SPEC, settings(), torch.device("cpu"), 0, NonFinite.STOP)
+    rewards, ignores = {"extrinsic": np.zeros(4, np.float32)}, {"extrinsic": False}
+    algorithm.evaluate(rollout_of([4]), rewards, ignores)
+    assert not caplog.records
+    for _ in range(3):
+        algorithm.evaluate(rollout_of([4], group_rewards=np.ones(4, np.float32)), rewards, ignores)
+    assert len(caplog.records) == 1 and "trainer_type: poca" in caplog.text

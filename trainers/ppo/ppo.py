@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,19 +14,17 @@ from torch import Tensor
 from ...agent_processor.trajectory import Rollout
 from ...envs.finite import NonFinite
 from ..distributions import ActionDistribution, Actions
-from ..flat import FlatAdam, FlatParameters
+from ..gradient import GuardedAdam
 from ..initial_weights import take_over
 from ..networks.actor_critic import ActorCritic
 from ..recurrent import CriticMemories, padded, remember
 from ..returns import generalized_advantages
-from ..schedules import BETA_FLOOR, EPSILON_FLOOR, LEARNING_RATE_FLOOR, Schedule
+from ..schedules import ClippedSchedules
 from ..settings.behavior import TrainerSettings
 from ..update_buffer import EvaluatedSteps, Evaluation
 from .closed_form import Array, DenseGradient
 from .losses import VALUE_WEIGHT, clipped_value_loss, masked_mean, ppo_losses
 from .settings import PPOSettings
-
-logger = logging.getLogger(__name__)
 
 
 class Minibatch(NamedTuple):
@@ -72,15 +68,12 @@ class PPO:
         self.signals = list(settings.reward_signals)
         self.gammas = [s.gamma for s in settings.reward_signals.values()]
         self.device = device
-        self.non_finite = non_finite
         self.spec = spec
-        self._warned: set[str] = set()
         init = torch.Generator().manual_seed(seed)
         self.network = ActorCritic(
             spec, settings.network_settings, self.signals, hyper.shared_critic, generator=init
         ).to(device)
-        self.flat = FlatParameters(self.network.parameters())
-        self.optimizer = FlatAdam(self.flat, hyper.learning_rate)
+        self.optimizer = GuardedAdam(self.network.parameters(), hyper.learning_rate, non_finite)
         memory = settings.network_settings.memory
         self.sequence_length = 1 if memory is None else memory.sequence_length
         self.memories = None if memory is None else CriticMemories(memory.memory_size)
@@ -88,13 +81,7 @@ class PPO:
         self.closed_form = DenseGradient(self.network) if dense else None
         """The quick way to the gradient, where there is one."""
         self.shuffler = torch.Generator().manual_seed(seed + 1)
-
-        def schedule(initial: float, floor: float, shape: str) -> Schedule:
-            return Schedule(initial, floor, settings.max_steps, linear=shape == "linear")
-
-        self.learning_rate = schedule(hyper.learning_rate, LEARNING_RATE_FLOOR, hyper.learning_rate_schedule)
-        self.epsilon = schedule(hyper.epsilon, EPSILON_FLOOR, hyper.epsilon_schedule)
-        self.beta = schedule(hyper.beta, BETA_FLOOR, hyper.beta_schedule)
+        self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
 
     # What comes in ------------------------------------------------------------------------------------
 
@@ -106,25 +93,7 @@ class PPO:
         """
         obs = [o[: rollout.steps] for o in rollout.obs]
         if not self.network.update_normalization(self._obs(obs)):
-            self._leave_out(obs)
-
-    def _leave_out(self, obs: Sequence[NDArray[np.float32]]) -> None:
-        """Some observations are finite, but too large for their statistics, which have not changed."""
-        largest = [float(np.abs(o).max(initial=0.0)) for o in obs]
-        worst = max(range(len(obs)), key=largest.__getitem__)
-        found = f"the observation {self.spec.observation_specs[worst].name!r} holds {largest[worst]:.3g}"
-        if self.non_finite is NonFinite.STOP:
-            raise FloatingPointError(
-                f"The running statistics of the observations overflow: {found}. Correct what the agents "
-                "collect, set network_settings.normalize: false, or let such steps be left out of the "
-                "statistics with env_settings.non_finite: drop."
-            )
-        self._warn_once("Left out of the running statistics of observations", found)
-
-    def _warn_once(self, what: str, found: str) -> None:
-        if what not in self._warned:
-            self._warned.add(what)
-            logger.warning("%s: %s. This is said once.", what, found)
+            self.optimizer.leave_out(self.spec, obs)
 
     def evaluate(
         self,
@@ -137,6 +106,12 @@ class PPO:
         Behind an episode's true end nothing more is earned: the bootstrap value is zero there, unless the
         episode was interrupted or the signal goes on regardless.
         """
+        if rollout.group_reward[: rollout.steps].any():
+            self.optimizer.warn_once(
+                "Group rewards without a team's trainer",
+                "PPO counts what a group earns as each living member's own; trainer_type: poca also learns "
+                "what each of them had to do with it, and what it earns after a member's end",
+            )
         starts = None
         if self.memories is None:
             values, next_values = self._values(rollout)
@@ -204,17 +179,16 @@ class PPO:
 
     def update(self, steps: EvaluatedSteps, policy_step: int) -> dict[str, float]:
         """Several epochs over all steps in shuffled minibatches; mean losses and the schedules' values."""
-        rate, epsilon, beta = (s(policy_step) for s in (self.learning_rate, self.epsilon, self.beta))
-        self.optimizer.learning_rate = rate
+        rate, epsilon, beta = self.schedules.at(policy_step)
         columns = self._columns(steps)
-        losses = [
-            self._gradient_step(minibatch, epsilon, beta, policy_step)
-            for _ in range(self.hyper.num_epoch)
-            for minibatch in self._minibatches(columns)
-        ]
+        losses = []
+        for _ in range(self.hyper.num_epoch):
+            for minibatch in self._minibatches(columns):
+                losses.append(self._gradient(minibatch, epsilon, beta))
+                self.optimizer.step(rate, policy_step)
         schedules = {"Policy/Learning Rate": rate, "Policy/Epsilon": epsilon, "Policy/Beta": beta}
         if not losses:
-            self._warn_once(
+            self.optimizer.warn_once(
                 "Nothing was learnt",
                 f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}",
             )
@@ -222,11 +196,11 @@ class PPO:
         policy, value = _means(losses)
         return {"Losses/Policy Loss": policy, "Losses/Value Loss": value, **schedules}
 
-    def _gradient_step(
-        self, batch: Minibatch, epsilon: float, beta: float, policy_step: int
-    ) -> tuple[Array, Array]:
-        """One minibatch; its policy loss (absolute) and value loss, where they were computed."""
-        if self.closed_form is not None:
+    def _gradient(self, batch: Minibatch, epsilon: float, beta: float) -> tuple[Array, Array]:
+        """The gradient of one minibatch; its policy loss (absolute) and value loss, wherever they are."""
+        if self.closed_form is None:
+            policy, value = self._derived_gradient(batch, epsilon, beta)
+        else:
             policy, value = self.closed_form(
                 batch.inputs,
                 batch.actions,
@@ -237,10 +211,6 @@ class PPO:
                 epsilon,
                 beta,
             )
-        else:
-            policy, value = self._derived_gradient(batch, epsilon, beta)
-        if self._finite_gradient(policy_step):
-            self.optimizer.step()
         return abs(policy), value
 
     def _derived_gradient(self, batch: Minibatch, epsilon: float, beta: float) -> tuple[Tensor, Tensor]:
@@ -263,7 +233,7 @@ class PPO:
             plain = masked_mean((batch.returns - values) ** 2, batch.real)
             total = total + VALUE_WEIGHT * (clipped - plain)
             value_loss = clipped
-        self.flat.zero_gradient()
+        self.optimizer.zero_gradient()
         total.backward()  # type: ignore[no-untyped-call]
         return losses.policy.detach(), value_loss.detach()
 
@@ -274,20 +244,6 @@ class PPO:
         return self.network.evaluate_with_memory(
             batch.inputs, batch.actor_states, batch.critic_states, self.sequence_length, batch.action_mask
         )
-
-    def _finite_gradient(self, policy_step: int) -> bool:
-        """A gradient that is no number, or that the optimiser cannot square, must not reach the weights."""
-        if math.isfinite(self.flat.gradient.dot(self.flat.gradient).item()):
-            return True
-        if self.non_finite is NonFinite.STOP:
-            raise FloatingPointError(
-                f"The gradient of the policy at step {policy_step} is not a finite number, or too large; the "
-                "weights are still those from before it. Lower learning_rate, check the size of rewards, set "
-                "network_settings.normalize: true, or let such minibatches be left out with "
-                "env_settings.non_finite: drop."
-            )
-        self._warn_once("Minibatch left out", f"at step {policy_step} its gradient is no finite number")
-        return False
 
     def _columns(self, steps: EvaluatedSteps) -> Minibatch:
         """All rows on the device; observations are normalised here, once for all epochs."""

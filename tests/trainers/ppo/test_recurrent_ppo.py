@@ -90,7 +90,7 @@ def test_padding_changes_nothing_that_is_learnt(kind, shared, clip):
     batch = ppo._columns(buffered(ppo, 1).columns())
     assert not batch.real.all()
     ppo._derived_gradient(batch, 0.2, 0.01)
-    got = ppo.flat.gradient.clone()
+    got = ppo.optimizer.flat.gradient.clone()
     net, outcomes = ppo.network, []
     for s in range(3):
         state = batch.actor_states[s : s + 1]
@@ -114,9 +114,9 @@ def test_padding_changes_nothing_that_is_learnt(kind, shared, clip):
         plain, before = (ret - values) ** 2, batch.values[batch.real]
         clipped = (ret - (before + (values - before).clamp(-0.2, 0.2))) ** 2
         total = total + 0.5 * (torch.maximum(plain, clipped).mean() - plain.mean())
-    ppo.flat.zero_gradient()
+    ppo.optimizer.flat.zero_gradient()
     total.backward()
-    torch.testing.assert_close(got, ppo.flat.gradient, rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(got, ppo.optimizer.flat.gradient, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])

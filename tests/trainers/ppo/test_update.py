@@ -152,7 +152,7 @@ def test_an_update_is_what_plain_formulas_make_of_it(kind, clip_values):
     figures = ppo.update(steps, STEP)
     losses = reference.update(actions, steps)
     # Of 22 steps two minibatches of 8 are learnt from in each epoch; six sit out.
-    assert len(losses) == ppo.optimizer.steps == 4
+    assert len(losses) == ppo.optimizer.adam.steps == 4
     close = {"rel": 1e-4, "abs": 1e-6}
     assert figures["Losses/Policy Loss"] == pytest.approx(losses[:, 0].mean(), **close)
     assert figures["Losses/Value Loss"] == pytest.approx(losses[:, 1].mean(), **close)
@@ -191,10 +191,10 @@ def test_every_column_is_shuffled_alike(kind):
 def test_without_a_whole_minibatch_nothing_is_reported_as_learnt(caplog):
     actions = ACTIONS["continuous"]
     ppo = algorithm(actions, batch_size=STEPS + 1)
-    before = ppo.flat.vector.clone()
+    before = ppo.optimizer.flat.vector.clone()
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             figures = ppo.update(some_steps(actions), STEP)
             assert set(figures) == {"Policy/Learning Rate", "Policy/Epsilon", "Policy/Beta"}
     assert caplog.text.count("no whole minibatch of batch_size 23") == 1
-    assert torch.equal(ppo.flat.vector, before)
+    assert torch.equal(ppo.optimizer.flat.vector, before)
