@@ -1,0 +1,134 @@
+"""COMA within a run: the learner's policy, its files, and what they can be made into again."""
+
+import copy
+from argparse import Namespace
+
+import numpy as np
+import pytest
+import torch
+from coma_plays import Batch, vector_spec
+from lanista.trainers.brains.play import Brain
+from lanista.trainers.checkpoint_brain import rebuild_brain
+from lanista.trainers.checkpoint_file import load_checkpoint
+from lanista.trainers.cli.export import run as export
+from lanista.trainers.coma.brains import brains_of
+from lanista.trainers.learner import Learner, RunContext
+from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.stats.display import make_display
+from lanista.trainers.training_status import TrainingStatus
+from mlagents_envs.base_env import TerminalSteps
+
+SPEC = vector_spec([2], [3, 2])
+ID = "Team?team=0"
+WAYS = {
+    "shared": {},
+    "unshared": {"share_parameters": False},
+    "indexed": {"index_on_actor": True},
+}
+
+
+def context(folder, **keys):
+    status = TrainingStatus(folder / "status.json")
+    return RunContext(
+        folder=folder, seed=1, status=status, writers=[], display=make_display("test", plain=True), **keys
+    )
+
+
+def learner(folder, hyper, memory=False, **keys):
+    network = {"hidden_units": 16, "num_layers": 1}
+    if memory:
+        network["memory"] = {"memory_size": 8, "sequence_length": 8}
+    hyper = {"batch_size": 16, "buffer_size": 64, "max_num_agents": 3, **hyper}
+    behavior = {"trainer_type": "coma", "hyperparameters": hyper, "network_settings": network}
+    options = RunOptions.from_dict({"behaviors": {"Team": behavior}})
+    return Learner("Team", SPEC, options.behavior("Team"), context(folder, **keys))
+
+
+def collect(one, steps=40):
+    """A team of two in one environment, told and answered as the controller does it."""
+    random, decided = np.random.default_rng(0), None
+    for _ in range(steps):
+        batch = Batch([4, 7], [random.normal(size=(2, 2))], random.normal(size=2)).decisions()
+        one.manager(ID).add_experiences(batch, TerminalSteps.empty(SPEC), 0, decided)
+        (decided,) = one.decide([batch], [(0, ID)])
+        one.trainer.advance()
+    return decided
+
+
+@pytest.mark.parametrize("memory", [False, True])
+@pytest.mark.parametrize("hyper", WAYS.values(), ids=WAYS.keys())
+def test_a_run_learns_and_leaves_brains_that_act_as_its_networks(tmp_path, hyper, memory):
+    one = learner(tmp_path, hyper, memory)
+    collect(one)
+    first = one.finish()
+    brains = brains_of(one.algorithm.network)
+    assert first == tmp_path / f"Team{next(iter(brains))}.onnx"
+    batch = Batch([4, 7], [np.array([[1.0, -1.0], [0.3, 2.0]])]).decisions()
+    for suffix, network in brains.items():
+        played = Brain(tmp_path / f"Team{suffix}.onnx").act(batch, deterministic=True).discrete
+        obs = network.prepare([torch.from_numpy(batch.obs[0])])
+        if memory:
+            wanted, _ = network.act_with_memory(obs, torch.zeros(2, network.memory_size))
+        else:
+            wanted = network.act(obs)
+        np.testing.assert_array_equal(played, wanted.deterministic().discrete)
+    listed = one.checkpoints.checkpoints[-1].files
+    assert sum(file.suffix == ".onnx" for file in listed) == len(brains)
+    assert all((one.checkpoints.folder / file.name).exists() for file in listed)
+
+
+@pytest.mark.parametrize("hyper", WAYS.values(), ids=WAYS.keys())
+def test_a_checkpoint_can_be_resumed_and_exported(tmp_path, hyper, capsys):
+    one = learner(tmp_path, hyper)
+    collect(one)
+    one.save()
+    two = learner(tmp_path, hyper, resume=True)
+    for key, value in one.algorithm.network.state_dict().items():
+        assert torch.equal(value, two.algorithm.network.state_dict()[key]), key
+    assert two.algorithm.exploration == one.algorithm.exploration
+    checkpoint = tmp_path / "Team" / "checkpoint.pt"
+    _, rebuilt = rebuild_brain(load_checkpoint(checkpoint))
+    for key, value in one.algorithm.network.state_dict().items():
+        assert torch.equal(value, rebuilt.state_dict()[key]), key
+    assert export(Namespace(checkpoint=checkpoint, out=tmp_path / "out.onnx")) == 0
+    told = capsys.readouterr().out
+    for suffix in brains_of(one.algorithm.network):
+        assert (tmp_path / f"out{suffix}.onnx").exists()
+        assert f"out{suffix}.onnx" in told
+
+
+def test_old_brains_of_all_places_are_removed_with_their_checkpoints(tmp_path):
+    one = learner(tmp_path, {"share_parameters": False})
+    one.checkpoints.keep = 2
+    for step in (10, 20, 30):
+        one.trainer.clock.restore(step)
+        one.save()
+    left = sorted(file.name for file in (tmp_path / "Team").glob("*.onnx"))
+    assert left == [f"Team-{step}-place{place}.onnx" for step in (20, 30) for place in range(3)]
+
+
+def test_agents_explore_while_they_learn_and_are_greedy_when_they_are_tested(tmp_path):
+    training = learner(tmp_path / "a", {"epsilon_start": 1.0})
+    testing = learner(tmp_path / "b", {"epsilon_start": 1.0}, training=False)
+    seen = np.ones((400, 2), np.float32)
+    batch = Batch(list(range(400)), [seen], group=0).decisions()
+    actions = {}
+    for name, one in {"training": training, "testing": testing}.items():
+        one.manager(ID).add_experiences(batch, TerminalSteps.empty(SPEC), 0, None)
+        (decided,) = one.decide([batch], [(0, ID)])
+        actions[name] = decided.action.discrete
+        assert decided.exploration == (1.0 if name == "training" else 0.0)
+    assert len(np.unique(actions["testing"], axis=0)) == 1
+    shares = np.bincount(actions["training"][:, 0], minlength=3) / 400
+    np.testing.assert_allclose(shares, 1 / 3, atol=0.1)
+
+
+def test_a_network_that_acts_apart_gets_what_is_learnt(tmp_path):
+    one = learner(tmp_path, {"share_parameters": False})
+    one.acts_apart = True
+    apart = copy.deepcopy(one.algorithm.network)
+    one.acting = apart
+    collect(one)
+    one.decide([Batch([4, 7], [np.zeros((2, 2))]).decisions()], [(0, ID)])
+    for key, value in one.algorithm.network.state_dict().items():
+        assert torch.equal(value, apart.state_dict()[key]), key
