@@ -60,7 +60,7 @@ SETTINGS = {
 
 
 class CoopPush(World):
-    """Any number of areas, the agents of each in one group."""
+    """Any number of areas, the agents of each in one group. Options that are not given are as `size` says."""
 
     def __init__(
         self,

@@ -63,12 +63,12 @@ class Setting(SceneSetting):
 
 SETTINGS = {
     "full": Setting("rays", 3, _ORIGINAL_GROUND, 4, 3.0, 1.0, 7.0, 2.5, 15000),
-    "small": Setting("vector", 3, 8.0, 0, 0.75, 0.3, 0.6, 0.6, 1500),
+    "small": Setting("vector", 3, 10.0, 0, 0.75, 0.5, 1.5, 0.6, 1500),
 }
 
 
 class DungeonEscape(World):
-    """Any number of areas, the agents of each in one group, with one dragon."""
+    """Any number of areas, each a group of agents and a dragon. Options not given are as `size` says."""
 
     def __init__(
         self,
