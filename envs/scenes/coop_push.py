@@ -95,17 +95,17 @@ class CoopPush(World):
         `senses`: grid (a grid and the own body) or vector (places of everything).
         """
         given = {
-            "agents": agents or None,
-            "ground": ground or None,
-            "goal": goal or None,
-            "speed": speed or None,
-            "weight": weight or None,
-            "small_blocks": small_blocks if small_blocks >= 0 else None,
-            "large_blocks": large_blocks if large_blocks >= 0 else None,
-            "very_large_blocks": very_large_blocks if very_large_blocks >= 0 else None,
-            "room": room or None,
-            "max_steps": max_steps or None,
-            "senses": senses or None,
+            "agents": agents,
+            "ground": ground,
+            "goal": goal,
+            "speed": speed,
+            "weight": weight,
+            "small_blocks": small_blocks,
+            "large_blocks": large_blocks,
+            "very_large_blocks": very_large_blocks,
+            "room": room,
+            "max_steps": max_steps,
+            "senses": senses,
         }
         self.setting = setting = choose("coop-push", SETTINGS, size, areas, given)
         self.areas = areas
@@ -115,6 +115,11 @@ class CoopPush(World):
         self.kinds: Indices = np.repeat(np.arange(3), counts)
         """[blocks], 0 small, 1 large, 2 very large."""
         self.halves = EDGES[self.kinds] / 2
+        self._make_bodies()
+
+    def _make_bodies(self) -> None:
+        """Agents, blocks and the ground, as the setting says."""
+        setting, areas = self.setting, self.areas
         blocks = [
             Body(EDGES[kind] / 2, MASSES[kind] * setting.weight, _BLOCK_DRAG, square=True)
             for kind in self.kinds
@@ -130,6 +135,11 @@ class CoopPush(World):
         sizes = [*[AGENT.half] * agents, *self.halves]
         # However a block is turned, it does not lie in the goal at the beginning.
         highest = [*[half] * agents, *(self.goal - np.sqrt(2) * self.halves)]
+        if min(highest) <= -half / 2:
+            raise ValueError(
+                f"coop-push: a ground of {setting.ground} m with a goal of {setting.goal} m has no room for "
+                f"blocks of {2 * self.halves.max():g} m before it."
+            )
         self._spread = Spread(half / 2, setting.room, sizes, np.zeros((3, 0)), highest)
         self._senses = PushSenses(agents, self.kinds, half, self.goal)
         self._age = np.zeros(areas, np.intp)
@@ -140,9 +150,7 @@ class CoopPush(World):
         observations = [_vector("VectorSensor", self._senses.places_size)]
         if self.setting.senses == "grid":
             image = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
-            grid = ObservationSpec(
-                (len(TAGS), CELLS, CELLS), image, ObservationType.DEFAULT, "GridSensor-OneHot"
-            )
+            grid = ObservationSpec((len(TAGS), CELLS, CELLS), image, ObservationType.DEFAULT, "GridSensor")
             observations = [grid, _vector("PhysicsBodySensor:Agent", 10)]
         return {BEHAVIOR: BehaviorSpec(observations, ACTIONS)}
 

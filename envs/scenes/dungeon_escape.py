@@ -99,15 +99,15 @@ class DungeonEscape(World):
         `senses`: rays (rays, the own body, the key) or vector (places of everything).
         """
         given = {
-            "agents": agents or None,
-            "ground": ground or None,
-            "columns": columns if columns >= 0 else None,
-            "speed": speed or None,
-            "dragon_slow": dragon_slow or None,
-            "dragon_fast": dragon_fast or None,
-            "room": room or None,
-            "max_steps": max_steps or None,
-            "senses": senses or None,
+            "agents": agents,
+            "ground": ground,
+            "columns": columns,
+            "speed": speed,
+            "dragon_slow": dragon_slow,
+            "dragon_fast": dragon_fast,
+            "room": room,
+            "max_steps": max_steps,
+            "senses": senses,
         }
         self.setting = setting = choose("dungeon-escape", SETTINGS, size, areas, given)
         if setting.columns > COLUMN_PLACES.shape[1] or setting.dragon_slow > setting.dragon_fast:
@@ -116,6 +116,11 @@ class DungeonEscape(World):
                 f"{setting.dragon_slow} to {setting.dragon_fast} m/s (slow must not be above fast)."
             )
         self.areas = areas
+        self._make_dungeon()
+
+    def _make_dungeon(self) -> None:
+        """The ground and all that is on it, as the setting says."""
+        setting, areas = self.setting, self.areas
         half, count = setting.ground / 2, setting.agents
         scale = setting.ground / _ORIGINAL_GROUND
         self.columns: Array = COLUMN_PLACES[:, : setting.columns] * scale

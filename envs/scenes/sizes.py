@@ -20,7 +20,15 @@ Setting = TypeVar("Setting", bound=SceneSetting)
 def choose(
     scene: str, settings: Mapping[str, Setting], size: str, areas: int, given: Mapping[str, Any]
 ) -> Setting:
-    """The setting called `size`, with what is `given` (not None) in place of its own.
+    """The setting called `size`, with what is `given` in place of its own.
+
+    Args:
+        scene: Its name, for messages.
+        settings: By the names of the sizes.
+        size: The one to choose.
+        areas: How many areas the scene is to have.
+        given: By the setting's fields. What may be 0 (see `_may_be_zero`) is not given where it is negative,
+            everything else where it is 0 or empty.
 
     Raises:
         ValueError: No such size, or a number that makes no world.
@@ -29,13 +37,22 @@ def choose(
         near = get_close_matches(size, settings, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"{scene} has no size {size!r}.{hint} Sizes: {', '.join(settings)}.")
-    changed = replace(settings[size], **{name: value for name, value in given.items() if value is not None})
+    changed = replace(settings[size], **{name: v for name, v in given.items() if _is_given(name, v)})
     senses = sorted({setting.senses for setting in settings.values()})
     if changed.senses not in senses:
         raise ValueError(f"{scene} has no senses {changed.senses!r}; it has {', '.join(senses)}.")
     for name, value in {"areas": areas, **asdict(changed)}.items():
-        if name == "senses" or (value == 0 and name.endswith(("blocks", "columns"))):
+        if name == "senses" or (value == 0 and _may_be_zero(name)):
             continue
         if not value > 0:
             raise ValueError(f"{scene}: {name.replace('_', '-')} is {value}; it must be more than 0.")
     return changed
+
+
+def _may_be_zero(name: str) -> bool:
+    """Whether a setting counts what a world can do without."""
+    return name.endswith(("blocks", "columns"))
+
+
+def _is_given(name: str, value: Any) -> bool:
+    return bool(value >= 0) if _may_be_zero(name) else bool(value)

@@ -198,6 +198,7 @@ def test_a_group_of_one_works_like_any_other():
         ({"areas": 0}, "areas is 0"),
         ({"ground": -3.0}, "ground is -3.0; it must be more than 0"),
         ({"small_blocks": 0, "large_blocks": 0, "very_large_blocks": 0}, "no blocks"),
+        ({"ground": 5.0}, "ground of 5.0 m with a goal of 4.3 m has no room for blocks of 3 m"),
         ({"senses": "rays"}, "no senses 'rays'; it has grid, vector"),
     ],
 )
