@@ -39,9 +39,9 @@ class COMASettings(ClippedObjectiveSettings):
     """Share of the critic that the target critic takes over at every update, in place of copies."""
     normalize_values: Flag = False
     """Learn values scaled by the running mean and variance of their targets."""
-    epsilon_start: Number = Field(default=0.5, ge=0, le=1)
+    epsilon_start: Number = Field(default=0.1, ge=0, le=1)
     """Share of chance in the policy at the start: of exploration, beside `epsilon`, which clips."""
-    epsilon_end: Number = Field(default=0.02, ge=0, le=1)
+    epsilon_end: Number = Field(default=0.01, ge=0, le=1)
     """The same from epsilon_decay_steps on."""
     epsilon_decay_steps: Integer = Field(default=100000, ge=0)
     """Trainer steps in which the share of chance goes, on a straight line, from start to end."""
