@@ -114,7 +114,7 @@ def test_advantages_and_targets_follow_their_definitions():
                 expected = branch[chosen] - (p[k, : len(branch)] * branch).sum()
                 assert steps.advantages[i, k] == pytest.approx(float(expected), rel=1e-4, abs=1e-5)
             logged = p[torch.arange(2), torch.from_numpy(rows.discrete[i]).long()].log()
-            np.testing.assert_allclose(rows.log_probs[i], logged, atol=1e-5)
+            np.testing.assert_allclose(rows.log_probs[i], logged, rtol=1e-4, atol=1e-5)
 
 
 def test_nothing_follows_where_all_have_terminated_and_the_survivors_values_where_some_live_on():
@@ -164,7 +164,7 @@ def test_parts_of_a_buffer_are_linked_each_within_itself(variant):
     there = roster >= 0
     np.testing.assert_array_equal(apart.obs[0][roster[there]], whole.obs[0][at_once[there]])
     np.testing.assert_array_equal(apart.discrete[roster[there]], whole.discrete[at_once[there]])
-    np.testing.assert_allclose(apart.advantages, whole.advantages, atol=1e-5)
+    np.testing.assert_allclose(apart.advantages, whole.advantages, rtol=1e-4, atol=1e-4)
 
 
 def test_before_the_first_gradient_step_the_policy_is_the_one_that_acted(variant):
@@ -174,7 +174,7 @@ def test_before_the_first_gradient_step_the_policy_is_the_one_that_acted(variant
     for batch in learning.in_order(5):
         policy = learning._policy(batch)
         now = policy.log_probs(Actions(policy.mu, batch.actions))
-        np.testing.assert_allclose(now.detach(), batch.old_log_probs, atol=1e-5)
+        np.testing.assert_allclose(now.detach(), batch.old_log_probs, rtol=1e-4, atol=1e-5)
 
 
 def test_every_step_is_in_one_minibatch_of_an_epoch_but_for_the_rest(variant):
