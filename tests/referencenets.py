@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from goldendata import array
 from lanista.trainers.networks.actor_critic import ActorCritic
+from lanista.trainers.networks.attention import Dense, SelfAttention
 from lanista.trainers.networks.body import Body
 from lanista.trainers.networks.heads import ActionHead, ValueHead
 from lanista.trainers.networks.memory import Memory
 from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.networks.team_critic import TeamCritic
 from lanista.trainers.normalizer import Normalizer
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -91,6 +93,30 @@ def value_parameters(head: ValueHead) -> dict[str, Tensor]:
         named[f"value_heads.value_heads.{signal}.weight"] = head.weight[:, i : i + 1].T
         named[f"value_heads.value_heads.{signal}.bias"] = head.bias[i : i + 1]
     return named
+
+
+def dense_parameters(layer: Dense, name: str) -> dict[str, Tensor]:
+    return {f"{name}.weight": layer.weight.T, f"{name}.bias": layer.bias}
+
+
+def attention_parameters(attention: SelfAttention, name: str, prefix: str = "") -> dict[str, Tensor]:
+    """One of the four maps: q, k, v, out."""
+    maps = {"q": attention.query, "k": attention.key, "v": attention.value, "out": attention.out}
+    return dense_parameters(maps[name], f"{prefix}fc_{name}")
+
+
+def team_critic_parameters(critic: TeamCritic) -> dict[str, Tensor]:
+    body = "network_body."
+    named = dense_parameters(critic.embed_waiting, f"{body}obs_encoder.self_ent_encoder.seq_layers.0")
+    named |= dense_parameters(critic.embed_acting, f"{body}obs_action_encoder.self_ent_encoder.seq_layers.0")
+    for name in ("q", "k", "v", "out"):
+        named |= attention_parameters(critic.attention, name, f"{body}self_attn.")
+    for i, layer in enumerate(critic.body.layers):
+        named[f"{body}linear_encoder.seq_layers.{2 * i}.weight"] = layer.weight[0].T
+        named[f"{body}linear_encoder.seq_layers.{2 * i}.bias"] = layer.bias[0, 0]
+    if critic.memories:
+        named |= memory_parameters(critic.memory, f"{body}lstm.")
+    return named | value_parameters(critic.values)
 
 
 def load_parameters(named: dict[str, Tensor], weights: dict[str, Any]) -> None:

@@ -103,7 +103,7 @@ def learn_peer(task: Task, seed: int, folder: Path, python: str, script: Path) -
     executable = folder / f"{task.scene}.x86_64"
     run_command([_lanista(), "scenes", "export", task.scene, executable])
     arguments = [config, f"--env={executable}", "--run-id=run", f"--seed={seed}", f"--results-dir={folder}"]
-    run_command([python, "-W", "ignore", script, *arguments, f"--base-port={_free_port()}"])
+    run_command([python, "-W", "ignore", script, *arguments, f"--base-port={free_port()}"])
     return folder / "run"
 
 
@@ -138,7 +138,7 @@ def measure(task: Task, product: str, seed: int, arguments: argparse.Namespace) 
     return Run(task.scene, product, seed, task.max_steps, mean, std), points
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port for ML-Agents, which looks for none itself."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -1,9 +1,12 @@
 """Whether teams learn: POCA, COMA and PPO in the scenes of groups, with equal budgets of steps.
 
     python tests/benchmarks/learning_teams.py [--tasks coop-push dungeon-escape] [--seeds 0 1 2] [--jobs 1]
+    LANISTA_PEER=path/to/python python tests/benchmarks/learning_teams.py --trainers ml-agents
 
 Every run is a `lanista-learn` process from the command line, and every score that of a fresh `lanista play`
-process that has nothing but the exported ONNX file and draws its actions, as Unity does by default.
+process that has nothing but the exported ONNX file and draws its actions, as Unity does by default. The
+trainer `ml-agents` is the POCA of ML-Agents 1.1.0 in the same scenes with the same settings (in those tasks
+that are scenes): it draws its minibatches step by step, ours moment by moment.
 
 Results are added to docs/results/teams.csv and teams-curves.csv. What is there already is not run again, so
 that the table can grow; delete lines to repeat them. The page and its picture are drawn anew each time.
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -21,10 +25,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
 
-from learning import RESULTS, Point, Run, curve, read, run_command, write
+import yaml
+from learning import PEER_SCRIPT, RESULTS, ROOT, Point, Run, curve, free_port, read, run_command, write
 from learning_teams_report import write_report
 
 RUNS_CSV, CURVES_CSV = RESULTS / "teams.csv", RESULTS / "teams-curves.csv"
+PEER = "ml-agents"
 TRAINERS = ["poca", "coma", "ppo"]
 EPISODES = 300
 """Of single agents: about 100 groups'."""
@@ -54,7 +60,7 @@ TASKS = [
         "scene:coop-push?size=small",
         "coop-push-small",
         "PushBlockCollab",
-        1_000_000,
+        1_500_000,
         32,
         GROUP_RETURN,
         "mean_group_reward",
@@ -64,7 +70,7 @@ TASKS = [
         "scene:dungeon-escape?size=small",
         "dungeon-escape-small",
         "DungeonEscape",
-        1_000_000,
+        300_000,
         32,
         GROUP_RETURN,
         "mean_group_reward",
@@ -91,13 +97,36 @@ def command(task: TeamTask, trainer: str, seed: int, run_id: str) -> list[str]:
     ]
 
 
+def learn(task: TeamTask, trainer: str, seed: int, threads: int, folder: Path) -> None:
+    """Train with `lanista-learn`."""
+    program, *arguments = command(task, trainer, seed, "run")
+    console = Path(sys.executable).with_name(program)
+    limits = ["--set", f"torch_settings.num_threads={threads}"] if threads else []
+    run_command([console, *arguments, "--results-dir", folder, *limits])
+
+
+def learn_peer(task: TeamTask, seed: int, folder: Path) -> None:
+    """Train with the POCA of `mlagents-learn` in the exported scene."""
+    settings = yaml.safe_load((ROOT / f"config/poca/{task.settings}.yaml").read_text(encoding="utf-8"))
+    settings["behaviors"][task.behavior]["max_steps"] = task.max_steps
+    config = folder / "settings.yaml"
+    config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+    name, _, options = task.environment.removeprefix("scene:").partition("?")
+    lanista = Path(sys.executable).with_name("lanista")
+    run_command([lanista, "scenes", "export", name, folder / "scene"])
+    command = [os.environ["LANISTA_PEER"], "-W", "ignore", PEER_SCRIPT, config, "--run-id=run"]
+    command += [f"--env={folder / 'scene.x86_64'}", f"--seed={seed}", f"--results-dir={folder}"]
+    command += [f"--base-port={free_port()}", f"--num-areas={task.areas}", "--env-args"]
+    run_command([*command, *(word for option in options.split("&") for word in f"--{option}".split("="))])
+
+
 def measure(task: TeamTask, trainer: str, seed: int, threads: int) -> tuple[Run, list[Point]]:
     """Train once and score the brain."""
     with TemporaryDirectory() as folder:
-        program, *arguments = command(task, trainer, seed, "run")
-        console = Path(sys.executable).with_name(program)
-        limits = ["--set", f"torch_settings.num_threads={threads}"] if threads else []
-        run_command([console, *arguments, "--results-dir", folder, *limits])
+        if trainer == PEER:
+            learn_peer(task, seed, Path(folder))
+        else:
+            learn(task, trainer, seed, threads, Path(folder))
         brain = Path(folder) / "run" / f"{task.behavior}.onnx"
         play = [Path(sys.executable).with_name("lanista"), "play", brain, "--env", task.environment]
         play += ["--num-areas", task.areas, "--episodes", EPISODES, "--seed", 1000 + seed]
@@ -133,6 +162,7 @@ def run_what_is_missing(given: argparse.Namespace) -> None:
             for task in TASKS
             if task.name in given.tasks
             for trainer in given.trainers
+            if trainer != PEER or task.environment.startswith("scene:")
             if (task.name, trainer, seed, task.max_steps) not in known
         ]
         for future in [pool.submit(one, *each) for each in wanted]:
@@ -145,7 +175,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds to train with")
     names = [task.name for task in TASKS]
     parser.add_argument("--tasks", nargs="+", choices=names, default=names, help="tasks to train")
-    parser.add_argument("--trainers", nargs="+", choices=TRAINERS, default=TRAINERS, help="trainers")
+    parser.add_argument("--trainers", nargs="+", choices=[*TRAINERS, PEER], default=TRAINERS, help="trainers")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
     parser.add_argument("--threads", type=int, default=0, help="torch_settings.num_threads of every run")
     given = parser.parse_args()

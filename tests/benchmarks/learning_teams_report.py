@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from learning import Point, Run
     from learning_teams import TeamTask
 
-NAMES = {"poca": "POCA", "coma": "COMA", "ppo": "PPO"}
-COLOURS = {"poca": "#d1495b", "coma": "#edae49", "ppo": "#30638e"}
+NAMES = {"poca": "POCA", "coma": "COMA", "ppo": "PPO", "ml-agents": "ML-Agents' POCA"}
+COLOURS = {"poca": "#d1495b", "coma": "#edae49", "ppo": "#30638e", "ml-agents": "#8d99ae"}
 
 PAGE = """# Teams
 
@@ -27,12 +27,14 @@ starts that no training saw.
 
 ![Returns of training episodes against steps, three trainers, all seeds](teams.png)
 
-Thin lines: single seeds; thick: their mean.
+Thin lines: single seeds; thick: their mean. "ML-Agents' POCA" is that of ML-Agents 1.1.0 in the same scene
+processes with the same YAML: it draws minibatches step by step, Lanista by moments of whole teams.
 
 {tables}
 ## Commands
 
     python tests/benchmarks/learning_teams.py
+    LANISTA_PEER=path/to/python python tests/benchmarks/learning_teams.py --trainers ml-agents
 
 Runs that [teams.csv](teams.csv) holds already are not repeated; [teams-curves.csv](teams-curves.csv) holds
 the curves. One run and its score by hand, here for POCA and seed 0:
@@ -68,7 +70,9 @@ def _table(task: TeamTask, runs: Sequence[Run]) -> str:
         f"## {task.name}: {task.max_steps:,} agent-steps",
         "",
         f"`--env {task.environment} --num-areas {task.areas}`; settings: "
-        + ", ".join(f"[{NAMES[t]}](../../config/{t}/{task.settings}.yaml)" for t in trainers)
+        + ", ".join(
+            f"[{NAMES[t]}](../../config/{t}/{task.settings}.yaml)" for t in trainers if t != "ml-agents"
+        )
         + ".",
         "",
         "| seed | " + " | ".join(NAMES[t] for t in trainers) + " |",

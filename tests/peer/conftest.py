@@ -61,7 +61,7 @@ def port() -> int:
         return probe.getsockname()[1]
 
 
-@pytest.fixture(params=["ball3d", "basic"])
+@pytest.fixture(params=["ball3d", "basic", "dungeon-escape"])
 def scene(request, tmp_path) -> tuple[str, Path]:
     """A scene's name and the executable that starts it."""
     return request.param, export(request.param, tmp_path / request.param)

@@ -7,6 +7,7 @@ output = LN(linear(heads side by side) + x), averaged over the set; LN without p
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -51,6 +52,18 @@ class EntityEmbedding(Dense):
         return functional.silu(super().forward(inputs))
 
 
+class Entities(NamedTuple):
+    """Members of G sets of n as attention sees them."""
+
+    embedded: Tensor
+    """[G, n, h], normalised."""
+    queries: Tensor
+    keys: Tensor
+    """[G, n, heads, h / heads]."""
+    values: Tensor
+    """[G, n, heads, h], through the output projection."""
+
+
 class SelfAttention(nn.Module):
     """The four linear maps, and what can be done with each entity before it is known in which set it stands.
 
@@ -88,6 +101,20 @@ class SelfAttention(nn.Module):
         values = torch.bmm(by_head, self.out.weight.view(HEADS, self.head_size, self.size))
         return mixed[:, 0], mixed[:, 1], values.transpose(0, 1)
 
+    def forward(self, entities: Tensor, absent: Tensor | None = None) -> Tensor:
+        """Sets of embedded entities [G, n, h], some of them `absent` [G, n] -> [G, h]."""
+        normalized = self.normalize(entities.flatten(0, 1))
+        columns = (normalized, *self.project(normalized))
+        shape = entities.shape[:2]
+        return self.pool(Entities(*(c.reshape(*shape, *c.shape[1:]) for c in columns)), absent)
+
+    def pool(self, entities: Entities, absent: Tensor | None = None) -> Tensor:
+        """The same of entities that have been normalised and projected."""
+        keys_absent = None if absent is None else absent[:, None, None]  # [G, 1, 1, n]
+        by_query = weights(logits(entities.queries, entities.keys), keys_absent).transpose(1, 2).flatten(2)
+        mixed = torch.baddbmm(entities.embedded + self.out.bias, by_query, by_head(entities.values))
+        return pooled(self.normalize(mixed), absent)
+
 
 def weights(logits: Tensor, absent: Tensor | None) -> Tensor:
     """Softmax over the last axis; keys that are `absent` (bool, broadcast) get next to nothing."""
@@ -96,9 +123,20 @@ def weights(logits: Tensor, absent: Tensor | None) -> Tensor:
     return logits.softmax(-1)
 
 
-def pooled(rows: Tensor, absent: Tensor | None, counts: Tensor | None) -> Tensor:
-    """The mean over axis -2 of [..., n, h] without the `absent` [..., n] rows; `counts` [...] are left."""
-    if absent is None or counts is None:
+def logits(queries: Tensor, keys: Tensor) -> Tensor:
+    """[G, n, heads, d] each -> [G, heads, query, key]."""
+    return torch.matmul(queries.transpose(1, 2), keys.permute(0, 2, 3, 1))
+
+
+def by_head(values: Tensor) -> Tensor:
+    """[G, n, heads, h] -> [G, heads * n, h]."""
+    return values.transpose(1, 2).flatten(1, 2)
+
+
+def pooled(rows: Tensor, absent: Tensor | None) -> Tensor:
+    """The mean over axis -2 of [..., n, h] without the `absent` [..., n] rows."""
+    if absent is None:
         return rows.sum(-2) / (rows.shape[-2] + POOL_EPS)
     kept = rows.masked_fill(absent.unsqueeze(-1), 0.0)
-    return kept.sum(-2) / (counts + POOL_EPS).unsqueeze(-1)
+    counts = (~absent).sum(-1, keepdim=True)
+    return kept.sum(-2) / (counts + POOL_EPS)

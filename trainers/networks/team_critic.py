@@ -19,7 +19,8 @@ import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor, nn
 
-from .attention import HEADS, EntityEmbedding, SelfAttention, normal_scale, pooled, weights
+from .attention import HEADS, Entities, EntityEmbedding, SelfAttention, by_head, normal_scale, pooled, weights
+from .attention import logits as logits_of
 from .body import Body
 from .heads import ValueHead
 from .memory import Memory
@@ -43,18 +44,6 @@ class Members(NamedTuple):
         if self.absent is None:
             return like.new_full((self.sets,), float(self.width))
         return (~self.absent).sum(1).to(like.dtype)
-
-
-class Entities(NamedTuple):
-    """Members as attention sees them, [G, n, ...] each."""
-
-    embedded: Tensor
-    """[G, n, h], normalised."""
-    queries: Tensor
-    keys: Tensor
-    """[G, n, heads, h / heads]."""
-    values: Tensor
-    """[G, n, heads, h], through the output projection."""
 
 
 class TeamCritic(nn.Module):
@@ -130,7 +119,7 @@ class TeamCritic(nn.Module):
     def encode_values(self, inputs: Sequence[Tensor], members: Members) -> tuple[Tensor, Tensor]:
         """What stands before the memory, or the heads: [G, hidden] and the numbers of members [G]."""
         waiting = self._waiting(self.encoder(inputs), members)
-        encodings = self.body.stream(0, self._value_encoding(waiting, members))
+        encodings = self.body.stream(0, self.attention.pool(waiting, members.absent))
         return encodings, members.counts(encodings)
 
     def encode(
@@ -147,18 +136,11 @@ class TeamCritic(nn.Module):
         waiting = self._waiting(encodings, members)
         acting = self._acting(encodings, actions, members)
         counts = members.counts(waiting.embedded)
-        of_values = self._value_encoding(waiting, members)
+        of_values = self.attention.pool(waiting, members.absent)
         of_baselines = self._baseline_encodings(acting, waiting, members)
         both = self.body.stream(0, torch.cat((of_values, of_baselines.flatten(0, 1))))
         values, baselines = both[: members.sets], both[members.sets :]
         return values, baselines.view(members.sets, members.width, -1), counts
-
-    def _value_encoding(self, waiting: Entities, members: Members) -> Tensor:
-        """[G, h] of the sets of observations."""
-        keys_absent = None if members.absent is None else members.absent[:, None, None]  # [G, 1, 1, n]
-        logits = _logits(waiting.queries, waiting.keys)
-        mixed = self._mixed(weights(logits, keys_absent), waiting)
-        return pooled(self.attention.normalize(mixed), members.absent, self._counts(members, mixed))
 
     def _baseline_encodings(self, acting: Entities, waiting: Entities, members: Members) -> Tensor:
         """[G, n, h] of the sets in which member i waits and the others have acted.
@@ -167,9 +149,9 @@ class TeamCritic(nn.Module):
         in row and column i stands member i as one that waits.
         """
         sets, n = members.sets, members.width
-        between = _logits(acting.queries, acting.keys)  # [G, head, j, k]
-        to_waiting = _logits(acting.queries, waiting.keys)  # [G, head, j, i]
-        of_waiting = _logits(waiting.queries, acting.keys)  # [G, head, i, k]
+        between = logits_of(acting.queries, acting.keys)  # [G, head, j, k]
+        to_waiting = logits_of(acting.queries, waiting.keys)  # [G, head, j, i]
+        of_waiting = logits_of(waiting.queries, acting.keys)  # [G, head, i, k]
         own = (waiting.queries * waiting.keys).sum(-1)  # [G, i, head]
         is_i = torch.eye(n, dtype=torch.bool, device=between.device)
         query_i, key_i = is_i[None, :, None, :, None], is_i[None, :, None, None, :]
@@ -187,23 +169,10 @@ class TeamCritic(nn.Module):
             (waiting.embedded + bias).unsqueeze(2),
             (acting.embedded + bias).unsqueeze(1),
         )
-        mixed.view(sets, n * n, -1).baddbmm_(by_acting, _by_head(acting.values))
+        mixed.view(sets, n * n, -1).baddbmm_(by_acting, by_head(acting.values))
         mixed.view(sets * n, n, -1).baddbmm_(by_i.reshape(sets * n, n, -1), waiting.values.flatten(0, 1))
         rows = self.attention.normalize(mixed).view(sets, n, n, -1)
-        return pooled(
-            rows,
-            None if absent is None else absent.unsqueeze(1).expand(-1, n, -1),
-            None if absent is None else self._counts(members, mixed).unsqueeze(1).expand(-1, n),
-        )
-
-    def _mixed(self, p: Tensor, entities: Entities) -> Tensor:
-        """[G, n, h] before the last norm, for weights [G, head, query, key]."""
-        by_query = p.transpose(1, 2).flatten(2)
-        return torch.baddbmm(entities.embedded + self.attention.out.bias, by_query, _by_head(entities.values))
-
-    @staticmethod
-    def _counts(members: Members, like: Tensor) -> Tensor:
-        return members.counts(like)
+        return pooled(rows, None if absent is None else absent.unsqueeze(1).expand(-1, n, -1))
 
     def heads(self, encodings: Tensor, counts: Tensor) -> Tensor:
         """What body or memory gave [B, size], and the numbers of members of the sets [B] -> [B, signals]."""
@@ -221,13 +190,3 @@ def flat_actions(continuous: Tensor, discrete: Tensor, branches: Sequence[int]) 
         for k, size in enumerate(branches)
     ]
     return torch.cat((continuous, *hot), 1)
-
-
-def _logits(queries: Tensor, keys: Tensor) -> Tensor:
-    """[G, n, head, d] each -> [G, head, query, key]."""
-    return torch.matmul(queries.transpose(1, 2), keys.permute(0, 2, 3, 1))
-
-
-def _by_head(values: Tensor) -> Tensor:
-    """[G, n, head, h] -> [G, head * n, h]."""
-    return values.transpose(1, 2).flatten(1, 2)

@@ -2,14 +2,10 @@
 
 import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from lanista.envs.scenes.registry import SCENES, UnknownSceneError, export, find
 from lanista.envs.unity import UnityEnvironment
-
-PEER = os.environ.get("LANISTA_PEER")
 
 
 def test_every_scene_loads_and_describes_itself():
@@ -52,19 +48,3 @@ def test_an_exported_scene_is_an_environment(tmp_path):
         assert list(env.behavior_specs) == ["Basic?team=0"]
     finally:
         env.close()
-
-
-@pytest.mark.peer
-@pytest.mark.skipif(not PEER, reason="LANISTA_PEER names no Python with ML-Agents 1.1.0")
-def test_ml_agents_own_environment_steps_an_exported_scene(tmp_path):
-    path = export("ball3d", tmp_path / "Balls")
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    script = Path(__file__).with_name("peer_session.py")
-    done = subprocess.run(
-        [PEER or sys.executable, script, path], capture_output=True, text=True, env=environment, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    agents, ends, height = done.stdout.split()[-3:]
-    assert int(agents) == 12
-    assert int(ends) > 12
-    assert float(height) == pytest.approx(4.0)

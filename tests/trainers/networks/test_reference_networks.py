@@ -5,6 +5,7 @@ import pytest
 import torch
 from goldendata import array, cases, kinds
 from lanista.trainers.networks.actor_critic import ActorCritic
+from lanista.trainers.networks.attention import EntityEmbedding, SelfAttention
 from lanista.trainers.networks.body import Body
 from lanista.trainers.networks.heads import ActionHead, ValueHead
 from lanista.trainers.networks.memory import Memory
@@ -15,29 +16,34 @@ from lanista.trainers.networks.observations import (
     observation_kind,
 )
 from lanista.trainers.networks.settings import MemorySettings
+from lanista.trainers.networks.team_critic import TeamCritic
 from referencenets import (
     action_parameters,
+    attention_parameters,
     behavior_spec,
     body_parameters,
+    dense_parameters,
     is_supported,
     load_normalizer,
     load_parameters,
     memory_parameters,
     network_settings,
     observation_spec,
+    team_critic_parameters,
     value_parameters,
     vector_spec,
 )
 
-BUILT = {"module", "forward_body", "forward_lstm", "init_stats", "observation_kind"}
+BUILT = {"module", "forward_body", "forward_lstm", "forward_attention", "init_stats", "observation_kind"}
+ELSEWHERE = {"forward_poca_critic": "test_team_critic.py"}
 LATER = {
     "encoder": "images",
     "encoder_min": "images",
     "forward_hypernetwork": "goals",
-    "forward_attention": "variable-length observations",
-    "forward_poca_critic": "POCA",
 }
-LATER_MODULES = {"SAC actor", "SAC Q1 and Q2", "POCA critic"}
+LATER_MODULES = {"SAC actor", "SAC Q1 and Q2"}
+ABSENT_BELOW = 0.01
+"""Sum of squares below which a variable-length entity counts as padding."""
 BODY_INPUTS = {"input_size", "num_layers", "hidden_size"}
 
 
@@ -48,14 +54,18 @@ def modules(wanted):
 
 
 def test_every_kind_of_reference_data_is_run_or_waits():
-    assert kinds("networks") <= BUILT | LATER.keys()
+    assert kinds("networks") <= BUILT | ELSEWHERE.keys() | LATER.keys()
 
 
 def shapes(named):
     return {name: list(view.shape) for name, view in named.items()}
 
 
-@pytest.mark.parametrize("case", modules(lambda given: given.get("what", "SAC actor") not in LATER_MODULES))
+def of_networks(given):
+    return given.get("what", "SAC actor") not in {*LATER_MODULES, "POCA critic"}
+
+
+@pytest.mark.parametrize("case", modules(of_networks))
 def test_parameters_of_actors_and_critics(case):
     given, what = case["inputs"], case["inputs"]["what"]
     spec, settings = behavior_spec(given["spec"]), network_settings(given["network_settings"])
@@ -77,6 +87,45 @@ def test_parameters_of_actors_and_critics(case):
     expected = [p for p in case["expected"]["parameters"] if p["trainable"]]
     assert shapes(named) == {p["name"]: p["shape"] for p in expected}
     assert sum(view.numel() for view in named.values()) == case["expected"]["parameter_count_trainable"]
+
+
+@pytest.mark.parametrize("case", modules(lambda given: given.get("what") == "POCA critic"))
+def test_parameters_of_a_team_s_critic(case):
+    given = case["inputs"]
+    spec, settings = behavior_spec(given["spec"]), network_settings(given["network_settings"])
+    if not is_supported(spec, settings):
+        with pytest.raises(UnsupportedObservationError):
+            TeamCritic(spec, settings, given["streams"])
+        return
+    named = team_critic_parameters(TeamCritic(spec, settings, given["streams"]))
+    expected = [p for p in case["expected"]["parameters"] if p["trainable"]]
+    assert shapes(named) == {p["name"]: p["shape"] for p in expected}
+    assert sum(view.numel() for view in named.values()) == case["expected"]["parameter_count_trainable"]
+
+
+@pytest.mark.parametrize("case", cases("networks", "forward_attention"))
+def test_attention_over_entities_of_which_some_are_not_there(case):
+    given, expected = case["inputs"], case["expected"]
+    entities = torch.from_numpy(array(given["entities"]).astype(np.float32))
+    absent = entities.square().sum(-1) < ABSENT_BELOW
+    rows = entities.flatten(0, 1)
+    if given.get("self") is not None:
+        own = torch.from_numpy(array(given["self"]).astype(np.float32))
+        rows = torch.cat((own.repeat_interleave(entities.shape[1], 0), rows), 1)
+    size = given["embedding_size"]
+    embedding, attention = EntityEmbedding(rows.shape[1], size), SelfAttention(size)
+    weights = given["embedding_weights"] | given["attention_weights"]
+    load_parameters(
+        dense_parameters(embedding, "self_ent_encoder.seq_layers.0")
+        | {k: v for name in ("q", "k", "v", "out") for k, v in attention_parameters(attention, name).items()},
+        weights,
+    )
+    close = {"rtol": 1e-4, "atol": 1e-5}
+    with torch.no_grad():
+        embedded = embedding(rows).view(*entities.shape[:2], size)
+        np.testing.assert_allclose(embedded, array(expected["embedded"]), **close)
+        np.testing.assert_array_equal(absent, array(expected["mask_1_is_ignored"]) == 1)
+        np.testing.assert_allclose(attention(embedded, absent), array(expected["output"]), **close)
 
 
 @pytest.mark.parametrize("case", modules(lambda given: given.keys() == BODY_INPUTS))

@@ -18,6 +18,7 @@ from mlagents_envs.base_env import (
     ObservationSpec,
     ObservationType,
 )
+from referencenets import load_parameters, team_critic_parameters
 from torch.nn import functional
 
 
@@ -25,34 +26,6 @@ def behavior(sizes, continuous, branches):
     none = (DimensionProperty.NONE,)
     obs = [ObservationSpec((n,), none, ObservationType.DEFAULT, f"v{i}") for i, n in enumerate(sizes)]
     return BehaviorSpec(obs, ActionSpec(continuous, tuple(branches)))
-
-
-def load(critic, weights):
-    """The reference's weights, by its names."""
-    places = {
-        "obs_encoder.self_ent_encoder.seq_layers.0": critic.embed_waiting,
-        "obs_action_encoder.self_ent_encoder.seq_layers.0": critic.embed_acting,
-        "self_attn.fc_q": critic.attention.query,
-        "self_attn.fc_k": critic.attention.key,
-        "self_attn.fc_v": critic.attention.value,
-        "self_attn.fc_out": critic.attention.out,
-    }
-    left = dict(weights)
-
-    def take(name):
-        return torch.from_numpy(array(left.pop(name)).astype(np.float32))
-
-    with torch.no_grad():
-        for name, module in places.items():
-            module.weight.copy_(take(f"network_body.{name}.weight").T)
-            module.bias.copy_(take(f"network_body.{name}.bias"))
-        for k, layer in enumerate(critic.body.layers):
-            layer.weight[0].copy_(take(f"network_body.linear_encoder.seq_layers.{2 * k}.weight").T)
-            layer.bias[0, 0].copy_(take(f"network_body.linear_encoder.seq_layers.{2 * k}.bias"))
-        for s, signal in enumerate(critic.values.signals):
-            critic.values.weight[:, s].copy_(take(f"value_heads.value_heads.{signal}.weight")[0])
-            critic.values.bias[s].copy_(take(f"value_heads.value_heads.{signal}.bias")[0])
-    assert not left
 
 
 @pytest.mark.parametrize("case", cases("networks", "forward_poca_critic"))
@@ -64,7 +37,7 @@ def test_values_and_baselines_are_the_reference_s(case):
         given["discrete_branches"],
     )
     critic = TeamCritic(spec, NetworkSettings.model_validate(given["network_settings"]), ["extrinsic"])
-    load(critic, given["weights"])
+    load_parameters(team_critic_parameters(critic), given["weights"])
     own = [array(o) for o in given["self_obs"]]
     mates = [[array(o) for o in mate] for mate in given["mates_obs_nan_is_missing"]]
     steps, width = len(own[0]), 1 + len(mates)
