@@ -14,6 +14,7 @@ from pathlib import Path
 
 from mlagents_envs.exception import UnityException
 
+from .allocation import reuse_freed_memory
 from .cli.logs import configure_logging
 from .environments import check_environment
 from .errors import TrainerError
@@ -87,6 +88,7 @@ def run_training(options: RunOptions, *, restart_engines_at_checkpoints: bool = 
         else:
             write_configuration(folder, options)
         wait_briefly_for_each_other()
+        reuse_freed_memory()
         from .training_run import train
 
         train(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
 from typing import Any, Generic, Protocol
 
 import numpy as np
@@ -21,7 +20,7 @@ from .clock import StepClock
 from .episodes import EpisodeRewards
 from .rewards.provider import RewardProvider
 from .settings.behavior import TrainerSettings
-from .threads import UpdateThreads
+from .threads import ACTING_THREADS, UpdateThreads
 from .update_buffer import Evaluation, Steps, UpdateBuffer
 
 logger = logging.getLogger(__name__)
@@ -67,8 +66,8 @@ class OnPolicyAlgorithm(Protocol[Steps]):
         """The unfinished episodes of all agents, of one environment's or of some of it will never end."""
         ...
 
-    def update(self, steps: Steps, policy_step: int) -> dict[str, float]:
-        """Learn from the steps; figures by their statistics' names."""
+    def update(self, steps: Steps, policy_step: int, threads: UpdateThreads) -> dict[str, float]:
+        """Learn from the steps, `threads` going over the minibatches; figures by statistics' names."""
         ...
 
     def begin_with(self, state: Mapping[str, Any]) -> list[str]:
@@ -132,7 +131,7 @@ class OnPolicyTrainer(Generic[Steps]):
         self.events = events
         self.training = training
         self.non_finite = non_finite
-        self.update_threads = update_threads
+        self.update_threads = update_threads or UpdateThreads(ACTING_THREADS)
         self.clock = StepClock(settings.summary_freq, settings.checkpoint_interval)
         self.buffer = UpdateBuffer(algorithm.steps_kind)
         self.episodes = EpisodeRewards(list(providers), returns_kept, groups=algorithm.learns_as_team)
@@ -272,8 +271,8 @@ class OnPolicyTrainer(Generic[Steps]):
     @np.errstate(over="ignore", invalid="ignore")
     def _update(self) -> None:
         self.episodes.begin_update()
-        with self.update_threads.update(len(self.buffer)) if self.update_threads else nullcontext():
-            figures = self.algorithm.update(self.buffer.columns(), self.step)
+        with self.update_threads.update():
+            figures = self.algorithm.update(self.buffer.columns(), self.step, self.update_threads)
         for key, value in figures.items():
             self.stats.add_stat(key, value, AVERAGE)
         self.buffer.clear()

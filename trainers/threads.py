@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 ACTING_THREADS = 1
 """A few agents' forward pass: more threads would wait for each other longer than they compute."""
 MOST_UPDATE_THREADS = 4
 """Chosen by itself, that is: the products of usual minibatches are too small for more."""
-FIRST_PATIENCE, LONGEST_PATIENCE = 4, 64
-"""Updates before the slower number of threads is tried again."""
+TRIAL = 3
+"""Minibatches with each number of threads in a trial, the quickest of which counts."""
+LONGEST_PATIENCE = 32
+"""Updates from one trial to the next, at most."""
+SUDDENLY_SLOW = 1.5
+"""Times the trial's figure: an update that takes longer makes the next one a trial."""
+
+T = TypeVar("T")
 
 
 def wait_briefly_for_each_other() -> None:
@@ -25,50 +32,71 @@ def wait_briefly_for_each_other() -> None:
 
 
 class UpdateThreads:
-    """Chooses between one thread and `most` for the policy updates, by how long they take.
+    """Chooses between one thread and `most` for the minibatches of policy updates, by how long they take.
 
     While a policy is updated its engines wait for it and their processors are free; but whether more threads
-    are faster depends on the size of the networks and on what else the machine does.
+    are faster depends on the size of the networks and on what else the machine does. So the first update
+    tries both for a few minibatches, as does the next, the fourth, the eighth and so on.
     """
 
     def __init__(self, most: int, *, fixed: bool = False) -> None:
         """`fixed`: always `most`. Sums are rounded differently by another number of threads."""
         self.most = most
+        self.best = most
         self._fixed = fixed or most == ACTING_THREADS
+        self._trials: list[int] = []
+        """Numbers of threads of the minibatches to come in a trial, the next one last."""
         self._seconds: dict[int, float] = {}
-        """Per step, of the last update with so many threads."""
-        self._patience = FIRST_PATIENCE
-        self._left = 0
-
-    @property
-    def next(self) -> int:
-        """The threads of the next update."""
-        untried = [count for count in (self.most, ACTING_THREADS) if count not in self._seconds]
-        if self._fixed or untried:
-            return self.most if self._fixed else untried[0]
-        best = min(self._seconds, key=lambda count: self._seconds[count])
-        return best if self._left > 0 else self.most + ACTING_THREADS - best
+        self._patience, self._left = 1, 0
+        self._began, self._minibatches, self._since = 0.0, 0, 0.0
 
     @contextmanager
-    def update(self, steps: int) -> Iterator[None]:
-        """Within this, torch has the threads of an update of so many steps; behind it, those of acting."""
-        import torch
-
-        count = self.next
-        torch.set_num_threads(count)
-        began = time.perf_counter()
+    def update(self) -> Iterator[None]:
+        """Within this, torch has the threads of an update; behind it, those of acting."""
+        if not self._fixed and self._left == 0:
+            self._seconds.clear()
+            self._trials = [ACTING_THREADS] * TRIAL + [self.most] * TRIAL
+        self._use(self._trials[-1] if self._trials else self.best)
+        self._minibatches = 0
+        self._began = self._since = time.perf_counter()
         try:
             yield
         finally:
-            torch.set_num_threads(ACTING_THREADS)
-        self._took(count, (time.perf_counter() - began) / max(steps, 1))
+            self._use(ACTING_THREADS)
+        if not self._fixed:
+            self._look_back()
 
-    def _took(self, count: int, seconds: float) -> None:
-        tried = len(self._seconds) > 1 and self._left == 0
-        self._seconds[count] = seconds
+    def over(self, minibatches: Iterable[T]) -> Iterator[T]:
+        """The same minibatches of an update; each is learnt from before the next is asked for."""
+        for minibatch in minibatches:
+            yield minibatch
+            self._minibatch_done()
+
+    def _minibatch_done(self) -> None:
+        self._minibatches += 1
+        if not self._trials:
+            return
+        now = time.perf_counter()
+        count = self._trials.pop()
+        self._seconds[count] = min(self._seconds.get(count, now), now - self._since)
+        if not self._trials:
+            self.best = min(self._seconds, key=lambda threads: self._seconds[threads])
+            self._began, self._minibatches = now, 0
+        self._use(self._trials[-1] if self._trials else self.best)
+        self._since = now
+
+    def _look_back(self) -> None:
+        """An update is over: when is the next trial?"""
+        if self._left == 0:
+            self._left, self._patience = self._patience, min(2 * self._patience, LONGEST_PATIENCE)
         self._left -= 1
-        if tried:
-            won = seconds == min(self._seconds.values())
-            self._patience = FIRST_PATIENCE if won else min(2 * self._patience, LONGEST_PATIENCE)
-        if tried or self._left < 0:
-            self._left = self._patience
+        taken = time.perf_counter() - self._began
+        if self._trials or taken > SUDDENLY_SLOW * self._minibatches * self._seconds[self.best]:
+            self._left, self._patience = 0, 1
+        self._trials.clear()
+
+    @staticmethod
+    def _use(count: int) -> None:
+        import torch
+
+        torch.set_num_threads(count)

@@ -1,11 +1,12 @@
 """An update may use several processors where that is faster; acting never does."""
 
-import itertools
 import time
 
 import pytest
 import torch
-from lanista.trainers.threads import ACTING_THREADS, FIRST_PATIENCE, LONGEST_PATIENCE, UpdateThreads
+from lanista.trainers.threads import ACTING_THREADS, LONGEST_PATIENCE, TRIAL, UpdateThreads
+
+MINIBATCHES = 20
 
 
 @pytest.fixture(autouse=True)
@@ -17,50 +18,60 @@ def _threads_as_before():
 
 
 class Clock:
-    """An update's time, by its number of threads."""
+    """A minibatch's time, by its number of threads."""
 
     def __init__(self, monkeypatch, **seconds):
         self.now, self.seconds = 0.0, {int(k[1:]): v for k, v in seconds.items()}
         monkeypatch.setattr(time, "perf_counter", lambda: self.now)
 
-    def updates(self, threads, count):
+    def update(self, threads, minibatches=MINIBATCHES):
+        """The threads of each minibatch of one update."""
         found = []
-        for _ in range(count):
-            with threads.update(steps=10):
+        with threads.update():
+            for _ in threads.over(range(minibatches)):
                 found.append(torch.get_num_threads())
                 self.now += self.seconds[found[-1]]
-            assert torch.get_num_threads() == ACTING_THREADS
+        assert torch.get_num_threads() == ACTING_THREADS
         return found
 
 
 @pytest.mark.parametrize("most", [1, 2])
 def test_a_fixed_number_is_kept(monkeypatch, most):
-    clock = Clock(monkeypatch, t1=1.0, t2=9.0)
-    assert clock.updates(UpdateThreads(most, fixed=True), 9) == [most] * 9
+    clock, threads = Clock(monkeypatch, t1=1.0, t2=9.0), UpdateThreads(most, fixed=True)
+    assert [clock.update(threads) for _ in range(9)] == [[most] * MINIBATCHES] * 9
 
 
 @pytest.mark.parametrize(("faster", "slower"), [(1, 2), (2, 1)])
-def test_both_are_tried_and_the_faster_is_kept(monkeypatch, faster, slower):
-    clock = Clock(monkeypatch, **{f"t{faster}": 1.0, f"t{slower}": 2.0})
-    found = clock.updates(UpdateThreads(2), 300)
-    assert set(found[:2]) == {1, 2}
-    assert found.count(slower) < 12
-    tried = [i for i, count in enumerate(found) if count == slower and i > 1]
-    gaps = [b - a for a, b in itertools.pairwise(tried)]
-    assert gaps == sorted(gaps) and max(gaps) <= LONGEST_PATIENCE + 1
+def test_both_are_tried_for_a_few_minibatches_and_the_faster_is_kept(monkeypatch, faster, slower):
+    clock = Clock(monkeypatch, **{f"t{faster}": 1.0, f"t{slower}": 1.4})
+    threads = UpdateThreads(2)
+    first = clock.update(threads)
+    assert sorted(first[: 2 * TRIAL]) == [1] * TRIAL + [2] * TRIAL
+    assert set(first[2 * TRIAL :]) == {faster}
+    trials = [k for k in range(1, 200) if slower in clock.update(threads)]
+    gaps = [b - a for a, b in zip([0, *trials], trials)]
+    assert gaps == sorted(gaps) and gaps[-1] == LONGEST_PATIENCE
 
 
-def test_a_machine_that_gets_busy_is_noticed_at_once(monkeypatch):
+def test_a_machine_that_gets_busy_is_noticed_by_the_next_update(monkeypatch):
     clock, threads = Clock(monkeypatch, t1=2.0, t2=1.0), UpdateThreads(2)
-    assert clock.updates(threads, 20)[-1] == 2
+    for _ in range(40):
+        assert clock.update(threads)[-1] == 2
     clock.seconds[2] = 50.0
-    assert clock.updates(threads, 3)[1:] == [1, 1]
+    clock.update(threads)
+    assert clock.update(threads)[-1] == 1
     clock.seconds[2] = 1.0
-    assert 2 in clock.updates(threads, 2 * LONGEST_PATIENCE)
-    assert clock.updates(threads, FIRST_PATIENCE) == [2] * FIRST_PATIENCE
+    found = [clock.update(threads)[-1] for _ in range(2 * LONGEST_PATIENCE)]
+    assert found[-1] == 2
 
 
-def test_an_update_that_fails_leaves_acting_s_threads(monkeypatch):
-    with pytest.raises(RuntimeError), UpdateThreads(2).update(1):
+def test_an_update_of_hardly_any_minibatches_tries_again_with_the_next(monkeypatch):
+    clock, threads = Clock(monkeypatch, t1=1.0, t2=2.0), UpdateThreads(2)
+    assert clock.update(threads, 2) == [2, 2]
+    assert clock.update(threads)[-1] == 1
+
+
+def test_an_update_that_fails_leaves_acting_s_threads():
+    with pytest.raises(RuntimeError), UpdateThreads(2).update():
         raise RuntimeError
     assert torch.get_num_threads() == ACTING_THREADS

@@ -28,6 +28,7 @@ from ..normalizer import Normalizer
 from ..returns import lambda_returns
 from ..schedules import ClippedSchedules
 from ..settings.behavior import TrainerSettings
+from ..threads import UpdateThreads
 from ..update_buffer import Evaluation
 from .actors import Actors
 from .critic import CentralCritic
@@ -143,14 +144,14 @@ class COMA:
 
     # The update ---------------------------------------------------------------------------------------
 
-    def update(self, steps: RosterSteps, policy_step: int) -> dict[str, float]:
+    def update(self, steps: RosterSteps, policy_step: int, threads: UpdateThreads) -> dict[str, float]:
         """Learn from all steps; mean losses and the schedules' values."""
         rates = Rates(*self.schedules.at(policy_step), policy_step)
         if self.hyper.normalize_values:
             self._rescale(self.networks.tensor(steps.returns))
         learning = Learning(self.networks, steps, normalize_advantages=self.hyper.clip)
         learn = self._clipped_epochs if self.hyper.clip else self._as_published
-        losses = learn(learning, rates)
+        losses = learn(learning, rates, threads)
         self._let_target_follow()
         self.exploration = self.exploring(policy_step)
         return losses | {
@@ -160,24 +161,24 @@ class COMA:
             "Policy/Exploration Epsilon": self.exploration,
         }
 
-    def _clipped_epochs(self, learning: Learning, rates: Rates) -> dict[str, float]:
+    def _clipped_epochs(self, learning: Learning, rates: Rates, threads: UpdateThreads) -> dict[str, float]:
         """Actor and critic together, minibatch by minibatch."""
         losses = [
             torch.stack(learning.clipped_step(batch, self.actor_optimizer, self.critic_optimizer, rates))
             for _ in range(self.hyper.num_epoch)
-            for batch in learning.shuffled(self.hyper.batch_size, self.shuffler)
+            for batch in threads.over(learning.shuffled(self.hyper.batch_size, self.shuffler))
         ]
         if not losses:
             return {}
         policy, value = torch.stack(losses).mean(0).tolist()
         return {"Losses/Policy Loss": policy, "Losses/Value Loss": value}
 
-    def _as_published(self, learning: Learning, rates: Rates) -> dict[str, float]:
+    def _as_published(self, learning: Learning, rates: Rates, threads: UpdateThreads) -> dict[str, float]:
         """The critic minibatch by minibatch, then the actor once along the gradient of all steps."""
         losses = [
             learning.critic_step(batch, self.critic_optimizer, rates)
             for _ in range(self.hyper.num_epoch)
-            for batch in learning.shuffled(self.hyper.batch_size, self.shuffler)
+            for batch in threads.over(learning.shuffled(self.hyper.batch_size, self.shuffler))
         ]
         policy = learning.policy_step(self.hyper.batch_size, self.actor_optimizer, rates)
         figures = {"Losses/Policy Loss": policy.item()}

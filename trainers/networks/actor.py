@@ -13,7 +13,7 @@ from .actor_critic import ActorCritic
 from .body import Body
 from .heads import ActionHead
 from .memory import Memory
-from .observations import ObservationEncoder
+from .observations import ObservationEncoder, refuse_hyper_networks
 from .settings import NetworkSettings
 
 
@@ -29,6 +29,7 @@ class Actor(nn.Module):
             UnsupportedObservationError: an observation cannot be encoded; the message names it.
         """
         super().__init__()
+        refuse_hyper_networks(spec, settings)
         self.spec = spec
         self.encoder = ObservationEncoder(spec.observation_specs, settings.normalize)
         self.body = Body(1, self.encoder.size, settings.hidden_units, settings.num_layers, generator)

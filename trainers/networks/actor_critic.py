@@ -12,8 +12,8 @@ from ..distributions import ActionDistribution
 from .body import Body
 from .heads import ActionHead, ValueHead
 from .memory import Memory
-from .observations import ObservationEncoder, UnsupportedObservationError, goal_observations
-from .settings import ConditioningType, NetworkSettings
+from .observations import ObservationEncoder, refuse_hyper_networks
+from .settings import NetworkSettings
 
 
 class ActorCritic(nn.Module):
@@ -39,7 +39,7 @@ class ActorCritic(nn.Module):
                 message names it.
         """
         super().__init__()
-        _refuse_what_is_missing(spec, settings)
+        refuse_hyper_networks(spec, settings)
         self.spec = spec
         self.shared_critic = shared_critic
         self.encoder = ObservationEncoder(spec.observation_specs, settings.normalize)
@@ -149,13 +149,3 @@ class ActorCritic(nn.Module):
             Whether they could; False where numbers are too large.
         """
         return self.encoder.update_normalization(obs, times=2 if self.shared_critic else 1)
-
-
-def _refuse_what_is_missing(spec: BehaviorSpec, settings: NetworkSettings) -> None:
-    goals = goal_observations(spec.observation_specs)
-    if goals and settings.goal_conditioning_type is not ConditioningType.NONE:
-        name = spec.observation_specs[goals[0]].name
-        raise UnsupportedObservationError(
-            f"Observation {goals[0]} '{name}' is a goal signal, and this version of Lanista has no hyper "
-            f"networks; set network_settings.goal_conditioning_type to none to read it like any other."
-        )

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 import torch
-from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
+from mlagents_envs.base_env import BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
 from torch import Tensor, nn
 
 from ..normalizer import Normalizer
+from .settings import ConditioningType, NetworkSettings
 
 
 class UnsupportedObservationError(ValueError):
@@ -149,3 +150,18 @@ def _refuse_what_is_missing(specs: Sequence[ObservationSpec]) -> None:
 def goal_observations(specs: Sequence[ObservationSpec]) -> list[int]:
     """Positions of the observations that are goal signals."""
     return [i for i, spec in enumerate(specs) if spec.observation_type == ObservationType.GOAL_SIGNAL]
+
+
+def refuse_hyper_networks(spec: BehaviorSpec, settings: NetworkSettings) -> None:
+    """Goal signals may not ask for a policy whose weights they generate.
+
+    Raises:
+        UnsupportedObservationError: they do; the message names the first.
+    """
+    goals = goal_observations(spec.observation_specs)
+    if goals and settings.goal_conditioning_type is not ConditioningType.NONE:
+        name = spec.observation_specs[goals[0]].name
+        raise UnsupportedObservationError(
+            f"Observation {goals[0]} '{name}' is a goal signal, and this version of Lanista has no hyper "
+            f"networks; set network_settings.goal_conditioning_type to none to read it like any other."
+        )

@@ -25,6 +25,7 @@ from ..networks.team_critic import TeamCritic
 from ..returns import lambda_returns
 from ..schedules import ClippedSchedules
 from ..settings.behavior import TrainerSettings
+from ..threads import UpdateThreads
 from ..update_buffer import Evaluation
 from .judge import Judge
 from .learning import Learning, Minibatch
@@ -113,13 +114,13 @@ class POCA:
 
     # The update ---------------------------------------------------------------------------------------
 
-    def update(self, steps: TeamSteps, policy_step: int) -> dict[str, float]:
+    def update(self, steps: TeamSteps, policy_step: int, threads: UpdateThreads) -> dict[str, float]:
         """Several epochs over all moments in shuffled minibatches; mean losses and the schedules' values."""
         rate, epsilon, beta = self.schedules.at(policy_step)
         learning = Learning(self.judge, steps)
         losses = []
         for _ in range(self.hyper.num_epoch):
-            for minibatch in learning.minibatches(self.hyper.batch_size, self.shuffler):
+            for minibatch in threads.over(learning.minibatches(self.hyper.batch_size, self.shuffler)):
                 losses.append(self._gradient(minibatch, epsilon, beta))
                 self.optimizer.step(rate, policy_step)
         figures = {"Policy/Learning Rate": rate, "Policy/Epsilon": epsilon, "Policy/Beta": beta}

@@ -21,6 +21,7 @@ from ..recurrent import CriticMemories, padded, remember
 from ..returns import generalized_advantages
 from ..schedules import ClippedSchedules
 from ..settings.behavior import TrainerSettings
+from ..threads import UpdateThreads
 from ..update_buffer import EvaluatedSteps, Evaluation
 from .closed_form import Array, DenseGradient
 from .losses import VALUE_WEIGHT, clipped_value_loss, masked_mean, ppo_losses
@@ -177,13 +178,13 @@ class PPO:
 
     # The update ---------------------------------------------------------------------------------------
 
-    def update(self, steps: EvaluatedSteps, policy_step: int) -> dict[str, float]:
+    def update(self, steps: EvaluatedSteps, policy_step: int, threads: UpdateThreads) -> dict[str, float]:
         """Several epochs over all steps in shuffled minibatches; mean losses and the schedules' values."""
         rate, epsilon, beta = self.schedules.at(policy_step)
         columns = self._columns(steps)
         losses = []
         for _ in range(self.hyper.num_epoch):
-            for minibatch in self._minibatches(columns):
+            for minibatch in threads.over(self._minibatches(columns)):
                 losses.append(self._gradient(minibatch, epsilon, beta))
                 self.optimizer.step(rate, policy_step)
         schedules = {"Policy/Learning Rate": rate, "Policy/Epsilon": epsilon, "Policy/Beta": beta}

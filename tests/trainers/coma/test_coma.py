@@ -18,6 +18,7 @@ from lanista.trainers.coma.steps import places_of
 from lanista.trainers.coma.team_reward import TeamReward
 from lanista.trainers.distributions import Actions
 from lanista.trainers.networks.observations import UnsupportedObservationError
+from lanista.trainers.threads import UpdateThreads
 from lanista.trainers.update_buffer import concatenate
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 
@@ -242,7 +243,7 @@ def test_a_resumed_algorithm_learns_bit_for_bit_what_the_first_one_learns(varian
     first = Play(SPEC, variant)
     trajectories = played(first)
     steps = evaluated(first.algorithm, rollout(trajectories, with_mates=False)).steps
-    first.algorithm.update(steps, 10)
+    first.algorithm.update(steps, 10, UpdateThreads(1))
     buffer = io.BytesIO()
     torch.save(first.algorithm.state_dict(), buffer)
     buffer.seek(0)
@@ -252,7 +253,7 @@ def test_a_resumed_algorithm_learns_bit_for_bit_what_the_first_one_learns(varian
         algorithm.evaluator.memories.forget()
         algorithm.evaluator.target_memories.forget()
         steps = evaluated(algorithm, rollout(trajectories, with_mates=False)).steps
-        algorithm.update(steps, 20)
+        algorithm.update(steps, 20, UpdateThreads(1))
     for name in ("actors", "critic", "target"):
         one, two = (getattr(a.networks, name).state_dict() for a in (first.algorithm, second))
         for key, value in one.items():
@@ -266,7 +267,7 @@ def test_the_target_follows_by_copies_or_by_a_share():
         steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
         nets, found = play.algorithm.networks, []
         for _ in range(4):
-            play.algorithm.update(steps, 0)
+            play.algorithm.update(steps, 0, UpdateThreads(1))
             pairs = zip(nets.critic.parameters(), nets.target.parameters(), strict=True)
             found.append(max(float((a - b).detach().abs().max()) for a, b in pairs))
         return found
@@ -281,9 +282,11 @@ def test_exploration_is_frozen_until_an_update_and_written_with_it():
     assert play.algorithm.exploration == 0.5
     steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
     assert set(steps.exploration.tolist()) == {0.5}
-    assert play.algorithm.update(steps, 50)["Policy/Exploration Epsilon"] == pytest.approx(0.3)
+    assert play.algorithm.update(steps, 50, UpdateThreads(1))["Policy/Exploration Epsilon"] == pytest.approx(
+        0.3
+    )
     assert play.algorithm.exploration == pytest.approx(0.3)
-    play.algorithm.update(steps, 500)
+    play.algorithm.update(steps, 500, UpdateThreads(1))
     assert play.algorithm.exploration == pytest.approx(0.1)
 
 
@@ -301,7 +304,7 @@ def test_actors_do_not_see_the_state_and_never_learn_to():
     play.tell(None, Batch([1, 2], seen(2)))
     play.trainer.take_in()
     for _ in range(3):
-        play.algorithm.update(play.trainer.buffer.columns(), 0)
+        play.algorithm.update(play.trainer.buffer.columns(), 0, UpdateThreads(1))
     actor = play.algorithm.network
     eyes_only, state = torch.randn(5, 2), torch.randn(5, 3)
     one, two = (actor.act(actor.prepare([eyes_only, s])).logits.detach() for s in (state, torch.randn(5, 3)))

@@ -14,6 +14,7 @@ from lanista.trainers.poca.learning import Learning
 from lanista.trainers.poca.poca import POCA
 from lanista.trainers.poca.steps import Rows
 from lanista.trainers.settings.behavior import TrainerSettings
+from lanista.trainers.threads import UpdateThreads
 from lanista.trainers.update_buffer import concatenate
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -209,7 +210,7 @@ def test_an_update_moves_actor_and_critic_and_leaves_nothing_random():
         poca = algorithm(config)
         before = poca.optimizer.flat.vector.detach().clone()
         steps = poca.evaluate(rollout, rewards, {"extrinsic": False}).steps
-        figures = poca.update(steps, 0)
+        figures = poca.update(steps, 0, UpdateThreads(1))
         assert set(figures) >= {"Losses/Policy Loss", "Losses/Value Loss", "Losses/Baseline Loss"}
         moved = poca.optimizer.flat.vector.detach() - before
         assert poca.optimizer.adam.steps == config.hyperparameters.num_epoch * (rollout.steps // 32)
@@ -286,5 +287,5 @@ def test_a_recurrent_team_learns_by_whole_sequences():
     rewards = {"extrinsic": generator.normal(size=rollout.steps).astype(np.float32)}
     steps = poca.evaluate(rollout, rewards, {"extrinsic": False}).steps
     assert len(steps) == 4 * 12 and steps.real.sum() == 36
-    poca.update(steps, 0)
+    poca.update(steps, 0, UpdateThreads(1))
     assert (poca.optimizer.flat.vector.detach() != before).float().mean() > 0.9

@@ -9,6 +9,7 @@ from lanista.envs.finite import NonFinite
 from lanista.trainers.ppo.losses import ppo_losses
 from lanista.trainers.ppo.ppo import PPO
 from lanista.trainers.settings.behavior import TrainerSettings
+from lanista.trainers.threads import UpdateThreads
 from lanista.trainers.update_buffer import UpdateBuffer
 from recurrentrollouts import recurrent_rollout
 from referencenets import vector_spec
@@ -139,7 +140,7 @@ def test_it_learns_what_needs_a_memory(kind):
         collected = task.episodes()
         rollout = gather(collected, with_mates=False)
         buffer.append(ppo.evaluate(rollout, {"extrinsic": rollout.reward}, ZERO_REWARD).steps)
-        ppo.update(buffer.columns(), 0)
+        ppo.update(buffer.columns(), 0, UpdateThreads(1))
         buffer.clear()
         if task.recent() > 0.95:
             break

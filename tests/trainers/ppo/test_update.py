@@ -9,6 +9,7 @@ import torch
 from lanista.envs.finite import NonFinite
 from lanista.trainers.ppo.ppo import PPO
 from lanista.trainers.settings.behavior import TrainerSettings
+from lanista.trainers.threads import UpdateThreads
 from lanista.trainers.update_buffer import EvaluatedSteps
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -149,7 +150,7 @@ def test_an_update_is_what_plain_formulas_make_of_it(kind, clip_values):
     actions = ACTIONS[kind]
     ppo, steps = algorithm(actions, clip_value_loss=clip_values), some_steps(actions)
     reference = Reference(ppo, clip_values)
-    figures = ppo.update(steps, STEP)
+    figures = ppo.update(steps, STEP, UpdateThreads(1))
     losses = reference.update(actions, steps)
     # Of 22 steps two minibatches of 8 are learnt from in each epoch; six sit out.
     assert len(losses) == ppo.optimizer.adam.steps == 4
@@ -194,7 +195,7 @@ def test_without_a_whole_minibatch_nothing_is_reported_as_learnt(caplog):
     before = ppo.optimizer.flat.vector.clone()
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            figures = ppo.update(some_steps(actions), STEP)
+            figures = ppo.update(some_steps(actions), STEP, UpdateThreads(1))
             assert set(figures) == {"Policy/Learning Rate", "Policy/Epsilon", "Policy/Beta"}
     assert caplog.text.count("no whole minibatch of batch_size 23") == 1
     assert torch.equal(ppo.optimizer.flat.vector, before)
