@@ -28,7 +28,7 @@ def wait_briefly_for_each_other() -> None:
     By default they look for work for milliseconds. On a machine that others use too, the thread that is
     waited for may not have a processor: then each of the many small products of an update takes that long.
     """
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 
 class UpdateThreads:
