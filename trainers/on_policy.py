@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any, Generic, Protocol
 
 import numpy as np
@@ -29,6 +30,8 @@ AVERAGE = StatsAggregationMethod.AVERAGE
 PORTIONS = 64
 """A buffer is filled in about so many passes. A pass costs most by the call, not by the step; and the
 normaliser should soon know what the agents see."""
+TEAM_PORTIONS = 16
+"""The same where the sets of teams are judged, by products that small portions would not fill."""
 SUMMARY_PORTIONS = 16
 """Steps wait for a pass at most until they are such a part of a summary: what is reported when they are made
 (the entropy, lengths of episodes) then belongs to almost the same steps as what is reported by the pass."""
@@ -139,7 +142,8 @@ class OnPolicyTrainer(Generic[Steps]):
         self.portion = max(
             1,
             min(
-                settings.hyperparameters.buffer_size // PORTIONS,
+                settings.hyperparameters.buffer_size
+                // (TEAM_PORTIONS if algorithm.looks_at_mates else PORTIONS),
                 settings.summary_freq // SUMMARY_PORTIONS,
                 LARGEST_PORTION,
             ),
@@ -233,7 +237,9 @@ class OnPolicyTrainer(Generic[Steps]):
             rollout = only(rollout, ~too_large)
             rewards = {name: column[kept] for name, column in rewards.items()}
         ignores = {name: provider.ignores_done for name, provider in self.providers.items()}
-        evaluation = self.algorithm.evaluate(rollout, rewards, ignores)
+        # Judging the sets of teams computes as much as learning does, a single agent's critic hardly.
+        with self.update_threads.judging() if self.algorithm.looks_at_mates else nullcontext():
+            evaluation = self.algorithm.evaluate(rollout, rewards, ignores)
         self._report_estimates(rollout, evaluation.estimates)
         if not self.should_still_train:
             return

@@ -66,6 +66,15 @@ class UpdateThreads:
         if not self._fixed:
             self._look_back()
 
+    @contextmanager
+    def judging(self) -> Iterator[None]:
+        """Within this, torch has the threads that updates do best with; behind it, those of acting."""
+        self._use(self.best)
+        try:
+            yield
+        finally:
+            self._use(ACTING_THREADS)
+
     def over(self, minibatches: Iterable[T]) -> Iterator[T]:
         """The same minibatches of an update; each is learnt from before the next is asked for."""
         for minibatch in minibatches:
@@ -95,8 +104,8 @@ class UpdateThreads:
             self._left, self._patience = 0, 1
         self._trials.clear()
 
-    @staticmethod
-    def _use(count: int) -> None:
-        import torch
+    def _use(self, count: int) -> None:
+        if self.most != ACTING_THREADS:
+            import torch
 
-        torch.set_num_threads(count)
+            torch.set_num_threads(count)

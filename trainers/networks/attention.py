@@ -78,6 +78,7 @@ class SelfAttention(nn.Module):
             raise ValueError(f"attention with {HEADS} heads needs a size divisible by {HEADS}, not {size}")
         self.size = size
         self.head_size = size // HEADS
+        self.scale = 1.0 / math.sqrt(size)
         deviation = normal_scale(size)
         self.query = Dense(size, size, deviation, generator)
         self.key = Dense(size, size, deviation, generator)
@@ -91,15 +92,16 @@ class SelfAttention(nn.Module):
     def project(self, entities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Normalised entities [R, h] -> queries, keys [R, heads, h / heads], projected values [R, heads, h].
 
-        Queries carry the scale of the logits. The bias of the output projection is not in the values.
+        The bias of the output projection is not in the values.
         """
-        scale = 1.0 / math.sqrt(self.size)
-        weight = torch.cat((self.query.weight * scale, self.key.weight, self.value.weight), 1)
-        bias = torch.cat((self.query.bias * scale, self.key.bias, self.value.bias))
-        mixed = torch.addmm(bias, entities, weight).view(-1, 3, HEADS, self.head_size)
-        by_head = mixed[:, 2].transpose(0, 1)
+        shape = (-1, HEADS, self.head_size)
+        by_head = self.value(entities).view(shape).transpose(0, 1)
         values = torch.bmm(by_head, self.out.weight.view(HEADS, self.head_size, self.size))
-        return mixed[:, 0], mixed[:, 1], values.transpose(0, 1)
+        return self.query(entities).view(shape), self.key(entities).view(shape), values.transpose(0, 1)
+
+    def logits(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """[G, n, heads, d] each -> [G, heads, query, key]."""
+        return torch.matmul(queries.transpose(1, 2), keys.permute(0, 2, 3, 1)) * self.scale
 
     def forward(self, entities: Tensor, absent: Tensor | None = None) -> Tensor:
         """Sets of embedded entities [G, n, h], some of them `absent` [G, n] -> [G, h]."""
@@ -111,7 +113,8 @@ class SelfAttention(nn.Module):
     def pool(self, entities: Entities, absent: Tensor | None = None) -> Tensor:
         """The same of entities that have been normalised and projected."""
         keys_absent = None if absent is None else absent[:, None, None]  # [G, 1, 1, n]
-        by_query = weights(logits(entities.queries, entities.keys), keys_absent).transpose(1, 2).flatten(2)
+        p = weights(self.logits(entities.queries, entities.keys), keys_absent)
+        by_query = p.transpose(1, 2).flatten(2)
         mixed = torch.baddbmm(entities.embedded + self.out.bias, by_query, by_head(entities.values))
         return pooled(self.normalize(mixed), absent)
 
@@ -121,11 +124,6 @@ def weights(logits: Tensor, absent: Tensor | None) -> Tensor:
     if absent is not None:
         logits = logits.masked_fill(absent, MASKED_LOGIT)
     return logits.softmax(-1)
-
-
-def logits(queries: Tensor, keys: Tensor) -> Tensor:
-    """[G, n, heads, d] each -> [G, heads, query, key]."""
-    return torch.matmul(queries.transpose(1, 2), keys.permute(0, 2, 3, 1))
 
 
 def by_head(values: Tensor) -> Tensor:

@@ -20,7 +20,6 @@ from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor, nn
 
 from .attention import HEADS, Entities, EntityEmbedding, SelfAttention, by_head, normal_scale, pooled, weights
-from .attention import logits as logits_of
 from .body import Body
 from .heads import ValueHead
 from .memory import Memory
@@ -149,10 +148,10 @@ class TeamCritic(nn.Module):
         in row and column i stands member i as one that waits.
         """
         sets, n = members.sets, members.width
-        between = logits_of(acting.queries, acting.keys)  # [G, head, j, k]
-        to_waiting = logits_of(acting.queries, waiting.keys)  # [G, head, j, i]
-        of_waiting = logits_of(waiting.queries, acting.keys)  # [G, head, i, k]
-        own = (waiting.queries * waiting.keys).sum(-1)  # [G, i, head]
+        between = self.attention.logits(acting.queries, acting.keys)  # [G, head, j, k]
+        to_waiting = self.attention.logits(acting.queries, waiting.keys)  # [G, head, j, i]
+        of_waiting = self.attention.logits(waiting.queries, acting.keys)  # [G, head, i, k]
+        own = (waiting.queries * waiting.keys).sum(-1) * self.attention.scale  # [G, i, head]
         is_i = torch.eye(n, dtype=torch.bool, device=between.device)
         query_i, key_i = is_i[None, :, None, :, None], is_i[None, :, None, None, :]
         logits = torch.where(key_i, to_waiting.permute(0, 3, 1, 2).unsqueeze(-1), between.unsqueeze(1))
