@@ -41,7 +41,7 @@ def learner(folder, hyper, memory=False, above=None, **keys):
         network["memory"] = {"memory_size": 8, "sequence_length": 8}
     hyper = {"batch_size": 16, "buffer_size": 64, "max_num_agents": 3, **hyper}
     behavior = {"trainer_type": "coma", "hyperparameters": hyper, "network_settings": network}
-    behavior |= above or {}
+    behavior |= {"time_horizon": 8, **(above or {})}
     options = RunOptions.from_dict({"behaviors": {"Team": behavior}})
     return Learner("Team", SPEC, options.behavior("Team"), context(folder, **keys))
 
@@ -136,9 +136,9 @@ def test_a_network_that_acts_apart_gets_what_is_learnt(tmp_path, hyper):
             assert torch.equal(value, run.acting.state_dict()[key]), key
 
     same(one)
-    collect(one)
+    collect(one, 50)
     one.decide([Batch([4, 7], [np.zeros((2, 2))]).decisions()], [(0, ID)])
     same(one)
-    assert any(not torch.equal(value, before[key]) for key, value in one.acting.state_dict().items())
+    assert any(not torch.equal(v, before[k]) for k, v in one.acting.state_dict().items()), "it has learnt"
     one.save()
     same(learner(tmp_path, hyper, above={"threaded": True}, resume=True))
