@@ -55,7 +55,7 @@ class TeamSteps:
         return len(self.advantages)
 
     def restored(self) -> TeamSteps:
-        """With numbers that no row of this process gets: the process that saved them began at the same ones."""
+        """With numbers that no row of this process gets: the one that saved them counted as it does."""
         numbers = np.unique(np.concatenate([self.numbers, self.other_numbers]))
         first = RESTORED_STORE << STORE_BITS
 
