@@ -95,9 +95,11 @@ class AgentProcessor:
     def _publish(self) -> None:
         """Put what has become ready on the queues."""
         if self._rosters is not None:
-            newest = self._rosters.newest(np.array(self._their_rosters, dtype=np.int64))
-            for trajectory, rows in zip(self._ready, newest):
-                trajectory.next_roster = rows
+            rosters = np.array(self._their_rosters, dtype=np.int64)
+            newest, whose = self._rosters.newest(rosters), self._rosters.slots_of_newest(rosters)
+            agents = np.where(newest >= 0, self._agents.agent[whose], -1)
+            for trajectory, rows, ids in zip(self._ready, newest, agents):
+                trajectory.next_roster, trajectory.next_agents = rows, ids
                 trajectory.blocks = self._rows.blocks
             self._rosters.settle()
             self._their_rosters = []
@@ -174,7 +176,10 @@ class AgentProcessor:
         first = first[slots[first] >= 0]
         acted = first[agents.acted[slots[first]]]
         if len(acted):
-            next_rows = self._rows.begin(terminals.obs, len(slots)).start + acted
+            memory = None
+            if self._memory_size and self._rosters is not None:  # there, others ask what this agent does next
+                memory = np.where((slots >= 0)[:, None], agents.memory[slots], np.float32(0))
+            next_rows = self._rows.begin(terminals.obs, len(slots), memory=memory).start + acted
             interrupted = np.asarray(terminals.interrupted)[acted]
             ending = slots[acted]
             rows = agents.row[ending]

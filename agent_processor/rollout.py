@@ -22,7 +22,8 @@ def rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Roll
     blocks = _blocks(trajectories)
     own = np.concatenate([t.rows for t in trajectories])
     mates = blocks.mates(own) if with_mates else None
-    rosters = [blocks.rosters(own), _next_rosters(trajectories)] if blocks.layout.places else []
+    next_rosters = [t.next_roster for t in trajectories]
+    rosters = [blocks.rosters(own), _stacked(next_rosters)] if blocks.layout.places else []
     rows, (mates, roster, next_roster) = _renumber(blocks, own, mates, *(rosters or (None, None)))
     next_mates, next_mates_obs = _next_mates(blocks, trajectories, mates is not None)
     held = blocks.columns(rows)
@@ -50,6 +51,8 @@ def rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Roll
         agents=[t.agent for t in trajectories],
         roster=roster,
         next_roster=next_roster,
+        next_place=_next_places(trajectories) if rosters else None,
+        next_agents=_stacked([t.next_agents for t in trajectories]) if rosters else None,
         exploration=held.exploration,
     )
 
@@ -94,6 +97,8 @@ def only(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
         agents=[agent for agent, stays in zip(whole.agents, keep.tolist(), strict=True) if stays],
         roster=moved(whole.roster, kept),
         next_roster=moved(whole.next_roster, keep),
+        next_place=None if whole.next_place is None else whole.next_place[keep],
+        next_agents=None if whole.next_agents is None else whole.next_agents[keep],
         exploration=None if whole.exploration is None else whole.exploration[order],
     )
 
@@ -135,11 +140,18 @@ def _renumber(blocks: Blocks, own: Rows, *tables: Rows | None) -> tuple[Rows, li
     return np.concatenate([own, others]), renumbered
 
 
-def _next_rosters(trajectories: Sequence[Trajectory]) -> Rows:
-    """[J, places] the rows behind each trajectory's last step."""
-    rows = [t.next_roster for t in trajectories]
-    assert all(r is not None for r in rows), "a processor with rosters gives every trajectory its own"
-    return np.stack([r for r in rows if r is not None])
+def _stacked(of_places: Sequence[NDArray[np.int64] | None]) -> NDArray[np.int64]:
+    """[J, places] what each trajectory says of the places behind its last step."""
+    told = [column for column in of_places if column is not None]
+    assert len(told) == len(of_places), "a processor with rosters tells it of every trajectory"
+    return np.stack(told)
+
+
+def _next_places(trajectories: Sequence[Trajectory]) -> NDArray[np.int64]:
+    """[J] where each trajectory's own agent goes on; -1 where it does not."""
+    rows = _stacked([t.next_roster for t in trajectories])
+    own = rows == np.array([t.next_row for t in trajectories], dtype=np.int64)[:, None]
+    return np.where(own.any(axis=1), own.argmax(axis=1), -1)
 
 
 def _next_mates(

@@ -30,6 +30,8 @@ class Rosters:
         self._behavior_id = behavior_id
         self.places = places
         self._table: Rows = np.full((4, places), -1, dtype=np.int64)
+        self._slots = np.zeros((4, places), dtype=np.intp)
+        """Whose the rows are; anything where there is none."""
         self._taken = np.zeros((4, places), dtype=bool)
         self._living = np.zeros(4, dtype=np.int64)
         self._free = [3, 2, 1, 0]
@@ -55,6 +57,7 @@ class Rosters:
             self._join(env, int(slots[i]), int(group_ids[i]))
         rosters = self._roster[slots]
         self._table[rosters, self._place[slots]] = np.asarray(rows)
+        self._slots[rosters, self._place[slots]] = slots
         seated: Rows = self._table[rosters]
         return seated
 
@@ -83,6 +86,11 @@ class Rosters:
         """[n, places] the newest rows in these rosters."""
         rows: Rows = self._table[rosters]
         return rows
+
+    def slots_of_newest(self, rosters: Ints) -> Slots:
+        """[n, places] whose those rows are; anything where nobody is."""
+        slots: Slots = self._slots[rosters]
+        return slots
 
     def settle(self) -> None:
         """What was said about this step is told: interrupted agents are gone, numbers are free again."""
@@ -130,6 +138,7 @@ class Rosters:
             if not self._free:
                 n = len(self._living)
                 self._table = np.concatenate([self._table, np.full_like(self._table, -1)])
+                self._slots = np.concatenate([self._slots, np.zeros_like(self._slots)])
                 self._taken = np.concatenate([self._taken, np.zeros_like(self._taken)])
                 self._living = np.concatenate([self._living, np.zeros_like(self._living)])
                 self._free = list(range(2 * n - 1, n - 1, -1))

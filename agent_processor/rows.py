@@ -23,6 +23,9 @@ from .blocks import Block, Blocks, RowLayout, Rows
 STORE_BITS = 46
 """Rows of one store are numbered below 2^46, the bits above tell stores apart: a number names one row."""
 
+RESTORED_STORE = 0
+"""No store of any process has these numbers: they are for rows that come out of a checkpoint."""
+
 _stores = count()
 
 
@@ -43,7 +46,8 @@ class RowStore:
         self.shift = self.block_rows.bit_length() - 1
         self.blocks = Blocks(self.layout, {}, self.shift)
         """The blocks kept now. Never changed, only replaced: whoever holds it keeps its blocks alive."""
-        self._next = (next(_stores) % 2 ** (63 - STORE_BITS)) << STORE_BITS
+        store = 1 + RESTORED_STORE + next(_stores) % (2 ** (63 - STORE_BITS) - 1)
+        self._next = store << STORE_BITS
         self._begun_since_keep = 0
         self._kept = 0
 

@@ -47,6 +47,9 @@ class Trajectory:
     """[places] the rows of the group's newest observations behind the last step, -1 where nobody goes on:
     those of members who live, and of members whose episodes were interrupted. None without rosters."""
 
+    next_agents: NDArray[np.int64] | None = None
+    """[places] the ids of the agents whose rows these are, -1 where nobody is. None without rosters."""
+
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -130,6 +133,10 @@ class Rollout:
     next_roster: NDArray[np.int64] | None = None
     """[J, places] the same behind each trajectory's last step; these rows have observations, masks and memory
     alone. Nobody goes on where all is -1."""
+    next_place: NDArray[np.int64] | None = None
+    """[J] where in `next_roster` the trajectory's own agent goes on; -1 where it does not."""
+    next_agents: NDArray[np.int64] | None = None
+    """[J, places] the ids of the agents in `next_roster`, all of the trajectory's environment; -1: nobody."""
     exploration: NDArray[np.float32] | None = None
     """[N]: see `Decision`."""
 

@@ -131,21 +131,26 @@ class ActionDistribution:
         return self.mu.shape[-1] > 0
 
     def sample(self, generator: torch.Generator | None = None) -> Actions:
-        """Draw one action for each agent, from `generator` (of the same device) or torch's own."""
+        """Draw one action for each agent, from `generator` or torch's own.
+
+        One of the CPU draws for tensors of any device.
+        """
         return Actions(self._sample_continuous(generator), self._sample_discrete(generator))
 
     def _sample_continuous(self, generator: torch.Generator | None) -> Tensor:
         if not self._has_continuous:
             return self.mu
-        noise = torch.randn(self.mu.shape, generator=generator, dtype=self.mu.dtype, device=self.mu.device)
-        return torch.addcmul(self.mu, self.log_sigma.exp(), noise)
+        device = self.mu.device if generator is None else generator.device
+        noise = torch.randn(self.mu.shape, generator=generator, dtype=self.mu.dtype, device=device)
+        return torch.addcmul(self.mu, self.log_sigma.exp(), noise.to(self.mu.device))
 
     def _sample_discrete(self, generator: torch.Generator | None) -> Tensor:
         if not self.branches.sizes:
             return self.logits.new_zeros((self.logits.shape[0], 0), dtype=torch.int64)
         # The first of exponential clocks with rates p to ring is distributed as p; a rate of 0 never rings.
-        clocks = torch.empty_like(self.probabilities).exponential_(generator=generator)
-        return (self.probabilities / clocks).argmax(-1)
+        device = self.logits.device if generator is None else generator.device
+        clocks = torch.empty_like(self.probabilities, device=device).exponential_(generator=generator)
+        return (self.probabilities / clocks.to(self.logits.device)).argmax(-1)
 
     def deterministic(self) -> Actions:
         """The mean of each Gaussian and the likeliest action of each branch (the first of equals)."""

@@ -95,6 +95,14 @@ def take_over(networks: Mapping[str, nn.Module], optimizer: Optimizer, state: Ma
     Raises:
         CheckpointError: nothing of the policy fits.
     """
+    misfits = take_over_weights(networks, state)
+    if not misfits:
+        take_over_moments(optimizer, state)
+    return misfits
+
+
+def take_over_weights(networks: Mapping[str, nn.Module], state: Mapping[str, Any]) -> list[str]:
+    """`take_over` without the optimiser."""
     misfits: list[str] = []
     for index, (entry, network) in enumerate(networks.items()):
         saved = state.get(entry)
@@ -108,10 +116,18 @@ def take_over(networks: Mapping[str, nn.Module], optimizer: Optimizer, state: Ma
             )
         network.load_state_dict(taken, strict=False)
         misfits += [f"{entry}.{what}" for what in unfit]
-    moments = state.get("Optimizer")
-    if not misfits and isinstance(moments, Mapping) and not _fitting(optimizer.state_dict(), moments)[1]:
-        optimizer.load_state_dict(moments)
     return misfits
+
+
+def take_over_moments(optimizer: Optimizer, state: Mapping[str, Any], entry: str = "Optimizer") -> str:
+    """Give an optimiser, whose weights have been taken over, its state too. Why that does not fit, or ""."""
+    moments = state.get(entry)
+    if not isinstance(moments, Mapping):
+        return "not in the file"
+    unfit = _fitting(optimizer.state_dict(), moments)[1]
+    if not unfit:
+        optimizer.load_state_dict(moments)
+    return "; ".join(unfit)
 
 
 def _fitting(own: Mapping[str, Any], saved: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -292,7 +292,7 @@ class Learner:
             if path is not None:
                 self._begin_with(path)
         if self.acts_apart:
-            self.policy.network.load_state_dict(self.algorithm.network.state_dict())
+            self.acting.load_state_dict(self.algorithm.network.state_dict())
 
     def _load(self, state: dict[str, Any]) -> None:
         try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Generic, Protocol
 
 import numpy as np
@@ -14,7 +16,7 @@ from ..agent_processor.processor import TrajectoryQueue
 from ..agent_processor.rollout import only
 from ..agent_processor.rollout import rollout as gather
 from ..agent_processor.stats_sink import StatsSink
-from ..agent_processor.trajectory import EpisodesForgotten, Rollout, Trajectory
+from ..agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout, Trajectory
 from ..envs.finite import NonFinite
 from ..envs.statistics import StatsAggregationMethod
 from .clock import StepClock
@@ -31,7 +33,7 @@ PORTIONS = 64
 """A buffer is filled in about so many passes. A pass costs most by the call, not by the step; and the
 normaliser should soon know what the agents see."""
 TEAM_PORTIONS = 16
-"""The same where the sets of teams are judged, by products that small portions would not fill."""
+"""The same where teams are judged, by products that small portions would not fill."""
 SUMMARY_PORTIONS = 16
 """Steps wait for a pass at most until they are such a part of a summary: what is reported when they are made
 (the entropy, lengths of episodes) then belongs to almost the same steps as what is reported by the pass."""
@@ -143,7 +145,7 @@ class OnPolicyTrainer(Generic[Steps]):
             1,
             min(
                 settings.hyperparameters.buffer_size
-                // (TEAM_PORTIONS if algorithm.looks_at_mates else PORTIONS),
+                // (TEAM_PORTIONS if algorithm.learns_as_team else PORTIONS),
                 settings.summary_freq // SUMMARY_PORTIONS,
                 LARGEST_PORTION,
             ),
@@ -231,15 +233,20 @@ class OnPolicyTrainer(Generic[Steps]):
             steps = slice(start := int(rollout.lengths[:first].sum()), start + int(rollout.lengths[first]))
             largest = max(float(np.abs(column[steps]).max()) for column in rewards.values())
             self._leave_out(f"a reward of {rollout.agents[first]} is {largest:.3g}, times its strength")
+            gaps = [rollout.agents[j] for j in np.flatnonzero(too_large).tolist()]
+            self._begin_anew(gaps)
             if too_large.all():
                 return
             kept = np.repeat(~too_large, rollout.lengths)
             rollout = only(rollout, ~too_large)
             rewards = {name: column[kept] for name, column in rewards.items()}
+        else:
+            gaps = []
         ignores = {name: provider.ignores_done for name, provider in self.providers.items()}
-        # Judging the sets of teams computes as much as learning does, a single agent's critic hardly.
-        with self.update_threads.judging() if self.algorithm.looks_at_mates else nullcontext():
+        # Judging teams computes as much as learning does, a single agent's critic hardly.
+        with self.update_threads.judging() if self.algorithm.learns_as_team else nullcontext():
             evaluation = self.algorithm.evaluate(rollout, rewards, ignores)
+        self._begin_anew(gaps)
         self._report_estimates(rollout, evaluation.estimates)
         if not self.should_still_train:
             return
@@ -247,6 +254,12 @@ class OnPolicyTrainer(Generic[Steps]):
             self.buffer.append(evaluation.steps)
         else:
             self._leave_out("the critic's values or the advantages are not finite numbers")
+            self._begin_anew(rollout.agents)
+
+    def _begin_anew(self, agents: Iterable[AgentKey]) -> None:
+        """Critics are not to go on from what they remember of episodes that have a gap."""
+        for env, of_env in groupby(sorted(set(agents)), key=attrgetter("env")):
+            self.algorithm.forget(env, np.array([agent.agent for agent in of_env], dtype=np.int32))
 
     def _leave_out(self, found: str) -> None:
         """Some trajectories will not be learnt from: their numbers are finite, but too large.

@@ -48,22 +48,22 @@ class UpdateThreads:
         """Numbers of threads of the minibatches to come in a trial, the next one last."""
         self._seconds: dict[int, float] = {}
         self._patience, self._left = 1, 0
-        self._began, self._minibatches, self._since = 0.0, 0, 0.0
+        self._minibatches, self._spent, self._since = 0, 0.0, 0.0
+        """Of the update in hand, but for those of a trial: how many, and the seconds that they took."""
 
     @contextmanager
     def update(self) -> Iterator[None]:
         """Within this, torch has the threads of an update; behind it, those of acting."""
-        if not self._fixed and self._left == 0:
+        if not self._fixed and self._left == 0 and not self._trials:
             self._seconds.clear()
             self._trials = [ACTING_THREADS] * TRIAL + [self.most] * TRIAL
         self._use(self._trials[-1] if self._trials else self.best)
-        self._minibatches = 0
-        self._began = self._since = time.perf_counter()
+        self._minibatches, self._spent = 0, 0.0
         try:
             yield
         finally:
             self._use(ACTING_THREADS)
-        if not self._fixed:
+        if not self._fixed and not self._trials:  # else the trial goes on with the next update
             self._look_back()
 
     @contextmanager
@@ -77,32 +77,31 @@ class UpdateThreads:
 
     def over(self, minibatches: Iterable[T]) -> Iterator[T]:
         """The same minibatches of an update; each is learnt from before the next is asked for."""
+        self._since = time.perf_counter()
         for minibatch in minibatches:
             yield minibatch
             self._minibatch_done()
 
     def _minibatch_done(self) -> None:
-        self._minibatches += 1
-        if not self._trials:
-            return
         now = time.perf_counter()
+        taken, self._since = now - self._since, now
+        if not self._trials:
+            self._minibatches += 1
+            self._spent += taken
+            return
         count = self._trials.pop()
-        self._seconds[count] = min(self._seconds.get(count, now), now - self._since)
+        self._seconds[count] = min(self._seconds.get(count, taken), taken)
         if not self._trials:
             self.best = min(self._seconds, key=lambda threads: self._seconds[threads])
-            self._began, self._minibatches = now, 0
         self._use(self._trials[-1] if self._trials else self.best)
-        self._since = now
 
     def _look_back(self) -> None:
-        """An update is over: when is the next trial?"""
+        """An update is over, and no trial is under way: when is the next one?"""
         if self._left == 0:
             self._left, self._patience = self._patience, min(2 * self._patience, LONGEST_PATIENCE)
         self._left -= 1
-        taken = time.perf_counter() - self._began
-        if self._trials or taken > SUDDENLY_SLOW * self._minibatches * self._seconds[self.best]:
+        if self._spent > SUDDENLY_SLOW * self._minibatches * self._seconds[self.best]:
             self._left, self._patience = 0, 1
-        self._trials.clear()
 
     def _use(self, count: int) -> None:
         if self.most != ACTING_THREADS:

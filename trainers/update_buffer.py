@@ -35,6 +35,13 @@ class EvaluatedSteps:
     def __len__(self) -> int:
         return len(self.advantages)
 
+    def restored(self) -> EvaluatedSteps:
+        """Nothing in them belongs to one process."""
+        return self
+
+
+AnySteps = TypeVar("AnySteps")
+
 
 class StepColumns(Protocol):
     """What a buffer keeps: a data class of arrays, None, and lists of arrays.
@@ -51,6 +58,10 @@ class StepColumns(Protocol):
 
     def __len__(self) -> int:
         """The number of steps that count; some columns may hold more rows."""
+        ...
+
+    def restored(self: AnySteps) -> AnySteps:
+        """These steps, which a checkpoint held, fit for being joined to steps of this process."""
         ...
 
 
@@ -128,7 +139,7 @@ class UpdateBuffer(Generic[Steps]):
         self.clear()
         if state:
             columns = {f.name: _arrays(state.get(f.name)) for f in fields(self._kind)}
-            self.append(self._kind(**columns))
+            self.append(self._kind(**columns).restored())
 
 
 def _tensors(column: Any) -> Any:

@@ -379,6 +379,23 @@ def test_trajectories_with_rewards_that_overflow_are_left_out(caplog):
     assert len(returns_told(trainer)) == 4, "they have happened all the same"
 
 
+def test_critics_begin_anew_behind_what_is_left_out():
+    trainer = trainer_with(Events())
+    trainer.non_finite = NonFinite.DROP
+    told = []
+    trainer.algorithm.forget = lambda env, ids: told.append(("forget", env, ids.tolist()))
+    evaluate = trainer.algorithm.evaluate
+    trainer.algorithm.evaluate = lambda *given: (told.append("evaluate"), evaluate(*given))[1]
+    rewarded(trainer, 1.0, 2.0)
+    assert told == ["evaluate"]
+    told.clear()
+    rewarded(trainer, 1.0, -3e38, 2.0)
+    assert told == [("forget", 0, [1]), "evaluate", ("forget", 0, [1])]
+    told.clear()
+    rewarded(trainer, 3e38)
+    assert told == [("forget", 0, [0])]
+
+
 @pytest.mark.parametrize("policy", [NonFinite.STOP, NonFinite.DROP])
 def test_values_that_overflow_stay_out_of_what_is_saved(policy, caplog):
     trainer = trainer_with(Events())

@@ -65,10 +65,35 @@ def test_a_machine_that_gets_busy_is_noticed_by_the_next_update(monkeypatch):
     assert found[-1] == 2
 
 
-def test_an_update_of_hardly_any_minibatches_tries_again_with_the_next(monkeypatch):
+@pytest.mark.parametrize("minibatches", range(1, 2 * TRIAL + 1))
+def test_a_trial_goes_on_in_later_updates_and_is_over_then(monkeypatch, minibatches):
     clock, threads = Clock(monkeypatch, t1=1.0, t2=2.0), UpdateThreads(2)
-    assert clock.update(threads, 2) == [2, 2]
-    assert clock.update(threads)[-1] == 1
+    found: list[int] = []
+    while len(found) < 2 * TRIAL:
+        found += clock.update(threads, minibatches)
+    assert found[: 2 * TRIAL] == [2] * TRIAL + [1] * TRIAL
+    later = [clock.update(threads, minibatches) for _ in range(4 * LONGEST_PATIENCE * 2 * TRIAL)]
+    tried = sum(2 in update for update in later)
+    assert 0 < tried < len(later) / 4, "trials have become rare"
+
+
+def test_what_an_update_does_beside_its_minibatches_does_not_count(monkeypatch):
+    clock, threads = Clock(monkeypatch, t1=2.0, t2=1.0), UpdateThreads(2)
+    clock.update(threads)
+    tried = 0
+    for _ in range(100):
+        with threads.update():
+            clock.now += 1000.0
+            found = []
+            for _ in range(2):  # epochs
+                clock.now += 1000.0
+                for _ in threads.over(range(MINIBATCHES)):
+                    found.append(torch.get_num_threads())
+                    clock.now += clock.seconds[found[-1]]
+            clock.now += 1000.0
+        tried += 1 in found
+        assert found[-1] == 2
+    assert tried < 10
 
 
 def test_an_update_that_fails_leaves_acting_s_threads():

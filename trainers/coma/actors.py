@@ -54,7 +54,8 @@ class Actors(nn.Module):
         self.members = nn.ModuleList(Actor(spec, settings, generator) for _ in range(count))
         self._hidden = _columns_of(spec, hidden)
         for place in range(count):
-            _hide(self.member(place), self._hidden)
+            _make_up_for(self.member(place), self._hidden)
+        self.hide()
         self.index: nn.Parameter | None = None
         if shared and indexed:
             # As if a one-hot vector of the place stood behind the observations.
@@ -73,6 +74,16 @@ class Actors(nn.Module):
     def memory_size(self) -> int:
         """Length of an agent's recurrent state; 0 without one."""
         return self.member(0).memory_size
+
+    @torch.no_grad()
+    def hide(self) -> bool:
+        """Give what is hidden no weight; whether it had any."""
+        found = False
+        for place in range(len(self.members)):
+            weight = _layers(self.member(place).body)[0].weight[:, self._hidden]
+            found = found or bool(weight.count_nonzero())
+            weight.zero_()
+        return found
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
         """See `Actor.prepare`; what is hidden becomes zeros, so that its weights, which are zero, stay it."""
@@ -165,13 +176,12 @@ def _columns_of(spec: BehaviorSpec, hidden: int | None) -> slice:
 
 
 @torch.no_grad()
-def _hide(actor: Actor, columns: slice) -> None:
-    """Give these inputs no weight; those that are left begin as if there were no others."""
+def _make_up_for(actor: Actor, columns: slice) -> None:
+    """Let fresh weights be as if there were no inputs but those that are not hidden."""
     weight = _layers(actor.body)[0].weight
     inputs, hidden = weight.shape[1], columns.stop - columns.start
     if hidden:
         weight.mul_(math.sqrt(inputs / (inputs - hidden)))
-        weight[:, columns] = 0.0
 
 
 def _layers(body: Body) -> list[DenseStack]:

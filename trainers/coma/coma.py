@@ -22,7 +22,7 @@ from ...envs.finite import NonFinite
 from ..exploration import ExplorationSchedule
 from ..flat import FlatParameters
 from ..gradient import GuardedAdam
-from ..initial_weights import take_over
+from ..initial_weights import take_over_moments, take_over_weights
 from ..networks.actor import Actor
 from ..normalizer import Normalizer
 from ..returns import lambda_returns
@@ -78,7 +78,7 @@ class COMA:
         self.critic_optimizer = GuardedAdam(self.networks.critic.parameters(), rate, non_finite)
         self.target_statistics = Normalizer(len(self.signals)).to(device)
         self.shuffler = torch.Generator().manual_seed(seed + 1)
-        self.sampler = torch.Generator(device).manual_seed(seed + 3)
+        self.sampler = torch.Generator().manual_seed(seed + 3)
         self.evaluator = Evaluator(self.networks, self.sampler)
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
         self.exploring = ExplorationSchedule(
@@ -210,8 +210,19 @@ class COMA:
             CheckpointError: nothing of the policy fits.
         """
         nets = self.networks
-        named = {"Policy": self.network, "Critic": nets.critic, "Target": nets.target}
-        return take_over(named, self.actor_optimizer, state)
+        misfits = take_over_weights(
+            {"Policy": self.network, "Critic": nets.critic, "Target": nets.target}, state
+        )
+        if nets.actors.hide():
+            hidden = self.hyper.state_observation
+            misfits.append(f"Policy.body.layers.0 (the inputs of {hidden!r}, which actors do not see here)")
+        if misfits:
+            return misfits
+        optimizers = {"Optimizer": self.actor_optimizer, "Optimizer:critic": self.critic_optimizer}
+        for entry, optimizer in optimizers.items():
+            unfit = take_over_moments(optimizer, state, entry)
+            misfits += [f"{entry} ({unfit})"] if unfit else []
+        return misfits
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, normalisers, optimisers and random states: all that the next update depends on."""

@@ -14,6 +14,7 @@ from ...agent_processor.trajectory import Rollout
 from ..recurrent import CriticMemories, waves
 from .counterfactual import judge, of_actions, on_average
 from .critic import Steps
+from .memories import Following
 from .networks import Networks, flat
 from .places import Runs
 from .steps import Floats, Ints, first_steps, places_of
@@ -65,6 +66,8 @@ class Evaluator:
         mask, explored = nets.mask(rollout.action_mask), nets.tensor(rollout.exploration)
         before = _States(nets, len(lengths))
         behind = _States(nets, len(lengths))
+        following = Following(rollout)
+        earlier = following.read(self.target_memories) if nets.target.memories else None
         starts = first_steps(lengths)
         taken = obs[0].new_empty(rollout.steps, len(nets.critic.signals))
         expected, advantages = torch.empty_like(taken), taken.new_empty(rollout.steps, len(nets.branches))
@@ -86,7 +89,7 @@ class Evaluator:
             taken.cpu().numpy(),
             expected.cpu().numpy(),
             advantages.cpu().numpy(),
-            self._following(rollout, exploration, behind.target),
+            self._following(following, exploration, earlier, behind.target.cpu().numpy()),
             before.critic.cpu().numpy() if nets.critic.memories else None,
         )
 
@@ -123,19 +126,22 @@ class Evaluator:
         self.memories.write(agents, behind.critic[some].cpu().numpy(), ended)
         self.target_memories.write(agents, behind.target[some].cpu().numpy(), ended)
 
-    def _following(self, rollout: Rollout, exploration: float, states: Tensor) -> Floats:
+    def _following(
+        self, following: Following, exploration: float, earlier: Floats | None, behind: Floats
+    ) -> Floats:
         """[J, S] what the target critic expects of the states behind the trajectories.
 
         Every member that goes on counts alike, for they earn the same. What the others will do is drawn from
-        pi'; what the member itself does is summed over. `states` [J, memory_size] are the target's.
+        pi'; what the member itself does is summed over. Each is valued with what the target remembers of it:
+        `earlier` and `behind` as of `Following.newest`.
         """
+        rollout, end, place = following.rollout, following.end, following.place
         assert rollout.next_roster is not None
         nets, ends = self.networks, len(rollout.lengths)
-        following = np.zeros((ends, len(nets.critic.signals)), np.float32)
-        end, place = np.nonzero(rollout.next_roster >= 0)
+        expected = np.zeros((ends, len(nets.critic.signals)), np.float32)
         if not len(end):
-            return following
-        rows, at = np.unique(rollout.next_roster[end, place], return_inverse=True)
+            return expected
+        rows, at = np.unique(following.rows, return_inverse=True)
         at = at.reshape(-1)
         number = np.full(len(rollout.reward) + 1, len(rows), dtype=np.int64)  # also of -1: the row of zeros
         number[rows] = np.arange(len(rows))
@@ -151,13 +157,15 @@ class Evaluator:
         policy = nets.policy(nets.actors.prepare(obs), alone, mask, exploration, runs)
         table = nets.table_of(nets.target, obs, policy.sample(self.sampler).discrete)
         members = Steps(nets.tensor(at), nets.tensor(number[rollout.next_roster[end]]), nets.tensor(place))
-        remembered = Runs([1] * len(end), states[nets.tensor(end)]) if nets.target.memories else None
+        remembered = None
+        if earlier is not None:
+            remembered = Runs([1] * len(end), nets.tensor(following.newest(earlier, behind)))
         values = nets.target(table, members, remembered)
         found = on_average(values, flat(policy)[members.own], nets.branches).mean(2).cpu().numpy()
         counts = np.maximum(np.bincount(end, minlength=ends), 1)
         for s in range(found.shape[1]):
-            following[:, s] = np.bincount(end, weights=found[:, s], minlength=ends) / counts
-        return following
+            expected[:, s] = np.bincount(end, weights=found[:, s], minlength=ends) / counts
+        return expected
 
 
 class _States:

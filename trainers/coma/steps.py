@@ -50,6 +50,10 @@ class RosterSteps:
     def __len__(self) -> int:
         return len(self.exploration)
 
+    def restored(self) -> RosterSteps:
+        """Nothing in them belongs to one process."""
+        return self
+
     def linked(self) -> tuple[Ints, Ints]:
         """Each step's row [N], and its roster [N, places], both counted from the first row of all."""
         first_rows = np.repeat(np.cumsum(self.row_counts) - self.row_counts, self.step_counts)

@@ -16,8 +16,9 @@ from ..recurrent import CriticMemories, remember
 from .moments import Moments, group_moments
 from .steps import Floats, Ints
 
-EVALUATED_AT_ONCE = 2048
-"""Steps that the critic values in one pass; memory grows with the members of their teams."""
+EVALUATED_AT_ONCE = 8192
+"""Pairs of members of sets that the critic looks at in one pass: n * n in each set of n. Memory grows with
+their number, and with that of the members once more."""
 
 
 class TeamRows(NamedTuple):

@@ -44,7 +44,9 @@ class Moments:
     def minibatches(self, order: Ints, size: int) -> Iterator[Moments]:
         """The moments in this order, cut into parts of about `size` steps; what is left over is not used.
 
-        There are as many parts as a cut into exactly `size` steps would give.
+        There are as many parts as a cut into exactly `size` steps would give. A step that stands alone in a
+        set of n members costs as much as n steps that share theirs: where many do, as in teams whose members
+        decide at different times, a part takes up to n times the memory.
         """
         ends = np.cumsum(self.counts[order])
         number = int(ends[-1]) // size if len(ends) else 0
@@ -56,12 +58,17 @@ class Moments:
             start = max(start, cut)
 
     def portions(self, size: int) -> Iterator[Moments]:
-        """All moments in order, in parts of about `size` steps."""
-        ends = np.cumsum(self.counts)
+        """All moments in order, in parts of at most `size` pairs of members, or of one moment.
+
+        The baselines of a set of n members compare n * n pairs, and as many in each set beside it, however
+        few of its steps are there.
+        """
+        members = (self.members >= 0).sum(1)
         start = 0
         while start < len(self):
-            before = ends[start] - self.counts[start]
-            stop = max(start + 1, int(np.searchsorted(ends, before + size, side="right")))
+            widest = np.maximum.accumulate(members[start : start + size])
+            pairs = widest**2 * np.arange(1, len(widest) + 1)
+            stop = start + max(1, int(np.searchsorted(pairs, size, side="right")))
             yield self.take(np.arange(start, stop))
             start = stop
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ...agent_processor.rows import RESTORED_STORE, STORE_BITS
 from ...agent_processor.sequences import pad_sequences
 from ...agent_processor.trajectory import Rollout
 from ..recurrent import first_of_sequences
@@ -19,8 +20,8 @@ Ints = NDArray[np.int64]
 class TeamSteps:
     """N steps of trajectories, and E rows of teammates whose own trajectories came at other times.
 
-    Rows go by their numbers, which mean the same in every rollout: so what a teammate saw and did is kept
-    once, whoever's step it belongs to.
+    Rows go by their numbers, which mean the same in every rollout of a process: so what a teammate saw and
+    did is kept once, whoever's step it belongs to.
     """
 
     numbers: Ints
@@ -52,6 +53,21 @@ class TeamSteps:
 
     def __len__(self) -> int:
         return len(self.advantages)
+
+    def restored(self) -> TeamSteps:
+        """With numbers that no row of this process gets: the one that saved them counted as it does."""
+        numbers = np.unique(np.concatenate([self.numbers, self.other_numbers]))
+        first = RESTORED_STORE << STORE_BITS
+
+        def moved(saved: Ints) -> Ints:
+            return np.where(saved < 0, -1, first + np.searchsorted(numbers, saved))
+
+        return replace(
+            self,
+            numbers=moved(self.numbers),
+            mates=moved(self.mates),
+            other_numbers=moved(self.other_numbers),
+        )
 
     @classmethod
     def of(cls, rollout: Rollout, baselines: Floats, returns: Floats) -> TeamSteps:
@@ -125,13 +141,18 @@ class Rows:
 
     @classmethod
     def of(cls, steps: TeamSteps) -> Rows:
-        """Every row once."""
+        """Every row once, in the order in which they came: it does not hang on how they are numbered."""
         numbers, first = np.unique(np.concatenate([steps.numbers, steps.other_numbers]), return_index=True)
+        order = np.argsort(first)
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        first = first[order]
         there = steps.mates >= 0
+        mates = np.searchsorted(numbers, np.where(there, steps.mates, numbers[0]))
         return cls(
             obs=[np.concatenate(both)[first] for both in zip(steps.obs, steps.other_obs)],
             continuous=np.concatenate([steps.continuous, steps.other_continuous])[first],
             discrete=np.concatenate([steps.discrete, steps.other_discrete])[first],
-            own=np.searchsorted(numbers, steps.numbers),
-            mates=np.where(there, np.searchsorted(numbers, np.where(there, steps.mates, 0)), -1),
+            own=place[np.searchsorted(numbers, steps.numbers)],
+            mates=np.where(there, place[mates], -1),
         )

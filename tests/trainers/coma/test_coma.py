@@ -16,7 +16,7 @@ from lanista.trainers.coma.requirements import UnsupportedActionError
 from lanista.trainers.coma.settings import TeamRewardKind
 from lanista.trainers.coma.steps import places_of
 from lanista.trainers.coma.team_reward import TeamReward
-from lanista.trainers.distributions import Actions
+from lanista.trainers.distributions import ActionDistribution, Actions, Branches
 from lanista.trainers.networks.observations import UnsupportedObservationError
 from lanista.trainers.threads import UpdateThreads
 from lanista.trainers.update_buffer import concatenate
@@ -148,6 +148,102 @@ def test_the_teams_reward_is_the_groups_and_the_mean_or_sum_of_the_members():
     rows = rollout(play.manager.trajectory_queue.drain(), with_mates=False)
     assert TeamReward(TeamRewardKind.MEAN).evaluate(rows).tolist() == [2.5, 2.5, 9.0]
     assert TeamReward(TeamRewardKind.SUM).evaluate(rows).tolist() == [4.5, 4.5, 9.0]
+
+
+def test_members_that_decide_at_different_times_are_warned_of_once_if_they_are_rewarded(caplog):
+    def after(reward, together):
+        play, judge = Play(SPEC, config()), TeamReward(TeamRewardKind.MEAN)
+        for ids in [[1, 2], [1, 2] if together else [1], [1, 2], [1, 2]]:
+            play.tell(Batch(ids, eyes(*ids), [reward] * len(ids)))
+        play.tell(None, Batch([1, 2], eyes(1, 2)))
+        rows = rollout(play.manager.trajectory_queue.drain(), with_mates=False)
+        caplog.clear()
+        for _ in range(2):
+            judge.evaluate(rows)
+        return caplog.text.count("decide at different times")
+
+    assert after(1.0, together=False) == 1
+    assert after(1.0, together=True) == 0
+    assert after(0.0, together=False) == 0, "group rewards are counted well"
+
+
+def test_members_that_come_and_go_together_are_not_taken_for_staggered_ones(caplog):
+    play = Play(SPEC, config())
+    TeamReward(TeamRewardKind.MEAN).evaluate(rollout(played(play), with_mates=False))
+    assert not caplog.text
+
+
+def test_weights_from_actors_that_saw_the_state_are_blinded_and_named():
+    spec = vector_spec([2, 3], [3], ["eyes", "state"])
+    seeing, state = make(spec, config(), seed=1), torch.randn(5, 3)
+    blind = make(spec, config(state_observation="state"), seed=2)
+    misfits = blind.begin_with(seeing.state_dict())
+    assert any("Policy.body.layers.0 (the inputs of 'state'" in misfit for misfit in misfits)
+    weight = blind.network.body.layers[0].weight
+    assert not weight[:, 2:].any()
+    assert torch.equal(weight[:, :2], seeing.network.body.layers[0].weight[:, :2])
+    obs = torch.randn(5, 2)
+    alike = [blind.network.act(blind.network.prepare([obs, s])).logits for s in (state, -state)]
+    assert torch.equal(*alike), "an engine feeds the exported brain with the state too"
+    again = make(spec, config(state_observation="state"), seed=3)
+    assert again.begin_with(blind.state_dict()) == []
+
+
+def test_the_moments_of_both_optimisers_are_taken_over_with_the_weights():
+    play = Play(SPEC, config())
+    steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
+    play.algorithm.update(steps, 0, UpdateThreads(1))
+    state = play.algorithm.state_dict()
+    new = make(SPEC, config(), seed=5)
+    assert new.begin_with(state) == []
+    for entry in ("Optimizer", "Optimizer:critic"):
+        for key, value in state[entry].items():
+            assert torch.equal(torch.as_tensor(value), torch.as_tensor(new.state_dict()[entry][key])), key
+    del state["Optimizer:critic"]
+    assert make(SPEC, config(), seed=5).begin_with(state) == ["Optimizer:critic (not in the file)"]
+
+
+def test_a_resumed_trainer_learns_bit_for_bit_from_the_buffer_that_was_saved():
+    def take_in(play, trajectories):
+        play.manager.trajectory_queue.drain()
+        for trajectory in trajectories:
+            play.manager.trajectory_queue.put(trajectory)
+        play.trainer.take_in()
+
+    keys = config(buffer_size=20, normalize_values=True, tau=0.3)
+    one, two, before, after = (Play(SPEC, keys, seed) for seed in (1, 2, 3, 4))
+    take_in(one, played(before))
+    assert len(one.trainer.buffer) > 0
+    file = io.BytesIO()
+    torch.save(one.trainer.state_dict(), file)
+    file.seek(0)
+    two.trainer.load_state_dict(torch.load(file, weights_only=True))
+    more = played(after)
+    for play in (one, two):
+        take_in(play, more)
+        play.trainer.advance()
+        assert play.updates == 1
+    for name in ("actors", "critic", "target"):
+        first, second = (getattr(p.algorithm.networks, name).state_dict() for p in (one, two))
+        for key, value in first.items():
+            assert torch.equal(value, second[key]), key
+    assert torch.equal(one.algorithm.sampler.get_state(), two.algorithm.sampler.get_state())
+
+
+def test_a_cpu_generator_draws_for_tensors_of_any_device():
+    """So that a checkpoint made on one device goes on on another."""
+    assert play_sampler_device() == "cpu"
+    logits = torch.zeros(4, 3, device="meta")
+    empty = torch.zeros(4, 0, device="meta")
+    distribution = ActionDistribution(empty, empty[0], logits, Branches([3]))
+    assert distribution.sample(torch.Generator()).discrete.device.type == "meta"
+    means = torch.zeros(4, 2, device="meta")
+    distribution = ActionDistribution(means, means[0], empty, Branches([]))
+    assert distribution.sample(torch.Generator()).continuous.device.type == "meta"
+
+
+def play_sampler_device():
+    return COMA(SPEC, config(), torch.device("meta"), 0, NonFinite.STOP).sampler.device.type
 
 
 def test_parts_of_a_buffer_are_linked_each_within_itself(variant):

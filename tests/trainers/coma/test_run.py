@@ -34,12 +34,14 @@ def context(folder, **keys):
     )
 
 
-def learner(folder, hyper, memory=False, **keys):
+def learner(folder, hyper, memory=False, above=None, **keys):
+    """`above`: keys of the behaviour; `keys`: of the run."""
     network = {"hidden_units": 16, "num_layers": 1}
     if memory:
         network["memory"] = {"memory_size": 8, "sequence_length": 8}
     hyper = {"batch_size": 16, "buffer_size": 64, "max_num_agents": 3, **hyper}
     behavior = {"trainer_type": "coma", "hyperparameters": hyper, "network_settings": network}
+    behavior |= {"time_horizon": 8, **(above or {})}
     options = RunOptions.from_dict({"behaviors": {"Team": behavior}})
     return Learner("Team", SPEC, options.behavior("Team"), context(folder, **keys))
 
@@ -123,12 +125,20 @@ def test_agents_explore_while_they_learn_and_are_greedy_when_they_are_tested(tmp
     np.testing.assert_allclose(shares, 1 / 3, atol=0.1)
 
 
-def test_a_network_that_acts_apart_gets_what_is_learnt(tmp_path):
-    one = learner(tmp_path, {"share_parameters": False})
-    one.acts_apart = True
-    apart = copy.deepcopy(one.algorithm.network)
-    one.acting = apart
-    collect(one)
+@pytest.mark.parametrize("hyper", WAYS.values(), ids=WAYS.keys())
+def test_a_network_that_acts_apart_gets_what_is_learnt(tmp_path, hyper):
+    one = learner(tmp_path, hyper, above={"threaded": True})
+    assert one.acting is not one.algorithm.network
+    before = copy.deepcopy(one.acting.state_dict())
+
+    def same(run):
+        for key, value in run.algorithm.network.state_dict().items():
+            assert torch.equal(value, run.acting.state_dict()[key]), key
+
+    same(one)
+    collect(one, 50)
     one.decide([Batch([4, 7], [np.zeros((2, 2))]).decisions()], [(0, ID)])
-    for key, value in one.algorithm.network.state_dict().items():
-        assert torch.equal(value, apart.state_dict()[key]), key
+    same(one)
+    assert any(not torch.equal(v, before[k]) for k, v in one.acting.state_dict().items()), "it has learnt"
+    one.save()
+    same(learner(tmp_path, hyper, above={"threaded": True}, resume=True))

@@ -57,7 +57,15 @@ def test_portions_are_all_moments_in_order(case, size):
     moments = group_moments(*case)
     parts = list(moments.portions(size))
     assert np.concatenate([p.steps for p in parts]).tolist() == moments.steps.tolist()
-    assert all(len(p.steps) <= max(size, p.counts[0]) for p in parts)
+    assert all(len(p) == 1 or len(p) * p.members.shape[1] ** 2 <= size for p in parts)
+
+
+def test_lone_steps_of_large_teams_come_in_portions_as_small_as_their_moments_are_large():
+    """Twelve steps, each of which alone saw three mates: 16 pairs each."""
+    own = np.arange(12)
+    mates = 100 + np.arange(36).reshape(12, 3)
+    assert [len(p) for p in group_moments(own, mates).portions(64)] == [4, 4, 4]
+    assert [len(p) for p in group_moments(own, None).portions(5)] == [5, 5, 2]
 
 
 def test_without_mates_everybody_is_alone():

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 from goldendata import array, cases
+from lanista.agent_processor.sequences import pad_sequences
 from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.finite import NonFinite
+from lanista.trainers.networks.team_critic import Members
 from lanista.trainers.on_policy import OnPolicyTrainer
 from lanista.trainers.poca.judge import Judgement
 from lanista.trainers.poca.learning import Learning
@@ -248,6 +250,32 @@ def test_a_group_whose_members_came_in_different_parts_is_put_together_again():
     np.testing.assert_array_equal(rows.mates, expected.mates)
 
 
+def test_what_follows_is_valued_set_by_set_however_many_teammates_go_on():
+    generator = np.random.default_rng(6)
+    poca = algorithm(settings())
+    next_mates = np.array([2, 0, 3, 1])
+    own = generator.normal(size=(4, 3)).astype(np.float32)
+    mates = generator.normal(size=(4, 3, 3)).astype(np.float32)
+    rollout = rollout_of(
+        [2] * 4,
+        np.full((8, 1), -1),
+        generator,
+        next_obs=[own],
+        next_mates_obs=[np.where(np.arange(3)[:, None] < next_mates[:, None, None], mates, 0.0)],
+        next_mates=next_mates,
+    )
+    rollout.next_mates_obs = [o.astype(np.float32) for o in rollout.next_mates_obs]
+    poca.critic.largest.fill_(4.0)  # it is told the share of the largest team that has been seen
+    found = poca.judge.judge(rollout).next_values
+    for j, count in enumerate(next_mates.tolist()):
+        obs = np.concatenate([own[j : j + 1], mates[j, :count]])
+        inputs = poca.network.prepare([torch.from_numpy(obs)])
+        with torch.no_grad():
+            alone = poca.critic.value(inputs, Members(None, None, 1, 1 + count))
+        np.testing.assert_allclose(found[j], alone[0], rtol=1e-4, atol=1e-6)
+    assert len(np.unique(found.round(6))) == 4
+
+
 @pytest.mark.parametrize("memory", [None, "lstm", "gru"])
 def test_before_an_update_minibatches_judge_steps_as_they_were_judged_when_they_came(memory):
     """Whatever order they are drawn in, with the states in which their sequences began."""
@@ -258,22 +286,29 @@ def test_before_an_update_minibatches_judge_steps_as_they_were_judged_when_they_
     poca = algorithm(settings(network_settings=network))
     for parameter in poca.critic.parameters():
         parameter.data.normal_(0, 0.3, generator=torch.Generator().manual_seed(1))
-    parts = []
+    parts, judged = [], []
     for seen in range(2):  # the second goes on where the first ended
         rollout = teams(generator, [3, 2], 7)
         rollout.numbers = rollout.numbers + 10_000 * seen
         if memory is not None:
             rollout.memory = generator.normal(size=(rollout.steps, 8)).astype(np.float32)
         rewards = {"extrinsic": np.zeros(rollout.steps, np.float32)}
-        parts.append(poca.evaluate(rollout, rewards, {"extrinsic": False}).steps)
+        evaluation = poca.evaluate(rollout, rewards, {"extrinsic": False})
+        parts.append(evaluation.steps)
+        value = evaluation.estimates["Value Estimate"]
+        judged.append(value if memory is None else pad_sequences(rollout.lengths, 3).column(value))
     steps = concatenate(parts)
+    # The column that learning carries along with its rows, so that each row can be told its value.
+    steps.returns = np.concatenate(judged)
     learning, taken = Learning(poca.judge, steps), 0
     for batch in learning.minibatches(12, poca.shuffler):
         with torch.no_grad():
-            _, baselines = poca._estimates(batch)
+            values, baselines = poca._estimates(batch)
         real = slice(None) if batch.real is None else batch.real
         torch.testing.assert_close(baselines[real], batch.old_baselines[real], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(values[real], batch.returns[real], rtol=1e-4, atol=1e-5)
         taken += len(batch.returns)
+    assert np.std(steps.returns) > 1e-3
     assert taken >= len(steps) // 12 * 12
 
 

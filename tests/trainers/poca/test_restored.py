@@ -1,0 +1,163 @@
+"""What a checkpoint saves of POCA's steps is never mistaken for steps of the process that loads it."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from lanista.agent_processor.processor import AgentManager
+from lanista.agent_processor.queues import AgentManagerQueue
+from lanista.agent_processor.rows import RESTORED_STORE, STORE_BITS, RowStore
+from lanista.envs.finite import NonFinite
+from lanista.trainers.on_policy import OnPolicyTrainer
+from lanista.trainers.poca.poca import POCA
+from lanista.trainers.poca.steps import Rows, TeamSteps
+from lanista.trainers.policy import Policy
+from lanista.trainers.rewards.extrinsic import ExtrinsicReward
+from lanista.trainers.settings.behavior import TrainerSettings
+from lanista.trainers.threads import UpdateThreads
+from lanista.trainers.update_buffer import UpdateBuffer, concatenate
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DecisionSteps,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+    TerminalSteps,
+)
+
+OBS = [ObservationSpec((3,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "v")]
+SPEC = BehaviorSpec(OBS, ActionSpec(1, (2,)))
+SETTINGS = TrainerSettings.model_validate(
+    {
+        "trainer_type": "poca",
+        "hyperparameters": {"batch_size": 8, "buffer_size": 200},
+        "network_settings": {"hidden_units": 16, "num_layers": 1},
+        "time_horizon": 5,
+        "summary_freq": 10**6,
+    }
+)
+
+
+class Silent:
+    def add_stat(self, key, value, aggregation): ...
+
+    def add_stats(self, key, values, aggregation): ...
+
+    def set_stat(self, key, value): ...
+
+    def summary(self, step): ...
+
+    def checkpoint(self):
+        return False
+
+    def taken_in(self): ...
+
+    def updated(self): ...
+
+
+def trainer_of(seed=0):
+    poca = POCA(SPEC, SETTINGS, torch.device("cpu"), seed, NonFinite.STOP)
+    silent = Silent()
+    return OnPolicyTrainer(SETTINGS, poca, {"extrinsic": ExtrinsicReward(True)}, silent, silent)
+
+
+def play(trainer, ticks, seed, team=0):
+    """A group of three and one of two; nobody ends, so that mates' rows come with other trajectories too."""
+    queue = AgentManagerQueue("B")
+    manager = AgentManager(f"B?team={team}", SPEC, 5, Silent(), trajectory_queue=queue)
+    policy = Policy(trainer.algorithm.network, SPEC, seed)
+    random, decided = np.random.default_rng(seed), None
+    ids, groups = np.arange(5, dtype=np.int32), np.array([1, 1, 1, 2, 2], np.int32)
+    for _ in range(ticks):
+        obs, reward = random.normal(size=(5, 3)), random.normal(size=5)
+        zeros, mask = np.zeros(5, np.float32), [np.zeros((5, 2), bool)]
+        told = [obs.astype(np.float32)], reward.astype(np.float32)
+        batch = DecisionSteps(*told, ids, mask, groups, zeros)
+        manager.add_experiences(batch, TerminalSteps.empty(SPEC), 0, decided)
+        (decided,) = policy.act([batch])
+    trainer.subscribe(queue)
+    trainer.advance()
+    trainer.queues.clear()
+
+
+def saved(trainer):
+    file = io.BytesIO()
+    torch.save(trainer.state_dict(), file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def steps_numbered(seed, first):
+    """Six steps of a pair of agents, whose teammates' rows came with other parts."""
+    random = np.random.default_rng(seed)
+    floats = {name: random.normal(size=(6, 1)).astype(np.float32) for name in ("baselines", "returns")}
+    numbers = first + np.arange(6)
+    return TeamSteps(
+        numbers=numbers,
+        mates=np.stack([first + 10 + np.arange(6), np.full(6, -1)], 1),
+        obs=[random.normal(size=(6, 3)).astype(np.float32)],
+        continuous=random.normal(size=(6, 1)).astype(np.float32),
+        discrete=random.integers(0, 2, (6, 1)).astype(np.int32),
+        log_probs=np.full((6, 2), -1.0, np.float32),
+        action_mask=None,
+        advantages=random.normal(size=6).astype(np.float32),
+        other_numbers=first + 10 + np.arange(6),
+        other_obs=[random.normal(size=(6, 3)).astype(np.float32)],
+        other_continuous=random.normal(size=(6, 1)).astype(np.float32),
+        other_discrete=random.integers(0, 2, (6, 1)).astype(np.int32),
+        **floats,
+    )
+
+
+def test_steps_that_were_saved_and_new_ones_of_the_same_numbers_are_kept_apart():
+    first = (RESTORED_STORE + 1) << STORE_BITS
+    buffer = UpdateBuffer(TeamSteps)
+    buffer.append(steps_numbered(1, first))
+    for _ in range(2):  # a run may be resumed again before its next update
+        buffer.load_state_dict(buffer.state_dict())
+    buffer.append(steps_numbered(2, first))
+    joined = buffer.columns()
+    found = Rows.of(joined)
+    expected = Rows.of(concatenate([steps_numbered(1, first), steps_numbered(2, first + 1000)]))
+    assert len(found.obs[0]) == 24
+    np.testing.assert_array_equal(found.obs[0], expected.obs[0])
+    np.testing.assert_array_equal(found.own, expected.own)
+    np.testing.assert_array_equal(found.mates, expected.mates)
+    assert (joined.mates[:, 1] == -1).all(), "nobody stays nobody"
+
+
+def test_no_store_numbers_its_rows_as_a_checkpoint_s_are_numbered(monkeypatch):
+    numbers = iter([0, 2 ** (63 - STORE_BITS) - 2, 2 ** (63 - STORE_BITS) - 1])
+    monkeypatch.setattr("lanista.agent_processor.rows._stores", numbers)
+    for _ in range(3):
+        begun = RowStore(SPEC).begin([np.zeros((1, 3), np.float32)], 1)
+        assert begun.start >> STORE_BITS != RESTORED_STORE
+        assert begun.start > 0
+
+
+@pytest.mark.parametrize("teams", [1, 2])
+def test_an_update_after_a_resume_is_bit_for_bit_the_one_that_would_have_been(teams, monkeypatch):
+    """With a part of the buffer from before, and stores that count from the beginning again."""
+    monkeypatch.setattr("lanista.agent_processor.rows._stores", iter(range(100)))
+    one = trainer_of()
+    for team in range(teams):
+        play(one, 6, seed=team, team=team)
+    assert 0 < len(one.buffer) <= 200
+    state = saved(one)
+    monkeypatch.setattr("lanista.agent_processor.rows._stores", iter(range(100)))
+    two = trainer_of(seed=5)
+    two.load_state_dict(state)
+    for team in range(2):  # in the first, the rows' numbers go on behind the old ones
+        monkeypatch.setattr("lanista.agent_processor.rows._stores", iter([50 + team]))
+        play(one, 6, seed=10 + team)
+        monkeypatch.setattr("lanista.agent_processor.rows._stores", iter([team]))
+        play(two, 6, seed=10 + team)
+    for trainer in (one, two):
+        trainer.algorithm.update(trainer.buffer.columns(), trainer.step, UpdateThreads(1))
+    for name in ("network", "critic"):
+        first, second = (getattr(t.algorithm, name).state_dict() for t in (one, two))
+        for key, value in first.items():
+            assert torch.equal(value, second[key]), key
+    assert one.step == two.step
