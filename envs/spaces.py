@@ -109,7 +109,8 @@ def forbidden(mask: Any, branches: Sequence[int]) -> NDArray[np.bool_]:
         raise ValueError(
             f"An action mask has {flat.size} entries; the branches {tuple(branches)} need {sum(branches)}."
         )
-    return np.logical_not(flat)
+    closed: NDArray[np.bool_] = np.logical_not(flat)
+    return closed
 
 
 def _flat(mask: Any) -> NDArray[Any]:
