@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from lanista.envs.scenes.coop_push import BEHAVIOR, CoopPush
+from lanista.envs.scenes.dungeon_escape import DungeonEscape
 from lanista.envs.scenes.parameters import Parameters
 from mlagents_envs.base_env import DimensionProperty
 
@@ -218,3 +219,10 @@ def test_a_group_of_one_works_like_any_other():
 def test_options_that_make_no_world_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         CoopPush(**options)
+
+
+@pytest.mark.parametrize("scene", [CoopPush, DungeonEscape])
+def test_vector_sensors_are_named_by_their_size_in_both_scenes(scene):
+    (spec,) = scene(size="small").specs().values()
+    (sensor,) = spec.observation_specs
+    assert sensor.name == f"VectorSensor_size{sensor.shape[0]}"
