@@ -35,7 +35,10 @@ def _close_all() -> None:
     connections = list(_open)
     _open.clear()
     for connection in connections:
-        connection.dismiss()
+        try:
+            connection.dismiss()
+        except Exception as error:  # it is still to be closed, and so are the others
+            logger.warning("An engine could not be told to quit: %s", error)
     for connection in connections:
         try:
             connection.close(min(connection.timeout, max(0.0, deadline - time.monotonic())))

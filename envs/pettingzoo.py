@@ -21,12 +21,16 @@ from mlagents_envs.base_env import (
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
 from numpy.typing import NDArray
 
+from .faults import GameFaultError
+from .one_action import with_action
 from .pettingzoo_reports import Behavior, Report, decision_steps, terminal_steps
-from .spaces import ACTION_MASK, UnsupportedSpaceError, actor, sensors
+from .spaces import ACTION_MASK, UnsupportedSpaceError, actor, forbidden, sensors
 from .steps import BehaviorSteps
 
 STATE = "state"
 """The sensor that shows the global state, where it is asked for."""
+
+_HELP = "PettingZoo's parallel_api_test checks an environment."
 
 
 class ParallelEnv(Protocol):
@@ -60,13 +64,6 @@ class _Area:
         """For its first reset; afterwards its chance goes on."""
         self.ids: dict[str, int] = {}
         """The living, and their ids: one for each life."""
-        self.last_state: NDArray[np.float32] | None = None
-        """The global state in which its last episode ended, if it ended with the last step."""
-
-    def state(self) -> NDArray[np.float32]:
-        """The global state now, flat."""
-        state: NDArray[np.float32] = np.ravel(self.env.state()).astype(np.float32)  # type: ignore[attr-defined]
-        return state
 
 
 class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
@@ -74,7 +71,9 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
 
     The behaviours are known after the first `reset`. An episode ends when no agent lives any more; the next
     begins within the same step, under new ids. An agent that is truncated is interrupted, one that is
-    terminated is not.
+    terminated is not. A reward in the step in which an agent appears is not told: it has not acted yet.
+
+    Whatever the copies hand out is copied at once, so that they may use their arrays again.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
             state_observation: Every agent also observes the global state, by a sensor named `state`.
 
         Raises:
-            UnityEnvironmentException: There are no areas, or the environment has no global state to observe.
+            UnityEnvironmentException: There are no areas.
         """
         if areas < 1:
             raise UnityEnvironmentException(
@@ -108,8 +107,6 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
         self._ended: dict[str, list[Report]] = {}
         self._steps: dict[str, BehaviorSteps] = {}
         self._actions: dict[str, ActionTuple] = {}
-        self.offers_state = _offers_state(self._areas[0].env)
-        """Whether the environment has a global state; true until a reset has shown otherwise."""
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
@@ -118,15 +115,23 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
         return BehaviorMapping(specs)  # type: ignore[no-any-return]
 
     def reset(self) -> None:
-        """Begin a new episode in every area. The lives that are cut thereby are not reported."""
+        """Begin a new episode in every area. The lives that are cut thereby are not reported.
+
+        Raises:
+            UnityEnvironmentException: The environment has no global state to observe.
+            GameFaultError: It breaks the rules of PettingZoo.
+        """
         self._begin_step()
         for area in self._areas:
-            area.last_state = None
             self._begin_episode(area)
         self._finish_step()
 
     def step(self) -> None:
-        """Let the agents act; those without actions get zeros. A first step without a reset is a reset."""
+        """Let the agents act; those without actions get zeros. A first step without a reset is a reset.
+
+        Raises:
+            GameFaultError: The environment breaks the rules of PettingZoo.
+        """
         if not self._steps:
             self.reset()
             return
@@ -147,25 +152,6 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
             raise UnityActionException(f"There is no behaviour {behavior_name!r}; known: {known}.")
         return self._steps[behavior_name]
 
-    def global_state(self, behavior_name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
-        """The global states that belong to the rows of `get_steps`, or None if the environment has none.
-
-        Returns:
-            For the DecisionSteps [n, S], and for the TerminalSteps [m, S]: where a whole episode has ended,
-            the state in which it did.
-        """
-        self.get_steps(behavior_name)
-        if not self.offers_state:
-            return None
-        now = [area.state() for area in self._areas]
-        before = [
-            state if area.last_state is None else area.last_state for area, state in zip(self._areas, now)
-        ]
-        nobody = np.zeros((0, len(now[0])), np.float32)
-        waiting = [now[report.area] for report in self._waiting[behavior_name]]
-        ended = [before[report.area] for report in self._ended[behavior_name]]
-        return np.stack(waiting) if waiting else nobody, np.stack(ended) if ended else nobody
-
     def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
         """Set what the agents of the last DecisionSteps do, one row each."""
         decisions, _ = self.get_steps(behavior_name)
@@ -174,14 +160,17 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
         )
 
     def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
-        """Set what one agent of the last DecisionSteps does."""
+        """Set what one agent of the last DecisionSteps does.
+
+        Raises:
+            UnityActionException: There is no such behaviour, or a shape is wrong.
+            IndexError: The agent does not wait for a decision.
+        """
         decisions, _ = self.get_steps(behavior_name)
         spec = self._behaviors[behavior_name].spec.action_spec
         action = spec._validate_action(action, 1, behavior_name)
-        given = self._actions.setdefault(behavior_name, spec.empty_action(len(decisions)))
-        row = decisions.agent_id_to_index[agent_id]
-        given.continuous[row] = action.continuous
-        given.discrete[row] = action.discrete
+        given = self._actions.get(behavior_name)
+        self._actions[behavior_name] = with_action(given, spec, decisions, agent_id, action, behavior_name)
 
     def close(self) -> None:
         """Close every copy."""
@@ -211,54 +200,56 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
             )
 
     def _step_area(self, area: _Area, actions: dict[str, Any]) -> None:
-        area.last_state = None
         observations, rewards, terminations, truncations, infos = area.env.step(actions)
-        state = area.state() if self._state_observation else None
+        state = self._state(area)
         present = set(area.env.agents)
         for agent, number in list(area.ids.items()):
             terminated, truncated = bool(terminations.get(agent)), bool(truncations.get(agent))
             ended = terminated or truncated
             if agent not in observations or not (ended or agent in present):
-                raise UnityEnvironmentException(
+                raise GameFaultError(
                     f"The agent {agent!r} of {area.env} vanished: it has no observation, or is not among "
-                    "the agents without being terminated or truncated. PettingZoo's parallel_api_test checks "
-                    "an environment."
+                    f"the agents without being terminated or truncated. {_HELP}"
                 )
+            if agent not in rewards:
+                raise GameFaultError(f"The agent {agent!r} of {area.env} acted and got no reward. {_HELP}")
             self._report(
                 area, agent, number, observations[agent], infos.get(agent), state,
-                reward=float(rewards.get(agent, 0.0)), ended=ended, interrupted=not terminated,
+                reward=float(rewards[agent]), ended=ended, interrupted=not terminated,
             )  # fmt: skip
             if ended:
                 del area.ids[agent]
         came = [
             agent
             for agent in area.env.agents
-            if agent not in actions and not terminations.get(agent) and not truncations.get(agent)
+            if agent not in area.ids and not terminations.get(agent) and not truncations.get(agent)
         ]
         self._admit(area, came, observations, infos, state)
         if not area.ids:
-            area.last_state = area.state() if self.offers_state else None
             self._begin_episode(area)
 
     def _begin_episode(self, area: _Area) -> None:
         observations, infos = area.env.reset(seed=area.seed)
         area.seed = None
         area.ids.clear()
-        if self.offers_state:
-            try:
-                area.state()
-            except NotImplementedError:
-                self.offers_state = False
-        if self._state_observation and not self.offers_state:
+        for agent in getattr(area.env, "possible_agents", None) or ():
+            self._behavior(area, agent)
+        self._admit(area, area.env.agents, observations, infos, self._state(area))
+
+    def _state(self, area: _Area) -> NDArray[np.float32] | None:
+        """The global state now, flat, where it is to be observed."""
+        if not self._state_observation:
+            return None
+        state = getattr(area.env, "state", None)
+        try:
+            if state is None:
+                raise NotImplementedError
+            return np.ravel(state()).astype(np.float32)
+        except NotImplementedError as error:
             raise UnityEnvironmentException(
                 f"{area.env} has no global state: its state() is missing or not implemented. Leave "
                 "--state-observation out."
-            )
-        for agent in getattr(area.env, "possible_agents", None) or ():
-            self._behavior(area, agent)
-        self._admit(
-            area, area.env.agents, observations, infos, area.state() if self._state_observation else None
-        )
+            ) from error
 
     def _admit(
         self,
@@ -270,6 +261,10 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
     ) -> None:
         """Give those who begin to live their ids, and let them wait for a decision."""
         for agent in agents:
+            if agent not in observations:
+                raise GameFaultError(
+                    f"The agent {agent!r} of {area.env} began without an observation. {_HELP}"
+                )
             area.ids[agent] = self._next_id
             self._next_id += 1
             self._report(area, agent, area.ids[agent], observations[agent], infos.get(agent), state)
@@ -288,12 +283,17 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
         interrupted: bool = False,
     ) -> None:
         behavior = self._behavior(area, agent)
-        mask = None
-        if isinstance(observation, Mapping) and ACTION_MASK in observation:
-            mask = observation[ACTION_MASK]
-        elif info and ACTION_MASK in info:
-            mask = info[ACTION_MASK]
-        report = Report(area.index, agent, number, observation, state, reward, interrupted, mask)
+        branches = behavior.spec.action_spec.discrete_branches
+        mask = _mask(observation, info) if branches and not ended else None
+        try:
+            seen = behavior.read(observation, state)
+            closed = None if mask is None else forbidden(mask, branches)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise GameFaultError(
+                f"The agent {agent!r} of {area.env} observes what does not fit its spaces "
+                f"({type(error).__name__}: {error}). {_HELP}"
+            ) from error
+        report = Report(area.index, agent, number, seen, reward, interrupted, closed)
         (self._ended if ended else self._waiting)[behavior.name].append(report)
 
     def _behavior(self, area: _Area, agent: str) -> Behavior:
@@ -316,15 +316,23 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
         except UnsupportedSpaceError as error:
             raise UnsupportedSpaceError(f"The agent {agent!r} of {area.env}: {error}") from error
         specs = [sensor.spec for sensor in seen]
-        if self._state_observation:
+        state = self._state(area)
+        if state is not None:
             specs.append(
-                ObservationSpec(area.state().shape, (DimensionProperty.NONE,), ObservationType.DEFAULT, STATE)
+                ObservationSpec(state.shape, (DimensionProperty.NONE,), ObservationType.DEFAULT, STATE)
             )
         name = _behavior_name(agent, self._behaviors)
         return Behavior(
             name, len(self._behaviors), spaces, BehaviorSpec(specs, acts.spec), seen, acts,
-            with_state=self._state_observation,
+            with_state=state is not None,
         )  # fmt: skip
+
+
+def _mask(observation: Any, info: Mapping[str, Any] | None) -> Any:
+    """1 where an action is allowed, in the form of `Space.sample`; None: all are."""
+    if isinstance(observation, Mapping) and ACTION_MASK in observation:
+        return observation[ACTION_MASK]
+    return info.get(ACTION_MASK) if info else None
 
 
 def _behavior_name(agent: str, taken: Sequence[str] | Mapping[str, Any]) -> str:
@@ -339,7 +347,3 @@ def _seed(seed: int | None, area: int) -> int | None:
     if seed is None or area == 0:
         return seed
     return int(np.random.SeedSequence((seed & 0xFFFFFFFF, area)).generate_state(1)[0] >> 1)
-
-
-def _offers_state(env: ParallelEnv) -> bool:
-    return callable(getattr(env, "state", None))

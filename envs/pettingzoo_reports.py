@@ -10,7 +10,7 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
 from numpy.typing import NDArray
 
-from .spaces import Actor, Sensor, forbidden
+from .spaces import Actor, Sensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,19 @@ class Behavior:
     with_state: bool
     """The last observation of the spec is the global state, which is no part of an agent's own."""
 
+    def read(self, observation: Any, state: NDArray[np.float32] | None) -> list[NDArray[np.float32]]:
+        """An agent's observation and the global state as arrays of the spec's shapes, its own and no views.
+
+        Raises:
+            KeyError, IndexError, TypeError, ValueError: The observation is not of the agent's space.
+        """
+        arrays = [np.empty(spec.shape, np.float32) for spec in self.spec.observation_specs]
+        for sensor, array in zip(self.sensors, arrays):
+            sensor.read(observation, array)
+        if self.with_state:
+            arrays[-1][...] = state
+        return arrays
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -37,13 +50,13 @@ class Report:
     agent: str
     number: int
     """Its id."""
-    observation: Any
-    state: NDArray[np.float32] | None
+    observations: list[NDArray[np.float32]]
+    """In the spec's order and shapes."""
     reward: float
     interrupted: bool
     """Of meaning where it has ended."""
-    mask: Any
-    """1 where an action is allowed; None: all are."""
+    forbidden: NDArray[np.bool_] | None
+    """[sum of branches], which actions are not allowed; None: all are."""
 
 
 def decision_steps(behavior: Behavior, reports: Sequence[Report], areas: int) -> DecisionSteps:
@@ -53,8 +66,8 @@ def decision_steps(behavior: Behavior, reports: Sequence[Report], areas: int) ->
     if branches and reports:
         flat = np.zeros((len(reports), sum(branches)), np.bool_)
         for row, report in enumerate(reports):
-            if report.mask is not None:
-                flat[row] = forbidden(report.mask, branches)
+            if report.forbidden is not None:
+                flat[row] = report.forbidden
         masks = np.split(flat, np.cumsum(branches)[:-1], axis=1)
     return DecisionSteps(
         _observations(behavior, reports),
@@ -80,12 +93,9 @@ def terminal_steps(behavior: Behavior, reports: Sequence[Report], areas: int) ->
 
 def _observations(behavior: Behavior, reports: Sequence[Report]) -> list[NDArray[np.float32]]:
     arrays = [np.empty((len(reports), *spec.shape), np.float32) for spec in behavior.spec.observation_specs]
-    for sensor, array in zip(behavior.sensors, arrays):
+    for k, array in enumerate(arrays):
         for row, report in enumerate(reports):
-            sensor.read(report.observation, array[row])
-    if behavior.with_state:
-        for row, report in enumerate(reports):
-            arrays[-1][row] = report.state
+            array[row] = report.observations[k]
     return arrays
 
 

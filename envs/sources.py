@@ -81,10 +81,11 @@ def _read(path: str) -> tuple[str, dict[str, Any]]:
         settings = parse_qsl(query, strict_parsing=True) if query else []
     except ValueError:
         settings = [("", "")]
-    if not name or not all(key for key, _ in settings):
+    if not all(name.partition(":")[0].split(".")) or not all(key for key, _ in settings):
         raise UnityEnvironmentException(
             f"The environment {path!r} cannot be read; write 'pettingzoo:MODULE', such as "
-            "'pettingzoo:mpe2.simple_spread_v3', or 'pettingzoo:MODULE?key=value&key=value'."
+            "'pettingzoo:mpe2.simple_spread_v3', 'pettingzoo:MODULE:FUNCTION', or "
+            "'pettingzoo:MODULE?key=value&key=value'."
         )
     return name, {key.replace("-", "_"): _value(text) for key, text in settings}
 
@@ -95,7 +96,10 @@ def _options(path: str, arguments: Sequence[str]) -> dict[str, Any]:
     key = None
     for text in map(str, arguments):
         if text.startswith("--"):
-            key, found, value = text[2:].replace("-", "_", text.partition("=")[0].count("-")).partition("=")
+            name, found, value = text[2:].partition("=")
+            if not name:
+                raise UnityEnvironmentException(f"{path}: found the argument {text!r}; expected --key value.")
+            key = name.replace("-", "_")
             options[key] = _value(value) if found else True
             key = None if found else key
         elif key is None:
@@ -155,6 +159,12 @@ def _missing(module_name: str, missing: str) -> str:
             "environments are in the package mpe2, PettingZoo's own in pettingzoo.butterfly, .classic, .sisl "
             "and .atari."
         )
-    names = [found.name for found in pkgutil.iter_modules(import_module(parent).__path__)]
+    module = import_module(parent)
+    if callable(getattr(module, last, None)):
+        return f"{last!r} is no module but a function of {parent}: write {PETTINGZOO}{parent}:{last}."
+    if not hasattr(module, "__path__"):
+        has = ", ".join(_functions(module)) or "no functions"
+        return f"{parent!r} is a module and no package: there is no {missing!r} in it. It has {has}."
+    names = [found.name for found in pkgutil.iter_modules(module.__path__)]
     near = get_close_matches(last, names, n=3, cutoff=0.5) or names[:10]
     return f"The package {parent!r} has no module {last!r}. It has {', '.join(near)}."

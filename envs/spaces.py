@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 from mlagents_envs.base_env import ActionSpec, DimensionProperty, ObservationSpec, ObservationType
-from mlagents_envs.exception import UnityEnvironmentException
 from numpy.typing import NDArray
+
+from .faults import GameFaultError
 
 ACTION_MASK = "action_mask"
 """The part of an observation that tells which actions are allowed, by the custom of PettingZoo."""
+
+_NEAR = 0.99
+"""Of a dtype's greatest number: a bound from there on says that there is none."""
 
 _NONE, _SHIFTS = DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 
@@ -26,7 +30,7 @@ Row = NDArray[np.float32]
 Branches = NDArray[np.int32]
 
 
-class UnsupportedSpaceError(UnityEnvironmentException):  # type: ignore[misc]
+class UnsupportedSpaceError(GameFaultError):
     """A space that has no counterpart in ML-Agents' specifications."""
 
 
@@ -55,9 +59,14 @@ def sensors(space: Any, name: str = "observation") -> list[Sensor]:
     the action mask.
 
     Raises:
-        UnsupportedSpaceError: Another kind of space.
+        UnsupportedSpaceError: Another kind of space, or nothing to observe.
     """
-    return _sensors(space, name, ())
+    found = _sensors(space, name, ())
+    if not found:
+        raise UnsupportedSpaceError(
+            f"The observation space {space} has nothing to observe; {ACTION_MASK!r} is no observation."
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +97,27 @@ def forbidden(mask: Any, branches: Sequence[int]) -> NDArray[np.bool_]:
     """[sum of branches] True where an action is not allowed, from a mask in the form of `Space.sample`.
 
     Args:
-        mask: 1 where an action is allowed; one array for Discrete, a tuple of arrays for several branches.
+        mask: 1 where an action is allowed; one array for Discrete, a tuple or list of arrays for several
+            branches.
         branches: The sizes.
 
     Raises:
-        UnityEnvironmentException: The mask does not have as many entries as there are actions.
+        ValueError: The mask does not have as many entries as there are actions.
     """
-    flat = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, tuple) else np.ravel(mask)
+    flat = _flat(mask)
     if flat.size != sum(branches):
-        raise UnityEnvironmentException(
+        raise ValueError(
             f"An action mask has {flat.size} entries; the branches {tuple(branches)} need {sum(branches)}."
         )
-    return np.logical_not(flat)
+    closed: NDArray[np.bool_] = np.logical_not(flat)
+    return closed
+
+
+def _flat(mask: Any) -> NDArray[Any]:
+    """All entries in a row; what is nested may be of unequal lengths."""
+    if isinstance(mask, (tuple, list)) and mask:
+        return np.concatenate([_flat(part) for part in mask])
+    return np.ravel(mask)
 
 
 def _sensors(space: Any, name: str, path: tuple[str | int, ...]) -> list[Sensor]:
@@ -192,8 +210,20 @@ def _decoder(space: Any, sizes: list[int], branches: list[int]) -> Callable[[Row
 
 
 def _bounded(space: Any) -> NDArray[np.bool_]:
-    bounded: NDArray[np.bool_] = np.isfinite(space.low) & np.isfinite(space.high)
+    """Where both bounds mean something: neither infinite, nor a stand-in for it near the dtype's limits."""
+    limit = np.inf
+    if np.issubdtype(space.dtype, np.floating):
+        limit = _NEAR * float(np.finfo(space.dtype).max)
+    elif space.dtype.itemsize == 8:
+        limit = _NEAR * float(np.iinfo(space.dtype).max)
+    bounded: NDArray[np.bool_] = np.abs(_wide(space.low)) < limit
+    bounded &= np.abs(_wide(space.high)) < limit
     return bounded
+
+
+def _wide(bound: NDArray[np.generic]) -> NDArray[np.float64]:
+    wide: NDArray[np.float64] = bound.astype(np.float64)
+    return wide
 
 
 def _stretch(
@@ -201,8 +231,10 @@ def _stretch(
 ) -> NDArray[np.generic]:
     """Numbers within -1 to 1 to the bounds of a Box; a number that lacks a bound stays as it is."""
     value = row[part].reshape(space.shape).astype(np.float64)
-    low, high = np.where(bounded, space.low, -1.0), np.where(bounded, space.high, 1.0)
-    value = np.clip(low + (value + 1) / 2 * (high - low), space.low, space.high)
+    low, high = np.where(bounded, _wide(space.low), -1.0), np.where(bounded, _wide(space.high), 1.0)
+    share = (value + 1) / 2
+    # The sum of two shares cannot overflow, as the distance of the bounds can.
+    value = np.clip((1 - share) * low + share * high, _wide(space.low), _wide(space.high))
     if np.issubdtype(space.dtype, np.integer):
         value = np.rint(value)
     stretched: NDArray[np.generic] = value.astype(space.dtype)

@@ -25,6 +25,7 @@ from . import leaving, ports
 from .finite import NonFinite, check_steps
 from .handshake import shake_hands
 from .launch import Launch
+from .one_action import with_action
 from .side_channels import (
     EnvironmentParametersChannel,
     SideChannel,
@@ -267,17 +268,14 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             return
         spec = self._decoder.specs[behavior_name]
         _check_shape(spec, action, 1, behavior_name)
-        decisions = self._steps[behavior_name][0]
-        if agent_id not in decisions.agent_id_to_index:
-            raise IndexError(
-                f"agent_id {agent_id} did not request a decision at the previous step; of the behaviour "
-                f"{behavior_name} these did: {list(decisions.agent_id_to_index)[:20]}."
-            )
-        if behavior_name not in self._actions:
-            self._actions[behavior_name] = spec.action_spec.empty_action(len(decisions))
-        row = decisions.agent_id_to_index[agent_id]
-        self._actions[behavior_name].continuous[row] = action.continuous
-        self._actions[behavior_name].discrete[row] = action.discrete
+        self._actions[behavior_name] = with_action(
+            self._actions.get(behavior_name),
+            spec.action_spec,
+            self._steps[behavior_name][0],
+            agent_id,
+            action,
+            behavior_name,
+        )
 
     def statistics(self) -> EngineStatistics:
         """What the engine's code has reported since the last call; nothing without a `StatsSideChannel`."""

@@ -18,6 +18,7 @@ from ..envs.side_channels import (
 )
 from ..envs.sources import check_source, in_process, make_source
 from ..envs.unity import UnityEnvironment
+from .settings.errors import Problem, TrainerConfigError
 from .settings.options import RunOptions
 
 
@@ -26,10 +27,18 @@ def check_environment(options: RunOptions) -> None:
 
     Raises:
         UnityEnvironmentException: The executable is missing or may not be executed; no such module.
+        TrainerConfigError: There are environment parameters, and the environment takes none.
     """
     path = options.env_settings.env_path
     if path is not None and in_process(path):
         check_source(path)
+        if options.environment_parameters:
+            names = ", ".join(options.environment_parameters)
+            message = (
+                f"found {names}; {path} takes no parameters during a run: remove this section, and give the "
+                "environment's own arguments after --env-args"
+            )
+            raise TrainerConfigError([Problem("environment_parameters", message)])
     elif path is not None:
         check_executable(resolve(path)[0])
 

@@ -6,8 +6,7 @@ which what a member does pays after it has gone. docs/scenes.md has them in word
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from mlagents_envs.base_env import (
@@ -21,7 +20,9 @@ from numpy.typing import NDArray
 
 from ..statistics import StatsAggregationMethod
 from ..wire.engine_codec import AgentBatch
+from .groups import GROUP_RETURN
 from .parameters import Parameters
+from .sizes import SceneSetting, choose
 from .world import Actions, Batches, Statistic, World
 
 Array = NDArray[np.float32]
@@ -33,14 +34,13 @@ BEHAVIOR = "BatonPass?team=0"
 OBSERVATIONS = 14
 BALLS = "Baton Pass/Balls"
 """The statistic of how many balls a team has fetched in its episode."""
-AS_THE_SIZE_SAYS = -1
 
 _MOVES = np.array([[0, 0], [0, 1], [0, -1], [1, 0], [-1, 0]], np.float32)
 """By action: stay, +z, -z, +x, -x."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measures:
+class Measures(SceneSetting):
     """The numbers of one size of the game. Times are in decisions."""
 
     ground: float
@@ -78,31 +78,29 @@ class BatonPass(World):
         self,
         areas: int = 8,
         size: str = "full",
-        ground: float = AS_THE_SIZE_SAYS,
-        speed: float = AS_THE_SIZE_SAYS,
-        stamina: int = AS_THE_SIZE_SAYS,
-        linger: int = AS_THE_SIZE_SAYS,
-        max_steps: int = AS_THE_SIZE_SAYS,
-        agents: int = AS_THE_SIZE_SAYS,
+        ground: float = 0.0,
+        speed: float = 0.0,
+        stamina: int = 0,
+        linger: int = -1,
+        max_steps: int = 0,
+        agents: int = 0,
     ) -> None:
-        """The options; -1 leaves a number as the size says.
+        """What is left at its default is as `size` says.
 
         `areas`: how many teams there are, each on its own ground.
-        `size`: full or small.
+        `size`: full, or small for learning within minutes.
         `ground`: metres along a side.
         `speed`: metres that a runner moves with each decision.
         `stamina`: decisions for which a runner can carry the baton.
-        `linger`: decisions for which a runner stays after its pass.
+        `linger`: decisions for which a runner stays after its pass; 0 for none.
         `max_steps`: decisions after which an episode is interrupted.
         `agents`: runners of a team, one after the other.
         """
-        if areas < 1:
-            raise ValueError(f"Baton pass has {areas} areas; it needs at least 1.")
         given = {
             "ground": ground, "speed": speed, "stamina": stamina,
             "linger": linger, "max_steps": max_steps, "agents": agents,
         }  # fmt: skip
-        self.measures = _measures(size, given)
+        self.measures = choose("baton-pass", SIZES, size, areas, given)
         self.areas = areas
         shape = (areas, self.measures.agents)
         self.alive: Mask = np.zeros(shape, np.bool_)
@@ -155,7 +153,9 @@ class BatonPass(World):
         decided = lost | (self.loaded & (self._born == self.measures.agents))
         over = decided | (self._age >= self.measures.max_steps)
         leaving = ~self.carries & (self.left <= 0)
-        ended = self._end(self.alive & (leaving | over[:, None]), reward, over & ~decided)
+        ended = self._end(
+            self.alive & (leaving | over[:, None]), reward, (over & ~decided)[:, None] & ~leaving
+        )
         if passing.any():
             self._spawn(passing & ~over)
         if over.any():
@@ -168,9 +168,10 @@ class BatonPass(World):
         return {BEHAVIOR: asking if ended is None else _joined(ended, asking)}
 
     def statistics(self) -> Sequence[Statistic]:
-        """The balls of each team whose episode has ended."""
+        """The balls of each team whose episode has ended, also as what its group has earned."""
         finished, self._finished = self._finished, []
-        return [(BALLS, balls, StatsAggregationMethod.AVERAGE) for balls in finished]
+        names = (BALLS, GROUP_RETURN)
+        return [(name, balls, StatsAggregationMethod.AVERAGE) for balls in finished for name in names]
 
     def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
         """All grounds from the side and above."""
@@ -211,12 +212,12 @@ class BatonPass(World):
         return fetched.astype(np.float32), passing
 
     def _end(self, ending: Mask, reward: Array, interrupted: Mask) -> AgentBatch | None:
-        """Take runners [areas, places] from the ground; what they see and earn at last."""
+        """Take the runners `ending` [areas, places] from the ground; what they see and earn at last."""
         if not ending.any():
             return None
         who = np.nonzero(ending)
         batch = self._batch(self._observe()[who], reward[who[0]], 1, who)
-        batch.interrupted[:] = interrupted[who[0]]
+        batch.interrupted[:] = interrupted[who]
         self.alive[who] = False
         self.carries[who] = False
         return batch
@@ -299,24 +300,6 @@ class BatonPass(World):
             group_id=(who[0] + 1).astype(np.int32),
             group_reward=group_reward,
         )
-
-
-def _measures(size: str, given: Mapping[str, float]) -> Measures:
-    """The numbers of a size, but those that were given.
-
-    Raises:
-        ValueError: There is no such size, or a number makes no sense.
-    """
-    if size not in SIZES:
-        raise ValueError(f"Baton pass has no size {size!r}; there are {', '.join(SIZES)}.")
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value != AS_THE_SIZE_SAYS}
-    measures = replace(SIZES[size], **changes)
-    for name, value in changes.items():
-        if value < 0 or (value == 0 and name != "linger"):
-            raise ValueError(
-                f"Baton pass got {name} {value}; it must be more than 0, or -1 for the size's own."
-            )
-    return measures
 
 
 def _distance(first: Array, second: Array) -> Array:

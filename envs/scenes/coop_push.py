@@ -16,7 +16,7 @@ from .bodies2d import GRAVITY, Body, Ground
 from .coop_senses import CELLS, EDGES, TAGS, WORTH, PushSenses, View
 from .groups import Groups
 from .parameters import Parameters
-from .pushers import ACTIONS, AGENT, DECISION_PERIOD, GRAVITY_SCALE, Pushers, Spread
+from .pushers import ACTIONS, AGENT, DECISION_PERIOD, GRAVITY_SCALE, Pushers, Spread, check_length
 from .sizes import SceneSetting, choose
 from .world import Actions, Batches, Statistic, World
 
@@ -35,6 +35,8 @@ Floats = NDArray[np.float32]
 class Setting(SceneSetting):
     """How large and how long everything is."""
 
+    senses: str
+    """What agents observe."""
     agents: int
     ground: float
     """Metres along each edge."""
@@ -108,6 +110,7 @@ class CoopPush(World):
             "senses": senses,
         }
         self.setting = setting = choose("coop-push", SETTINGS, size, areas, given)
+        check_length("coop-push", setting.max_steps)
         self.areas = areas
         counts = (setting.small_blocks, setting.large_blocks, setting.very_large_blocks)
         if not sum(counts):
@@ -147,7 +150,7 @@ class CoopPush(World):
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behaviour of one branch of 7."""
-        observations = [_vector("VectorSensor", self._senses.places_size)]
+        observations = [_vector(f"VectorSensor_size{self._senses.places_size}", self._senses.places_size)]
         if self.setting.senses == "grid":
             image = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
             grid = ObservationSpec((len(TAGS), CELLS, CELLS), image, ObservationType.DEFAULT, "GridSensor")

@@ -23,7 +23,7 @@ from .dungeon_senses import (
 )
 from .groups import Groups
 from .parameters import Parameters
-from .pushers import ACTIONS, AGENT, DECISION_PERIOD, GRAVITY_SCALE, Pushers, Spread
+from .pushers import ACTIONS, AGENT, DECISION_PERIOD, GRAVITY_SCALE, Pushers, Spread, check_length
 from .sensors import Stack
 from .sizes import SceneSetting, choose
 from .world import Actions, Batches, Statistic, World
@@ -36,6 +36,11 @@ _PORTAL_FROM_WALL = 0.9
 _TOUCH = 0.02
 """Metres: colliders' contact offsets."""
 _FRAMES = 3
+_LEAST_GROUND = 8.0
+"""On less, agents could begin in the portal."""
+_SHARE, _COLUMN_SHARE = 3.0, 5.0
+"""Square metres of the middle, where agents begin, for each of them and for a column: tried out, so that
+nobody begins in somebody or something."""
 
 Indices = NDArray[np.intp]
 Array = NDArray[np.float64]
@@ -46,6 +51,8 @@ Floats = NDArray[np.float32]
 class Setting(SceneSetting):
     """How large, how fast and how long everything is."""
 
+    senses: str
+    """What agents observe."""
     agents: int
     ground: float
     """Metres along each edge."""
@@ -114,6 +121,14 @@ class DungeonEscape(World):
             raise ValueError(
                 f"dungeon-escape has {setting.columns} columns (at most 4) and a dragon of "
                 f"{setting.dragon_slow} to {setting.dragon_fast} m/s (slow must not be above fast)."
+            )
+        check_length("dungeon-escape", setting.max_steps)
+        middle = _SHARE * setting.agents + _COLUMN_SHARE * setting.columns
+        least = max(_LEAST_GROUND, 2 * np.sqrt(middle))
+        if setting.ground < least:
+            raise ValueError(
+                f"dungeon-escape: a ground of {setting.ground:g} m has no room for {setting.agents} agents, "
+                f"{setting.columns} columns, dragon and portal; it must have at least {np.ceil(least):g} m."
             )
         self.areas = areas
         self._make_dungeon()

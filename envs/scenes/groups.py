@@ -10,6 +10,9 @@ from ..statistics import StatsAggregationMethod
 from ..wire.engine_codec import AgentBatch
 from .world import Statistic
 
+GROUP_RETURN = "Environment/Group Return"
+"""The statistic of what a group has earned in its episode."""
+
 Indices = NDArray[np.intp]
 Observations = Sequence[NDArray[np.float32]]
 
@@ -80,7 +83,7 @@ class Groups:
     def returns(self) -> list[Statistic]:
         """What each group has earned whose episode ended since the last call, whoever lived to be told."""
         returns: list[Statistic] = [
-            ("Environment/Group Return", value, StatsAggregationMethod.AVERAGE) for value in self._returns
+            (GROUP_RETURN, value, StatsAggregationMethod.AVERAGE) for value in self._returns
         ]
         self._returns.clear()
         return returns

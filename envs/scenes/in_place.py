@@ -15,6 +15,7 @@ from mlagents_envs.base_env import (
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
 
 from ..launch import resolve
+from ..one_action import with_action
 from ..steps import BehaviorSteps
 from ..wire.engine_codec import AgentBatch
 from .arguments import UsageError, parse_options
@@ -75,15 +76,17 @@ class WorldEnvironment(BaseEnv):  # type: ignore[misc]
         )
 
     def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
-        """Set what one agent of the last DecisionSteps does."""
+        """Set what one agent of the last DecisionSteps does.
+
+        Raises:
+            UnityActionException: There is no such behaviour, or a shape is wrong.
+            IndexError: The agent does not wait for a decision.
+        """
         decisions, _ = self.get_steps(behavior_name)
         spec = self._specs[behavior_name].action_spec
         action = spec._validate_action(action, 1, behavior_name)
-        if behavior_name not in self._actions:
-            self._actions[behavior_name] = spec.empty_action(len(decisions))
-        row = decisions.agent_id_to_index[agent_id]
-        self._actions[behavior_name].continuous[row] = action.continuous
-        self._actions[behavior_name].discrete[row] = action.discrete
+        given = self._actions.get(behavior_name)
+        self._actions[behavior_name] = with_action(given, spec, decisions, agent_id, action, behavior_name)
 
     def close(self) -> None:
         """Nothing is held."""

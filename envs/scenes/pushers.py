@@ -26,6 +26,19 @@ _TURN = np.radians([0, 0, 0, 4, -4, 0, 0])
 _TRIES = 48
 
 
+def check_length(scene: str, max_steps: int) -> None:
+    """Refuse episodes that would end twice between two decisions.
+
+    Raises:
+        ValueError: `max_steps`, in physics steps, is less than a decision takes.
+    """
+    if max_steps < DECISION_PERIOD:
+        raise ValueError(
+            f"{scene}: max-steps is {max_steps}; it must be at least {DECISION_PERIOD}, the physics steps of "
+            "a decision."
+        )
+
+
 class Pushers:
     """The agents' headings, and what their actions do in a physics step."""
 

@@ -1,5 +1,6 @@
 """A scene's settings by the name of a size, with single ones changed."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
@@ -8,10 +9,7 @@ from typing import Any, TypeVar
 
 @dataclass(frozen=True, slots=True)
 class SceneSetting:
-    """What every scene of several sizes settles."""
-
-    senses: str
-    """What agents observe."""
+    """What a scene of several sizes settles: numbers, and texts, of which those of the sizes are allowed."""
 
 
 Setting = TypeVar("Setting", bound=SceneSetting)
@@ -38,21 +36,22 @@ def choose(
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"{scene} has no size {size!r}.{hint} Sizes: {', '.join(settings)}.")
     changed = replace(settings[size], **{name: v for name, v in given.items() if _is_given(name, v)})
-    senses = sorted({setting.senses for setting in settings.values()})
-    if changed.senses not in senses:
-        raise ValueError(f"{scene} has no senses {changed.senses!r}; it has {', '.join(senses)}.")
     for name, value in {"areas": areas, **asdict(changed)}.items():
-        if name == "senses" or (value == 0 and _may_be_zero(name)):
-            continue
-        if not value > 0:
-            raise ValueError(f"{scene}: {name.replace('_', '-')} is {value}; it must be more than 0.")
+        if isinstance(value, str):
+            known = sorted({getattr(setting, name) for setting in settings.values()})
+            if value not in known:
+                raise ValueError(f"{scene} has no {name} {value!r}; it has {', '.join(known)}.")
+        elif not (0 < value < math.inf or (value == 0 and _may_be_zero(name))):
+            raise ValueError(
+                f"{scene}: {name.replace('_', '-')} is {value}; it must be more than 0, and finite."
+            )
     return changed
 
 
 def _may_be_zero(name: str) -> bool:
     """Whether a setting counts what a world can do without."""
-    return name.endswith(("blocks", "columns"))
+    return name == "linger" or name.endswith(("blocks", "columns"))
 
 
 def _is_given(name: str, value: Any) -> bool:
-    return bool(value >= 0) if _may_be_zero(name) else bool(value)
+    return not value < 0 if _may_be_zero(name) else bool(value)

@@ -7,8 +7,10 @@ gymnasium = pytest.importorskip("gymnasium")
 pytest.importorskip("pettingzoo")
 
 from gymnasium.spaces import Box, Dict, Discrete  # noqa: E402
+from lanista.envs.faults import GameFaultError  # noqa: E402
 from lanista.envs.manager import EnvManager  # noqa: E402
 from lanista.envs.pettingzoo import PettingZooEnvironment  # noqa: E402
+from lanista.envs.restarts import RestartLimits  # noqa: E402
 from lanista.envs.sources import make_source  # noqa: E402
 from lanista.envs.steps import Decision  # noqa: E402
 from mlagents_envs.base_env import ActionTuple  # noqa: E402
@@ -189,8 +191,124 @@ def test_a_behaviour_that_nobody_has_yet_is_known_by_its_possible_agents():
 def test_a_vanished_agent_is_an_error():
     env, (game,) = environment(NOTHING)
     game.step = lambda actions: ({}, {}, {}, {}, {})
-    with pytest.raises(UnityEnvironmentException, match=r"'walker_0'.*vanished"):
+    with pytest.raises(GameFaultError, match=r"'walker_0'.*vanished"):
         env.step()
+
+
+def test_what_a_restart_would_not_mend_is_not_restarted():
+    def make(_):
+        game = Script(NOTHING, NOTHING)
+        whole = game.step
+        game.step = lambda actions: whole(actions) if game.time == 0 else ({}, {}, {}, {}, {})
+        return PettingZooEnvironment(lambda: game)
+
+    with EnvManager(make, 1, limits=RestartLimits(-1, -1, 60)) as manager:
+        manager.start()
+        (step,) = manager.reset()
+        with pytest.raises(GameFaultError, match="vanished"):
+            for _ in range(2):
+                manager.send(0, {name: _zeros(manager, name, step.steps[name][0]) for name in step.steps})
+                (step,) = manager.wait()
+
+
+def test_a_living_agent_without_a_reward_is_an_error():
+    env, (game,) = environment(NOTHING, first=("walker_0", "walker_1"))
+    whole = game.step
+
+    def step(actions):
+        told = whole(actions)
+        del told[1]["walker_1"]
+        return told
+
+    game.step = step
+    with pytest.raises(GameFaultError, match=r"'walker_1'.*no reward"):
+        env.step()
+
+
+def test_an_observation_that_is_not_of_its_space_is_an_error():
+    env, (game,) = environment(NOTHING)
+    game.see = lambda agent: np.zeros(3)
+    with pytest.raises(GameFaultError, match=r"'walker_0'.*does not fit its spaces"):
+        env.step()
+
+
+def test_a_newcomer_without_an_observation_is_an_error():
+    env, (game,) = environment((("walker_1",), (), ()))
+    whole = game.step
+
+    def step(actions):
+        told = whole(actions)
+        del told[0]["walker_1"]
+        return told
+
+    game.step = step
+    with pytest.raises(GameFaultError, match=r"'walker_1'.*without an observation"):
+        env.step()
+
+
+@pytest.mark.parametrize("state_observation", [False, True])
+def test_a_game_may_use_its_arrays_again(state_observation):
+    class Thrifty(WithState):
+        seen, shown = np.zeros(2), np.zeros(2)
+        mask = np.ones(3, np.int8)
+
+        def see(self, agent):
+            self.seen[:] = self.time, int(agent[-1])
+            self.mask[:] = 1, self.time == 0, 0
+            return {"observation": self.seen, "action_mask": self.mask}
+
+        def state(self):
+            self.shown[:] = self.time, self.episodes
+            return self.shown
+
+    space = Dict(observation=Box(-9, 9, (2,)), action_mask=Box(0, 1, (3,), np.int8))
+    spaces = {"walker_0": (space, Discrete(3))}
+    script = ((), ("walker_0",), ())
+    env, _ = environment(script, kind=Thrifty, spaces=spaces, state_observation=state_observation)
+    env.step()
+    decisions, terminals = env.get_steps(WALKER)
+    # The next episode has begun in the arrays in which the last one ended.
+    np.testing.assert_array_equal(terminals.obs[0], [[1, 0]])
+    np.testing.assert_array_equal(decisions.obs[0], [[0, 0]])
+    np.testing.assert_array_equal(decisions.action_mask[0], [[False, False, True]])
+    if state_observation:
+        np.testing.assert_array_equal(terminals.obs[1], [[1, 1]])
+        np.testing.assert_array_equal(decisions.obs[1], [[0, 2]])
+
+
+@pytest.mark.parametrize("within", ["observation", "info"])
+def test_a_mask_may_be_used_again_too(within):
+    """Two areas share one array, and the second is stepped after the first."""
+    mask = np.ones(3, np.int8)
+
+    class Sharing(Script):
+        def see(self, agent):
+            mask[:] = 1, self.episodes, self.time
+            seen = np.zeros(2)
+            return {"observation": seen, "action_mask": mask} if within == "observation" else seen
+
+        def step(self, actions):
+            *told, _ = super().step(actions)
+            return *told, {agent: {"action_mask": mask} for agent in actions}
+
+    plain = Box(-9, 9, (2,))
+    space = (
+        Dict(observation=plain, action_mask=Box(0, 1, (3,), np.int8)) if within == "observation" else plain
+    )
+    spaces = {"walker_0": (space, Discrete(3))}
+    env, games = environment(NOTHING, NOTHING, kind=Sharing, spaces=spaces, areas=2)
+    games[0].time, games[1].time = 0, -1
+    env.step()
+    np.testing.assert_array_equal(env.get_steps(WALKER)[0].action_mask[0][:, 2], [False, True])
+
+
+def test_the_global_state_is_made_for_those_alone_who_observe_it():
+    class Dear(Script):
+        def state(self):
+            raise AssertionError("nobody wants it")
+
+    env, _ = environment(((), ("walker_0",), ()), kind=Dear)
+    env.step()
 
 
 @pytest.mark.parametrize("within", ["observation", "info"])
@@ -217,20 +335,6 @@ def test_masks_become_forbidden_actions(within):
     np.testing.assert_array_equal(decisions.action_mask[0], [[False, True, False]])
 
 
-def test_the_global_state_belongs_to_the_rows():
-    env, games = environment(((), ("walker_0",), ()), NOTHING, NOTHING, areas=2, kind=WithState)
-    games[1].time = 1
-    env.step()
-    waiting, ended = env.global_state(WALKER)
-    np.testing.assert_array_equal(waiting, [[0, 2], [2, 1]])
-    np.testing.assert_array_equal(ended, [[1, 1]])
-    assert waiting.dtype == np.float32
-    games[0].time = 1
-    env.step()
-    waiting, ended = env.global_state(WALKER)
-    assert ended.shape == (0, 2)
-
-
 def test_the_global_state_as_a_sensor():
     env, _ = environment(((), ("walker_0",), ()), kind=WithState, state_observation=True)
     assert env.behavior_specs[WALKER].observation_specs[-1].name == "state"
@@ -241,8 +345,6 @@ def test_the_global_state_as_a_sensor():
 
 
 def test_who_has_no_global_state_says_so():
-    env, _ = environment(NOTHING)
-    assert env.global_state(WALKER) is None
     with pytest.raises(UnityEnvironmentException, match="no global state"):
         environment(NOTHING, state_observation=True)
 
@@ -256,28 +358,39 @@ def test_only_the_first_reset_is_seeded():
     assert all(second is None for _, second in seeds)
 
 
+def test_one_agents_action_leaves_the_callers_arrays_alone():
+    env, (game,) = environment(NOTHING, first=("walker_0", "walker_1"))
+    all_ones = ActionTuple(discrete=np.ones((2, 1), np.int32))
+    env.set_actions(WALKER, all_ones)
+    env.set_action_for_agent(WALKER, 1, ActionTuple(discrete=np.array([[2]], np.int32)))
+    np.testing.assert_array_equal(all_ones.discrete, 1)
+    with pytest.raises(IndexError, match=r"agent_id 7.*\[0, 1\]"):
+        env.set_action_for_agent(WALKER, 7, ActionTuple(discrete=np.array([[2]], np.int32)))
+    env.step()
+    assert game.actions == [{"walker_0": 1, "walker_1": 2}]
+
+
 def test_refuses_what_it_does_not_know():
     env, _ = environment(NOTHING)
     with pytest.raises(UnityActionException, match="Nobody"):
         env.get_steps("Nobody")
     with pytest.raises(UnityEnvironmentException, match="at least 1"):
         PettingZooEnvironment(Script, areas=0)
-    with pytest.raises(UnityEnvironmentException, match=r"'walker_0'.*Text.*cannot be used"):
+    with pytest.raises(GameFaultError, match=r"'walker_0'.*Text.*cannot be used"):
         environment(NOTHING, spaces={"walker_0": (gymnasium.spaces.Text(3), Discrete(2))})
 
 
 def test_plays_exactly_as_pettingzoo_does():
     spread = pytest.importorskip("mpe2.simple_spread_v3")
     alone = spread.parallel_env(max_cycles=7)
-    env = make_source("pettingzoo:mpe2.simple_spread_v3?max_cycles=7", seed=3)
+    env = make_source("pettingzoo:mpe2.simple_spread_v3?max_cycles=7&state-observation=true", seed=3)
     env.reset()
     observations, _ = alone.reset(seed=3)
     random = np.random.default_rng(0)
     for _ in range(20):
         decisions, _ = env.get_steps("agent?team=0")
         np.testing.assert_array_equal(decisions.obs[0], np.stack(list(observations.values())))
-        states, _ = env.global_state("agent?team=0")
-        np.testing.assert_array_equal(states, np.stack([alone.state()] * 3))
+        np.testing.assert_array_equal(decisions.obs[1], np.stack([alone.state()] * 3))
         chosen = random.integers(0, 5, (3, 1)).astype(np.int32)
         env.set_actions("agent?team=0", ActionTuple(discrete=chosen))
         env.step()

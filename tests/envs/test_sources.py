@@ -66,6 +66,19 @@ def test_arguments_have_the_kinds_of_what_is_written(game):
     }  # fmt: skip
 
 
+def test_hyphens_are_those_of_the_key_alone(tmp_path, monkeypatch):
+    (tmp_path / "game_of_words.py").write_text(
+        GAME.replace("size=3,", "low=0, map_name='', size=3,").replace(
+            "size=size,", "low=low, map_name=map_name, size=size,"
+        )
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    env = make_source(
+        "pettingzoo:game_of_words", arguments=["--low=-1", "--map-name=simple-map", "--name", "a-b"]
+    )
+    assert [options(env)[key] for key in ("low", "map_name", "name")] == [-1, "simple-map", "a-b"]
+
+
 def test_areas_and_state_are_for_lanista(game):
     assert len(make_source(game + "?areas=3")._areas) == 3
     assert len(make_source(game, arguments=["--areas", "3"], areas=2)._areas) == 2
@@ -87,6 +100,9 @@ def test_another_function_can_be_named(game):
     [
         (":nothing", "no function 'nothing'.*parallel_env, other"),
         ("?=3", "cannot be read"),
+        (".", "cannot be read"),
+        (".other", r"'other' is no module but a function .* write pettingzoo:some_own_game:other"),
+        (".nothing", r"'some_own_game' is a module and no package.*parallel_env, other"),
     ],
 )
 def test_refuses_before_anything_is_made(game, name, message):
@@ -99,6 +115,8 @@ def test_arguments_that_are_not_the_functions(game):
         make_source(game + "?sise=4")
     with pytest.raises(UnityEnvironmentException, match="found the argument '4'; expected --key value"):
         make_source(game, arguments=["4"])
+    with pytest.raises(UnityEnvironmentException, match="found the argument '--'; expected --key value"):
+        make_source(game, arguments=["--"])
 
 
 def test_modules_that_are_not_there(tmp_path, monkeypatch):
@@ -110,6 +128,12 @@ def test_modules_that_are_not_there(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(UnityEnvironmentException, match="needs the package 'some_package_of_nobody'"):
         check_source("pettingzoo:game_with_needs")
+
+
+@pytest.mark.parametrize("name", ["", ":function", ".relative", "..relative:function", "a..b"])
+def test_names_without_a_module_cannot_be_read(name):
+    with pytest.raises(UnityEnvironmentException, match=r"cannot be read.*pettingzoo:MODULE:FUNCTION"):
+        check_source(f"pettingzoo:{name}")
 
 
 def test_without_pettingzoo_it_says_how_to_get_it(monkeypatch):

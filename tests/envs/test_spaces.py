@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lanista.envs.spaces import UnsupportedSpaceError, actor, forbidden, sensors
 from mlagents_envs.base_env import DimensionProperty
-from mlagents_envs.exception import UnityEnvironmentException
 
 SHIFTS = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 
@@ -92,12 +91,41 @@ def test_a_box_is_stretched_to_its_bounds_where_it_has_two():
     assert acting.decode(np.float32([1, 1, 1]), nothing).dtype == np.float32
 
 
+@pytest.mark.parametrize(
+    ("dtype", "bound", "stretched"),
+    [
+        (np.float32, np.finfo(np.float32).max, False),
+        (np.float64, np.finfo(np.float64).max, False),
+        (np.int64, np.iinfo(np.int64).max - 1, False),
+        (np.float32, 3e38, True),
+        (np.float64, 1.7e308, True),
+        (np.int16, 32767, True),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_bounds_near_the_limits_of_the_dtype_are_none(dtype, bound, stretched):
+    space = spaces.Box(-bound, bound, (3,), dtype)
+    acted = actor(space).decode(np.float32([-1, 0, 1]), np.zeros(0, np.int32))
+    np.testing.assert_allclose(acted, np.array([-1, 0, 1]) * (float(bound) if stretched else 1))
+    assert space.contains(acted)
+
+
+def test_nothing_to_observe_is_refused():
+    space = spaces.Dict(action_mask=spaces.MultiBinary(2))
+    with pytest.raises(UnsupportedSpaceError, match="nothing to observe"):
+        sensors(space)
+
+
 def test_masks_are_turned_round():
     np.testing.assert_array_equal(forbidden(np.int8([1, 0]), (2,)), [False, True])
     mask = (np.int8([1, 0]), np.int8([0, 0, 1]))
     np.testing.assert_array_equal(forbidden(mask, (2, 3)), [False, True, True, True, False])
-    with pytest.raises(UnityEnvironmentException, match=r"3 entries.*need 2"):
+    np.testing.assert_array_equal(forbidden(list(mask), (2, 3)), forbidden(mask, (2, 3)))
+    np.testing.assert_array_equal(forbidden([1, 0], (2,)), [False, True])
+    with pytest.raises(ValueError, match=r"3 entries.*need 2"):
         forbidden(np.ones(3), (2,))
+    with pytest.raises(ValueError, match=r"3 entries.*need 5"):
+        forbidden([np.int8([1, 0]), np.int8([0])], (2, 3))
 
 
 @pytest.mark.parametrize("convert", [sensors, actor])

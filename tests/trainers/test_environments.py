@@ -4,8 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lanista.envs.faults import GameFaultError
+from lanista.envs.manager import RESTARTABLE
 from lanista.trainers.environments import check_environment, make_env_manager
+from lanista.trainers.learn import EXPECTED
 from lanista.trainers.settings.command_line import parse_command_line
+from lanista.trainers.settings.errors import TrainerConfigError
 from mlagents_envs.exception import UnityEnvironmentException
 
 pytest.importorskip("mpe2")
@@ -38,6 +42,20 @@ def test_a_pettingzoo_environment_is_made_with_its_arguments_seeds_and_areas(tmp
     np.testing.assert_array_equal(second[:4], first_observations(run, 8)[0][:4])
 
 
+def test_environment_parameters_that_nobody_takes_are_refused_early(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text("behaviors: {agent: {trainer_type: ppo}}\nenvironment_parameters: {mass: 3.0}")
+    with pytest.raises(
+        TrainerConfigError, match=r"environment_parameters: found mass; .*simple_spread_v3 takes"
+    ):
+        check_environment(parse_command_line([str(config), "--env", SPREAD]))
+
+
 def test_a_module_that_is_not_there_is_refused_early(tmp_path):
     with pytest.raises(UnityEnvironmentException, match="no module 'simple_spreads_v3'"):
         check_environment(options(tmp_path, "--env", "pettingzoo:mpe2.simple_spreads_v3"))
+
+
+def test_a_game_that_breaks_the_rules_is_explained_and_not_restarted():
+    assert issubclass(GameFaultError, EXPECTED)
+    assert not issubclass(GameFaultError, RESTARTABLE)

@@ -177,16 +177,28 @@ def test_time_interrupts_everyone():
     assert stay(world).done.sum() == 0
 
 
+def test_who_leaves_when_time_is_up_too_is_not_interrupted():
+    world, _ = start(linger=3, max_steps=5)
+    hand_over(world)
+    assert not stay(world, 2).done.any()
+    batch = stay(world)
+    np.testing.assert_array_equal(batch.done, [True, True, False])
+    np.testing.assert_array_equal(batch.interrupted, [False, True, False])
+
+
 def test_reports_the_balls_of_each_team_once():
     world, _ = start(max_steps=5)
     hand_over(world)
     fetch(world)
     assert list(world.statistics()) == []
     stay(world, 3)
-    assert list(world.statistics()) == [("Baton Pass/Balls", 2.0, StatsAggregationMethod.AVERAGE)]
+    assert list(world.statistics()) == [
+        ("Baton Pass/Balls", 2.0, StatsAggregationMethod.AVERAGE),
+        ("Environment/Group Return", 2.0, StatsAggregationMethod.AVERAGE),
+    ]
     assert list(world.statistics()) == []
     stay(world, 5)
-    assert [value for _, value, _ in world.statistics()] == [0.0]
+    assert [value for _, value, _ in world.statistics()] == [0.0, 0.0]
 
 
 def test_twenty_at_once():
@@ -262,11 +274,12 @@ def test_every_life_is_told_whole(seed, areas, agents, linger, stamina):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": "huge"}, "no size 'huge'; there are full, small"),
-        ({"agents": 0}, "agents 0"),
-        ({"stamina": -3}, "stamina -3"),
-        ({"speed": 0.0}, "speed 0"),
-        ({"areas": 0}, "at least 1"),
+        ({"size": "smal"}, "baton-pass has no size 'smal'. Did you mean 'small'"),
+        ({"agents": -1}, "agents is -1; it must be more than 0"),
+        ({"stamina": -3}, "stamina is -3"),
+        ({"speed": float("nan")}, "speed is nan"),
+        ({"ground": float("inf")}, "ground is inf; it must be more than 0, and finite"),
+        ({"areas": 0}, "areas is 0"),
     ],
 )
 def test_refuses_what_makes_no_sense(options, message):
@@ -278,3 +291,7 @@ def test_options_win_over_the_size():
     measures = BatonPass(size="small", speed=0.5, linger=0).measures
     assert (measures.speed, measures.linger) == (0.5, 0)
     assert measures.ground == SIZES["small"].ground
+    assert (
+        BatonPass(size="small", ground=0.0, speed=0.0, stamina=0, max_steps=0, agents=0).measures
+        == (SIZES["small"])
+    )

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from lanista.envs.scenes.coop_push import BEHAVIOR, CoopPush
+from lanista.envs.scenes.dungeon_escape import DungeonEscape
 from lanista.envs.scenes.parameters import Parameters
 from mlagents_envs.base_env import DimensionProperty
 
@@ -58,6 +59,17 @@ def test_at_full_size_everything_is_as_many_as_large_and_as_heavy_as_in_unity():
     np.testing.assert_array_equal(world.kinds, [0, 0, 1, 1, 2, 2])
     np.testing.assert_array_equal(2 * world.halves, [1, 1, 2, 2, 3, 3])
     assert world.goal == pytest.approx(12.5 - 4.3)
+
+
+def test_at_full_size_what_pushes_is_as_strong_and_what_resists_as_heavy_as_in_unity():
+    table = Table(areas=1, seed=1)
+    world, bodies = table.world, table.world.bodies
+    masses = 1 / bodies._inverse_mass.reshape(3, -1)[:2]
+    np.testing.assert_allclose(masses, [[10] * 3 + [10, 10, 100, 100, 150, 150]] * 2)
+    np.testing.assert_allclose((1 - bodies._keep[:2, 0]) / 0.02, [[4] * 3 + [0.5] * 6] * 2)
+    assert bodies._grip == pytest.approx(0.6 * 1.5 * 9.81 * 0.02)
+    world.pushers.command(np.arange(3), np.full(3, FORWARD))
+    np.testing.assert_allclose(np.hypot(*world.pushers.push), 3.0)
 
 
 def test_starts_within_half_of_the_ground_with_everybody_in_the_group_of_the_area():
@@ -200,8 +212,17 @@ def test_a_group_of_one_works_like_any_other():
         ({"small_blocks": 0, "large_blocks": 0, "very_large_blocks": 0}, "no blocks"),
         ({"ground": 5.0}, "ground of 5.0 m with a goal of 4.3 m has no room for blocks of 3 m"),
         ({"senses": "rays"}, "no senses 'rays'; it has grid, vector"),
+        ({"max_steps": 4}, "max-steps is 4; it must be at least 5"),
+        ({"weight": float("nan")}, "weight is nan"),
     ],
 )
 def test_options_that_make_no_world_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         CoopPush(**options)
+
+
+@pytest.mark.parametrize("scene", [CoopPush, DungeonEscape])
+def test_vector_sensors_are_named_by_their_size_in_both_scenes(scene):
+    (spec,) = scene(size="small").specs().values()
+    (sensor,) = spec.observation_specs
+    assert sensor.name == f"VectorSensor_size{sensor.shape[0]}"

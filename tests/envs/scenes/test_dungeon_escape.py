@@ -68,6 +68,16 @@ def test_at_full_size_everything_is_where_and_as_fast_as_in_unity():
     np.testing.assert_array_equal(table.batch.group_reward, 0)
 
 
+def test_at_full_size_agents_are_as_strong_and_as_heavy_as_in_unity():
+    world = Table().world
+    bodies = world.bodies
+    np.testing.assert_allclose(bodies._inverse_mass.reshape(3, -1)[:2], [[0.1] * 3 + [0] * 4] * 2)
+    np.testing.assert_allclose((1 - bodies._keep[:2, 0, :3]) / 0.02, 4)
+    assert bodies._grip == pytest.approx(0.6 * 1.5 * 9.81 * 0.02)
+    world.pushers.command(np.arange(3), np.full(3, FORWARD))
+    np.testing.assert_allclose(np.hypot(*world.pushers.push), 3.0)
+
+
 def test_an_agent_that_meets_the_dragon_dies_with_it_and_leaves_the_key():
     table = Table(areas=2)
     batch = table.kill()
@@ -280,8 +290,23 @@ def test_random_play_keeps_every_row_consistent(size):
         ({"columns": 5}, "5 columns"),
         ({"dragon_slow": 9.0}, "9.0 to 7.0 m/s"),
         ({"senses": "grid"}, "no senses 'grid'; it has rays, vector"),
+        ({"max_steps": 4}, "max-steps is 4; it must be at least 5"),
+        ({"ground": 7.9, "columns": 0}, "a ground of 7.9 m has no room .* at least 8 m"),
+        ({"ground": 10.0}, "a ground of 10 m has no room for 3 agents, 4 columns.* at least 11 m"),
+        ({"size": "small", "agents": 9}, "a ground of 10 m has no room for 9 agents.* at least 11 m"),
     ],
 )
 def test_options_that_make_no_world_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         DungeonEscape(**options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"ground": 8.0, "columns": 0}, {"ground": 11.0}, {"size": "small", "agents": 8}]
+)
+def test_on_the_least_ground_nobody_begins_in_somebody_or_something(options):
+    world = Table(areas=50, senses="vector", **{"dragon_fast": 1.0, "dragon_slow": 1.0, **options}).world
+    agents = world.bodies.pose[:2, :, : world.setting.agents]
+    apart = np.hypot(*(agents[:, :, :, None] - agents[:, :, None]))
+    assert np.min(apart + 9 * np.eye(world.setting.agents)) > 1
+    assert not world._touches().any()
