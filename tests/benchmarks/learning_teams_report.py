@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,8 +28,11 @@ starts that no training saw.
 
 ![Returns of training episodes against steps, three trainers, all seeds](teams.png)
 
-Thin lines: single seeds; thick: their mean. "ML-Agents' POCA" is that of ML-Agents 1.1.0 in the same scene
-processes with the same YAML: it draws minibatches step by step, Lanista by moments of whole teams.
+Thin lines: single seeds; thick: their mean.{peer}
+
+In `dungeon-escape`, where who kills the dragon dies and the team earns later, POCA's mean is above the best
+seed of both others. In `coop-push` and `simple-spread`, where nobody dies, POCA and PPO are level within the
+spread of their seeds, and COMA is behind.
 
 {tables}
 ## Commands
@@ -47,6 +51,10 @@ How fast POCA is beside ML-Agents, by the number of members of a team, and what 
 """
 
 
+PEER_NOTE = """ "ML-Agents' POCA" is that of ML-Agents 1.1.0 in the same scene processes with
+the same YAML: it draws minibatches step by step, Lanista by moments of whole teams."""
+
+
 def write_report(
     tasks: Sequence[TeamTask], runs: Sequence[Run], points: Sequence[Point], folder: Path
 ) -> None:
@@ -56,6 +64,7 @@ def write_report(
         return
     draw(tasks, points, folder / "teams.png")
     page = PAGE.format(
+        peer=PEER_NOTE if any(run.product == "ml-agents" for run in runs) else "",
         tables="\n".join(_table(task, runs) for task in tasks),
         commands="\n".join(_commands(task) for task in tasks),
     )
@@ -95,8 +104,8 @@ def _commands(task: TeamTask) -> str:
     from learning_teams import EPISODES, command
 
     run_id = f"teams-{task.name}"
-    learn = " ".join(command(task, "poca", 0, run_id))
-    play = f"lanista play results/{run_id}/{task.behavior}.onnx --env {task.environment}"
+    learn = shlex.join(command(task, "poca", 0, run_id))
+    play = f"lanista play results/{run_id}/{task.behavior}.onnx --env {shlex.quote(task.environment)}"
     return f"    {learn}\n    {play} --num-areas {task.areas} --episodes {EPISODES} --seed 1000 --sampled\n"
 
 
