@@ -105,5 +105,5 @@ def test_shipped_configurations_are_those_of_the_scenes() -> None:
     assert (basic.hyperparameters.batch_size, basic.network_settings.hidden_units, basic.time_horizon) == (
         32,
         20,
-        3,
+        64,  # Unity's 3 lets some policies settle for the near goal; see the file
     )
