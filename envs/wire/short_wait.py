@@ -2,8 +2,7 @@
 
 To be woken takes a process 50 to 100 microseconds on most machines, which is as long as a small engine
 computes. So who expects an answer soon looks again and again for a moment, and lets others have the processor
-between two looks. Who has learnt that answers take long goes to sleep at once; and so does, for a while, who
-found that others took the processor: the system wakes sleepers sooner than it comes back to who gave way.
+between two looks; who has learnt that answers take long goes to sleep at once.
 """
 
 from __future__ import annotations
@@ -17,10 +16,6 @@ from ..processors import processors
 
 LONGEST = 0.0005
 """Seconds for which it stays awake."""
-CROWDED = 0.0002
-"""Seconds between two looks that mean that somebody else computed meanwhile."""
-REST = 500
-"""Waits that are slept through then."""
 _FADING = 1.0 / 8.0
 _SLOW = 4.0 * LONGEST
 """A wait counts for no more than this, so that one pause does not put the next hundred waits to sleep."""
@@ -42,7 +37,6 @@ class ShortWait:
         """`awake=False` always sleeps, as does a machine with one processor."""
         self._awake = awake and processors() > 1
         self._usual = 0.0
-        self._rest = 0
 
     def wait(self, look: Callable[[float], T], timeout: float) -> T:
         """What `look` finds within `timeout` seconds.
@@ -54,23 +48,13 @@ class ShortWait:
         """
         began = time.perf_counter()
         found = look(0.0)
-        if not found and self._awake and timeout > 0.0:
-            if self._rest:
-                self._rest -= 1
-            elif self._usual < LONGEST:
-                found = self._look_on(look, found, began, began + min(LONGEST, timeout))
+        if not found and self._awake and self._usual < LONGEST:
+            end = began + min(LONGEST, timeout)
+            while not found and time.perf_counter() < end:
+                _let_others_compute()
+                found = look(0.0)
         if not found:
             found = look(timeout)
         took = min(time.perf_counter() - began, _SLOW)
         self._usual += _FADING * (took - self._usual)
-        return found
-
-    def _look_on(self, look: Callable[[float], T], found: T, now: float, end: float) -> T:
-        while not found and now < end:
-            _let_others_compute()
-            found = look(0.0)
-            before, now = now, time.perf_counter()
-            if now - before > CROWDED:
-                self._rest = REST
-                break
         return found
