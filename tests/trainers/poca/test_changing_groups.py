@@ -1,0 +1,229 @@
+"""POCA on groups whose members come and go: who counts for whom, and what is still to be earned.
+
+With gamma and lambda at 1 a step's return is what its trajectory earns from there on, plus the value of what
+follows; so all expectations are sums of rewards, and the critic's values of sets written out here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from lanista.agent_processor.processor import AgentManager
+from lanista.agent_processor.rollout import rollout
+from lanista.agent_processor.trajectory import Rollout
+from lanista.envs.finite import NonFinite
+from lanista.envs.steps import Decision
+from lanista.trainers.networks.team_critic import Members
+from lanista.trainers.poca.poca import POCA
+from lanista.trainers.poca.steps import TeamSteps
+from lanista.trainers.rewards.extrinsic import ExtrinsicReward
+from lanista.trainers.settings.behavior import TrainerSettings
+from lanista.trainers.threads import UpdateThreads
+from mlagents_envs.base_env import (
+    ActionSpec,
+    ActionTuple,
+    BehaviorSpec,
+    DecisionSteps,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+    TerminalSteps,
+)
+
+SPEC = BehaviorSpec(
+    [ObservationSpec((2,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "v")], ActionSpec(1, (2,))
+)
+SETTINGS = {
+    "trainer_type": "poca",
+    "hyperparameters": {"batch_size": 4, "lambd": 1.0},
+    "network_settings": {"hidden_units": 16},
+    "reward_signals": {"extrinsic": {"gamma": 1.0}},
+    "time_horizon": 100,
+}
+
+
+class NoStats:
+    """Takes statistics and forgets them."""
+
+    def add_stat(self, key, value, aggregation):
+        pass
+
+    def add_stats(self, key, values, aggregation):
+        pass
+
+    def set_stat(self, key, value):
+        pass
+
+
+@dataclass
+class Script:
+    """Plays steps of one environment: agents by number, each in the group that `group_of` names."""
+
+    group_of: dict[int, int]
+    manager: AgentManager = field(
+        default_factory=lambda: AgentManager("B?team=0", SPEC, SETTINGS["time_horizon"], NoStats())
+    )
+    waiting: list[int] = field(default_factory=list)
+    time: int = 0
+
+    def step(self, decide: list[int], end: list[int] | None = None, group_reward: float = 0.0) -> None:
+        """These agents ask for decisions, those end; every member is told the same group reward."""
+        asked, ended = self._batch(decide, group_reward), self._batch(end or [], group_reward)
+        obs, reward, ids, groups, group_rewards = asked
+        decisions = DecisionSteps(obs, reward, ids, None, groups, group_rewards)
+        obs, reward, ids, groups, group_rewards = ended
+        terminals = TerminalSteps(obs, reward, np.zeros(len(ids), bool), ids, groups, group_rewards)
+        self.manager.add_experiences(decisions, terminals, 0, self._decided())
+        self.waiting, self.time = decide, self.time + 1
+
+    def _batch(self, agents, group_reward):
+        n = len(agents)
+        return (
+            [np.array([self.saw(a) for a in agents], np.float32).reshape(n, 2)],
+            np.zeros(n, np.float32),
+            np.array(agents, np.int32),
+            np.array([self.group_of[a] for a in agents], np.int32),
+            np.full(n, group_reward, np.float32),
+        )
+
+    def _decided(self):
+        n = len(self.waiting)
+        if not n:
+            return None
+        action = ActionTuple(np.full((n, 1), 0.5, np.float32), np.ones((n, 1), np.int32))
+        return Decision(
+            np.array(self.waiting, np.int32),
+            action,
+            action,
+            np.full((n, 2), -1.0, np.float32),
+            np.zeros(n),
+            None,
+        )
+
+    def saw(self, agent: int, time: int | None = None) -> list[float]:
+        """What an agent sees at a time, by default now: its number and the time."""
+        return [agent / 8, (self.time if time is None else time) / 8]
+
+    def judged(self, poca: POCA) -> tuple[Rollout, TeamSteps, dict[int, slice]]:
+        """The finished trajectories as one rollout, what POCA makes of them, and where each agent's steps are."""
+        trajectories = self.manager.trajectory_queue.drain()
+        found = rollout(trajectories)
+        rewards = {"extrinsic": ExtrinsicReward(with_mates=True).evaluate(found)}
+        steps = poca.evaluate(found, rewards, {"extrinsic": False}).steps
+        ends = np.cumsum(found.lengths)
+        where = {t.agent.agent: slice(e - len(t), e) for t, e in zip(trajectories, ends.tolist())}
+        return found, steps, where
+
+
+def algorithm() -> POCA:
+    settings = TrainerSettings.model_validate(SETTINGS)
+    return POCA(SPEC, settings, torch.device("cpu"), 0, NonFinite.STOP)
+
+
+def value_of(poca: POCA, *saw: list[float]) -> float:
+    """The critic's value of one set, by itself."""
+    inputs = poca.network.prepare([torch.tensor(saw)])
+    with torch.no_grad():
+        return float(poca.critic.value(inputs, Members(None, None, 1, len(saw)))[0, 0])
+
+
+def sets(found: Rollout, where: slice) -> list[set[int]]:
+    """Which teammates each of these steps saw, by their numbers."""
+    numbers = (found.obs[0][:, 0] * 8).round().astype(int)
+    mates = found.mates if found.mates is not None else np.zeros((found.steps, 0), int)
+    return [{int(numbers[m]) for m in row if m >= 0} for row in mates[where]]
+
+
+def test_a_group_of_one_is_a_team():
+    script, poca = Script({1: 7}), algorithm()
+    for _ in range(3):
+        script.step([1], group_reward=1.0)
+    script.step([], [1], group_reward=5.0)
+    found, steps, where = script.judged(poca)
+    assert found.all_group_dones.tolist() == [True]
+    assert sets(found, where[1]) == [set(), set(), set()]
+    np.testing.assert_allclose(steps.returns[:, 0], [7.0, 6.0, 5.0])
+
+
+def test_a_group_whose_members_all_die_in_one_step_has_nothing_more_to_earn():
+    script, poca = Script({1: 7, 2: 7, 3: 7}), algorithm()
+    script.step([1, 2, 3])
+    script.step([1, 2, 3], group_reward=1.0)
+    script.step([], [1, 2, 3], group_reward=2.0)
+    found, steps, where = script.judged(poca)
+    assert found.all_group_dones.all() and found.done_reached.all()
+    for agent in (1, 2, 3):
+        np.testing.assert_allclose(steps.returns[where[agent], 0], [3.0, 2.0])
+        assert sets(found, where[agent]) == [{1, 2, 3} - {agent}] * 2
+
+
+def test_who_dies_early_is_credited_with_what_the_survivors_are_worth():
+    script, poca = Script({1: 7, 2: 7}), algorithm()
+    script.step([1, 2])
+    script.step([1, 2])
+    script.step([2], [1])
+    script.step([2])
+    script.step([], [2], group_reward=1.0)
+    found, steps, where = script.judged(poca)
+    # The survivor as it was last seen: its own step of that time is recorded behind the death.
+    worth = value_of(poca, script.saw(1, 2), script.saw(2, 1))
+    np.testing.assert_allclose(steps.returns[where[1], 0], [worth, worth], rtol=1e-4)
+    np.testing.assert_allclose(steps.returns[where[2], 0], [1.0, 1.0, 1.0, 1.0])
+    assert sets(found, where[2]) == [{1}, {1}, set(), set()]
+
+
+def test_who_joins_late_is_a_teammate_from_then_on():
+    script, poca = Script({1: 7, 2: 7}), algorithm()
+    script.step([1])
+    script.step([1])
+    script.step([1, 2])
+    script.step([1, 2])
+    script.step([], [1, 2], group_reward=1.0)
+    found, steps, where = script.judged(poca)
+    assert sets(found, where[1]) == [set(), set(), {2}, {2}]
+    assert sets(found, where[2]) == [{1}, {1}]
+    np.testing.assert_allclose(steps.returns[:, 0], 1.0)
+
+
+def test_two_groups_of_one_environment_know_nothing_of_each_other():
+    script, poca = Script({1: 7, 2: 7, 3: 9, 4: 9}), algorithm()
+    script.step([1, 2, 3, 4])
+    script.step([3, 4], [1, 2], group_reward=1.0)
+    script.step([], [3, 4], group_reward=2.0)
+    found, steps, where = script.judged(poca)
+    assert found.all_group_dones.all(), "the living of the other group are nobody's survivors"
+    for agent, mate in ((1, 2), (2, 1), (3, 4), (4, 3)):
+        assert all(seen == {mate} for seen in sets(found, where[agent]))
+    for agent in (1, 2):
+        np.testing.assert_allclose(steps.returns[where[agent], 0], [1.0])
+    for agent in (3, 4):
+        np.testing.assert_allclose(steps.returns[where[agent], 0], [3.0, 2.0])
+
+
+def test_agents_without_a_group_are_teams_of_one_each():
+    script, poca = Script({1: 0, 2: 0}), algorithm()
+    script.step([1, 2])
+    script.step([2], [1])
+    script.step([], [2])
+    found, steps, where = script.judged(poca)
+    assert found.all_group_dones.all()
+    assert sets(found, where[1]) == [set()] and sets(found, where[2]) == [set(), set()]
+    np.testing.assert_allclose(steps.returns[:, 0], 0.0)
+
+
+def test_all_of_them_are_learnt_from_in_one_update():
+    script, poca = Script({1: 0, 2: 7, 3: 7, 4: 7, 5: 9}), algorithm()
+    script.step([1, 2, 3])
+    script.step([1, 2, 3, 5])
+    script.step([1, 2, 4, 5], [3], group_reward=1.0)
+    script.step([2, 4], [1, 5])
+    script.step([], [2, 4], group_reward=2.0)
+    _, steps, _ = script.judged(poca)
+    before = [p.clone() for p in (*poca.network.parameters(), *poca.critic.parameters())]
+    figures = poca.update(steps, 0, UpdateThreads(1, fixed=True))
+    after = [*poca.network.parameters(), *poca.critic.parameters()]
+    assert any(not torch.equal(a, b) for a, b in zip(before, after))
+    assert all(bool(torch.isfinite(p).all()) for p in after)
+    assert all(np.isfinite(value) for value in figures.values())
