@@ -107,7 +107,7 @@ class Script:
         return [agent / 8, (self.time if time is None else time) / 8]
 
     def judged(self, poca: POCA) -> tuple[Rollout, TeamSteps, dict[int, slice]]:
-        """The finished trajectories as one rollout, what POCA makes of them, and where each agent's steps are."""
+        """The finished trajectories as a rollout, what POCA makes of it, and each agent's steps in it."""
         trajectories = self.manager.trajectory_queue.drain()
         found = rollout(trajectories)
         rewards = {"extrinsic": ExtrinsicReward(with_mates=True).evaluate(found)}
