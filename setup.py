@@ -8,6 +8,7 @@ from setuptools import find_packages, setup
 ROOT = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "__init__.py").read_text())[1]  # type: ignore[index]
 FOLDERS = ["envs", "agent_processor", "trainers", "config"]
+SITE = ["furo", "myst-parser>=4.0", "sphinx>=8.0"]
 PACKAGES = [
     "lanista",
     *(f"lanista.{name}" for name in find_packages(include=[*FOLDERS, *(f"{f}.*" for f in FOLDERS)])),
@@ -47,7 +48,9 @@ setup(
     ],
     extras_require={
         "pettingzoo": ["pettingzoo>=1.24"],
+        "docs": SITE,
         "dev": [
+            *SITE,
             "grpcio-tools",
             "hypothesis",
             "matplotlib",
