@@ -10,9 +10,11 @@ from typing import Any
 from ... import __version__
 from . import values
 from .base import Settings
+from .errors import Problem, TrainerConfigError
 from .kinds import kind_of
 from .nearest import nearest
 from .notes import logger
+from .one_line_parser import OneLineParser
 from .options import RunOptions
 from .overrides import assign, split_assignment
 from .run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
@@ -75,8 +77,16 @@ def parse_command_line(argv: Sequence[str] | None = None) -> RunOptions:
         options.act_deterministically()
     for flag in line.removed:
         logger.warning("The command line argument %s was removed.", flag)
+    _refuse_resume_and_force(set(line.given))
     _settle_beginning(options.checkpoint_settings, set(line.given))
     return options
+
+
+def _refuse_resume_and_force(given: set[Path]) -> None:
+    section = "checkpoint_settings"
+    if (section, "force") in given and given & {(section, "resume"), (section, "load_model")}:
+        message = "--resume goes on with the old run and --force sets it aside: leave one of them out"
+        raise TrainerConfigError([Problem("", message, "command line")])
 
 
 def _warn_of_newcomer(source: Source, path: Path) -> None:
@@ -141,7 +151,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="lanista-learn",
         description="Trains the agents of a game engine by reinforcement learning.",
         epilog=EPILOG,

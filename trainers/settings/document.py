@@ -49,7 +49,7 @@ Editors that know YAML complete and check a file that begins with this line
 - Text that YAML takes for a number or a date is text again; text that it takes for true or false needs
   quotes.
 - An unknown key is an error, wherever it is, and the message names the nearest known one. A key without a
-  value is one too, unless its type below says `or null`. A key that is given twice is a warning.
+  value is one too, unless its type below says `or null`. A key that is given twice is refused.
 - Problems are reported together, each with its line.
 
 ## Where Lanista departs from ML-Agents

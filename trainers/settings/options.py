@@ -87,8 +87,6 @@ class RunOptions(Settings):
             TrainerConfigError: something in it is wrong.
         """
         notes = Notes()
-        for text in source.repeated:
-            notes.add(text)
         try:
             options = cls.model_validate(source.data, context=notes)
         except ValidationError as error:
@@ -97,6 +95,16 @@ class RunOptions(Settings):
             notes.report()
         options._file = source.name or None
         return options
+
+    @property
+    def file(self) -> str | None:
+        """The name of the configuration file; None without one."""
+        return self._file
+
+    @property
+    def trains_something(self) -> bool:
+        """Whether some behaviour may appear without being refused; without a file all have defaults."""
+        return self._file is None or bool(self.behaviors) or self.default_settings is not None
 
     @property
     def repeatable(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -103,6 +105,20 @@ class CheckpointSettings(Settings):
     results_dir: Text = "results"
     """Folder in which the runs' folders are."""
 
+    @field_validator("run_id")
+    @classmethod
+    def _within_the_results(cls, value: str) -> str:
+        parts = re.split(r"[/\\]" if os.name == "nt" else "/", value)
+        if any(part.strip() in ("", ".", "..") or not part.isprintable() for part in parts):
+            raise wrong(
+                f"found {value!r}; it names a folder within results_dir (--results-dir): give a name such as "
+                "ball-1, without a slash at either end"
+            )
+        strange = sorted(set(value) & set('<>:"|?*')) if os.name == "nt" else []
+        if strange:
+            raise wrong(f"found {value!r}; Windows allows no {' '.join(strange)} in the name of a folder")
+        return value
+
     @property
     def write_path(self) -> str:
         """The run's folder."""
@@ -129,3 +145,10 @@ class TorchSettings(Settings):
     num_threads: Integer | None = own(None, ge=1)
     """Processor threads of a policy update. Not given: 1 or as many as there are processors, at most 4,
     whichever turns out faster; 1 with --deterministic or threaded: true. Acting takes one."""
+
+    @field_validator("device")
+    @classmethod
+    def _known_device(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", value):
+            raise wrong(f"found {value!r}; expected cpu, cuda, cuda:N, mps or xpu")
+        return value

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from .errors import Problem, TrainerConfigError
+from .nearest import nearest
 
 Path = tuple[str | int, ...]
 
@@ -23,8 +24,6 @@ class Source:
     """The file's name; empty without a file."""
     places: dict[Path, str] = field(default_factory=dict)
     """Where each value was written, by its path in the tree."""
-    repeated: list[str] = field(default_factory=list)
-    """A sentence about each key that is given twice in one mapping."""
 
     def place(self, path: Path) -> str:
         """Where the value at `path`, or what contains it, was written."""
@@ -54,32 +53,44 @@ def read_file(path: str | pathlib.Path) -> Source:
             ]
         ) from error
     except FileNotFoundError:
-        raise TrainerConfigError(f"Config file could not be found at {file.absolute()}.") from None
+        message = f"Config file could not be found at {file.absolute()}. {_there(file)}"
+        raise TrainerConfigError(message) from None
     except OSError as error:
+        if file.is_dir():  # what the system then says differs: on Windows that permission is denied
+            raise TrainerConfigError(f"{file.absolute()} is a folder. {_there(file / 'any.yaml')}") from None
         raise TrainerConfigError(
-            f"Config file {file.absolute()} could not be read: {error.strerror}."
+            f"Config file {file.absolute()} could not be read: {error.strerror}. See to it that "
+            "you may read it, or name another file."
         ) from error
     return read_text(text, str(path))
+
+
+def _there(file: pathlib.Path) -> str:
+    """The YAML files of the folder in which `file` was looked for."""
+    folder = file.parent
+    if not folder.is_dir():
+        return f"There is no folder {folder}."
+    names = sorted(entry.name for entry in folder.iterdir() if entry.suffix in (".yaml", ".yml"))
+    names = [near] if (near := nearest(file.name, names)) else names[:5]
+    return f"There is {', '.join(names)}." if names else f"No YAML file is in {folder.absolute()}."
 
 
 def read_text(text: str, name: str) -> Source:
     """Read YAML text; `name` stands for it in messages.
 
     Raises:
-        TrainerConfigError: it is no YAML mapping.
+        TrainerConfigError: it is no YAML mapping, or a key stands twice in one mapping.
     """
     source = Source(name=name)
+    repeated: list[Problem] = []
     try:
-        data = _parse(text, source)
+        data = _parse(text, source, repeated)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"{name}, line {mark.line + 1}, column {mark.column + 1}" if mark else name
-        what = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise TrainerConfigError(
-            [Problem("", f"error parsing yaml: {what}. Look at this line and the one before it.", place)]
-        ) from error
+        raise TrainerConfigError([_syntax_problem(error, text, name)]) from error
     except (ValueError, OverflowError, RecursionError) as error:  # impossible dates, nesting without end
         raise TrainerConfigError([Problem("", f"error parsing yaml: {error}", name)]) from error
+    if repeated:
+        raise TrainerConfigError(repeated)
     if data is None:
         return source
     if not isinstance(data, dict):
@@ -96,23 +107,40 @@ def read_text(text: str, name: str) -> Source:
     return source
 
 
-def _parse(text: str, source: Source) -> Any:
+def _syntax_problem(error: yaml.YAMLError, text: str, name: str) -> Problem:
+    """Where the text is no YAML, and what to do."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return Problem("", f"error parsing yaml: {str(error).partition(chr(10))[0]}", name)
+    lines = text.splitlines()
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    place = f"{name}, line {mark.line + 1}, column {mark.column + 1}"
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        return Problem("", "error parsing yaml: a tab indents this line; YAML wants spaces", place)
+    what = getattr(error, "problem", None) or str(error).partition("\n")[0]
+    if "<stream end>" in what:
+        what = "the text ends too early: a bracket or a quotation mark is still open"
+    return Problem("", f"error parsing yaml: {what}. Look at this line and the one before it.", place)
+
+
+def _parse(text: str, source: Source, repeated: list[Problem]) -> Any:
     loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
         if node is None:
             return None
-        _Walk(source).visit(node, (), ())
+        _Walk(source, repeated).visit(node, (), ())
         return loader.construct_document(node)
     finally:
         loader.dispose()
 
 
 class _Walk:
-    """Notes the line of every value of a YAML tree, and makes every key the text that was written."""
+    """Notes the line of every value of a YAML tree and what stands twice, and makes every key a text."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, repeated: list[Problem]) -> None:
         self.source = source
+        self.repeated = repeated
 
     def visit(self, node: yaml.Node, path: Path, above: tuple[int, ...]) -> None:
         if id(node) in above:
@@ -141,8 +169,6 @@ class _Walk:
             self.source.places[(*path, str(key.value))] = f"{self.source.name}, line {line}"
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
                 dotted = ".".join(map(str, (*path, key.value)))
-                self.source.repeated.append(
-                    f"{self.source.name}: {dotted} is given on line {seen[key.value]} and again on line "
-                    f"{line}; the later one counts."
-                )
+                message = f"it stands on line {seen[key.value]} already: keep one of them, or rename one"
+                self.repeated.append(Problem(dotted, message, f"{self.source.name}, line {line}"))
             seen[str(key.value)] = line

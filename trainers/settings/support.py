@@ -12,7 +12,7 @@ from .registry import trainer_types
 
 
 def require_support(options: RunOptions) -> None:
-    """Refuse a run that would leave something undone that its configuration asks for.
+    """Refuse a run that would leave something undone that its configuration asks for, or that trains nothing.
 
     Behaviours that the configuration does not list are for `require_trainable`, when they appear.
 
@@ -28,6 +28,9 @@ def require_support(options: RunOptions) -> None:
                 f"has {len(parameter.curriculum)} lessons; this version cannot go through them: keep one"
             )
             problems.append(Problem(f"environment_parameters.{name}.curriculum", message))
+    if not problems and not options.trains_something:
+        message = "it tells of no behavior to train; it needs a section that begins like `behaviors:`"
+        problems.append(Problem("", message, options.file or ""))
     if problems:
         raise TrainerConfigError(problems)
 

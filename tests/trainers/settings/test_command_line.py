@@ -157,3 +157,47 @@ def test_a_path_that_is_shown_can_be_typed(path: tuple[str, ...]) -> None:
 def test_json_is_yaml_too(tmp_path: Path) -> None:
     (tmp_path / "ball.json").write_text('{"behaviors": {"B": {"trainer_type": "ppo"}}}')
     assert list(RunOptions.from_file(tmp_path / "ball.json").behaviors) == ["B"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--nun-envs", "2"], "unrecognized arguments: --nun-envs. Did you mean --num-envs?"),
+        (["--num-envs", "two"], "argument --num-envs: "),
+        (["a.yaml", "--set", "max_steps"], "expected PATH=VALUE"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_one_line_with_a_remedy(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        parse_command_line(arguments)
+    error = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert error.count("\n") == 1 and told in error and error.endswith("--help lists all flags.\n")
+
+
+def test_resume_and_force_contradict_each_other_on_one_command_line(file: str) -> None:
+    with pytest.raises(TrainerConfigError, match="leave one of them out"):
+        parse_command_line([file, "--resume", "--force"])
+    # A run's own configuration.yaml may hold the flag with which it began.
+    both = parse_command_line([file, "--resume", "--set", "checkpoint_settings.force=true"])
+    assert both.checkpoint_settings.resume
+
+
+@pytest.mark.parametrize("run_id", ["", " ", "/", "/etc", "a/", "..", "a/../b", "a\nb"])
+def test_a_run_id_stays_within_the_results(run_id: str) -> None:
+    with pytest.raises(TrainerConfigError, match="run_id"):
+        parse_command_line(["--run-id", run_id])
+
+
+def test_run_ids_that_mlagents_takes_are_taken() -> None:
+    for run_id in ("ball", "a/b", "3DBall v2.0", "Bälle", "..a"):
+        assert parse_command_line(["--run-id", run_id]).checkpoint_settings.run_id == run_id
+
+
+def test_a_device_is_a_known_one() -> None:
+    for device in ("cpu", "cuda", "cuda:1", "mps"):
+        assert parse_command_line(["--torch-device", device]).torch_settings.device == device
+    with pytest.raises(TrainerConfigError, match="found 'gpu'; expected cpu, cuda, cuda:N"):
+        parse_command_line(["--torch-device", "gpu"])

@@ -93,10 +93,11 @@ def test_message(text: str, message: str) -> None:
     assert message in str(error_of(text))
 
 
-def test_key_given_twice_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    options = RunOptions.from_text("behaviors:\n  B:\n    max_steps: 1\n    max_steps: 2\n", "ball.yaml")
-    assert options.behaviors["B"].max_steps == 2
-    assert "behaviors.B.max_steps is given on line 3 and again on line 4" in caplog.text
+def test_a_key_given_twice_is_refused_with_both_lines() -> None:
+    error = error_of("behaviors:\n  B:\n    max_steps: 1\n    max_steps: 2\n  B: {}\n")
+    first, second = map(str, error.problems)
+    assert first.startswith("ball.yaml, line 4: behaviors.B.max_steps: it stands on line 3 already")
+    assert second.startswith("ball.yaml, line 5: behaviors.B: it stands on line 2 already")
 
 
 def test_merge_keys_and_aliases_are_read() -> None:
@@ -108,7 +109,7 @@ def test_merge_keys_and_aliases_are_read() -> None:
 def test_files_that_cannot_be_read(tmp_path) -> None:
     with pytest.raises(TrainerConfigError, match=r"could not be found at .*nowhere\.yaml"):
         RunOptions.from_file(tmp_path / "nowhere.yaml")
-    with pytest.raises(TrainerConfigError, match="could not be read: Is a directory"):
+    with pytest.raises(TrainerConfigError, match="is a folder"):
         RunOptions.from_file(tmp_path)
     (tmp_path / "latin.yaml").write_bytes("behaviors: {Bär: {}}".encode("latin-1"))
     with pytest.raises(TrainerConfigError, match="byte 13 is not UTF-8"):
@@ -148,3 +149,25 @@ def test_a_mistyped_key_leads_back(key: str, data: st.DataObject) -> None:
 def test_a_new_trainer_type_is_known_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(trainer_types, "mine", trainer_types["ppo"])
     assert RunOptions.from_text("behaviors: {B: {trainer_type: mine}}").behaviors["B"].trainer_type == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "behaviors:\n\tB: {}",
+            "line 2, column 1: error parsing yaml: a tab indents this line; YAML wants spaces",
+        ),
+        ("behaviors: {B: {", "a bracket or a quotation mark is still open. Look at this line"),
+    ],
+)
+def test_the_usual_slips_of_syntax_are_told_with_their_remedy(text: str, message: str) -> None:
+    assert message in str(error_of(text))
+
+
+def test_a_missing_file_names_what_is_there(tmp_path) -> None:
+    (tmp_path / "ball.yaml").touch()
+    with pytest.raises(TrainerConfigError, match=r"There is ball\.yaml\."):
+        RunOptions.from_file(tmp_path / "bal.yaml")
+    with pytest.raises(TrainerConfigError, match=r"There is no folder .*nowhere\."):
+        RunOptions.from_file(tmp_path / "nowhere" / "bal.yaml")

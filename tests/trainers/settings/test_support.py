@@ -32,3 +32,9 @@ def test_ppo_with_parameters_is_supported() -> None:
     parameters = f"environment_parameters: {{g: 3, l: {lesson}}}"
     memory = "network_settings: {memory: {type: gru}}"
     require_support(RunOptions.from_text(f"behaviors: {{B: {{trainer_type: ppo, {memory}}}}}\n" + parameters))
+
+
+def test_a_file_that_tells_of_no_behavior_is_refused_before_the_engine_starts() -> None:
+    with pytest.raises(TrainerConfigError, match=r"a\.yaml: it tells of no behavior"):
+        require_support(RunOptions.from_text("env_settings: {seed: 1}", "a.yaml"))
+    require_support(RunOptions.from_text("default_settings: {trainer_type: ppo}", "a.yaml"))
