@@ -22,13 +22,11 @@ from mlagents_envs.exception import UnityActionException, UnityEnvironmentExcept
 from numpy.typing import NDArray
 
 from .faults import GameFaultError
+from .global_state import STATE
 from .one_action import with_action
 from .pettingzoo_reports import Behavior, Report, decision_steps, terminal_steps
 from .spaces import ACTION_MASK, UnsupportedSpaceError, actor, forbidden, sensors
 from .steps import BehaviorSteps
-
-STATE = "state"
-"""The sensor that shows the global state, where it is asked for."""
 
 _HELP = "PettingZoo's parallel_api_test checks an environment."
 
@@ -81,7 +79,7 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
         make: Callable[[], ParallelEnv],
         seed: int | None = None,
         areas: int = 1,
-        state_observation: bool = False,
+        state_observation: bool | None = False,
     ) -> None:
         """Make the copies.
 
@@ -89,7 +87,8 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
             make: Makes one.
             seed: Of the first area's chance; the others' are drawn from it. None: another one each time.
             areas: How many copies.
-            state_observation: Every agent also observes the global state, by a sensor named `state`.
+            state_observation: Every agent also observes the global state, by a sensor named `state`. None:
+                where the environment has one.
 
         Raises:
             UnityEnvironmentException: There are no areas.
@@ -238,7 +237,7 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
 
     def _state(self, area: _Area) -> NDArray[np.float32] | None:
         """The global state now, flat, where it is to be observed."""
-        if not self._state_observation:
+        if self._state_observation is False:
             return None
         state = getattr(area.env, "state", None)
         try:
@@ -246,6 +245,9 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
                 raise NotImplementedError
             return np.ravel(state()).astype(np.float32)
         except NotImplementedError as error:
+            if self._state_observation is None:
+                self._state_observation = False
+                return None
             raise UnityEnvironmentException(
                 f"{area.env} has no global state: its state() is missing or not implemented. Leave "
                 "--state-observation out."

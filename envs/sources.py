@@ -37,7 +37,12 @@ def check_source(path: str) -> None:
 
 
 def make_source(
-    path: str, seed: int | None = None, arguments: Sequence[str] | None = None, areas: int = 1
+    path: str,
+    seed: int | None = None,
+    arguments: Sequence[str] | None = None,
+    areas: int = 1,
+    *,
+    with_state: bool = False,
 ) -> BaseEnv:
     """The environment `pettingzoo:MODULE`, `pettingzoo:MODULE:FUNCTION`, either with `?key=value&key=value`.
 
@@ -47,6 +52,7 @@ def make_source(
         arguments: `--key value` for the function; they win over those of the path. `--areas N` and
             `--state-observation` are for the PettingZooEnvironment.
         areas: How many copies; 1 leaves it to the arguments.
+        with_state: Agents observe the global state where there is one, unless the arguments decide about it.
 
     Raises:
         UnityEnvironmentException: There is no such module or function, a package is missing, or the arguments
@@ -56,8 +62,8 @@ def make_source(
     factory = _factory(name)
     options: dict[str, Any] = {**query, **_options(path, arguments or ())}
     own_areas = options.pop("areas", 1)
-    state_observation = options.pop("state_observation", False)
-    if not isinstance(own_areas, int) or not isinstance(state_observation, bool):
+    state_observation = options.pop("state_observation", None if with_state else False)
+    if not isinstance(own_areas, int) or not isinstance(state_observation, bool | None):
         raise UnityEnvironmentException(
             f"{path}: found areas {own_areas!r} and state_observation {state_observation!r}; expected a "
             "number and true or false."

@@ -18,6 +18,7 @@ from ..envs.side_channels import (
 )
 from ..envs.sources import check_source, in_process, make_source
 from ..envs.unity import UnityEnvironment
+from .coma.settings import reads_offered_state
 from .settings.errors import Problem, TrainerConfigError
 from .settings.options import RunOptions
 
@@ -60,10 +61,23 @@ def make_env_manager(options: RunOptions, seed: int, log_folder: Path) -> EnvMan
     )
 
 
+def takes_state(options: RunOptions) -> bool:
+    """Whether all behaviours would have the global state read by their critics alone, if there is one.
+
+    Otherwise the agents of some would act by it, and could not where it is not to be had.
+    """
+    settings = list(options.behaviors.values())
+    if options.default_settings is not None:
+        settings.append(options.default_settings)
+    return bool(settings) and all(reads_offered_state(each.hyperparameters) for each in settings)
+
+
 def _make_env(options: RunOptions, seed: int, log_folder: Path, worker_id: int) -> BaseEnv:
     env, engine = options.env_settings, options.engine_settings
     if env.env_path is not None and in_process(env.env_path):
-        return make_source(env.env_path, seed + worker_id, env.env_args, env.num_areas)
+        return make_source(
+            *(env.env_path, seed + worker_id, env.env_args, env.num_areas), with_state=takes_state(options)
+        )
     configuration = EngineConfigurationChannel()
     configuration.set_configuration_parameters(
         width=engine.width,

@@ -10,9 +10,10 @@ from mlagents_envs.base_env import BehaviorSpec
 
 from ..envs.finite import NonFinite
 from ..envs.processors import processors
-from .coma.requirements import UnsupportedActionError
+from ..envs.sources import in_process
+from .coma.requirements import UnsupportedActionError, with_offered_state
 from .controller import TrainerController
-from .environments import make_env_manager
+from .environments import make_env_manager, takes_state
 from .errors import TrainerError
 from .learner import Learner, RunContext
 from .networks.observations import UnsupportedObservationError
@@ -92,6 +93,8 @@ def _under_way(
 def _make_learner(options: RunOptions, context: RunContext, name: str, spec: BehaviorSpec) -> Learner:
     settings = options.behavior(name)
     require_trainable(name, settings)
+    if takes_state(options) and in_process(options.env_settings.env_path or ""):
+        settings = with_offered_state(settings, spec)
     try:
         return Learner(name, spec, settings, context)
     except (UnsupportedObservationError, UnsupportedActionError) as error:

@@ -59,3 +59,22 @@ def test_a_module_that_is_not_there_is_refused_early(tmp_path):
 def test_a_game_that_breaks_the_rules_is_explained_and_not_restarted():
     assert issubclass(GameFaultError, EXPECTED)
     assert not issubclass(GameFaultError, RESTARTABLE)
+
+
+@pytest.mark.parametrize(
+    ("behaviors", "observed"),
+    [
+        ("{agent: {trainer_type: coma}}", 2),
+        ("{agent: {trainer_type: poca}}", 1),
+        ("{agent: {trainer_type: coma}, other: {trainer_type: ppo}}", 1),
+        ("{agent: {trainer_type: coma, hyperparameters: {state_observation: observation}}}", 1),
+    ],
+)
+def test_the_global_state_is_there_where_only_critics_read_it(tmp_path, behaviors, observed):
+    config = tmp_path / "config.yaml"
+    config.write_text(f"behaviors: {behaviors}")
+    run = parse_command_line([str(config), "--env", SPREAD])
+    with make_env_manager(run, 7, Path("unused")) as manager:
+        manager.start()
+        (step,) = manager.reset()
+        assert len(step.steps["agent?team=0"][0].obs) == observed

@@ -114,7 +114,10 @@ def _environment(arguments: argparse.Namespace) -> BaseEnv:
     from ...envs.sources import in_process, make_source
 
     if in_process(arguments.env):
-        return make_source(arguments.env, arguments.seed, arguments.env_args, arguments.num_areas)
+        # A brain that does not read the state does not mind it: it is the last of the observations.
+        return make_source(
+            arguments.env, arguments.seed, arguments.env_args, arguments.num_areas, with_state=True
+        )
     from ...envs.side_channels import EngineConfigurationChannel, StatsSideChannel
     from ...envs.unity import UnityEnvironment
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from mlagents_envs.base_env import BehaviorSpec
 
+from ...envs.global_state import STATE
 from ..networks.observations import UnsupportedObservationError
+from ..settings.behavior import TrainerSettings
 from ..settings.nearest import nearest
 
 
@@ -48,4 +50,15 @@ def state_position(spec: BehaviorSpec, name: str | None) -> int | None:
             f"hyperparameters.state_observation is {name!r}, the only sensor. The critic alone reads the "
             "state, so that nothing would be left for the agents to act by; leave state_observation out."
         )
-    return names.index(name)
+    return len(names) - 1 - names[::-1].index(name)
+
+
+def with_offered_state(settings: TrainerSettings, spec: BehaviorSpec) -> TrainerSettings:
+    """The settings with the environment's global state as `state_observation`, where it offers one.
+
+    It is the last sensor then, and has a name of its own.
+    """
+    if len(spec.observation_specs) < 2 or spec.observation_specs[-1].name != STATE:
+        return settings
+    hyper = settings.hyperparameters.model_copy(update={"state_observation": STATE})
+    return settings.model_copy(update={"hyperparameters": hyper})

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from ..networks.settings import NetworkSettings
 from ..ppo.settings import ClippedObjectiveSettings
+from ..settings.hyperparameters import HyperparamSettings
 from ..settings.values import Flag, Integer, Number, Text
 
 
@@ -28,7 +29,8 @@ class COMASettings(ClippedObjectiveSettings):
     reward: TeamRewardKind = TeamRewardKind.MEAN
     """What the team earns in a step: the group's reward and the mean, or the sum, of the members' own."""
     state_observation: Text | None = None
-    """The sensor that holds the state of the world. The critic alone reads it. null: all observations."""
+    """The sensor that holds the state of the world. The critic alone reads it. null: the global state of a
+    PettingZoo environment that has one, else all observations."""
     critic: NetworkSettings | None = None
     """The network of the critic. null: as network_settings."""
     clip: Flag = True
@@ -49,3 +51,8 @@ class COMASettings(ClippedObjectiveSettings):
     """One actor and one critic for all places, or, with false, one of each for every place."""
     index_on_actor: Flag = False
     """Tell the shared actor its place too, not the critic alone."""
+
+
+def reads_offered_state(hyperparameters: HyperparamSettings) -> bool:
+    """Whether a behaviour's critic takes the global state from the environment, without naming a sensor."""
+    return isinstance(hyperparameters, COMASettings) and hyperparameters.state_observation is None
