@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .errors import CheckpointError, TrainerError
+from .run_folder import runs_in
+from .settings.nearest import nearest
 from .settings.options import RunOptions
+from .settings.run import CheckpointSettings
 
 if TYPE_CHECKING:
     from torch import nn
@@ -19,41 +22,77 @@ def check_beginnings(options: RunOptions) -> None:
     """Refuse a run whose listed behaviours are to begin with weights that do not exist.
 
     Raises:
-        TrainerError: names the file.
+        TrainerError: names what was looked for, and what is there.
     """
     settings = options.checkpoint_settings
     if settings.resume:
         return
-    run = Path(settings.maybe_init_path) if settings.maybe_init_path is not None else None
-    if run is not None and run == Path(settings.write_path):
-        raise TrainerError(
-            f"The run {settings.run_id} is to begin with its own weights (--initialize-from {run.name}): "
-            "continue it with --resume, or give the new run another --run-id."
-        )
-    if run is not None and not run.is_dir():
-        return  # said with the run's folder
+    start = find_start(settings)
+    _require_another_run(start, settings)
     for name, behavior in options.behaviors.items():
-        initial_checkpoint(name, behavior.init_path, run)
+        _require_another_run(initial_checkpoint(name, behavior.init_path, start), settings)
 
 
-def initial_checkpoint(behavior: str, init_path: str | None, run: Path | None) -> Path | None:
+def _require_another_run(start: Path | None, settings: CheckpointSettings) -> None:
+    """A run of the same name would be set aside before its weights are read."""
+    own = Path(settings.write_path).resolve()
+    if start is not None and (start.resolve() == own or own in start.resolve().parents):
+        raise TrainerError(
+            f"The run {settings.run_id} is to begin with its own weights ({start}): continue it with "
+            "--resume, or give the new run another --run-id."
+        )
+
+
+def find_start(settings: CheckpointSettings) -> Path | None:
+    """What --initialize-from means: the folder of a run, or one checkpoint; None where it is not given.
+
+    It may be the id of a run in the results folder (that comes first), the path of a run's folder, of a
+    behaviour's folder with a checkpoint.pt, or of a checkpoint file.
+
+    Raises:
+        TrainerError: there is nothing of the kind.
+    """
+    wanted = settings.initialize_from
+    if wanted is None:
+        return None
+    for path in (Path(settings.results_dir) / wanted, Path(wanted)):
+        if path.is_dir():
+            return path / LATEST if (path / LATEST).is_file() else path
+        if path.suffix == ".pt" and path.is_file():
+            return path
+    runs = [run.name for run in runs_in(Path(settings.results_dir))]
+    close = nearest(wanted, runs)
+    hint = f" Did you mean {close}?" if close else ""
+    known = (
+        f" Runs in {settings.results_dir}: {', '.join(runs[:8])}{', ...' if runs[8:] else ''}."
+        if runs
+        else ""
+    )
+    raise TrainerError(
+        f"Could not initialize from {wanted} (--initialize-from): there is neither a run "
+        f"{Path(settings.results_dir) / wanted} nor a folder or a checkpoint (.pt) of that name.{hint}{known} "
+        "Make sure models have already been saved with that run ID."
+    )
+
+
+def initial_checkpoint(behavior: str, init_path: str | None, start: Path | None) -> Path | None:
     """The checkpoint that a behaviour begins with; None for random weights.
 
     Args:
         behavior: its name.
         init_path: a .pt file or a folder with a checkpoint.pt. A bare file name is looked for among the
-            checkpoints of `run`, if there is one.
-        run: the folder of the run to begin from (--initialize-from).
+            checkpoints of the run `start`, if there is one.
+        start: the folder of the run to begin from, or one checkpoint for all behaviours.
 
     Raises:
         TrainerError: there is no such file.
     """
-    if init_path is None and run is None:
+    if init_path is None and start is None:
         return None
     if init_path is None:
-        wanted = Path(str(run)) / behavior / LATEST
-    elif run is not None and Path(init_path).name == init_path:
-        wanted = run / behavior / init_path
+        wanted = Path(str(start)) / behavior / LATEST if Path(str(start)).is_dir() else Path(str(start))
+    elif start is not None and start.is_dir() and Path(init_path).name == init_path:
+        wanted = start / behavior / init_path
     else:
         wanted = Path(init_path)
     path = wanted / LATEST if wanted.is_dir() else wanted
@@ -62,9 +101,20 @@ def initial_checkpoint(behavior: str, init_path: str | None, run: Path | None) -
         raise TrainerError(
             f"{behavior}: Could not initialize from {path} ({told}): the file does not exist or is not a .pt "
             f"file. Expected a checkpoint such as results/run/{behavior}/{LATEST}, or a folder that holds a "
-            f"{LATEST}."
+            f"{LATEST}.{_there(path, start)}"
         )
     return path
+
+
+def _there(missing: Path, start: Path | None) -> str:
+    """What there is in place of a checkpoint that was not found."""
+    if missing.name != LATEST and missing.parent.is_dir():
+        found, what = sorted(path.name for path in missing.parent.glob("*.pt")), missing.parent
+    elif start is not None and start.is_dir():
+        found, what = sorted(path.parent.name for path in start.glob(f"*/{LATEST}")), start
+    else:
+        return ""
+    return f" {what} has {', '.join(found[:8]) or 'none'}{', ...' if found[8:] else ''}."
 
 
 class Optimizer(Protocol):

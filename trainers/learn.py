@@ -19,12 +19,12 @@ from .cli.logs import configure_logging
 from .environments import check_environment
 from .errors import TrainerError
 from .initial_weights import check_beginnings
-from .run_folder import claim_run_folder, recorded_seed, write_configuration
+from .run_folder import claimed_run_folder, recorded_seed, write_configuration
 from .settings.command_line import parse_command_line
 from .settings.errors import TrainerConfigError
 from .settings.options import RunOptions
 from .settings.support import require_support
-from .stats.display import make_display
+from .stats.display import Display, make_display
 from .stopping import INTERRUPTED, StopSignals
 from .threads import wait_briefly_for_each_other
 from .training_status import TrainingStatus, TrainingStatusError
@@ -79,23 +79,35 @@ def run_training(options: RunOptions, *, restart_engines_at_checkpoints: bool = 
         require_support(options)
         check_environment(options)
         check_beginnings(options)
-        folder = claim_run_folder(options.checkpoint_settings)
-        if options.env_settings.seed == -1:
-            options = options.with_seed(_seed(folder, resumed=options.checkpoint_settings.resume))
-        status = TrainingStatus(folder / "run_logs" / "training_status.json")
-        if options.checkpoint_settings.resume:
-            status.load()
-        else:
-            write_configuration(folder, options)
-        wait_briefly_for_each_other()
-        reuse_freed_memory()
-        from .training_run import train
+        with claimed_run_folder(options.checkpoint_settings) as folder:
+            _train_in(folder, options, display, signals, restart_engines_at_checkpoints)
 
-        train(
-            options,
-            folder,
-            status,
-            display,
-            signals,
-            restart_engines_at_checkpoints=restart_engines_at_checkpoints,
-        )
+
+def _train_in(
+    folder: Path,
+    options: RunOptions,
+    display: Display,
+    signals: StopSignals,
+    restart_engines_at_checkpoints: bool,
+) -> None:
+    """The run, in the folder that is its own."""
+    resumed = options.checkpoint_settings.resume
+    if options.env_settings.seed == -1:
+        options = options.with_seed(_seed(folder, resumed=resumed))
+    status = TrainingStatus(folder / "run_logs" / "training_status.json")
+    if resumed:
+        status.load()
+    else:
+        write_configuration(folder, options)
+    wait_briefly_for_each_other()
+    reuse_freed_memory()
+    from .training_run import train
+
+    train(
+        options,
+        folder,
+        status,
+        display,
+        signals,
+        restart_engines_at_checkpoints=restart_engines_at_checkpoints,
+    )

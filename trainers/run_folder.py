@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import chain, count
 from pathlib import Path
 
@@ -11,47 +13,85 @@ import yaml
 
 from .atomic import atomic_write_text
 from .errors import TrainerError
+from .file_lock import FileLock, LockingNotSupportedError
+from .settings.nearest import nearest
 from .settings.options import RunOptions
 from .settings.run import CheckpointSettings
 
 logger = logging.getLogger(__name__)
 
 
-def claim_run_folder(settings: CheckpointSettings) -> Path:
-    """The run's folder, made or found as the settings ask.
+@contextmanager
+def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
+    """The run's folder, made or found as the settings ask; while the context is open, nobody else's.
 
     Raises:
-        TrainerError: there is an older run and neither resume nor force; or resume without one; or the run to
-            start from does not exist.
+        TrainerError: there is an older run and neither resume nor force; or resume without one; or another
+            process is at work in it.
     """
     folder = Path(settings.write_path)
+    with ExitStack() as claimed:
+        try:
+            if not folder.parent.is_dir():
+                _require_usable(folder, settings)  # before anything is made
+                folder.parent.mkdir(parents=True)
+            claimed.callback(_lock(folder).give_back)
+            _require_usable(folder, settings)
+            if not settings.resume and _is_older_run(folder):
+                logger.info("The old run was set aside as %s.", _set_aside(folder))
+            (folder / "run_logs").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TrainerError(
+                f"The run's folder {folder} cannot be made: {error.strerror}. Choose another place with "
+                "--results-dir."
+            ) from error
+        yield folder
+
+
+def _lock(folder: Path) -> FileLock:
+    """The lock of a run. It lies beside the folder, since --force gives that another name.
+
+    Raises:
+        TrainerError: another process has it.
+    """
+    lock = FileLock(folder.with_name(f".{folder.name}.lock"))
+    try:
+        if not lock.take():
+            raise TrainerError(
+                f"The run {folder} is under way ({lock.holder() or 'in another process'}), and two would "
+                "write over each other's files. Stop that one or wait for its end, or give this run another "
+                f"--run-id. (With --initialize-from {folder.name} it may begin with the weights so far.)"
+            )
+    except LockingNotSupportedError as error:
+        logger.warning(
+            "%s cannot be locked (%s): take care that no other process carries on this run.", folder, error
+        )
+    return lock
+
+
+def _require_usable(folder: Path, settings: CheckpointSettings) -> None:
+    """Refuse to resume nothing, and to write over something."""
     if settings.resume and not folder.is_dir():
+        close = nearest(folder.name, (run.name for run in runs_in(folder.parent)))
+        hint = f" Did you mean --run-id {close}?" if close else ""
         raise TrainerError(
-            f"Previous data from this run ID was not found: there is no folder {folder}. Train a new run by "
-            "removing the --resume flag, or give the --run-id and --results-dir of the run to resume."
+            f"Previous data from this run ID was not found: there is no folder {folder}.{hint} Train a new "
+            "run by removing the --resume flag, or give the --run-id and --results-dir of the run to resume."
         )
-    start = settings.maybe_init_path
-    if start is not None and not settings.resume and not Path(start).is_dir():
-        raise TrainerError(
-            f"Could not initialize from {start}. Make sure models have already been saved with that run ID."
-        )
-    older = folder.exists() and not settings.resume and not _never_began(folder)
-    if older and not settings.force:
+    if not settings.resume and not settings.force and _is_older_run(folder):
         raise TrainerError(
             f"Previous data from this run ID was found in {folder}. Either specify a new run ID with "
             "--run-id, use --resume to resume this run, or --force to start anew (the old run is then "
             "set aside, not deleted)."
         )
-    try:
-        if older:
-            logger.info("The old run was set aside as %s.", _set_aside(folder))
-        (folder / "run_logs").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TrainerError(
-            f"The run's folder {folder} cannot be made: {error.strerror}. Choose another place with "
-            "--results-dir."
-        ) from error
-    return folder
+
+
+def runs_in(results: Path) -> list[Path]:
+    """The folders of runs in a results folder, the youngest first; those of ML-Agents too."""
+    if not results.is_dir():
+        return []
+    found = [path for path in results.iterdir() if (path / "run_logs").is_dir()]
+    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
 
 
 def write_configuration(folder: Path, options: RunOptions) -> None:
@@ -91,14 +131,16 @@ def recorded_seed(folder: Path) -> int | None:
     return None
 
 
-def _never_began(folder: Path) -> bool:
-    """Whether this is what a run leaves whose engines did not start: settings and logs, nothing learnt."""
-    if not folder.is_dir() or {entry.name for entry in folder.iterdir()} != {
-        "configuration.yaml",
-        "run_logs",
-    }:
+def _is_older_run(folder: Path) -> bool:
+    """Whether something is there that is not to be written over.
+
+    What a run leaves whose engines did not start is nothing: settings and logs.
+    """
+    if not folder.exists():
         return False
-    return not (folder / "run_logs" / "training_status.json").exists()
+    names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    never_began = "run_logs" in names and names <= {"configuration.yaml", "run_logs"}
+    return not never_began or (folder / "run_logs" / "training_status.json").exists()
 
 
 def _set_aside(folder: Path) -> Path:

@@ -15,6 +15,7 @@ from .coma.requirements import UnsupportedActionError, with_offered_state
 from .controller import TrainerController
 from .environments import make_env_manager, takes_state
 from .errors import TrainerError
+from .initial_weights import find_start
 from .learner import Learner, RunContext
 from .networks.observations import UnsupportedObservationError
 from .run_folder import write_configuration
@@ -56,7 +57,9 @@ def train(
         device=_device(options.torch_settings.device),
         training=not options.checkpoint_settings.inference,
         resume=options.checkpoint_settings.resume,
-        initialize_from=_initial_folder(options),
+        initialize_from=None
+        if options.checkpoint_settings.resume
+        else find_start(options.checkpoint_settings),
         non_finite=NonFinite(options.env_settings.non_finite),
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
         lessons=dict.fromkeys(options.environment_parameters or {}, 0),
@@ -99,11 +102,6 @@ def _make_learner(options: RunOptions, context: RunContext, name: str, spec: Beh
         return Learner(name, spec, settings, context)
     except (UnsupportedObservationError, UnsupportedActionError) as error:
         raise TrainerError(f"The behavior {name}: {error}") from error
-
-
-def _initial_folder(options: RunOptions) -> Path | None:
-    path = options.checkpoint_settings.maybe_init_path
-    return Path(path) if path is not None and not options.checkpoint_settings.resume else None
 
 
 def _device(wanted: str | None) -> torch.device:

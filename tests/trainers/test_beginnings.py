@@ -7,7 +7,7 @@ import pytest
 import torch
 from lanista.trainers.behavior_folder import require_folder_name
 from lanista.trainers.errors import CheckpointError, TrainerError
-from lanista.trainers.initial_weights import check_beginnings, initial_checkpoint, take_over
+from lanista.trainers.initial_weights import check_beginnings, find_start, initial_checkpoint, take_over
 from lanista.trainers.learn import _seed
 from lanista.trainers.run_folder import recorded_seed
 from lanista.trainers.settings.options import RunOptions
@@ -103,8 +103,63 @@ def test_a_listed_behaviour_s_weights_are_looked_for_before_the_run(older):
 
 
 def test_a_run_cannot_begin_with_itself(older):
-    with pytest.raises(TrainerError, match=r"own weights.*--resume"):
-        check_beginnings(options(run_id="older", initialize_from="older", force=True))
+    for start in ("older", "results/older", "results/older/Ball", "results/older/Ball/Ball-500.pt"):
+        with pytest.raises(TrainerError, match=r"own weights.*--resume"):
+            check_beginnings(options(run_id="older", initialize_from=start, force=True))
+    own = RunOptions.from_dict(
+        {
+            "behaviors": {"Ball": {"init_path": "results/older/Ball/Ball-500.pt"}},
+            "checkpoint_settings": {"run_id": "older", "force": True},
+        }
+    )
+    with pytest.raises(TrainerError, match=r"own weights"):
+        check_beginnings(own)
+
+
+@pytest.mark.parametrize(
+    "wanted, found",
+    [
+        ("older", "results/older"),
+        ("{run}", "results/older"),
+        ("results/older", "results/older"),
+        ("older/Ball", "results/older/Ball/checkpoint.pt"),
+        ("results/older/Ball", "results/older/Ball/checkpoint.pt"),
+        ("results/older/Ball/Ball-500.pt", "results/older/Ball/Ball-500.pt"),
+        ("older/Ball/Ball-500.pt", "results/older/Ball/Ball-500.pt"),
+    ],
+)
+def test_initialize_from_takes_a_run_a_folder_or_a_file(older, tmp_path, wanted, found):
+    settings = options(initialize_from=wanted.format(run=older)).checkpoint_settings
+    assert find_start(settings).resolve() == tmp_path / found
+
+
+def test_a_run_s_id_comes_before_a_folder_of_that_name(older, tmp_path):
+    (tmp_path / "older").mkdir()
+    settings = options(initialize_from="older").checkpoint_settings
+    assert find_start(settings).resolve() == older
+
+
+def test_one_checkpoint_is_for_every_behaviour(older):
+    file = older / "Ball" / "Ball-500.pt"
+    assert initial_checkpoint("Ball", None, file) == initial_checkpoint("Cat", None, file) == file
+
+
+@pytest.mark.parametrize(
+    "wanted", ["oldr", "nowhere", "results/older/Ball/Ball-700.pt", "configuration.yaml"]
+)
+def test_what_there_is_to_begin_from_is_told(older, tmp_path, wanted):
+    (older / "run_logs").mkdir()
+    (tmp_path / "configuration.yaml").write_text("")
+    with pytest.raises(TrainerError, match=r"Could not initialize from .*Runs in results: older\.") as error:
+        find_start(options(initialize_from=wanted).checkpoint_settings)
+    assert ("Did you mean older?" in str(error.value)) == (wanted == "oldr")
+
+
+def test_the_behaviours_and_checkpoints_that_there_are_are_told(older):
+    with pytest.raises(TrainerError, match=r"older has Ball\."):
+        initial_checkpoint("Cat", None, older)
+    with pytest.raises(TrainerError, match=r"Ball has Ball-500\.pt, checkpoint\.pt\."):
+        initial_checkpoint("Ball", "Ball-700.pt", older)
 
 
 # What fits of them ------------------------------------------------------------------------------------

@@ -1,0 +1,143 @@
+"""Whose a run's folder is: nothing of an older run is lost, and two runs never share one."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from threading import Barrier
+
+import pytest
+from lanista.trainers import run_folder
+from lanista.trainers.errors import TrainerError
+from lanista.trainers.file_lock import LockingNotSupportedError
+from lanista.trainers.run_folder import claimed_run_folder, runs_in
+from lanista.trainers.settings.run import CheckpointSettings
+
+
+@pytest.fixture
+def settings(tmp_path):
+    def make(run_id="r", **keys):
+        return CheckpointSettings(run_id=run_id, results_dir=str(tmp_path / "results"), **keys)
+
+    return make
+
+
+@pytest.fixture
+def results(tmp_path):
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def older(results):
+    """A run that has learnt something."""
+    (results / "r" / "run_logs").mkdir(parents=True)
+    (results / "r" / "Ball").mkdir()
+    (results / "r" / "Ball" / "checkpoint.pt").write_bytes(b"weights")
+    return results / "r"
+
+
+def test_a_new_run_has_its_folder_and_leaves_no_lock(settings, results):
+    with claimed_run_folder(settings()) as folder:
+        assert folder == results / "r" and (folder / "run_logs").is_dir()
+    assert os.listdir(results) == ["r"]
+
+
+def test_an_older_run_is_not_written_over_unasked(settings, older):
+    with (
+        pytest.raises(TrainerError, match=r"Previous data.*--run-id.*--resume.*--force"),
+        claimed_run_folder(settings()),
+    ):
+        pass
+    with claimed_run_folder(settings(resume=True)) as folder:
+        assert (folder / "Ball" / "checkpoint.pt").read_bytes() == b"weights"
+
+
+def test_force_sets_the_old_run_aside_each_time(settings, older, results):
+    for _ in range(3):
+        with claimed_run_folder(settings(force=True)) as folder:
+            assert os.listdir(folder) == ["run_logs"]
+            (folder / "Ball").mkdir()
+    assert len(os.listdir(results)) == 4
+    aside = [path for path in results.iterdir() if (path / "Ball" / "checkpoint.pt").exists()]
+    assert len(aside) == 1 and aside[0].name.startswith("r.20")
+
+
+@pytest.mark.parametrize("left", [["run_logs"], ["run_logs", "configuration.yaml"]])
+def test_what_a_run_left_that_never_began_is_in_nobody_s_way(settings, results, left):
+    (results / "r" / "run_logs").mkdir(parents=True)
+    for name in left[1:]:
+        (results / "r" / name).write_text("{}")
+    with claimed_run_folder(settings()) as folder:
+        assert sorted(os.listdir(folder)) == sorted(left)
+
+
+def test_a_run_that_is_not_there_cannot_be_resumed_and_the_nearest_is_named(settings, older, results):
+    with (
+        pytest.raises(TrainerError, match=r"no folder .*rr\. Did you mean --run-id r\?"),
+        claimed_run_folder(settings("rr", resume=True)),
+    ):
+        pass
+    assert os.listdir(results) == ["r"]
+
+
+def test_where_nothing_is_nothing_is_made_for_a_refusal(settings, results):
+    with pytest.raises(TrainerError, match="no folder"), claimed_run_folder(settings(resume=True)):
+        pass
+    assert not results.exists()
+
+
+@pytest.mark.parametrize("how", [{}, {"resume": True}, {"force": True}], ids=["anew", "resume", "force"])
+def test_a_run_that_is_under_way_is_nobody_else_s(settings, results, how):
+    with claimed_run_folder(settings()) as folder:
+        (folder / "Ball").mkdir()
+        with (
+            pytest.raises(TrainerError, match=rf"under way \(process {os.getpid()}, since .*--run-id"),
+            claimed_run_folder(settings(**how)),
+        ):
+            pass
+        assert [path.name for path in runs_in(results)] == ["r"] and (folder / "Ball").is_dir()
+    with claimed_run_folder(settings(resume=True)):
+        pass
+
+
+def test_of_many_at_the_same_instant_one_has_the_run(settings, results):
+    together = Barrier(6)
+
+    def begin(_):
+        with ExitStack() as claim:
+            together.wait()
+            try:
+                claim.enter_context(claimed_run_folder(settings(force=True)))
+            except TrainerError as error:
+                assert "under way" in str(error)
+                together.wait()
+                return 0
+            together.wait()
+            return 1
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(begin, range(6))) == 1
+    assert os.listdir(results) == ["r"], "nor was the folder of the one set aside by another"
+
+
+def test_an_error_gives_the_run_back(settings):
+    with pytest.raises(KeyError), claimed_run_folder(settings()):
+        raise KeyError
+    with claimed_run_folder(settings(resume=True)):
+        pass
+
+
+def test_without_locks_the_user_is_warned(settings, monkeypatch, caplog):
+    def take(lock):
+        raise LockingNotSupportedError(37, "No locks available")
+
+    monkeypatch.setattr(run_folder.FileLock, "take", take)
+    with claimed_run_folder(settings()):
+        pass
+    assert "cannot be locked" in caplog.text and "No locks available" in caplog.text
+
+
+def test_a_file_in_the_way_is_named(settings, results):
+    results.write_text("")
+    refused = pytest.raises(TrainerError, match=r"results/r cannot be made: .*--results-dir")
+    with refused, claimed_run_folder(settings()):
+        pass
