@@ -63,14 +63,11 @@ def find_start(settings: CheckpointSettings) -> Path | None:
     runs = [run.name for run in runs_in(Path(settings.results_dir))]
     close = nearest(wanted, runs)
     hint = f" Did you mean {close}?" if close else ""
-    known = (
-        f" Runs in {settings.results_dir}: {', '.join(runs[:8])}{', ...' if runs[8:] else ''}."
-        if runs
-        else ""
-    )
+    known = f" Runs in {settings.results_dir}: {', '.join(runs[:8])}{', ...' if runs[8:] else ''}."
     raise TrainerError(
         f"Could not initialize from {wanted} (--initialize-from): there is neither a run "
-        f"{Path(settings.results_dir) / wanted} nor a folder or a checkpoint (.pt) of that name.{hint}{known} "
+        f"{Path(settings.results_dir) / wanted} nor a folder or a checkpoint (.pt) of that name.{hint}"
+        f"{known if runs else ''} "
         "Make sure models have already been saved with that run ID."
     )
 

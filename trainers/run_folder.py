@@ -34,7 +34,7 @@ def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
         try:
             if not folder.parent.is_dir():
                 _require_usable(folder, settings)  # before anything is made
-                folder.parent.mkdir(parents=True)
+                folder.parent.mkdir(parents=True, exist_ok=True)
             claimed.callback(_lock(folder).give_back)
             _require_usable(folder, settings)
             if not settings.resume and _is_older_run(folder):

@@ -100,7 +100,7 @@ def test_a_run_that_is_under_way_is_nobody_else_s(settings, results, how):
 
 
 def test_of_many_at_the_same_instant_one_has_the_run(settings, results):
-    together = Barrier(6)
+    together = Barrier(6, timeout=60)
 
     def begin(_):
         with ExitStack() as claim:

@@ -91,7 +91,7 @@ class CheckpointSettings(Settings):
     run_id: Text = Field(default="ppo", min_length=1)
     """Name of the run; its results go into the folder of this name."""
     initialize_from: Text | None = None
-    """Begin with the weights of this other run."""
+    """Begin with the weights of another run: its run_id, its folder, or one checkpoint (.pt)."""
     load_model: Flag = False
     """Deprecated: use resume."""
     resume: Flag = False
