@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .errors import CheckpointError, TrainerError
+from .moving_in.recognise import refuse_to_resume
 from .run_folder import runs_in
 from .settings.nearest import nearest
 from .settings.options import RunOptions
@@ -26,6 +27,7 @@ def check_beginnings(options: RunOptions) -> None:
     """
     settings = options.checkpoint_settings
     if settings.resume:
+        refuse_to_resume(Path(settings.write_path))
         return
     start = find_start(settings)
     _require_another_run(start, settings)
@@ -129,7 +131,8 @@ class Optimizer(Protocol):
 def take_over(networks: Mapping[str, nn.Module], optimizer: Optimizer, state: Mapping[str, Any]) -> list[str]:
     """Give networks what fits of a checkpoint; of a module (a layer, a normaliser) all tensors, or none.
 
-    The optimiser's state goes with the weights, if all of them fit.
+    The optimiser's state goes with the weights, if all of them fit. Of a checkpoint of ML-Agents the policy
+    must fit as a whole.
 
     Args:
         networks: by their entries in a checkpoint, the policy first.
@@ -142,14 +145,25 @@ def take_over(networks: Mapping[str, nn.Module], optimizer: Optimizer, state: Ma
     Raises:
         CheckpointError: nothing of the policy fits.
     """
-    misfits = take_over_weights(networks, state)
+    from .moving_in.weights import as_ours, is_mlagents
+
+    told: list[str] = []
+    if is_mlagents(state):
+        state, told = as_ours(networks, state)
+    misfits = told + take_over_weights(networks, state)
     if not misfits:
         take_over_moments(optimizer, state)
     return misfits
 
 
 def take_over_weights(networks: Mapping[str, nn.Module], state: Mapping[str, Any]) -> list[str]:
-    """`take_over` without the optimiser."""
+    """`take_over` without the optimiser, and of our own checkpoints alone."""
+    from .moving_in.weights import is_mlagents
+
+    if is_mlagents(state):
+        raise CheckpointError(
+            "it is ML-Agents', whose weights begin runs with trainer_type ppo or poca alone"
+        )
     misfits: list[str] = []
     for index, (entry, network) in enumerate(networks.items()):
         saved = state.get(entry)

@@ -4,6 +4,14 @@ import numpy as np
 import pytest
 import torch
 from goldendata import array, cases, kinds
+from lanista.trainers.moving_in.names import (
+    action_tensors,
+    attention_tensors,
+    body_tensors,
+    dense_tensors,
+    memory_tensors,
+    value_tensors,
+)
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.attention import EntityEmbedding, SelfAttention
 from lanista.trainers.networks.body import Body
@@ -18,19 +26,13 @@ from lanista.trainers.networks.observations import (
 from lanista.trainers.networks.settings import MemorySettings
 from lanista.trainers.networks.team_critic import TeamCritic
 from referencenets import (
-    action_parameters,
-    attention_parameters,
     behavior_spec,
-    body_parameters,
-    dense_parameters,
     is_supported,
     load_normalizer,
     load_parameters,
-    memory_parameters,
     network_settings,
     observation_spec,
     team_critic_parameters,
-    value_parameters,
     vector_spec,
 )
 
@@ -77,13 +79,13 @@ def test_parameters_of_actors_and_critics(case):
         return
     network = ActorCritic(spec, settings, signals, shared)
     stream = network.body.streams - 1 if what == "PPO critic" else 0
-    named = body_parameters(network.body, stream, "network_body.")
+    named = body_tensors(network.body, stream, "network_body.")
     if settings.memory:
-        named |= memory_parameters(network.memory(-stream), "network_body.lstm.")
+        named |= memory_tensors(network.memory(-stream), "network_body.lstm.")
     if what != "PPO critic":
-        named |= action_parameters(network.actions)
+        named |= action_tensors(network.actions)
     if what != "PPO/POCA actor":
-        named |= value_parameters(network.values)
+        named |= value_tensors(network.values)
     expected = [p for p in case["expected"]["parameters"] if p["trainable"]]
     assert shapes(named) == {p["name"]: p["shape"] for p in expected}
     assert sum(view.numel() for view in named.values()) == case["expected"]["parameter_count_trainable"]
@@ -116,8 +118,8 @@ def test_attention_over_entities_of_which_some_are_not_there(case):
     embedding, attention = EntityEmbedding(rows.shape[1], size), SelfAttention(size)
     weights = given["embedding_weights"] | given["attention_weights"]
     load_parameters(
-        dense_parameters(embedding, "self_ent_encoder.seq_layers.0")
-        | {k: v for name in ("q", "k", "v", "out") for k, v in attention_parameters(attention, name).items()},
+        dense_tensors(embedding, "self_ent_encoder.seq_layers.0")
+        | {k: v for name in ("q", "k", "v", "out") for k, v in attention_tensors(attention, name).items()},
         weights,
     )
     close = {"rtol": 1e-4, "atol": 1e-5}
@@ -131,7 +133,7 @@ def test_attention_over_entities_of_which_some_are_not_there(case):
 @pytest.mark.parametrize("case", modules(lambda given: given.keys() == BODY_INPUTS))
 def test_parameters_of_a_body(case):
     given = case["inputs"]
-    named = body_parameters(Body(3, given["input_size"], given["hidden_size"], given["num_layers"]), 1, "")
+    named = body_tensors(Body(3, given["input_size"], given["hidden_size"], given["num_layers"]), 1, "")
     expected = {p["name"]: p["shape"] for p in case["expected"]["parameters"]}
     assert {name.removeprefix("_body_endoder."): shape for name, shape in shapes(named).items()} == expected
 
@@ -145,10 +147,10 @@ def test_outputs_of_a_body(case):
     spec = vector_spec([shape[0] for shape in given["spec"]])
     encoder = ObservationEncoder(spec.observation_specs, settings.normalize)
     body = Body(2, encoder.size, settings.hidden_units, settings.num_layers)
-    named = body_parameters(body, 1, "")
+    named = body_tensors(body, 1, "")
     memory = Memory(settings.hidden_units, settings.memory) if settings.memory else None
     if memory:
-        named |= memory_parameters(memory, "lstm.")
+        named |= memory_tensors(memory, "lstm.")
     load_parameters(named, given["weights"])
     if settings.normalize:
         states = given["normalizer_state"]
@@ -169,7 +171,7 @@ def test_outputs_of_a_body(case):
 def test_parameters_of_a_memory(case):
     given, expected = case["inputs"], case["expected"]
     memory = Memory(given["input_size"], MemorySettings(memory_size=given["memory_size"]))
-    named = memory_parameters(memory, "")
+    named = memory_tensors(memory, "")
     assert shapes(named) == {p["name"]: p["shape"] for p in expected["parameters"]}
     assert memory.bias_ih.tolist() == expected["bias_ih"]
     assert memory.bias_hh.tolist() == expected["bias_hh"]
@@ -179,7 +181,7 @@ def test_parameters_of_a_memory(case):
 def test_outputs_of_a_memory(case):
     given, expected = case["inputs"], case["expected"]
     memory = Memory(given["input_size"], MemorySettings(memory_size=given["memory_size"]))
-    load_parameters(memory_parameters(memory, ""), given["weights"])
+    load_parameters(memory_tensors(memory, ""), given["weights"])
     rows = torch.from_numpy(array(given["sequence_batch_time_feature"]))
     states = torch.from_numpy(array(given["memory_in"]))[0]
     close = {"rtol": 1e-4, "atol": 1e-5}

@@ -1,0 +1,43 @@
+"""Runs of ML-Agents are recognised before torch is loaded."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+from lanista.trainers.errors import TrainerError
+from lanista.trainers.initial_weights import check_beginnings
+from lanista.trainers.moving_in.recognise import is_mlagents_file
+from lanista.trainers.settings.options import RunOptions
+from mlagentscheckpoints import FOLDER, NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_of_mlagents(name):
+    assert is_mlagents_file(FOLDER / name / "checkpoint.pt")
+
+
+def test_other_files(tmp_path):
+    for path, data in (("cut.pt", b"PK\3\4 and no more"), ("text.pt", b"_GlobalSteps__global_step")):
+        (tmp_path / path).write_bytes(data)
+        assert not is_mlagents_file(tmp_path / path)
+    torch.save({"Policy": {}, "step": 3}, tmp_path / "ours.pt")
+    assert not is_mlagents_file(tmp_path / "ours.pt")
+    assert not is_mlagents_file(tmp_path / "absent.pt")
+
+
+def test_resuming_a_run_of_mlagents_says_what_to_do_instead(tmp_path):
+    behavior = tmp_path / "old" / "3DBall"
+    behavior.mkdir(parents=True)
+    settings = {"run_id": "old", "resume": True, "results_dir": str(tmp_path)}
+    options = RunOptions.from_dict({"checkpoint_settings": settings})
+    check_beginnings(options)
+    shutil.copy(FOLDER / "ball3d" / "checkpoint.pt", behavior)
+    with pytest.raises(TrainerError, match="--run-id NEW --initialize-from old"):
+        check_beginnings(options)
+
+
+def test_no_torch_is_needed():
+    code = "import sys, lanista.trainers.moving_in.recognise; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,206 @@
+"""Checkpoints that ML-Agents wrote become ours: the same policy, values and optimiser, or a reason."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from lanista.trainers.checkpoint_file import load_checkpoint
+from lanista.trainers.errors import CheckpointError
+from lanista.trainers.moving_in.names import policy_tensors, team_critic_tensors
+from lanista.trainers.moving_in.weights import is_mlagents, step_of, trainer_of
+from mlagentscheckpoints import FOLDER, NAMES, case_of
+from mlagentsjudgements import algorithm_of, assert_judges_alike
+
+
+def checkpoint(name):
+    return load_checkpoint(FOLDER / name / "checkpoint.pt")
+
+
+def begun(name, state=None, **changes):
+    """An algorithm that begins with the checkpoint, and what it did not take over."""
+    algorithm = algorithm_of(case_of(name), **changes)
+    return algorithm, algorithm.begin_with(checkpoint(name) if state is None else state)
+
+
+def test_there_are_checkpoints_of_all_kinds():
+    kinds = {(case["trainer"], case["shared_critic"]) for case in map(case_of, NAMES)}
+    assert kinds == {("ppo", False), ("ppo", True), ("poca", False)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_networks_judge_as_mlagents_own(name):
+    algorithm, told = begun(name)
+    assert told == []
+    assert_judges_alike(algorithm, case_of(name), FOLDER / name / "said.npz")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_they_are_recognised(name):
+    state = checkpoint(name)
+    assert is_mlagents(state)
+    assert trainer_of(state) == case_of(name)["trainer"]
+    assert step_of(state) >= case_of(name)["steps"]
+    assert not is_mlagents(algorithm_of(case_of(name)).state_dict())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_optimiser_goes_on_as_mlagents_would(name):
+    """One step of torch's Adam with ML-Agents' state and of ours, by the same gradients."""
+    algorithm, _ = begun(name)
+    state = checkpoint(name)
+    adam = next(state[entry] for entry in ("Optimizer:value_optimizer", "Optimizer:adam") if entry in state)
+    assert algorithm.optimizer.adam.steps == int(next(iter(adam["state"].values()))["step"]) > 0
+    head, rate, gradient = "action_model._discrete_distribution.branches.0.bias", 0.01, 0.5
+    if head not in state["Policy"]:
+        head = "action_model._continuous_distribution.mu.bias"
+    number = [key for key in state["Policy"] if "normalizer" not in key].index(head)
+    theirs = torch.nn.Parameter(state["Policy"][head].clone())
+    reference = torch.optim.Adam([theirs], lr=rate)
+    reference.state[theirs] = copy.deepcopy(adam["state"][number])
+    theirs.grad = torch.full_like(theirs, gradient)
+    reference.step()
+    algorithm.optimizer.zero_gradient()
+    algorithm.optimizer.flat.gradient.fill_(gradient)
+    algorithm.optimizer.step(rate, 0)
+    ours = policy_tensors(algorithm.network)[head]
+    np.testing.assert_allclose(ours.detach(), theirs.detach(), rtol=1e-5, atol=1e-7)
+
+
+def test_moments_of_every_tensor_arrive_at_its_place():
+    """What stands in the flat vectors, read back through the names, is what ML-Agents wrote."""
+    name = "hybrid-team-memory"
+    algorithm, _ = begun(name)
+    state = checkpoint(name)
+    modules = [
+        ("Policy", policy_tensors(algorithm.network)),
+        ("Optimizer:critic", team_critic_tensors(algorithm.critic)),
+    ]
+    algorithm.optimizer.flat.vector.data.copy_(algorithm.optimizer.adam.mean)
+    moments, number, seen = state["Optimizer:adam"]["state"], 0, 0
+    for entry, views in modules:
+        for key in state[entry]:
+            if "normalizer" in key:
+                continue
+            if number in moments and key in views:
+                torch.testing.assert_close(views[key].detach(), moments[number]["exp_avg"])
+                seen += 1
+            number += 1
+    assert seen == len(moments)
+
+
+# What does not fit ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "network, says",
+    [
+        ({"hidden_units": 16}, "seq_layers.0.weight is [8, 8] in the file, [16, 8] here"),
+        ({"num_layers": 1}, "seq_layers.2.weight is [8, 8] in the file, this network has no such part"),
+        ({"num_layers": 3}, "seq_layers.4.weight is not in the file, here [8, 8]"),
+        ({"normalize": False}, "normalizer.running_mean is [8] in the file, this network has no such part"),
+        ({"memory": {"memory_size": 8}}, "network_body.lstm.lstm.weight_ih_l0 is not in the file"),
+        (
+            {"memory": {"memory_size": 8, "type": "gru"}},
+            "network_body.lstm.gru.weight_ih_l0 is not in the file",
+        ),
+    ],
+)
+def test_another_policy_is_refused_layer_by_layer(network, says):
+    case = case_of("ball3d")
+    with pytest.raises(CheckpointError) as error:
+        begun("ball3d", network_settings=case["network_settings"] | network)
+    assert says in str(error.value)
+    assert "hidden_units 8, num_layers 2, 8 inputs, normalize true, no memory" in str(error.value)
+
+
+def test_a_refusal_leaves_the_network_as_it_was():
+    algorithm = algorithm_of(case_of("ball3d"), network_settings={"hidden_units": 16})
+    before = copy.deepcopy(algorithm.network.state_dict())
+    with pytest.raises(CheckpointError):
+        algorithm.begin_with(checkpoint("ball3d"))
+    for key, tensor in algorithm.network.state_dict().items():
+        assert torch.equal(tensor, before[key])
+
+
+def test_other_actions_are_refused():
+    algorithm = algorithm_of(case_of("hybrid") | {"branches": [3, 4]})
+    with pytest.raises(CheckpointError, match=r"branches.1.weight is \[2, 8\] in the file, \[4, 8\] here"):
+        algorithm.begin_with(checkpoint("hybrid"))
+
+
+def test_a_shared_critic_is_told():
+    with pytest.raises(CheckpointError, match=r"shared_critic true.*value_heads"):
+        begun("basic-shared", hyperparameters={"shared_critic": False})
+
+
+def test_a_policy_is_taken_from_another_trainer_and_the_critic_told():
+    case = case_of("coop-push")
+    algorithm, told = begun("coop-push", trainer_type="ppo")
+    assert told == ["critic (in the file it is that of trainer_type poca, here of ppo)"]
+    fresh = algorithm_of(case, trainer_type="ppo")
+    assert torch.equal(algorithm.network.values.weight, fresh.network.values.weight)
+    theirs = checkpoint("coop-push")["Policy"]["network_body._body_endoder.seq_layers.0.weight"]
+    assert torch.equal(algorithm.network.body.layers[0].weight[0], theirs.T)
+    assert algorithm.optimizer.adam.steps == 0
+
+
+def test_a_signal_that_is_new_begins_anew_and_the_others_go_on():
+    algorithm, told = begun("hybrid", reward_signals={"rnd": {}, "extrinsic": {}})
+    assert [clause for clause in told if "rnd.weight is not in the file" in clause]
+    assert [clause for clause in told if "curiosity.weight is [1, 8] in the file" in clause]
+    heads, fresh = (
+        algorithm.network.values,
+        algorithm_of(case_of("hybrid"), reward_signals={"rnd": {}, "extrinsic": {}}).network.values,
+    )
+    theirs = checkpoint("hybrid")["Optimizer:critic"]["value_heads.value_heads.extrinsic.weight"]
+    assert torch.equal(heads.weight[:, 1], theirs[0])
+    assert torch.equal(heads.weight[:, 0], fresh.weight[:, 0])
+
+
+def test_sac_is_refused_by_name():
+    state = checkpoint("ball3d") | {"Optimizer:q_network": {}}
+    with pytest.raises(CheckpointError, match="trainer sac"):
+        begun("ball3d", state)
+
+
+def test_coma_is_told_that_mlagents_has_no_such_weights():
+    algorithm = algorithm_of(case_of("basic-shared") | {"shared_critic": False}, trainer_type="coma")
+    with pytest.raises(CheckpointError, match="ppo or poca"):
+        algorithm.begin_with(checkpoint("basic-shared"))
+
+
+@pytest.mark.parametrize("entry", ["Policy", "Optimizer:critic"])
+def test_weights_that_are_no_numbers_are_refused(entry):
+    state = checkpoint("ball3d")
+    state[entry]["network_body._body_endoder.seq_layers.0.bias"][3] = float("nan")
+    with pytest.raises(CheckpointError, match=r"seq_layers.0.bias holds NaN"):
+        begun("ball3d", state)
+
+
+def test_a_critic_that_saw_other_observations_is_told():
+    state = checkpoint("ball3d")
+    for key, tensor in state["Optimizer:critic"].items():
+        if key.endswith("running_mean"):
+            tensor += 1
+    _, told = begun("ball3d", state)
+    assert len(told) == 1 and "running_mean is not the policy's" in told[0]
+
+
+def test_without_an_optimiser_its_state_begins_anew():
+    """As a plug-in's trainer may write it."""
+    state = checkpoint("ball3d")
+    del state["Optimizer:value_optimizer"]
+    algorithm, told = begun("ball3d", state)
+    assert told == ["Optimizer (not in the file)"] and algorithm.optimizer.adam.steps == 0
+    assert_judges_alike(algorithm, case_of("ball3d"), FOLDER / "ball3d" / "said.npz")
+
+
+def test_an_optimiser_of_other_tensors_begins_anew():
+    state = checkpoint("ball3d")
+    state["Optimizer:value_optimizer"]["param_groups"][0]["params"].pop()
+    algorithm, told = begun("ball3d", state)
+    assert (
+        len(told) == 1 and told[0].startswith("Optimizer (it moves") and algorithm.optimizer.adam.steps == 0
+    )
+    assert_judges_alike(algorithm, case_of("ball3d"), FOLDER / "ball3d" / "said.npz")
