@@ -12,10 +12,10 @@ from ..envs.finite import NonFinite
 from .coma.actors import Actors
 from .coma.coma import COMA
 from .coma.policy import PlacePolicy
-from .coma.settings import COMASettings
 from .coma.team_reward import TeamReward
 from .networks.actor import Actor
 from .networks.actor_critic import ActorCritic
+from .plugins.algorithms import algorithm_of_plugin
 from .poca.poca import POCA
 from .policy import Policy
 from .ppo.ppo import PPO
@@ -34,21 +34,22 @@ def make_algorithm(
     """The networks and the update of a behaviour.
 
     Raises:
+        TrainerError: a plug-in's algorithm cannot be imported, or does not do what it has to.
         UnsupportedObservationError: an observation cannot be encoded, or one that the settings name is not
             there.
         UnsupportedActionError: COMA's agents have continuous actions.
     """
-    algorithm: Algorithm = _algorithms[settings.trainer_type](spec, settings, device, seed, non_finite)
+    make = _algorithms.get(settings.trainer_type) or algorithm_of_plugin(settings.trainer_type)
+    algorithm: Algorithm = make(spec, settings, device, seed, non_finite)
     return algorithm
 
 
-def make_reward_providers(settings: TrainerSettings) -> dict[str, RewardProvider]:
+def make_reward_providers(algorithm: Algorithm, settings: TrainerSettings) -> dict[str, RewardProvider]:
     """The reward signals of a behaviour, by name."""
-    hyper = settings.hyperparameters
-    if isinstance(hyper, COMASettings):
-        return {signal: TeamReward(hyper.reward) for signal in settings.reward_signals}
+    if isinstance(algorithm, COMA):
+        return {signal: TeamReward(algorithm.hyper.reward) for signal in settings.reward_signals}
     # A team's value counts what every member earns.
-    with_mates = settings.trainer_type == "poca"
+    with_mates = isinstance(algorithm, POCA)
     return {signal: ExtrinsicReward(with_mates) for signal in settings.reward_signals}
 
 

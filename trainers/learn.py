@@ -25,6 +25,7 @@ from .settings.errors import TrainerConfigError
 from .settings.options import RunOptions
 from .settings.support import require_support
 from .stats.display import Display, make_display
+from .stats.settings import CONSOLE, writes_to
 from .stopping import INTERRUPTED, StopSignals
 from .threads import wait_briefly_for_each_other
 from .training_status import TrainingStatus, TrainingStatusError
@@ -73,7 +74,11 @@ def run_training(options: RunOptions, *, restart_engines_at_checkpoints: bool = 
         KeyboardInterrupt: the user stopped the run before there was anything to save, or twice.
     """
     print(version_block())
-    display = make_display(options.checkpoint_settings.run_id, plain=options.debug)
+    display = make_display(
+        options.checkpoint_settings.run_id,
+        plain=options.debug,
+        silent=not writes_to(options.stats_writers, CONSOLE),
+    )
     configure_logging(options.debug, display.terminal)
     with StopSignals() as signals, closing(display):
         require_support(options)

@@ -94,7 +94,7 @@ class Learner:
         self.trainer: OnPolicyTrainer[Any] = OnPolicyTrainer(
             settings,
             self.algorithm,
-            make_reward_providers(settings),
+            make_reward_providers(self.algorithm, settings),
             self.reporter,
             self,
             training=run.training,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from .coma.requirements import UnsupportedActionError, with_offered_state
 from .controller import TrainerController
 from .environments import make_env_manager, takes_state
 from .errors import TrainerError
+from .farewell import next_steps
 from .initial_weights import find_start
 from .learner import Learner, RunContext
 from .networks.observations import UnsupportedObservationError
@@ -23,11 +25,12 @@ from .settings.options import RunOptions
 from .settings.support import require_trainable
 from .stats.display import Display
 from .stats.gauges import GaugeWriter, Timers
-from .stats.tensorboard import TensorBoardWriter
-from .stats.writer import StatsWriter
+from .stats.writers import close_writers, make_writers
 from .stopping import StopSignals
 from .threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
 from .training_status import TrainingStatus
+
+logger = logging.getLogger(__name__)
 
 
 def train(
@@ -47,7 +50,7 @@ def train(
     torch.set_num_threads(ACTING_THREADS)
     seed = options.env_settings.seed
     timers, gauges = Timers(), GaugeWriter()
-    writers: list[StatsWriter] = [TensorBoardWriter(folder), gauges, display]
+    writers = [*make_writers(options, folder), gauges, display]
     context = RunContext(
         folder=folder,
         seed=seed,
@@ -78,10 +81,15 @@ def train(
         with timers.span("run_training"):
             display.start()
             controller.run()
+        display.status("Done.")
     finally:
-        for writer in writers:
-            writer.close()
+        close_writers(writers)
         timers.save(folder / "run_logs" / "timers.json", gauges.gauges)
+    if context.training:
+        learners = controller.learners.values()
+        unfinished = any(learner.trainer.should_still_train for learner in learners)
+        for line in next_steps(options, folder, controller.learners, unfinished=unfinished):
+            logger.info("%s", line)
 
 
 def _under_way(
@@ -89,8 +97,17 @@ def _under_way(
 ) -> None:
     """The first learner stands; of a resumed run, the settings fit what was saved."""
     signals.call(controller.stop)
+    if len(controller.learners) == 1:
+        _tell_lessons(options)
     if options.checkpoint_settings.resume:
         write_configuration(folder, options)
+
+
+def _tell_lessons(options: RunOptions) -> None:
+    values = options.parameters(options.env_settings.seed)
+    for name, parameter in (options.environment_parameters or {}).items():
+        lesson, value = parameter.curriculum[0].name, values[name].description()
+        logger.info("Parameter '%s' is in lesson '%s' and has value '%s'.", name, lesson, value)
 
 
 def _make_learner(options: RunOptions, context: RunContext, name: str, spec: BehaviorSpec) -> Learner:

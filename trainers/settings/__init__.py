@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .behavior import TrainerSettings as TrainerSettings
     from .command_line import parse_command_line as parse_command_line
     from .errors import TrainerConfigError as TrainerConfigError
+    from .hyperparameters import HyperparamSettings as HyperparamSettings
     from .options import RunOptions as RunOptions
     from .registry import TrainerType as TrainerType
     from .registry import trainer_types as trainer_types
@@ -23,6 +24,7 @@ _HOMES = {
     "TrainerSettings": ".behavior",
     "parse_command_line": ".command_line",
     "TrainerConfigError": ".errors",
+    "HyperparamSettings": ".hyperparameters",
     "RunOptions": ".options",
     "TrainerType": ".registry",
     "trainer_types": ".registry",

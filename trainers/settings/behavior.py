@@ -17,13 +17,14 @@ from pydantic import (
 
 from ..imitation.settings import BehavioralCloningSettings
 from ..networks.settings import NetworkSettings
+from ..plugins.entry_points import PluginError
 from ..rewards.settings import REWARD_SIGNALS, RewardSignalSettings
 from ..self_play.settings import SelfPlaySettings
 from .base import Settings, refuse
 from .hyperparameters import HyperparamSettings
 from .nearest import nearest
 from .notes import note
-from .registry import trainer_types
+from .registry import TrainerType, find_trainer, known_trainers
 from .values import Flag, Integer, Text, found, wrong
 
 DEFAULT_TRAINER = "ppo"
@@ -41,8 +42,16 @@ def _reward_signals(value: Any, info: ValidationInfo) -> Any:
 
 def _hyperparameters(data: Mapping[str, Any]) -> HyperparamSettings:
     """The defaults of the trainer that was chosen."""
-    kind = trainer_types.get(data.get("trainer_type", ""))
+    kind = _trainer(data.get("trainer_type"))
     return kind.settings() if kind else HyperparamSettings()
+
+
+def _trainer(name: Any) -> TrainerType | None:
+    """The trainer of this name; None where its name is refused, which is said once, at `trainer_type`."""
+    try:
+        return find_trainer(name)
+    except PluginError:
+        return None
 
 
 class TrainerSettings(Settings):
@@ -90,7 +99,7 @@ class TrainerSettings(Settings):
             raise refuse(
                 cls.__name__,
                 "Hyperparameters were specified but no trainer_type was given. Add `trainer_type: ppo` "
-                f"(known: {', '.join(trainer_types)}) beside them, or to default_settings.",
+                f"(known: {', '.join(known_trainers())}) beside them, or to default_settings.",
                 "hyperparameters",
                 value=data["hyperparameters"],
             )
@@ -99,16 +108,21 @@ class TrainerSettings(Settings):
     @field_validator("trainer_type")
     @classmethod
     def _known_trainer(cls, value: str) -> str:
-        if value not in trainer_types:
-            close = nearest(value, trainer_types)
+        try:
+            kind = find_trainer(value)
+        except PluginError as error:
+            raise wrong(f"found {found(value)}, but {error}") from error
+        if kind is None:
+            known = known_trainers()
+            close = nearest(value, known)
             hint = f" Did you mean {close}?" if close else ""
-            raise wrong(f"Invalid trainer type {value} was found.{hint} Known: {', '.join(trainer_types)}.")
+            raise wrong(f"Invalid trainer type {value} was found.{hint} Known: {', '.join(known)}.")
         return value
 
     @field_validator("hyperparameters", mode="before")
     @classmethod
     def _of_the_trainer(cls, value: Any, info: ValidationInfo) -> Any:
-        kind = trainer_types.get(info.data.get("trainer_type", ""))
+        kind = _trainer(info.data.get("trainer_type"))
         if kind is None:
             return HyperparamSettings()
         if isinstance(value, HyperparamSettings) and not isinstance(value, kind.settings):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Collection
 from typing import Any
 
+from ..plugins.entry_points import PluginError
 from .behavior import TrainerSettings
-from .registry import trainer_types
+from .registry import find_trainer
 
 
 def under(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
@@ -16,6 +18,15 @@ def under(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
         below = merged.get(key)
         merged[key] = under(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return merged
+
+
+def _hyperparameters(trainer: Any) -> Collection[str]:
+    """The hyperparameters that a trainer has; of none that is refused elsewhere."""
+    try:
+        kind = find_trainer(trainer)
+    except PluginError:
+        return ()
+    return kind.settings.model_fields if kind else ()
 
 
 def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
@@ -29,8 +40,7 @@ def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
     base = defaults.as_dict()
     trainer = own.get("trainer_type", defaults.trainer_type)
     if trainer != defaults.trainer_type:
-        kind = trainer_types.get(trainer) if isinstance(trainer, str) else None
-        known = kind.settings.model_fields if kind else {}
+        known = _hyperparameters(trainer)
         named = defaults.hyperparameters.model_fields_set
         base["hyperparameters"] = {
             key: value for key, value in base["hyperparameters"].items() if key in named and key in known

@@ -10,7 +10,8 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 
 from ..curriculum.samplers import SamplerSettings
 from ..curriculum.settings import EnvironmentParameters, first_values
-from .base import Settings
+from ..stats.settings import WriterNames
+from .base import Settings, own
 from .behavior import TrainerSettings
 from .errors import TrainerConfigError
 from .merge import with_defaults
@@ -40,6 +41,9 @@ class RunOptions(Settings):
     """The device."""
     debug: Flag = False
     """Log more."""
+    stats_writers: WriterNames | None = own(None)
+    """Where summaries go: tensorboard, console, csv (a table per behaviour), names of plug-ins; or none.
+    Not given: tensorboard, console, and every plug-in that ML-Agents would have called."""
 
     _file: str | None = PrivateAttr(None)
     _repeatable: bool = PrivateAttr(False)

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from ..coma.settings import COMASettings
+from ..plugins.entry_points import (
+    MLAGENTS_TRAINERS,
+    TRAINERS,
+    PluginError,
+    cause,
+    described,
+    load,
+    plugins,
+)
 from ..poca.settings import POCASettings
 from ..ppo.settings import PPOSettings
 from ..sac.settings import SACSettings
@@ -21,6 +32,9 @@ class TrainerType:
     """Whether this version can train it. Its settings are read and checked in any case."""
     recurrent: bool = False
     """Whether it trains policies with a memory."""
+    algorithm: str = ""
+    """`package.module:name` of what makes the algorithm of a behaviour, imported when a run needs it: reading
+    settings must not load torch. Empty for the trainers that come along."""
 
 
 trainer_types: dict[str, TrainerType] = {
@@ -29,4 +43,49 @@ trainer_types: dict[str, TrainerType] = {
     "coma": TrainerType(COMASettings, recurrent=True),
     "poca": TrainerType(POCASettings, recurrent=True),
 }
-"""Open for more: a new entry makes its name known as a `trainer_type`."""
+"""The trainers that come along. A new entry makes its name known as a `trainer_type`; so does a plug-in."""
+
+
+def find_trainer(name: Any) -> TrainerType | None:
+    """The trainer of this name, one of a plug-in too; None where there is none.
+
+    Raises:
+        PluginError: It is a plug-in's, and cannot be used.
+    """
+    known = trainer_types.get(name) if isinstance(name, str) else None
+    return _of_plugin(name) if known is None and isinstance(name, str) else known
+
+
+def known_trainers() -> list[str]:
+    """Every name that `trainer_type` takes here."""
+    return list(dict.fromkeys([*trainer_types, *plugins(TRAINERS)]))
+
+
+@cache
+def _of_plugin(name: str) -> TrainerType | None:
+    entry = plugins(TRAINERS).get(name)
+    if entry is None:
+        _refuse_foreign(name)
+        return None
+    found: Any = load(entry)
+    if not isinstance(found, TrainerType) and callable(found):
+        try:
+            found = found()
+        except Exception as error:
+            raise PluginError(f"the plug-in {described(entry)} failed: {cause(error)}") from error
+    if not isinstance(found, TrainerType) or not found.algorithm:
+        raise PluginError(
+            f"the plug-in {described(entry)} gave {found!r}, expected a "
+            "lanista.trainers.settings.TrainerType that names its algorithm"
+        )
+    return found
+
+
+def _refuse_foreign(name: str) -> None:
+    entry = plugins(MLAGENTS_TRAINERS).get(name)
+    if entry is not None:
+        raise PluginError(
+            f"the plug-in {described(entry)} extends ML-Agents' own trainer classes (entry point "
+            f"{MLAGENTS_TRAINERS}), which only ML-Agents can run. What a trainer for Lanista looks like is "
+            f"in docs/extending.md; its entry point is {TRAINERS}."
+        )

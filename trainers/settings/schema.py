@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..curriculum.samplers import SAMPLERS, MultiRangeUniformSettings, SamplerForm
 from ..curriculum.settings import EnvironmentParameterSettings, Lesson
 from ..rewards.settings import REWARD_SIGNALS
+from ..stats.settings import BUILT_IN
 from .base import Settings, plain
 from .behavior import DEFAULT_TRAINER, TrainerSettings
 from .kinds import kind_of
@@ -25,14 +27,21 @@ _PARAMETER: Schema = {
 }
 _SAMPLER: Schema = {"anyOf": [{"type": "number"}, {"$ref": "#/$defs/SamplerForm"}]}
 
+
+def _or_of_plugins(names: Iterable[str]) -> Schema:
+    """These names, which editors then offer, or one of a plug-in."""
+    return {"anyOf": [{"enum": list(names)}, {"type": "string"}]}
+
+
 # The keys whose content depends on more than their declared type.
 _SPECIAL: dict[tuple[type[Settings], str], Schema] = {
     (RunOptions, "behaviors"): {
         "type": "object",
         "additionalProperties": {"$ref": "#/$defs/TrainerSettings"},
     },
+    (RunOptions, "stats_writers"): {"type": ["array", "null"], "items": _or_of_plugins(BUILT_IN)},
     (RunOptions, "environment_parameters"): {"type": ["object", "null"], "additionalProperties": _PARAMETER},
-    (TrainerSettings, "trainer_type"): {"enum": list(trainer_types), "default": DEFAULT_TRAINER},
+    (TrainerSettings, "trainer_type"): {**_or_of_plugins(trainer_types), "default": DEFAULT_TRAINER},
     (TrainerSettings, "reward_signals"): {
         "type": "object",
         "properties": {name: {"$ref": f"#/$defs/{model.__name__}"} for name, model in REWARD_SIGNALS.items()},

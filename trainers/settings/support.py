@@ -8,7 +8,7 @@ from .behavior import TrainerSettings
 from .errors import Problem, TrainerConfigError
 from .options import RunOptions
 from .problems import dotted
-from .registry import trainer_types
+from .registry import find_trainer, trainer_types
 
 
 def require_support(options: RunOptions) -> None:
@@ -51,16 +51,17 @@ def _problems(name: str, settings: TrainerSettings) -> list[Problem]:
 
 
 def _unsupported(settings: TrainerSettings) -> Iterator[tuple[tuple[str, ...], str]]:
-    available = [name for name, kind in trainer_types.items() if kind.available]
-    if settings.trainer_type not in available:
+    trainer = find_trainer(settings.trainer_type)
+    if trainer is None or not trainer.available:
+        available = [name for name, kind in trainer_types.items() if kind.available]
         yield ("trainer_type",), f"found {settings.trainer_type}; this version trains {', '.join(available)}"
     for signal in settings.reward_signals:
         if signal != "extrinsic":
             yield ("reward_signals", signal), "this version has the signal extrinsic alone: remove this one"
     if settings.self_play is not None:
         yield ("self_play",), "this version has no self-play: remove this section"
-    recurrent = [name for name, kind in trainer_types.items() if kind.recurrent]
-    if settings.network_settings.memory is not None and settings.trainer_type not in recurrent:
+    if settings.network_settings.memory is not None and not (trainer and trainer.recurrent):
+        recurrent = [name for name, kind in trainer_types.items() if kind.recurrent]
         message = f"this version gives agents a memory with {', '.join(recurrent)} alone: remove this section"
         yield ("network_settings", "memory"), message
     if settings.behavioral_cloning is not None:

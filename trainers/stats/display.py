@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 _STARTING = "starting"
+_ECHO = 2
+"""Columns left free on the right: the terminal writes ^C there when the user stops the run. In a line of its
+own it would push the picture up, and a piece of that would stay behind."""
 
 
 class Display(StatsWriter):
@@ -53,6 +56,13 @@ class PlainDisplay(Display):
     def add_property(self, category: str, property_type: StatsPropertyType, value: Any) -> None:
         """Log the hyper-parameters."""
         self._lines.add_property(category, property_type, value)
+
+
+class SilentDisplay(Display):
+    """Nothing: the run was told to write its summaries elsewhere."""
+
+    def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
+        """Show nothing."""
 
 
 class LiveDisplay(Display):
@@ -144,17 +154,21 @@ class LiveDisplay(Display):
             for behavior in self.behaviors.values():
                 behavior.sample(now)
             width, height = self.console.size
+            width = max(width - _ECHO, 1)
             behaviors = list(self.behaviors.values())
             return draw(self.title, self.doing, behaviors, now - self._begin, width, height)
 
 
-def make_display(title: str, plain: bool = False) -> Display:
+def make_display(title: str, plain: bool = False, silent: bool = False) -> Display:
     """A live display where standard output is a terminal that can show one, else plain lines.
 
     Args:
         title: the run's name.
         plain: lines in any case (ML-Agents' output word for word).
+        silent: no summaries at all.
     """
+    if silent:
+        return SilentDisplay()
     from rich.console import Console
 
     console = Console()

@@ -55,6 +55,7 @@ def draw(
             (f"{doing} ", "default"), ("· ", FAINT), (f"{clock_text(elapsed)} elapsed", "default")
         ),
         subtitle_align="right",
+        width=width,
     )
 
 

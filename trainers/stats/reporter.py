@@ -29,7 +29,11 @@ class StatsReporter:
     def __init__(self, category: str, writers: Sequence[StatsWriter] = ()) -> None:
         self.category = category
         self.writers = list(writers)
-        self._listeners = [w for w in self.writers if type(w).on_add_stat is not StatsWriter.on_add_stat]
+        self._listeners = [
+            (index, writer)
+            for index, writer in enumerate(self.writers)
+            if type(writer).on_add_stat is not StatsWriter.on_add_stat
+        ]
         self._chunks: dict[str, _Chunks] = {}
         self._aggregation: dict[str, StatsAggregationMethod] = {}
         self._lock = Lock()
@@ -44,8 +48,7 @@ class StatsReporter:
         with self._lock:
             self._chunks.setdefault(key, []).append(number)
             self._aggregation[key] = aggregation
-        for writer in self._listeners:
-            writer.on_add_stat(self.category, key, number, aggregation)
+        self._tell(key, [number], aggregation)
 
     def add_stats(
         self,
@@ -60,9 +63,8 @@ class StatsReporter:
         with self._lock:
             self._chunks.setdefault(key, []).append(numbers)
             self._aggregation[key] = aggregation
-        for writer in self._listeners:
-            for number in numbers.tolist():
-                writer.on_add_stat(self.category, key, number, aggregation)
+        if self._listeners:
+            self._tell(key, numbers.tolist(), aggregation)
 
     def set_stat(self, key: str, value: float) -> None:
         """Report a value that replaces everything collected under `key` (MOST_RECENT)."""
@@ -70,8 +72,7 @@ class StatsReporter:
         with self._lock:
             self._chunks[key] = [number]
             self._aggregation[key] = StatsAggregationMethod.MOST_RECENT
-        for writer in self._listeners:
-            writer.on_add_stat(self.category, key, number, StatsAggregationMethod.MOST_RECENT)
+        self._tell(key, [number], StatsAggregationMethod.MOST_RECENT)
 
     def add_property(self, property_type: StatsPropertyType, value: Any) -> None:
         """Tell every writer a fact about this category."""
@@ -105,10 +106,19 @@ class StatsReporter:
                 except Exception as error:
                     self._complain(index, error)
 
+    def _tell(self, key: str, numbers: Sequence[float], aggregation: StatsAggregationMethod) -> None:
+        """Hand single values to the writers that want them."""
+        for index, writer in self._listeners:
+            try:
+                for number in numbers:
+                    writer.on_add_stat(self.category, key, number, aggregation)
+            except Exception as error:
+                self._complain(index, error)
+
     def _complain(self, index: int, error: Exception) -> None:
         if index not in self._failed:
             self._failed.add(index)
-            name = type(self.writers[index]).__name__
+            name = self.writers[index].name
             logger.warning(
                 "%s: %s failed (%s: %s). Training goes on; further failures of this writer are not reported.",
                 self.category,

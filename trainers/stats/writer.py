@@ -29,6 +29,11 @@ class StatsWriter(ABC):
     categories may.
     """
 
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return type(self).__name__
+
     @abstractmethod
     def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
         """A summary is due at `step`; `values` maps each key to what was reported since the last one."""

@@ -1,0 +1,1 @@
+"""Extends Lanista by a stats writer and a trainer."""

@@ -1,0 +1,39 @@
+"""The last lines of a run: what it has made, and what to do with it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from .settings.options import RunOptions
+
+
+def next_steps(
+    options: RunOptions, folder: Path, behaviors: Iterable[str], *, unfinished: bool
+) -> Iterator[str]:
+    """A line for each brain, and for a run that has steps left how it goes on.
+
+    Args:
+        options: of the run.
+        folder: the run's.
+        behaviors: names of those that were trained.
+        unfinished: some behaviour has not had all of its steps.
+    """
+    for name in behaviors:
+        brain = folder / f"{name}.onnx"
+        if brain.exists():
+            yield f"The brain of {name} is {brain}. See it act: {_play(options, brain)}"
+    if unfinished:
+        yield "To go on with this run, give the same command with --resume (and without --force)."
+
+
+def _play(options: RunOptions, brain: Path) -> str:
+    env = options.env_settings
+    words = ["lanista", "play", str(brain)]
+    if env.env_path is None:
+        return f"{shlex.join(words)}  (then press Play in the Unity Editor)"
+    words += ["--env", env.env_path]
+    if env.env_args:
+        words += ["--env-args", *env.env_args]
+    return shlex.join(words)

@@ -1,0 +1,1 @@
+"""Parts of a run that other installed packages bring, found by their entry points."""

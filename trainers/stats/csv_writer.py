@@ -1,0 +1,124 @@
+"""Summaries as one table per behaviour, for spreadsheets and data frames."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ...envs.statistics import StatsAggregationMethod
+from ..atomic import atomic_write_text
+from .summary import StatsSummary
+from .tensorboard import HIDDEN_KEYS
+from .writer import StatsWriter
+
+FILE_NAME = "summaries.csv"
+FIRST_COLUMNS = ("step", "time")
+"""The trainer's step, and seconds since 1970 as in TensorBoard's files."""
+
+
+class CsvWriter(StatsWriter):
+    """Writes `<run>/<category>/summaries.csv`, a row per summary.
+
+    A statistic has its column from the first summary on in which it appears, and the deviation of a
+    histogram's values one named `<key>_std`. Columns keep their places: later ones come behind, empty in
+    earlier rows. A resumed run goes on in the same file; it goes back to its checkpoint, so that a step may
+    come again, and its last row counts.
+    """
+
+    def __init__(self, run_folder: str | Path, clock: Callable[[], float] = time.time) -> None:
+        self.run_folder = Path(run_folder)
+        self._clock = clock
+        self._tables: dict[str, CsvTable] = {}
+
+    def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
+        """Append the row of one summary.
+
+        Raises:
+            OSError: it could not be written; the table is then as it was before.
+            ValueError: a file of this name is there, and is no such table.
+        """
+        table = self._tables.get(category)
+        if table is None:
+            table = CsvTable(self.run_folder / category / FILE_NAME)
+            self._tables[category] = table
+        row: dict[str, object] = {"step": step, "time": round(self._clock(), 3)}
+        for key, summary in values.items():
+            if key not in HIDDEN_KEYS:
+                row[key] = summary.aggregated_value
+                if summary.aggregation_method is StatsAggregationMethod.HISTOGRAM:
+                    row[f"{key}_std"] = summary.std
+        table.append(row)
+
+
+class CsvTable:
+    """A file of rows under named columns, which is whole after every row."""
+
+    def __init__(self, path: Path) -> None:
+        """Go on with the table at `path`, if there is one.
+
+        Raises:
+            OSError, ValueError: what is there cannot be read, or does not begin with the first columns.
+        """
+        self.path = path
+        self.columns: list[str] = []
+        if not path.exists():
+            return
+        self._mend()
+        with open(path, encoding="utf-8", newline="") as file:
+            self.columns = next(csv.reader(file), [])
+        if self.columns and tuple(self.columns[: len(FIRST_COLUMNS)]) != FIRST_COLUMNS:
+            raise ValueError(
+                f"{path} is no table of summaries: its columns begin with {', '.join(self.columns[:2])}, "
+                f"expected {', '.join(FIRST_COLUMNS)}. Move it away to have one written."
+            )
+
+    def append(self, row: Mapping[str, object]) -> None:
+        """Add a row; columns that the table has not are added behind the others.
+
+        Raises:
+            OSError: it could not be written; the table is then as it was before.
+        """
+        named = {_one_line(key): value for key, value in row.items()}
+        new = [key for key in named if key not in self.columns]
+        if new or not self.path.exists():
+            self._widen([*self.columns, *new])
+        size = self.path.stat().st_size
+        try:
+            with open(self.path, "a", encoding="utf-8", newline="") as file:
+                file.write(_line([named.get(column, "") for column in self.columns]))
+        except OSError:
+            with open(self.path, "r+b") as file:
+                file.truncate(size)
+            raise
+
+    def _widen(self, columns: list[str]) -> None:
+        """Write the table anew under more columns."""
+        rows: list[list[str]] = []
+        if self.path.exists():
+            with open(self.path, encoding="utf-8", newline="") as file:
+                rows = list(csv.reader(file))[1:]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        padded = (row + [""] * (len(columns) - len(row)) for row in rows)
+        atomic_write_text(self.path, "".join([_line(columns), *map(_line, padded)]))
+        self.columns = columns
+
+    def _mend(self) -> None:
+        """Cut off the part of a row that a killed process left behind."""
+        data = self.path.read_bytes()
+        if data and not data.endswith(b"\n"):
+            with open(self.path, "r+b") as file:
+                file.truncate(data.rfind(b"\n") + 1)
+
+
+def _line(values: list[object] | list[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(values)
+    return text.getvalue()
+
+
+def _one_line(key: str) -> str:
+    """A name that an engine chose, so that a line of the file is a row."""
+    return " ".join(key.splitlines()) if "\n" in key or "\r" in key else key
