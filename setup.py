@@ -60,6 +60,7 @@ setup(
             "pytest",
             "pytest-xdist",
             "ruff",
+            "setuptools>=70.1",
             "types-protobuf",
             "types-psutil",
             "types-PyYAML",
