@@ -161,7 +161,7 @@ class OnPolicyTrainer(Generic[Steps]):
     @property
     def should_still_train(self) -> bool:
         """Steps are still to be learnt from."""
-        return self.training and self.step <= self.settings.max_steps
+        return self.training and (self.settings.endless or self.step <= self.settings.max_steps)
 
     def subscribe(self, queue: TrajectoryQueue) -> None:
         """Take trajectories from this queue too."""

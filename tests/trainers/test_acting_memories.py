@@ -29,7 +29,7 @@ class Run:
     """What a controller does with one behaviour's messages: answer, then hand them to the processor."""
 
     def __init__(self, kind="lstm"):
-        chosen = NetworkSettings(hidden_units=8, memory={"type": kind, "memory_size": SIZE})
+        chosen = NetworkSettings(hidden_units=8, memory={"memory_type": kind, "memory_size": SIZE})
         self.network = ActorCritic(SPEC, chosen, ["extrinsic"])
         self.policy = Policy(self.network, SPEC, seed=1)
         self.memories = ActingMemories(SIZE)

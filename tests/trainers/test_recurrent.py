@@ -29,7 +29,7 @@ A, B, C = AgentKey(0, 1), AgentKey(0, 2), AgentKey(1, 1)
 
 
 def memory(kind="lstm"):
-    return Memory(3, MemorySettings(type=kind, memory_size=SIZE), torch.Generator().manual_seed(1))
+    return Memory(3, MemorySettings(memory_type=kind, memory_size=SIZE), torch.Generator().manual_seed(1))
 
 
 def test_an_agents_trajectories_take_turns():

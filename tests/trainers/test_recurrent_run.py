@@ -25,7 +25,7 @@ behaviors:
     network_settings:
       hidden_units: 16
       num_layers: 1
-      memory: {type: %s, memory_size: 8, sequence_length: 8}
+      memory: {memory_type: %s, memory_size: 8, sequence_length: 8}
     max_steps: 200
     time_horizon: 12
     summary_freq: 100
@@ -71,5 +71,5 @@ def plays_as(brain, network):
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_an_actor_alone_leaves_with_its_memory(kind):
     """The network of the trainers whose critic is of another make."""
-    actor = Actor(vector_spec([3], 2, (3,)), NetworkSettings(memory={"type": kind, "memory_size": 6}))
+    actor = Actor(vector_spec([3], 2, (3,)), NetworkSettings(memory={"memory_type": kind, "memory_size": 6}))
     verify(build_brain(actor, behavior="Team"), actor)

@@ -24,6 +24,7 @@ class Command:
 
 
 COMMANDS = {
+    "check": Command(".check", "say what is wrong with configuration files, without an engine"),
     "scenes": Command(".scenes", "list the scenes that come with Lanista, or write one as an executable"),
     "play": Command(".play", "let a brain (an ONNX file) act in an environment and report its rewards"),
     "export": Command(".export", "write the brain of a checkpoint as an ONNX file"),

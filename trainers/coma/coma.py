@@ -272,7 +272,7 @@ def _networks(
     )
     critic = CentralCritic(
         spec,
-        hyper.critic or settings.network_settings,
+        settings.network_settings.critic or settings.network_settings,
         hyper.max_num_agents,
         list(settings.reward_signals),
         state,

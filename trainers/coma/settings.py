@@ -6,7 +6,6 @@ from enum import Enum
 
 from pydantic import Field
 
-from ..networks.settings import NetworkSettings
 from ..ppo.settings import ClippedObjectiveSettings
 from ..settings.hyperparameters import HyperparamSettings
 from ..settings.values import Flag, Integer, Number, Text
@@ -31,8 +30,6 @@ class COMASettings(ClippedObjectiveSettings):
     state_observation: Text | None = None
     """The sensor that holds the state of the world. The critic alone reads it. null: the global state of a
     PettingZoo environment that has one, else all observations."""
-    critic: NetworkSettings | None = None
-    """The network of the critic. null: as network_settings."""
     clip: Flag = True
     """Several epochs with PPO's clipped objective. false: one policy gradient step, as first published."""
     target_update_interval: Integer = Field(default=1, ge=1)

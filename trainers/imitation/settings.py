@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from ..settings.base import Settings
-from ..settings.values import Integer, Number, Text
+from ..settings.base import Settings, own
+from ..settings.values import Flag, Integer, Number, Text
 
 
 class BehavioralCloningSettings(Settings):
@@ -23,3 +23,6 @@ class BehavioralCloningSettings(Settings):
     """Passes over the demonstration in each update. Not given: 3."""
     batch_size: Integer | None = Field(default=None, ge=1)
     """Demonstrated steps in one gradient step. Not given: hyperparameters.batch_size."""
+    engine_actions: Flag = own(False)
+    """Compare continuous actions as the engine gets them, the policy's by its mean. false: what the policy
+    draws, before it is clamped and scaled, so that what is learnt comes out about three times too small."""

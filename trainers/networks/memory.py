@@ -31,7 +31,7 @@ class Memory(nn.Module):
         self, input_size: int, settings: MemorySettings, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
-        self.kind = settings.type
+        self.kind = settings.memory_type
         self.size = settings.memory_size
         """Length of the state."""
         lstm = self.kind is MemoryType.LSTM

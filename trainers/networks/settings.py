@@ -1,10 +1,13 @@
 """How a network is built."""
 
+from __future__ import annotations
+
 from enum import Enum
+from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from ..settings.base import Settings, own
+from ..settings.base import Settings, later, own, plain, refuse
 from ..settings.values import Flag, Integer, wrong
 
 
@@ -32,6 +35,25 @@ class MemoryType(str, Enum):
     GRU = "gru"
 
 
+class Activation(str, Enum):
+    """What follows each hidden layer."""
+
+    SWISH = "swish"
+    RELU = "relu"
+    LEAKY_RELU = "leaky_relu"
+    ELU = "elu"
+    GELU = "gelu"
+    TANH = "tanh"
+
+
+class Initialization(str, Enum):
+    """How the weights of hidden layers begin."""
+
+    KAIMING_NORMAL = "kaiming_normal"
+    XAVIER_UNIFORM = "xavier_uniform"
+    ORTHOGONAL = "orthogonal"
+
+
 class MemorySettings(Settings):
     """A recurrent layer between body and heads."""
 
@@ -39,7 +61,7 @@ class MemorySettings(Settings):
     """Steps through which gradients flow back. At most batch_size."""
     memory_size: Integer = 128
     """Size of the recurrent state that an agent carries; half of an LSTM's is its cell's. Even."""
-    type: MemoryType = own(MemoryType.LSTM)
+    memory_type: MemoryType = own(MemoryType.LSTM)
     """lstm, or gru, whose whole state is its output: twice the width for the same memory_size."""
 
     @field_validator("memory_size")
@@ -70,3 +92,30 @@ class NetworkSettings(Settings):
     """hyper: goal signals generate weights of the policy; none: they are ordinary observations."""
     deterministic: Flag = False
     """Act by the most likely action instead of drawing one."""
+    activation: Activation = later(Activation.SWISH)
+    """What follows each hidden layer."""
+    initialization: Initialization = later(Initialization.KAIMING_NORMAL)
+    """How the weights of hidden layers begin."""
+    layer_norm: Flag = later(False)
+    """Shift and scale what each hidden layer gives to mean 0 and deviation 1."""
+    critic: NetworkSettings | None = own(None)
+    """Keys in which the critic's network differs; what is not given here is as above. null: in none."""
+
+    @model_validator(mode="after")
+    def _critic_like_this(self) -> NetworkSettings:
+        """Fill in what the critic does not say."""
+        if self.critic is None:
+            return self
+        if self.critic.critic is not None:
+            raise refuse(type(self).__name__, "a critic has no critic: remove this key", "critic", "critic")
+        for key in self.model_fields_set - self.critic.model_fields_set - {"critic"}:
+            setattr(self.critic, key, getattr(self, key))
+        return self
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; of a critic's network all, since what is not written would be as here."""
+        written = super().as_dict()
+        if self.critic is not None:
+            keys = (key for key in self.critic.written() if key != "critic")
+            written["critic"] = {key: plain(getattr(self.critic, key)) for key in keys}
+        return written

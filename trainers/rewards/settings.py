@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from pydantic import Field, ValidationInfo, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from ..networks.settings import NetworkSettings
-from ..settings.base import Settings
+from ..settings.base import Settings, own, refuse
 from ..settings.notes import note
 from ..settings.values import Flag, Integer, Number, Text
 
@@ -31,6 +31,13 @@ class RewardSignalSettings(Settings):
     """Factor of this signal."""
     network_settings: NetworkSettings = Field(default_factory=NetworkSettings)
     """The signal's own network, where it has one."""
+
+    @field_validator("network_settings")
+    @classmethod
+    def _no_critic(cls, value: NetworkSettings) -> NetworkSettings:
+        if value.critic is not None:
+            raise refuse("NetworkSettings", "a reward signal has no critic: remove this key", "critic")
+        return value
 
 
 class LearnedRewardSettings(RewardSignalSettings):
@@ -71,6 +78,8 @@ class GAILSettings(LearnedRewardSettings):
     """Compare actions too, not observations alone."""
     use_vail: Flag = False
     """A variational bottleneck in the discriminator: steadier, slower."""
+    engine_actions: Flag = own(False)
+    """With use_actions: compare continuous actions as the engine gets them, not as the policy draws them."""
 
 
 REWARD_SIGNALS: dict[str, type[RewardSignalSettings]] = {

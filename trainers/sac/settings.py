@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
-from ..settings.hyperparameters import OffPolicyHyperparamSettings
+from ..settings.base import own
+from ..settings.hyperparameters import ReplaySettings
 from ..settings.values import Number
 
 
-def _as_policy(data: dict[str, Any]) -> float:
-    return float(data.get("steps_per_update", 1.0))
-
-
-class SACSettings(OffPolicyHyperparamSettings):
+class SACSettings(ReplaySettings):
     """Soft actor-critic."""
 
     yaml_order = (
@@ -31,8 +26,8 @@ class SACSettings(OffPolicyHyperparamSettings):
     )
 
     tau: Number = Field(default=0.005, ge=0, le=1)
-    """How fast the target network follows the value network."""
+    """Share of the value network that the target network takes over at every gradient step."""
     init_entcoef: Number = Field(default=1.0, gt=0)
     """Entropy coefficient to begin with: higher explores more at first."""
-    reward_signal_steps_per_update: Number = Field(default_factory=_as_policy, gt=0)
-    """The same as steps_per_update, for the networks of reward signals. Not given: as steps_per_update."""
+    burn_in_ratio: Number = own(0.0, ge=0, lt=1)
+    """Share of each sequence, from its begin, that only brings the memory up to date, without a loss."""

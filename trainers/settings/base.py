@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from enum import Enum
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
@@ -17,16 +18,35 @@ OWN = "lanista"
 """Marks a key that ML-Agents does not have."""
 
 
+LATER = "later"
+"""Marks a key whose name and meaning are settled, and which this version does nothing with yet."""
+
+
 def own(default: Any, **constraints: Any) -> Any:
     """A key of Lanista's own. Its default is ML-Agents' behaviour; at its default it is not written out."""
     return Field(default=default, json_schema_extra={OWN: True}, **constraints)
 
 
+def later(default: Any, **constraints: Any) -> Any:
+    """A key of Lanista's own that a later version will heed: any other value is refused before a run."""
+    return Field(default=default, json_schema_extra={OWN: True, LATER: True}, **constraints)
+
+
+Refusal = tuple[tuple[str | int, ...], Any, str]
+"""A path below the model that is being validated, the value there, and why it is refused."""
+
+
 def refuse(owner: str, message: str, *path: str | int, value: Any = None) -> ValidationError:
     """A validation error at `path` below the model that is being validated."""
-    return ValidationError.from_exception_data(
-        owner, [InitErrorDetails(type=wrong(message), loc=path, input=value)]
-    )
+    return refuse_all(owner, [(path, value, message)])
+
+
+def refuse_all(owner: str, refusals: Iterable[Refusal]) -> ValidationError:
+    """A validation error about several values below the model that is being validated."""
+    details = [
+        InitErrorDetails(type=wrong(message), loc=path, input=value) for path, value, message in refusals
+    ]
+    return ValidationError.from_exception_data(owner, details)
 
 
 class Settings(BaseModel):
@@ -86,8 +106,17 @@ class Settings(BaseModel):
     @classmethod
     def is_own(cls, key: str) -> bool:
         """Whether `key` is Lanista's own."""
+        return cls._marked(key, OWN)
+
+    @classmethod
+    def is_later(cls, key: str) -> bool:
+        """Whether this version does nothing with `key` yet."""
+        return cls._marked(key, LATER)
+
+    @classmethod
+    def _marked(cls, key: str, mark: str) -> bool:
         extra = cls.model_fields[key].json_schema_extra
-        return isinstance(extra, dict) and bool(extra.get(OWN))
+        return isinstance(extra, dict) and bool(extra.get(mark))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, key for key and in the order of ML-Agents' configuration.yaml.

@@ -20,14 +20,16 @@ from ..networks.settings import NetworkSettings
 from ..plugins.entry_points import PluginError
 from ..rewards.settings import REWARD_SIGNALS, RewardSignalSettings
 from ..self_play.settings import SelfPlaySettings
-from .base import Settings, refuse
-from .hyperparameters import HyperparamSettings
+from .base import Refusal, Settings, later, refuse, refuse_all
+from .hyperparameters import HyperparamSettings, ScheduleType
 from .nearest import nearest
 from .notes import note
 from .registry import TrainerType, find_trainer, known_trainers
 from .values import Flag, Integer, Text, found, wrong
 
 DEFAULT_TRAINER = "ppo"
+ENDLESS = -1
+"""The max_steps of a behaviour that is trained until the run is stopped."""
 
 # The signals of one behaviour as a model, so that their names are checked and explained like other keys.
 _FIELDS: dict[str, Any] = {name: (model, None) for name, model in REWARD_SIGNALS.items()}
@@ -77,8 +79,9 @@ class TrainerSettings(Settings):
     """Number of checkpoints to keep; the oldest are deleted. 0: all."""
     even_checkpoints: Flag = False
     """Spread keep_checkpoints evenly over max_steps (replaces checkpoint_interval)."""
-    max_steps: Integer = Field(default=500000, ge=0)
-    """Trainer steps (agents' decisions) after which training ends."""
+    max_steps: Integer = Field(default=500000, ge=ENDLESS)
+    """Trainer steps (agents' decisions) after which training ends. -1: it goes on until it is stopped;
+    linear schedules and even_checkpoints, which need an end, are then refused."""
     time_horizon: Integer = Field(default=64, ge=1)
     """Steps of an agent after which its unfinished trajectory is handed to the trainer."""
     summary_freq: Integer = Field(default=50000, ge=1)
@@ -89,6 +92,10 @@ class TrainerSettings(Settings):
     """Lets two teams train against older selves. {} for defaults."""
     behavioral_cloning: BehavioralCloningSettings | None = None
     """Imitates demonstrations in addition."""
+    test_frequency: Integer = later(-1, ge=-1)
+    """Trainer steps between tests in an environment of their own, with the likeliest actions. -1: never."""
+    test_episodes: Integer = later(10, ge=1)
+    """Episodes of a test."""
     framework: Any = Field(default=None, exclude=True)
     """Deprecated, ignored."""
 
@@ -145,6 +152,36 @@ class TrainerSettings(Settings):
                 *("network_settings", "memory", "sequence_length"),
                 value=memory.sequence_length,
             )
+        return self
+
+    @property
+    def endless(self) -> bool:
+        """Whether training ends only when the run is stopped."""
+        return self.max_steps == ENDLESS
+
+    @model_validator(mode="after")
+    def _ends_where_it_must(self) -> TrainerSettings:
+        if not self.endless:
+            return self
+        hyper = self.hyperparameters
+        need_an_end: list[Refusal] = [
+            (
+                ("hyperparameters", key),
+                "linear",
+                f"found linear{'' if key in hyper.model_fields_set else ' (the default)'}, which falls until "
+                f"max_steps; but max_steps -1 trains until it is stopped. Set {key}: constant",
+            )
+            for key in type(hyper).model_fields
+            if getattr(hyper, key) is ScheduleType.LINEAR
+        ]
+        if self.even_checkpoints:
+            message = (
+                "found true, which spreads checkpoints over max_steps; but max_steps -1 trains until it is "
+                "stopped. Set checkpoint_interval instead"
+            )
+            need_an_end.append((("even_checkpoints",), True, message))
+        if need_an_end:
+            raise refuse_all(type(self).__name__, need_an_end)
         return self
 
     @model_validator(mode="after")

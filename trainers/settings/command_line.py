@@ -1,4 +1,4 @@
-"""The command line of `lanista-learn`: a configuration file, flags over it, and `--set` over those."""
+"""The command line of `lanista-learn`: configuration files, flags over them, and `--set` over those."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from ... import __version__
 from . import values
 from .base import Settings
+from .compose import compose
 from .errors import Problem, TrainerConfigError
 from .kinds import kind_of
 from .nearest import nearest
@@ -17,6 +18,7 @@ from .notes import logger
 from .one_line_parser import OneLineParser
 from .options import RunOptions
 from .overrides import assign, split_assignment
+from .presets import read_preset
 from .run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
 from .source import Path, Source, read_file
 
@@ -37,16 +39,21 @@ EPILOG = """examples:
   lanista-learn ball.yaml --env Builds/3DBall.x86_64 --num-envs 4 --run-id ball
   lanista-learn ball.yaml --run-id editor          (then press Play in the Unity Editor)
   lanista-learn ball.yaml --run-id ball --resume --set behaviors.3DBall.max_steps=1e6
+  lanista-learn base.yaml laptop.yaml --run-id ball
+  lanista-learn --preset ppo/ball3d --env scene:ball3d --run-id first
 
-A flag that is given wins over the file, the file over the default. --set wins over both."""
+A flag that is given wins over the files, a file over those before it, files over a preset, and all of them
+over the defaults. --set wins over everything."""
 
 
 @dataclass
 class CommandLine:
     """What was typed, before it is laid over a configuration file."""
 
-    file: str | None = None
-    """The configuration file."""
+    presets: list[str] = field(default_factory=list)
+    """Configurations that come with Lanista, which lie under all files."""
+    files: list[str] = field(default_factory=list)
+    """The configuration files, each over those before it."""
     given: dict[Path, Any] = field(default_factory=dict)
     """The values of the flags that were given, by their paths in the configuration."""
     flags: dict[Path, str] = field(default_factory=dict)
@@ -59,14 +66,14 @@ class CommandLine:
 
 
 def parse_command_line(argv: Sequence[str] | None = None) -> RunOptions:
-    """The options of a run, from the command line (sys.argv by default) and the file that it names.
+    """The options of a run, from the command line (sys.argv by default) and the files that it names.
 
     Raises:
-        TrainerConfigError: the file, or something in it or in the flags, is wrong.
+        TrainerConfigError: a file, or something in it or in the flags, is wrong.
         SystemExit: with 0 after --help or --version, with 2 for a command line that cannot be read.
     """
     line = _read(argv)
-    source = read_file(line.file) if line.file is not None else Source()
+    source = compose([*map(read_preset, line.presets), *map(read_file, line.files)])
     for path, value in line.given.items():
         assign(source, path, value, f"command line, {line.flags[path]}")
     for text, path, value in line.assignments:
@@ -135,7 +142,11 @@ def _settle_beginning(settings: CheckpointSettings, given: set[Path]) -> None:
 def _read(argv: Sequence[str] | None) -> CommandLine:
     parser, flags = _parser()
     typed = vars(parser.parse_args(argv))
-    line = CommandLine(typed["trainer_config_path"], deterministic=typed.get("deterministic", False))
+    line = CommandLine(
+        typed.get("preset", []),
+        typed["trainer_config_path"],
+        deterministic=typed.get("deterministic", False),
+    )
     for path, flag in flags.items():
         if ".".join(map(str, path)) in typed:
             line.given[path] = typed[".".join(map(str, path))]
@@ -152,6 +163,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
     parser = OneLineParser(
+        more_of="trainer_config_path",
         prog="lanista-learn",
         description="Trains the agents of a game engine by reinforcement learning.",
         epilog=EPILOG,
@@ -160,10 +172,17 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
     )
     parser.add_argument(
         *("trainer_config_path",),
-        nargs="?",
-        default=None,
+        nargs="*",
+        default=[],
         metavar="CONFIG.yaml",
-        help="how each behaviour is trained (all keys: docs/configuration.md)",
+        help="how each behaviour is trained (all keys: docs/configuration.md); of several files, each lies "
+        "over those before it",
+    )
+    parser.add_argument(
+        "--preset",
+        action="append",
+        metavar="NAME",
+        help="a configuration that comes with Lanista, such as ppo/ball3d; files lie over it",
     )
     parser.add_argument("--version", action="version", version=f"lanista {__version__}")
     flags: dict[Path, str] = {("debug",): "--debug"}

@@ -20,6 +20,9 @@ from .kinds import kind_of
 from .options import RunOptions
 from .registry import trainer_types
 from .schema import json_schema
+from .support import SECTIONS as SECTIONS_TO_COME
+from .support import SIGNALS
+from .units import UNITS
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
 
@@ -35,8 +38,37 @@ A flag that is given wins over the file, the file over the default. `--set PATH=
 and wins over both: `--set behaviors.3DBall.hyperparameters.batch_size=64`. A name that holds a dot stands
 in double quotes. `--env-args` takes the rest of the line, so it comes last.
 
-Editors that know YAML complete and check a file that begins with this line
-([configuration.schema.json](configuration.schema.json) lies beside this page):
+## Several files
+
+    lanista-learn ball.yaml laptop.yaml --run-id ball
+    lanista-learn --preset ppo/ball3d mine.yaml --env scene:ball3d --run-id mine
+
+Files lie one over another, the later over the earlier: mappings are merged key by key, everything else is
+replaced. `--preset NAME` takes a file that comes with Lanista, those of the folder `config`, by its path
+there; it lies under all files. What a run was really told is in the `configuration.yaml` of its folder. To
+replace a whole mapping instead of merging it, use `--set`, as in
+`--set 'behaviors.3DBall.reward_signals={extrinsic: {}}'`. An error names the file and line, or the flag,
+that the value came from.
+
+## Checking a file
+
+    lanista check ball.yaml laptop.yaml
+    lanista check --together ball.yaml laptop.yaml
+    lanista check --preset ppo/ball3d mine.yaml
+
+reads files as `lanista-learn` would, without an engine and in less than a second, and prints for each that
+it is right, or all that is wrong with it. `--together` checks the one configuration that the files make.
+
+| Exit status | Meaning |
+|---|---|
+| 0 | everything can be trained |
+| 1 | something is wrong |
+| 2 | the command line cannot be read |
+| 3 | everything is right, but asks for something that this version cannot train yet |
+
+Editors that know YAML complete and check a file that begins with this line, where the path leads from the
+file to [configuration.schema.json](configuration.schema.json), which lies beside this page; `lanista check
+--schema > configuration.schema.json` writes it anywhere:
 
     # yaml-language-server: $schema=configuration.schema.json
 
@@ -57,9 +89,23 @@ Editors that know YAML complete and check a file that begins with this line
 ML-Agents 1.1.0 ignores unknown keys in network_settings, memory, behavioral_cloning, self_play,
 completion_criteria and torch_settings, takes the text 'false' for true, refuses `1e4` for whole numbers,
 drops the third value of an interval, lets `--load` do nothing and `--deterministic` pass over behaviours
-that are not listed. Lanista does what was meant, or says what is wrong. Keys of its own are marked; at
-their defaults they change nothing, and they are then left out of the `configuration.yaml` of a run, so
-that ML-Agents can read it.
+that are not listed. Lanista does what was meant, or says what is wrong. With `max_steps: -1` ML-Agents
+ends at once; Lanista trains until it is stopped. Keys of its own are marked; at their defaults they change
+nothing, and they are then left out of the `configuration.yaml` of a run, so that ML-Agents can read it.
+
+## What is named and not there yet
+
+This page also lists what later versions will do, so that its names are known from the first day. Whatever
+is marked with **Not yet.**, or stands under a heading that says so, is read and checked; a run that asks
+for it is refused before it begins, with a sentence that names the key.
+
+## Words
+
+A *step* is one decision of one agent, a *trainer step* one that the behaviour's trainer has taken in, of
+all its agents together. A *gradient step* is one step of an optimiser, on one batch. A *share* lies between
+0 and 1. The same word means the same with every trainer: `epsilon_start`,
+`epsilon_end` and `epsilon_decay_steps` are actions by chance, `noise_start`, `noise_end` and
+`noise_decay_steps` noise on actions, `tau` and `target_update_interval` how a target network follows.
 """
 
 DEFAULTS = """
@@ -110,16 +156,19 @@ def _sections() -> Iterator[str]:
     yield _section(2, "behaviors.NAME", TrainerSettings)
     yield DEFAULTS
     for name, kind in trainer_types.items():
-        later = "" if kind.available else " (checked, but not trained by this version)"
-        yield _section(3, f"hyperparameters, trainer_type {name}{later}", kind.settings)
+        yield _section(3, f"hyperparameters, trainer_type {name}{_later(not kind.available)}", kind.settings)
     yield _section(3, "network_settings", NetworkSettings)
     yield _section(4, "network_settings.memory", MemorySettings)
     for name, signal in REWARD_SIGNALS.items():
-        yield _section(3, f"reward_signals.{name}", signal)
-    yield _section(3, "self_play", SelfPlaySettings)
-    yield _section(3, "behavioral_cloning", BehavioralCloningSettings)
+        yield _section(3, f"reward_signals.{name}{_later(name not in SIGNALS)}", signal)
+    optional: dict[str, type[Settings]] = {
+        "self_play": SelfPlaySettings,
+        "behavioral_cloning": BehavioralCloningSettings,
+    }
+    for name, section in optional.items():
+        yield _section(3, f"{name}{_later(name in SECTIONS_TO_COME)}", section)
     yield "\n## environment_parameters.NAME\n" + PARAMETERS
-    yield _section(3, "With lessons", EnvironmentParameterSettings)
+    yield _section(3, f"With lessons{_later(True)}", EnvironmentParameterSettings)
     yield _section(4, "A lesson", Lesson)
     yield _section(4, "completion_criteria", CompletionCriteriaSettings)
     yield _section(3, "A sampler", SamplerForm)
@@ -129,16 +178,21 @@ def _sections() -> Iterator[str]:
         yield _section(2, name, model, flags=True)
 
 
+def _later(yes: bool) -> str:
+    return " (not yet)" if yes else ""
+
+
 def _section(level: int, title: str, model: type[Settings], flags: bool = False) -> str:
     """A heading, what the model is, and a table of its keys."""
     summary = " ".join((model.__doc__ or "").split())
-    head = ["Key", *(["Flag"] if flags else []), "Type", "Default", "Meaning"]
+    head = ["Key", *(["Flag"] if flags else []), "Type", "Unit", "Default", "Meaning"]
     lines = ["", f"{'#' * level} {title}", "", summary, "", "| " + " | ".join(head) + " |"]
     lines.append("|" + "---|" * len(head))
     for key in model.written():
         flag = RENAMED.get(key, "--" + key.replace("_", "-"))
-        cells = [f"`{key}`", *([f"`{flag}`"] if flags else []), _type(model, key), _default(model, key)]
-        lines.append("| " + " | ".join([*cells, _meaning(model, key)]) + " |")
+        names = [f"`{key}`", *([f"`{flag}`"] if flags else [])]
+        cells = [_type(model, key), _unit(model, key), _default(model, key), _meaning(model, key)]
+        lines.append("| " + " | ".join([*names, *cells]) + " |")
     return "\n".join(lines)
 
 
@@ -148,18 +202,27 @@ def _type(model: type[Settings], key: str) -> str:
     return f"{text} or null" if kind.nullable else text
 
 
+def _unit(model: type[Settings], key: str) -> str:
+    numeric = kind_of(model.model_fields[key].annotation).name in ("integer", "number")
+    return UNITS[key] if numeric else ""
+
+
 def _default(model: type[Settings], key: str) -> str:
     info = model.model_fields[key]
     if info.is_required():
         return "required"
-    if info.default_factory is None:
-        return f"`{json.dumps(plain(info.default), ensure_ascii=False)}`".replace('"', "")
-    return ""
+    value = info.get_default(call_default_factory=True, validated_data={})
+    if isinstance(value, Settings):
+        return "its defaults"
+    if isinstance(value, dict):
+        value = {name: {} for name in value}
+    return f"`{json.dumps(plain(value), ensure_ascii=False)}`".replace('"', "")
 
 
 def _meaning(model: type[Settings], key: str) -> str:
     text = " ".join((model.model_fields[key].description or "").split()).replace("|", "\\|")
-    return f"{text} **Lanista's own.**" if model.is_own(key) else text
+    marks = {"**Lanista's own.**": model.is_own(key), "**Not yet.**": model.is_later(key)}
+    return " ".join([text, *(mark for mark, holds in marks.items() if holds)])
 
 
 def main(folder: str | Path = FOLDER) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from .base import Settings
+from .base import Settings, own
 from .notes import note
 from .values import Flag, Integer, Number
 
@@ -63,3 +64,26 @@ class OffPolicyHyperparamSettings(HyperparamSettings):
     """Save the replay with each checkpoint and load it on resume."""
     reward_signal_steps_per_update: Number = Field(default=4.0, gt=0)
     """The same as steps_per_update, for the networks of reward signals."""
+
+
+def _as_policy(data: dict[str, Any]) -> float:
+    return float(data.get("steps_per_update", 1.0))
+
+
+class ReplaySettings(OffPolicyHyperparamSettings):
+    """What all of Lanista's trainers that learn from a replay have."""
+
+    reward_signal_steps_per_update: Number = Field(default_factory=_as_policy, gt=0)
+    """The same as steps_per_update, for the networks of reward signals. Not given: as steps_per_update."""
+    gradient_steps: Integer = own(1, ge=1)
+    """Gradient steps that are made one after another, each on a batch of its own, when an update is due."""
+    n_step: Integer = own(1, ge=1)
+    """Steps whose rewards are summed before a value estimate stands for the rest."""
+    prioritized_replay: Flag = own(False)
+    """Draw steps by how wrong their values were, in place of all alike."""
+    prioritized_alpha: Number = own(0.6, ge=0, le=1)
+    """How much prioritized_replay heeds the error. 0: not at all."""
+    prioritized_beta: Number = own(0.4, ge=0, le=1)
+    """How much the bias of prioritized_replay is corrected at the start; in full at max_steps."""
+    normalize_rewards: Flag = own(False)
+    """Divide rewards by the running deviation of the discounted return."""

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection
 from typing import Any
 
 from ..plugins.entry_points import PluginError
 from .behavior import TrainerSettings
+from .compose import under
 from .registry import find_trainer
-
-
-def under(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """`own` laid over `defaults`: mappings are merged, everything else is replaced. Neither is changed."""
-    merged = copy.deepcopy(defaults)
-    for key, value in own.items():
-        below = merged.get(key)
-        merged[key] = under(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
-    return merged
 
 
 def _hyperparameters(trainer: Any) -> Collection[str]:

@@ -11,7 +11,15 @@ from .nearest import nearest
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """`argparse.ArgumentParser` with short errors, which name the nearest known flag."""
+    """`argparse.ArgumentParser` with short errors, which name the nearest known flag.
+
+    `more_of` names a positional argument of any number whose values may also stand behind flags, where
+    argparse itself has no place for them any more.
+    """
+
+    def __init__(self, *, more_of: str | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self._more_of = more_of
 
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -19,8 +27,11 @@ class OneLineParser(argparse.ArgumentParser):
         """The arguments. Ends the process with status 2 if they cannot be read."""
         known: argparse.Namespace
         known, strange = self.parse_known_args(args, namespace)
-        if strange:
-            flag = next((text for text in strange if text.startswith("-")), strange[0])
+        flag = next((text for text in strange if text.startswith("-")), None)
+        if flag is None and self._more_of is not None:
+            setattr(known, self._more_of, [*getattr(known, self._more_of), *strange])
+        elif strange:
+            flag = flag or strange[0]
             flags = [text for text in self._option_string_actions if text.startswith("--")]
             close = nearest(flag.partition("=")[0], flags)
             hint = f". Did you mean {close}?" if close else ""

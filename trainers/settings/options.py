@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
@@ -11,14 +11,14 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from ..curriculum.samplers import SamplerSettings
 from ..curriculum.settings import EnvironmentParameters, first_values
 from ..stats.settings import WriterNames
-from .base import Settings, own
+from .base import Settings, later, own
 from .behavior import TrainerSettings
 from .errors import TrainerConfigError
 from .merge import with_defaults
 from .notes import Notes, logger
 from .problems import config_error
 from .run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
-from .source import Source, read_file, read_text
+from .source import Path, Source, read_file, read_text
 from .values import Flag, Text
 
 
@@ -44,8 +44,10 @@ class RunOptions(Settings):
     stats_writers: WriterNames | None = own(None)
     """Where summaries go: tensorboard, console, csv (a table per behaviour), names of plug-ins; or none.
     Not given: tensorboard, console, and every plug-in that ML-Agents would have called."""
+    callbacks: list[Text] = later([])
+    """What is called as the run goes on: names of ready callbacks, or module:Class of your own."""
 
-    _file: str | None = PrivateAttr(None)
+    _source: Source = PrivateAttr(default_factory=Source)
     _repeatable: bool = PrivateAttr(False)
 
     @field_validator("behaviors", mode="before")
@@ -57,7 +59,7 @@ class RunOptions(Settings):
         return {name: with_defaults(defaults, own) for name, own in value.items()}
 
     @classmethod
-    def from_file(cls, path: str | Path) -> RunOptions:
+    def from_file(cls, path: str | os.PathLike[str]) -> RunOptions:
         """Read a YAML (or JSON) file.
 
         Raises:
@@ -97,18 +99,22 @@ class RunOptions(Settings):
             raise config_error(error, source) from None
         finally:
             notes.report()
-        options._file = source.name or None
+        options._source = source
         return options
+
+    def place(self, path: Path) -> str:
+        """Where the value at `path`, or what contains it, was written: file and line, or flag."""
+        return self._source.place(path)
 
     @property
     def file(self) -> str | None:
-        """The name of the configuration file; None without one."""
-        return self._file
+        """The names of the configuration files; None without one."""
+        return self._source.name or None
 
     @property
     def trains_something(self) -> bool:
         """Whether some behaviour may appear without being refused; without a file all have defaults."""
-        return self._file is None or bool(self.behaviors) or self.default_settings is not None
+        return self.file is None or bool(self.behaviors) or self.default_settings is not None
 
     @property
     def repeatable(self) -> bool:
@@ -140,10 +146,10 @@ class RunOptions(Settings):
             return self.behaviors[name]
         if self.default_settings is not None:
             settings = self.default_settings.model_copy(deep=True)
-        elif self._file is not None:
+        elif self.file is not None:
             listed = ", ".join(self.behaviors) or "none"
             raise TrainerConfigError(
-                f"The behavior name {name} has not been specified in the trainer configuration {self._file} "
+                f"The behavior name {name} has not been specified in the trainer configuration {self.file} "
                 f"(listed: {listed}). Please add an entry in the configuration file for {name}, or set "
                 "default_settings."
             )

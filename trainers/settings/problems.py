@@ -70,6 +70,7 @@ _SENTENCES: dict[str, Callable[[ErrorDetails, dict[str, Any]], str]] = {
     "missing": _missing,
     "greater_than": _bound("a number above", "gt"),
     "greater_than_equal": _bound("at least", "ge"),
+    "less_than": _bound("a number below", "lt"),
     "less_than_equal": _bound("at most", "le"),
     "dict_type": _expected("a mapping"),
     "list_type": _expected("a list"),

@@ -7,6 +7,8 @@ from functools import cache
 from typing import Any
 
 from ..coma.settings import COMASettings
+from ..ddpg.settings import DDPGSettings
+from ..dqn.settings import DQNSettings
 from ..plugins.entry_points import (
     MLAGENTS_TRAINERS,
     TRAINERS,
@@ -19,6 +21,7 @@ from ..plugins.entry_points import (
 from ..poca.settings import POCASettings
 from ..ppo.settings import PPOSettings
 from ..sac.settings import SACSettings
+from ..td3.settings import TD3Settings
 from .hyperparameters import HyperparamSettings
 
 
@@ -35,13 +38,18 @@ class TrainerType:
     algorithm: str = ""
     """`package.module:name` of what makes the algorithm of a behaviour, imported when a run needs it: reading
     settings must not load torch. Empty for the trainers that come along."""
+    own_critic: bool = False
+    """Whether its critic may have a network that is built otherwise than the policy's."""
 
 
 trainer_types: dict[str, TrainerType] = {
     "ppo": TrainerType(PPOSettings, recurrent=True),
     "sac": TrainerType(SACSettings, available=False),
-    "coma": TrainerType(COMASettings, recurrent=True),
     "poca": TrainerType(POCASettings, recurrent=True),
+    "coma": TrainerType(COMASettings, recurrent=True, own_critic=True),
+    "dqn": TrainerType(DQNSettings, available=False),
+    "ddpg": TrainerType(DDPGSettings, available=False),
+    "td3": TrainerType(TD3Settings, available=False),
 }
 """The trainers that come along. A new entry makes its name known as a `trainer_type`; so does a plug-in."""
 

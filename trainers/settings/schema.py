@@ -17,7 +17,7 @@ from .registry import trainer_types
 
 Schema = dict[str, Any]
 
-_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum"}
+_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _PARAMETER: Schema = {
     "anyOf": [
         {"type": "number"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,7 +34,7 @@ class Source:
         return self.name
 
 
-def read_file(path: str | pathlib.Path) -> Source:
+def read_file(path: str | os.PathLike[str]) -> Source:
     """Read a YAML file.
 
     Raises:

@@ -1,36 +1,66 @@
-"""What ML-Agents' configuration can ask for and this version does not do."""
+"""What a configuration can ask for and this version does not do yet."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+from .base import Settings, plain
 from .behavior import TrainerSettings
 from .errors import Problem, TrainerConfigError
 from .options import RunOptions
 from .problems import dotted
 from .registry import find_trainer, trainer_types
+from .source import Path
+from .values import found
+
+SIGNALS = frozenset({"extrinsic"})
+"""The reward signals that there are."""
+
+SECTIONS = {
+    "self_play": "this version has no self-play",
+    "behavioral_cloning": "this version does not learn from demonstrations",
+}
+"""The sections of a behaviour that are read and checked and nothing more, and what is said about each."""
+
+Lack = tuple[Path, str]
+"""Where something is asked for that this version lacks, and a sentence about it."""
 
 
-def require_support(options: RunOptions) -> None:
-    """Refuse a run that would leave something undone that its configuration asks for, or that trains nothing.
+def unsupported(options: RunOptions) -> list[Problem]:
+    """Everything that the configuration asks for and this version would leave undone.
 
-    Behaviours that the configuration does not list are for `require_trainable`, when they appear.
-
-    Raises:
-        TrainerConfigError: naming each such key.
+    Behaviours that the configuration does not list are for `require_trainable`, when they appear; where it
+    lists none, they will all get the default settings.
     """
-    problems = [
-        problem for name, settings in options.behaviors.items() for problem in _problems(name, settings)
-    ]
+    lacks = [lack for name, settings in options.behaviors.items() for lack in _lacks(settings, name)]
+    if options.default_settings is not None and not options.behaviors:
+        lacks += _lacks(options.default_settings)
     for name, parameter in (options.environment_parameters or {}).items():
         if len(parameter.curriculum) > 1:
             message = (
                 f"has {len(parameter.curriculum)} lessons; this version cannot go through them: keep one"
             )
-            problems.append(Problem(f"environment_parameters.{name}.curriculum", message))
-    if not problems and not options.trains_something:
-        message = "it tells of no behavior to train; it needs a section that begins like `behaviors:`"
-        problems.append(Problem("", message, options.file or ""))
+            lacks.append((("environment_parameters", name, "curriculum"), message))
+    lacks += _later_keys(options, ())
+    return [Problem(dotted(path), message, options.place(path)) for path, message in lacks]
+
+
+def trains_nothing(options: RunOptions) -> list[Problem]:
+    """That the configuration tells of no behaviour, if so."""
+    if options.trains_something:
+        return []
+    message = "it tells of no behavior to train; it needs a section that begins like `behaviors:`"
+    return [Problem("", message, options.file or "")]
+
+
+def require_support(options: RunOptions) -> None:
+    """Refuse a run that would leave something undone that its configuration asks for, or that trains nothing.
+
+    Raises:
+        TrainerConfigError: naming each such key.
+    """
+    problems = unsupported(options) or trains_nothing(options)
     if problems:
         raise TrainerConfigError(problems)
 
@@ -41,28 +71,51 @@ def require_trainable(name: str, settings: TrainerSettings) -> None:
     Raises:
         TrainerConfigError: naming each such key.
     """
-    problems = _problems(name, settings)
+    problems = [Problem(dotted(path), message) for path, message in _lacks(settings, name)]
     if problems:
         raise TrainerConfigError(problems)
 
 
-def _problems(name: str, settings: TrainerSettings) -> list[Problem]:
-    return [Problem(dotted(("behaviors", name, *path)), message) for path, message in _unsupported(settings)]
+def _lacks(settings: TrainerSettings, name: str | None = None) -> list[Lack]:
+    """What the behaviour of this name, or the default settings, ask for and this version lacks."""
+    prefix: Path = ("default_settings",) if name is None else ("behaviors", name)
+    return [((*prefix, *path), message) for path, message in _lacks_of(settings)]
 
 
-def _unsupported(settings: TrainerSettings) -> Iterator[tuple[tuple[str, ...], str]]:
-    trainer = find_trainer(settings.trainer_type)
-    if trainer is None or not trainer.available:
+def _lacks_of(settings: TrainerSettings) -> Iterator[Lack]:
+    kind = find_trainer(settings.trainer_type)
+    if kind is None or not kind.available:
         available = [name for name, kind in trainer_types.items() if kind.available]
-        yield ("trainer_type",), f"found {settings.trainer_type}; this version trains {', '.join(available)}"
+        message = f"found {settings.trainer_type}; this version trains {', '.join(available)}"
+        yield ("trainer_type",), f"{message}. The settings of {settings.trainer_type} are read and checked"
     for signal in settings.reward_signals:
-        if signal != "extrinsic":
-            yield ("reward_signals", signal), "this version has the signal extrinsic alone: remove this one"
-    if settings.self_play is not None:
-        yield ("self_play",), "this version has no self-play: remove this section"
-    if settings.network_settings.memory is not None and not (trainer and trainer.recurrent):
+        if signal not in SIGNALS:
+            only = ", ".join(SIGNALS)
+            yield ("reward_signals", signal), f"this version has the signal {only} alone: remove this one"
+    for section, lack in SECTIONS.items():
+        if getattr(settings, section) is not None:
+            yield (section,), f"{lack}: remove this section"
+    if settings.network_settings.memory is not None and not (kind and kind.recurrent):
         recurrent = [name for name, kind in trainer_types.items() if kind.recurrent]
         message = f"this version gives agents a memory with {', '.join(recurrent)} alone: remove this section"
         yield ("network_settings", "memory"), message
-    if settings.behavioral_cloning is not None:
-        yield ("behavioral_cloning",), "this version does not learn from demonstrations: remove this section"
+    if settings.network_settings.critic is not None and not (kind and kind.own_critic):
+        own = [name for name, kind in trainer_types.items() if kind.own_critic]
+        message = f"this version builds a critic otherwise than the policy with {', '.join(own)} alone"
+        yield ("network_settings", "critic"), f"{message}: remove this section"
+    yield from _later_keys(settings, ())
+
+
+def _later_keys(settings: Settings, path: Path) -> Iterator[Lack]:
+    """The keys of later versions that are not at their defaults; behaviours are looked at one by one."""
+    for key, info in type(settings).model_fields.items():
+        value: Any = getattr(settings, key)
+        if key in ("behaviors", "default_settings"):
+            continue
+        if type(settings).is_later(key) and value != info.default:
+            here, known = found(plain(value)), found(plain(info.default))
+            message = f"found {here}; this version knows nothing but {known} here yet: remove this key"
+            yield (*path, key), message
+        for name, item in value.items() if isinstance(value, dict) else [(None, value)]:
+            if isinstance(item, Settings):
+                yield from _later_keys(item, (*path, key, *([] if name is None else [name])))

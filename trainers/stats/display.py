@@ -133,10 +133,13 @@ class LiveDisplay(Display):
 
     def add_property(self, category: str, property_type: StatsPropertyType, value: Any) -> None:
         """Learn when the behaviour's training ends."""
-        if property_type is StatsPropertyType.HYPERPARAMETERS and value.get("max_steps") is not None:
-            self._of(category).max_steps = int(value["max_steps"])
+        steps = None
+        if property_type is StatsPropertyType.HYPERPARAMETERS:
+            steps = value.get("max_steps")
         elif property_type is StatsPropertyType.MAX_STEPS:
-            self._of(category).max_steps = int(value)
+            steps = value
+        if steps is not None:
+            self._of(category).max_steps = int(steps) if int(steps) >= 0 else None
 
     def _of(self, behavior: str) -> BehaviorProgress:
         found = self.behaviors.get(behavior)

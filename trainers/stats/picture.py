@@ -119,7 +119,8 @@ def _figures(behavior: BehaviorProgress) -> RenderableType:
     table.add_column(justify="right", no_wrap=True)
     table.add_row(Text("mean reward"), _reward(behavior))
     table.add_row(Text("steps/s"), Text(count_text(behavior.rate), style="bold"))
-    table.add_row(Text("time left"), Text(clock_text(behavior.time_left), style="bold"))
+    if behavior.max_steps is not None:
+        table.add_row(Text("time left"), Text(clock_text(behavior.time_left), style="bold"))
     shown = [(label, behavior.figures[key]) for label, key in _FIGURES if key in behavior.figures]
     for label, value in shown[: _CURVE_ROWS - 4]:
         table.add_row(Text(label), Text(figure_text(value)))

@@ -22,6 +22,7 @@ class BehaviorProgress:
         self.name = name
         self.step: int = 0
         self.max_steps: int | None = None
+        """Steps at which training ends; None where it is not known, or goes on until it is stopped."""
         self.checkpoint: int | None = None
         """The step of the newest checkpoint."""
         self.rewards = History()

@@ -165,7 +165,7 @@ def rename(model, old, new):
 @settings(deadline=None, max_examples=10)
 @given(st.sampled_from(["lstm", "gru"]), st.integers(0, 2), st.lists(st.integers(1, 4), max_size=2))
 def test_every_memory_exports_and_verifies(kind, continuous, branches):
-    built = network((3,), continuous, branches, memory={"type": kind, "memory_size": 6})
+    built = network((3,), continuous, branches, memory={"memory_type": kind, "memory_size": 6})
     model = build_brain(built, behavior="Any")
     verify(model, built)
     assert not not_importable(model)
@@ -193,7 +193,7 @@ MEMORY_DAMAGES = {
 
 @pytest.mark.parametrize("kind, damage", [(k, d) for k, damages in MEMORY_DAMAGES.items() for d in damages])
 def test_a_wrong_memory_is_refused(kind, damage):
-    built = network((3,), 2, (), memory={"type": kind, "memory_size": 6})
+    built = network((3,), 2, (), memory={"memory_type": kind, "memory_size": 6})
     model = build_brain(built, behavior="Ball")
     MEMORY_DAMAGES[kind][damage](model)
     with pytest.raises(BrainVerificationError, match="'Ball'"):

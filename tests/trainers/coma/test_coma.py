@@ -69,7 +69,7 @@ VARIANTS = {
     "unshared": {"share_parameters": False},
     "recurrent": {"network_settings": MEMORY},
     "recurrent, unshared": {"share_parameters": False, "network_settings": MEMORY},
-    "recurrent critic": {"critic": {"hidden_units": 16, "num_layers": 1, **MEMORY}},
+    "recurrent critic": {"network_settings": {"critic": {"hidden_units": 16, "num_layers": 1, **MEMORY}}},
     "as published": {"clip": False},
     "scaled": {"normalize_values": True, "tau": 0.5},
 }

@@ -108,7 +108,7 @@ def test_unshared_critics_are_networks_of_their_own():
 @pytest.mark.parametrize("streams", [1, PLACES])
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_a_recurrent_critic_goes_on_from_the_states_that_it_gave(streams, kind):
-    network = critic(streams=streams, memory={"memory_size": 8, "sequence_length": 4, "type": kind})
+    network = critic(streams=streams, memory={"memory_size": 8, "sequence_length": 4, "memory_type": kind})
     random = np.random.default_rng(0)
     obs, actions = [random.normal(size=(8, 2)).astype(np.float32)], random.integers(0, 2, (8, 2))
     table = table_of(network, obs, actions)

@@ -16,7 +16,8 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
 def memory(kind: str, inputs: int = 3, size: int = 4) -> Memory:
-    return Memory(inputs, MemorySettings(type=kind, memory_size=size), torch.Generator().manual_seed(1))
+    settings = MemorySettings(memory_type=kind, memory_size=size)
+    return Memory(inputs, settings, torch.Generator().manual_seed(1))
 
 
 def sigmoid(x):
@@ -86,7 +87,7 @@ def test_sequences_of_many_lengths_are_each_as_if_alone(kind, lengths):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shared", [False, True])
 def test_actor_and_critic_remember_apart_unless_they_share_a_stream(kind, shared):
-    chosen = NetworkSettings(hidden_units=8, memory={"type": kind, "memory_size": 4})
+    chosen = NetworkSettings(hidden_units=8, memory={"memory_type": kind, "memory_size": 4})
     net = ActorCritic(vector_spec([3], 2, (3,)), chosen, ["extrinsic"], shared)
     assert net.memory_size == 4
     inputs = net.prepare([torch.randn(6, 3)])

@@ -282,7 +282,7 @@ def test_before_an_update_minibatches_judge_steps_as_they_were_judged_when_they_
     generator = np.random.default_rng(4)
     network = {"hidden_units": 16}
     if memory is not None:
-        network["memory"] = {"type": memory, "memory_size": 8, "sequence_length": 3}
+        network["memory"] = {"memory_type": memory, "memory_size": 8, "sequence_length": 3}
     poca = algorithm(settings(network_settings=network))
     for parameter in poca.critic.parameters():
         parameter.data.normal_(0, 0.3, generator=torch.Generator().manual_seed(1))

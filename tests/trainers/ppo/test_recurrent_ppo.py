@@ -28,7 +28,7 @@ def algorithm(spec, kind="lstm", length=3, memory_size=4, seed=0, network=None, 
             "network_settings": {
                 "hidden_units": 16,
                 "num_layers": 1,
-                "memory": {"type": kind, "sequence_length": length, "memory_size": memory_size},
+                "memory": {"memory_type": kind, "sequence_length": length, "memory_size": memory_size},
                 **(network or {}),
             },
             "max_steps": 10**6,

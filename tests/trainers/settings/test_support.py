@@ -30,7 +30,7 @@ def test_lessons_are_refused() -> None:
 def test_ppo_with_parameters_is_supported() -> None:
     lesson = "{curriculum: [{name: a, value: 1}]}"
     parameters = f"environment_parameters: {{g: 3, l: {lesson}}}"
-    memory = "network_settings: {memory: {type: gru}}"
+    memory = "network_settings: {memory: {memory_type: gru}}"
     require_support(RunOptions.from_text(f"behaviors: {{B: {{trainer_type: ppo, {memory}}}}}\n" + parameters))
 
 

@@ -1,0 +1,146 @@
+"""`lanista check`: what is wrong with configuration files, without an engine and without torch."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ..settings.compose import compose
+from ..settings.errors import Problem, TrainerConfigError
+from ..settings.notes import logger as notes_logger
+from ..settings.options import RunOptions
+from ..settings.presets import read_preset
+from ..settings.source import Source, read_file
+from ..settings.support import trains_nothing, unsupported
+
+WRONG = 1
+"""The exit status when something is wrong with a file."""
+
+NOT_YET = 3
+"""The exit status when all files are right, but one asks for what this version cannot train."""
+
+
+@dataclass
+class Finding:
+    """What was found in one configuration."""
+
+    name: str
+    options: RunOptions | None = None
+    """What it says; None when something is wrong with it."""
+    wrong: list[Problem] = field(default_factory=list)
+    not_yet: list[Problem] = field(default_factory=list)
+    """What is right, and asks for more than this version does."""
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def status(self) -> int:
+        """0, `WRONG` or `NOT_YET`."""
+        return WRONG if self.wrong else NOT_YET if self.not_yet else 0
+
+    def lines(self) -> Iterator[str]:
+        """The verdict, and below it everything that was found."""
+        yield f"{self.name}: {self._verdict()}"
+        for problem in (*self.wrong, *self.not_yet):
+            yield from (f"  {line}" for line in str(problem).splitlines())
+        for warning in self.warnings:
+            yield f"  warning: {warning}"
+
+    def _verdict(self) -> str:
+        if self.wrong:
+            return f"{len(self.wrong)} problem{'s' if len(self.wrong) > 1 else ''}"
+        if self.not_yet:
+            return "valid, but not trainable yet"
+        listed = self.options.behaviors if self.options else {}
+        trainers = ", ".join(f"{name}: {settings.trainer_type}" for name, settings in listed.items())
+        return f"ok ({trainers or 'default_settings'})"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = (
+        "Ends with 0 when everything can be trained, 1 when something is wrong, 2 for a wrong command line,\n"
+        "3 when all is right but this version cannot train something of it yet."
+    )
+    parser.add_argument("config", nargs="*", metavar="CONFIG.yaml", help="checked one by one")
+    parser.add_argument(
+        *("--preset",),
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a configuration that comes with Lanista, such as ppo/ball3d: lies under each file, as in "
+        "lanista-learn; checked itself where no file is given",
+    )
+    parser.add_argument(
+        *("--together",),
+        action="store_true",
+        help="check the files as the one configuration that lanista-learn would make of them, each over "
+        "those before it",
+    )
+    parser.add_argument(
+        "--schema",
+        action="store_true",
+        help="print the JSON schema with which editors complete and check a file, and do nothing else",
+    )
+    parser.set_defaults(usage_error=parser.error)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check and report."""
+    if hasattr(sys.stdout, "reconfigure"):
+        # What a file holds may be in letters that the encoding of a pipe lacks.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if arguments.schema:
+        from ..settings.schema import json_schema
+
+        print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+        return 0
+    if not (arguments.config or arguments.preset):
+        arguments.usage_error("give a file to check, or --preset NAME")
+    findings = []
+    for files in _groups(arguments.config, together=arguments.together):
+        findings.append(check(files, arguments.preset))
+        print("\n".join(findings[-1].lines()))
+    statuses = {finding.status for finding in findings}
+    return WRONG if WRONG in statuses else NOT_YET if NOT_YET in statuses else 0
+
+
+def _groups(files: Sequence[str], *, together: bool) -> list[list[str]]:
+    """The files that make one configuration each."""
+    return [[file] for file in files] if files and not together else [list(files)]
+
+
+def check(files: Sequence[str], presets: Sequence[str] = ()) -> Finding:
+    """What is wrong with the configuration that these presets and files make, each over those before it."""
+    finding = Finding(" + ".join([*(f"preset {name}" for name in presets), *files]))
+    with _heard(finding.warnings):
+        try:
+            sources: list[Source] = [*map(read_preset, presets), *map(read_file, files)]
+            finding.options = RunOptions.from_source(compose(sources))
+            finding.not_yet, finding.wrong = unsupported(finding.options), trains_nothing(finding.options)
+        except TrainerConfigError as error:
+            finding.wrong = error.problems
+    return finding
+
+
+@contextmanager
+def _heard(warnings: list[str]) -> Iterator[None]:
+    """Take what reading a configuration warns of into `warnings`, in place of logging it."""
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            warnings.append(record.getMessage())
+
+    listener, propagated = Listener(), notes_logger.propagate
+    notes_logger.addHandler(listener)
+    notes_logger.propagate = False
+    try:
+        yield
+    finally:
+        notes_logger.removeHandler(listener)
+        notes_logger.propagate = propagated

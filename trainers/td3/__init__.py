@@ -1,0 +1,1 @@
+"""Twin delayed deterministic policy gradients."""
