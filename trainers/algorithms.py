@@ -19,6 +19,7 @@ from .plugins.algorithms import algorithm_of_plugin
 from .poca.poca import POCA
 from .policy import Policy
 from .ppo.ppo import PPO
+from .precision import Precision
 from .rewards.extrinsic import ExtrinsicReward
 from .rewards.provider import RewardProvider
 from .settings.behavior import TrainerSettings
@@ -29,7 +30,12 @@ _algorithms: dict[str, Callable[..., Any]] = {"ppo": PPO, "poca": POCA, "coma": 
 
 
 def make_algorithm(
-    spec: BehaviorSpec, settings: TrainerSettings, device: torch.device, seed: int, non_finite: NonFinite
+    spec: BehaviorSpec,
+    settings: TrainerSettings,
+    device: torch.device,
+    seed: int,
+    non_finite: NonFinite,
+    precision: Precision = Precision.FLOAT32,
 ) -> Algorithm:
     """The networks and the update of a behaviour.
 
@@ -40,7 +46,7 @@ def make_algorithm(
         UnsupportedActionError: COMA's agents have continuous actions.
     """
     make = _algorithms.get(settings.trainer_type) or algorithm_of_plugin(settings.trainer_type)
-    algorithm: Algorithm = make(spec, settings, device, seed, non_finite)
+    algorithm: Algorithm = make(spec, settings, device, seed, non_finite, precision)
     return algorithm
 
 

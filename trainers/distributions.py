@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
+
+from .precision import widened
 
 EPSILON = 1e-7
 """Keeps logarithms and divisions finite. Part of ML-Agents' formulas, and so of what its settings mean."""
@@ -94,6 +96,9 @@ class Branches:
         return self._columns
 
 
+D = TypeVar("D", bound="ActionDistribution")
+
+
 @dataclass(eq=False)
 class ActionDistribution:
     """The distributions of the actions of B agents.
@@ -125,6 +130,11 @@ class ActionDistribution:
     def log_probabilities(self) -> Tensor:
         """ln(p + 1e-7) of every action: [B, K, widest branch]."""
         return (self.probabilities + EPSILON).log()
+
+    def widened(self: D) -> D:
+        """The same in float32 where its network computed in bfloat16."""
+        mu, log_sigma, logits = map(widened, (self.mu, self.log_sigma, self.logits))
+        return replace(self, mu=mu, log_sigma=log_sigma, logits=logits)
 
     @property
     def _has_continuous(self) -> bool:

@@ -25,6 +25,7 @@ from ..gradient import GuardedAdam
 from ..initial_weights import take_over_moments, take_over_weights
 from ..networks.actor import Actor
 from ..normalizer import Normalizer
+from ..precision import Precision
 from ..returns import lambda_returns
 from ..schedules import ClippedSchedules
 from ..settings.behavior import TrainerSettings
@@ -57,6 +58,7 @@ class COMA:
         device: torch.device,
         seed: int,
         non_finite: NonFinite,
+        precision: Precision = Precision.FLOAT32,
     ) -> None:
         """Build the networks.
 
@@ -77,6 +79,7 @@ class COMA:
         self.actor_optimizer = GuardedAdam(self.networks.actors.parameters(), rate, non_finite)
         self.critic_optimizer = GuardedAdam(self.networks.critic.parameters(), rate, non_finite)
         self.target_statistics = Normalizer(len(self.signals)).to(device)
+        self.precision = precision
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.sampler = torch.Generator().manual_seed(seed + 3)
         self.evaluator = Evaluator(self.networks, self.sampler)
@@ -149,7 +152,7 @@ class COMA:
         rates = Rates(*self.schedules.at(policy_step), policy_step)
         if self.hyper.normalize_values:
             self._rescale(self.networks.tensor(steps.returns))
-        learning = Learning(self.networks, steps, normalize_advantages=self.hyper.clip)
+        learning = Learning(self.networks, steps, self.precision, normalize_advantages=self.hyper.clip)
         learn = self._clipped_epochs if self.hyper.clip else self._as_published
         losses = learn(learning, rates, threads)
         self._let_target_follow()

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..distributions import Actions
 from ..exploration import ExploringDistribution
 from ..gradient import GuardedAdam
+from ..precision import Precision, widened
 from .counterfactual import of_actions
 from .critic import Steps, Table
 from .losses import clipped_losses, critic_loss, policy_gradient_loss
@@ -52,8 +53,16 @@ class Minibatch(NamedTuple):
 class Learning:
     """The steps of one update on the learner's device. Nothing in it changes."""
 
-    def __init__(self, networks: Networks, steps: RosterSteps, *, normalize_advantages: bool) -> None:
+    def __init__(
+        self,
+        networks: Networks,
+        steps: RosterSteps,
+        precision: Precision = Precision.FLOAT32,
+        *,
+        normalize_advantages: bool,
+    ) -> None:
         nets = self.networks = networks
+        self._precision = precision
         own, self._roster = steps.linked()
         self._own = own
         self._places = places_of(own, self._roster)
@@ -188,14 +197,17 @@ class Learning:
         return total.abs()
 
     def _policy(self, batch: Minibatch) -> ExploringDistribution:
-        return self.networks.policy(
-            batch.inputs, batch.steps, batch.action_mask, batch.exploration, batch.actor_runs
-        )
+        with self._precision.passes(self.networks.device):
+            policy = self.networks.policy(
+                batch.inputs, batch.steps, batch.action_mask, batch.exploration, batch.actor_runs
+            )
+        return policy.widened()
 
     def _taken(self, batch: Minibatch) -> Tensor:
         """[B, signals, branches] the critic's values of the actions taken."""
-        values = self.networks.critic(batch.table, batch.steps, batch.critic_runs)
-        return of_actions(values, batch.actions, self.networks.branches)
+        with self._precision.passes(self.networks.device):
+            values = self.networks.critic(batch.table, batch.steps, batch.critic_runs)
+        return of_actions(widened(values), batch.actions, self.networks.branches)
 
 
 def _as_actions(policy: ExploringDistribution, batch: Minibatch) -> Actions:

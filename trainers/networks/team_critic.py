@@ -168,8 +168,9 @@ class TeamCritic(nn.Module):
             (waiting.embedded + bias).unsqueeze(2),
             (acting.embedded + bias).unsqueeze(1),
         )
-        mixed.view(sets, n * n, -1).baddbmm_(by_acting, by_head(acting.values))
-        mixed.view(sets * n, n, -1).baddbmm_(by_i.reshape(sets * n, n, -1), waiting.values.flatten(0, 1))
+        mixed = torch.baddbmm(mixed.view(sets, n * n, -1), by_acting, by_head(acting.values))
+        by_i = by_i.reshape(sets * n, n, -1)
+        mixed = torch.baddbmm(mixed.view(sets * n, n, -1), by_i, waiting.values.flatten(0, 1))
         rows = self.attention.normalize(mixed).view(sets, n, n, -1)
         return pooled(rows, None if absent is None else absent.unsqueeze(1).expand(-1, n, -1))
 

@@ -18,10 +18,12 @@ from torch import Tensor
 
 from ...agent_processor.trajectory import Rollout
 from ...envs.finite import NonFinite
+from ..distributions import ActionDistribution
 from ..gradient import GuardedAdam
 from ..initial_weights import take_over
 from ..networks.actor import Actor
 from ..networks.team_critic import TeamCritic
+from ..precision import Precision, widened
 from ..returns import lambda_returns
 from ..schedules import ClippedSchedules
 from ..settings.behavior import TrainerSettings
@@ -48,6 +50,7 @@ class POCA:
         device: torch.device,
         seed: int,
         non_finite: NonFinite,
+        precision: Precision = Precision.FLOAT32,
     ) -> None:
         hyper = settings.hyperparameters
         assert isinstance(hyper, POCASettings)
@@ -63,6 +66,7 @@ class POCA:
         self.judge = Judge(self.network, self.critic, device, self.sequence_length)
         parameters = [*self.network.parameters(), *self.critic.parameters()]
         self.optimizer = GuardedAdam(parameters, hyper.learning_rate, non_finite)
+        self.precision = precision
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
 
@@ -138,20 +142,16 @@ class POCA:
 
     def _gradient(self, batch: Minibatch, epsilon: float, beta: float) -> Tensor:
         """The gradient of one minibatch; its policy loss (absolute), value and baseline loss as [3]."""
-        values, baselines = self._estimates(batch)
-        if batch.actor_states is None:
-            distribution = self.network.act(batch.inputs, batch.action_mask)
-        else:
-            distribution, _ = self.network.act_with_memory(
-                batch.inputs, batch.actor_states, self.sequence_length, batch.action_mask
-            )
+        with self.precision.passes(self.judge.device):
+            values, baselines = self._estimates(batch)
+            distribution = self._distribution(batch).widened()
         losses = poca_losses(
             distribution.log_probs(batch.actions),
             batch.old_log_probs,
             batch.advantages,
             distribution.entropy(),
-            values,
-            baselines,
+            widened(values),
+            widened(baselines),
             batch.old_baselines,
             batch.returns,
             epsilon,
@@ -161,6 +161,14 @@ class POCA:
         self.optimizer.zero_gradient()
         losses.total.backward()  # type: ignore[no-untyped-call]
         return torch.stack((losses.policy.detach().abs(), losses.value.detach(), losses.baseline.detach()))
+
+    def _distribution(self, batch: Minibatch) -> ActionDistribution:
+        if batch.actor_states is None:
+            return self.network.act(batch.inputs, batch.action_mask)
+        distribution, _ = self.network.act_with_memory(
+            batch.inputs, batch.actor_states, self.sequence_length, batch.action_mask
+        )
+        return distribution
 
     def _estimates(self, batch: Minibatch) -> tuple[Tensor, Tensor]:
         """The values and baselines of a minibatch's rows, [B, S] each."""

@@ -17,6 +17,7 @@ from ..distributions import ActionDistribution, Actions
 from ..gradient import GuardedAdam
 from ..initial_weights import take_over
 from ..networks.actor_critic import ActorCritic
+from ..precision import Precision, widened
 from ..recurrent import CriticMemories, padded, remember
 from ..returns import generalized_advantages
 from ..schedules import ClippedSchedules
@@ -62,6 +63,7 @@ class PPO:
         device: torch.device,
         seed: int,
         non_finite: NonFinite,
+        precision: Precision = Precision.FLOAT32,
     ) -> None:
         hyper = settings.hyperparameters
         assert isinstance(hyper, PPOSettings)
@@ -78,7 +80,8 @@ class PPO:
         memory = settings.network_settings.memory
         self.sequence_length = 1 if memory is None else memory.sequence_length
         self.memories = None if memory is None else CriticMemories(memory.memory_size)
-        dense = memory is None and not hyper.clip_value_loss
+        self.precision = precision
+        dense = memory is None and not hyper.clip_value_loss and precision is Precision.FLOAT32
         self.closed_form = DenseGradient(self.network) if dense else None
         """The quick way to the gradient, where there is one."""
         self.shuffler = torch.Generator().manual_seed(seed + 1)
@@ -216,7 +219,9 @@ class PPO:
 
     def _derived_gradient(self, batch: Minibatch, epsilon: float, beta: float) -> tuple[Tensor, Tensor]:
         """The gradient by automatic differentiation; the policy and the value loss."""
-        distribution, values = self._evaluate(batch)
+        with self.precision.passes(self.device):
+            distribution, values = self._evaluate(batch)
+        distribution, values = distribution.widened(), widened(values)
         losses = ppo_losses(
             distribution.log_probs(batch.actions),
             batch.old_log_probs,
