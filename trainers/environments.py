@@ -10,6 +10,7 @@ from mlagents_envs.base_env import BaseEnv
 from ..envs.finite import NonFinite
 from ..envs.launch import check_executable, resolve
 from ..envs.manager import EnvManager
+from ..envs.ports import FIRST_PORT
 from ..envs.restarts import RestartLimits
 from ..envs.side_channels import (
     EngineConfigurationChannel,
@@ -87,7 +88,8 @@ def _make_env(options: RunOptions, seed: int, log_folder: Path, worker_id: int) 
         target_frame_rate=engine.target_frame_rate,
         capture_frame_rate=engine.capture_frame_rate,
     )
-    explicit_port = env.env_path is not None and "base_port" in env.model_fields_set
+    # Every recorded configuration names the default, which nobody chose: then any free port will do.
+    explicit_port = env.env_path is not None and env.base_port != FIRST_PORT
     return UnityEnvironment(
         env.env_path,
         worker_id,

@@ -283,6 +283,12 @@ class Learner:
         if self.run.resume and self.checkpoints.any_saved:
             self._load(self.checkpoints.load())
             logger.info("%s: resuming training from step %d.", self.name, self.trainer.step)
+            if self.run.training and not self.trainer.should_still_train:
+                logger.warning(
+                    "%s: its max_steps, %d, are taken: nothing is left to train. To go on, allow more with "
+                    "--set behaviors.%s.max_steps=...",
+                    *(self.name, self.settings.max_steps, self.name),
+                )
         else:
             if self.run.resume:
                 logger.warning(

@@ -61,6 +61,17 @@ def test_a_game_that_breaks_the_rules_is_explained_and_not_restarted():
     assert not issubclass(GameFaultError, RESTARTABLE)
 
 
+def test_a_recorded_configuration_runs_while_another_run_has_its_ports(tmp_path):
+    """`configuration.yaml` always names base_port, 5005 where nobody chose one."""
+    config = tmp_path / "configuration.yaml"
+    config.write_text("behaviors: {Basic: {trainer_type: ppo}}\nenv_settings: {base_port: 5005}")
+    run = parse_command_line([str(config), "--env", "scene:basic"])
+    with make_env_manager(run, 1, tmp_path / "first") as first, make_env_manager(run, 1, tmp_path) as second:
+        for manager in (first, second):
+            manager.start()
+            assert manager.reset()
+
+
 @pytest.mark.parametrize(
     ("behaviors", "observed"),
     [

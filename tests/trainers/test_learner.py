@@ -215,6 +215,17 @@ def test_a_new_run_begins_with_what_fits(tmp_path, caplog):
         make(tmp_path / "third", init_path=path, network_settings={"hidden_units": 17})
 
 
+def test_a_run_that_is_resumed_at_its_end_says_why_nothing_happens(tmp_path, caplog):
+    run = make(tmp_path, max_steps=100)
+    run.trainer.clock.step = 101
+    run.finish()
+    make(tmp_path, max_steps=102, run={"resume": True})
+    assert "max_steps" not in caplog.text
+    make(tmp_path, max_steps=100, run={"resume": True})
+    assert "Ball: its max_steps, 100, are taken" in caplog.text
+    assert "--set behaviors.Ball.max_steps=" in caplog.text
+
+
 def test_a_resumed_run_goes_on_with_its_own_weights_and_is_strict(tmp_path):
     older = make(tmp_path / "older", run={})
     older.finish()
