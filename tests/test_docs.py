@@ -1,6 +1,7 @@
 """The documentation can be followed: links lead somewhere, commands have their form, examples run."""
 
 import re
+import runpy
 import subprocess
 import sys
 from itertools import chain
@@ -69,9 +70,10 @@ def test_the_readme_has_each_command_as_one_line_for_programs_to_find(purpose):
 
 def documented_commands():
     """Every `lanista-learn` line of the user's pages, cut where the shell would cut it."""
-    pages = [ROOT / "README.md", ROOT / "docs" / "getting-started.md"]
+    pages = [ROOT / "README.md", ROOT / "docs" / "getting-started.md", ROOT / "docs" / "headless.md"]
     blocks = [code for page in pages for language, code in FENCE.findall(text(page)) if language == "sh"]
-    return sorted(set(re.findall(r"(?:\.venv/bin/)?lanista-learn (.+)$", "\n".join(blocks), re.MULTILINE)))
+    lines = re.findall(r"(?:\.venv/bin/)?lanista-learn (.+)$", "\n".join(blocks), re.MULTILINE)
+    return sorted({re.split(r" [>$]", line)[0] for line in lines})
 
 
 @pytest.mark.parametrize("arguments", documented_commands())
@@ -112,6 +114,29 @@ def test_the_example_game_is_an_environment_as_it_is_saved(tmp_path):
     env.step()
     assert len(env.get_steps("Walker?team=0")[0]) == 3
     env.close()
+
+
+def test_the_image_of_the_container_holds_all_that_an_installation_needs(monkeypatch):
+    """`docker build` itself needs a daemon; this compares its recipe with what setup.py takes."""
+    recipe = next(code for language, code in FENCE.findall(text(ROOT / "docs/headless.md")) if "FROM" in code)
+    copied = set(chain.from_iterable(line.split()[1:-1] for line in re.findall(r"^COPY.+$", recipe, re.M)))
+    assert not [path for path in copied if not (ROOT / path).exists()]
+    described = {}
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("setuptools.setup", described.update)
+    runpy.run_path("setup.py")
+    needed = {package.split(".")[1] for package in described["packages"] if "." in package}
+    needed |= {
+        "setup.py",
+        "README.md",
+        "pyproject.toml",
+        "__init__.py",
+        "constraints.txt",
+        *described["license_files"],
+    }
+    assert copied >= needed | set(described["package_data"]["lanista"])
+    (program,) = re.findall(r'^ENTRYPOINT \["([^"]+)"\]$', recipe, re.MULTILINE)
+    assert program in {script.split("=")[0] for script in described["entry_points"]["console_scripts"]}
 
 
 def test_the_shipped_configurations_name_the_scenes_behaviours():
