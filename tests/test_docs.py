@@ -139,6 +139,16 @@ def test_the_image_of_the_container_holds_all_that_an_installation_needs(monkeyp
     assert program in {script.split("=")[0] for script in described["entry_points"]["console_scripts"]}
 
 
+def test_the_example_channel_talks_to_the_example_game(tmp_path):
+    game, script = [code for code in examples("environments.md") if "SideChannel" in code and "uuid" in code]
+    (tmp_path / "talking.py").write_text(game, encoding="utf-8")
+    (tmp_path / "script.py").write_text(script, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_shipped_configurations_name_the_scenes_behaviours():
     for scene, behavior in {"ball3d": "3DBall", "basic": "Basic"}.items():
         path = ROOT / "config" / "ppo" / f"{scene}.yaml"

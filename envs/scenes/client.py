@@ -11,6 +11,7 @@ from mlagents_envs.base_env import BehaviorSpec
 from mlagents_envs.exception import UnityException
 
 from ..side_channels import (
+    DefaultTrainingAnalyticsSideChannel,
     EngineConfigurationChannel,
     IncomingMessage,
     OutgoingMessage,
@@ -73,7 +74,7 @@ class _Analytics(SideChannel):
     """What ML-Agents' trainers tell Unity about themselves; nobody here wants to know."""
 
     def __init__(self) -> None:
-        super().__init__(uuid.UUID("b664a4a9-d86f-5a5f-95cb-e8353a7e8356"))
+        super().__init__(DefaultTrainingAnalyticsSideChannel.CHANNEL_ID)
 
     def on_message_received(self, msg: IncomingMessage) -> None:
         pass
@@ -94,9 +95,6 @@ class Session:
         self._endpoint = endpoint
         self._parameters = Parameters()
         self._statistics = _Statistics()
-        self._channels = SideChannelManager(
-            [self._parameters, self._statistics, _EngineSettings(), _Analytics()], "the trainer"
-        )
 
     def run(self) -> None:
         """Serve the trainer until it says goodbye.
@@ -115,16 +113,22 @@ class Session:
         encoder = StepEncoder(specs)
         reply = decode_reply(self._endpoint.exchange(encode_ready()))
         batches: Batches | None = None
+        channels = self._open_channels()
         while reply.kind != "quit":
-            self._channels.process(reply.side_channel)
+            channels.process(reply.side_channel)
             if reply.kind == "reset" or batches is None:
                 batches = self._world.reset(random, self._parameters)
             else:
                 check_actions(reply.actions, batches, specs)
                 batches = self._step(reply)
             self._statistics.send_from(self._world)
-            reply = decode_reply(self._endpoint.exchange(encoder.encode(batches, self._channels.generate())))
+            reply = decode_reply(self._endpoint.exchange(encoder.encode(batches, channels.generate())))
         logger.info("The trainer said goodbye.")
+
+    def _open_channels(self) -> SideChannelManager:
+        """The channels that every trainer expects, and the world's own."""
+        usual = [self._parameters, self._statistics, _EngineSettings(), _Analytics()]
+        return SideChannelManager([*usual, *self._world.side_channels()], "the trainer")
 
     def _take_areas(self, count: int) -> None:
         """The trainer's number of areas wins over the command line's, but 1 is what it says by default."""

@@ -7,6 +7,7 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
+from ..side_channels import SideChannel
 from ..statistics import StatsAggregationMethod
 from ..wire.engine_codec import AgentBatch
 from .parameters import Parameters
@@ -57,6 +58,10 @@ class World(ABC):
 
     def statistics(self) -> Sequence[Statistic]:
         """What happened since the last call; each is sent to the trainer once."""
+        return ()
+
+    def side_channels(self) -> Sequence[SideChannel]:
+        """Channels of this world's own, each with a UUID that a script's channel has too; asked once."""
         return ()
 
     def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:

@@ -1,5 +1,6 @@
 """Data other than observations and actions, on its way between trainer and engine."""
 
+from .analytics import DefaultTrainingAnalyticsSideChannel, TrainingAnalyticsSideChannel
 from .engine_configuration import EngineConfig, EngineConfigurationChannel
 from .environment_parameters import EnvironmentParametersChannel, Sampler
 from .float_properties import FloatPropertiesChannel
@@ -10,6 +11,7 @@ from .side_channel import SideChannel
 from .stats import StatsSideChannel
 
 __all__ = [
+    "DefaultTrainingAnalyticsSideChannel",
     "EngineConfig",
     "EngineConfigurationChannel",
     "EnvironmentParametersChannel",
@@ -21,4 +23,5 @@ __all__ = [
     "SideChannel",
     "SideChannelManager",
     "StatsSideChannel",
+    "TrainingAnalyticsSideChannel",
 ]

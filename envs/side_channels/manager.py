@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from mlagents_envs.exception import (
     UnityCommunicationException,
     UnityEnvironmentException,
+    UnityException,
     UnitySideChannelException,
 )
 
@@ -20,6 +21,8 @@ from .side_channel import SideChannel
 
 logger = logging.getLogger(__name__)
 
+_UNREADABLE = (ValueError, LookupError, ArithmeticError, EOFError, struct.error)
+"""What a user's own channel raises at bytes that it does not expect."""
 _HEADER = struct.Struct("<16si")
 
 
@@ -62,7 +65,7 @@ class SideChannelManager:
 
         Raises:
             UnityEnvironmentException: The framing is damaged.
-            UnitySideChannelException: A channel could not read its message.
+            UnitySideChannelException: A channel could not read its message, one of the user's own neither.
             UnityCommunicationException: A message came on a channel on which the engine only listens.
         """
         for key, content in self._split(data):
@@ -72,10 +75,14 @@ class SideChannelManager:
                 continue
             try:
                 channel.on_message_received(IncomingMessage(content))
-            except (UnitySideChannelException, UnityCommunicationException) as error:
-                raise type(error)(
-                    f"{self._where}Side channel {channel.channel_id} ({type(channel).__name__}): {error}"
-                ) from error
+            except UnityCommunicationException as error:
+                raise UnityCommunicationException(self._blame(channel, error)) from error
+            except (UnitySideChannelException, *_UNREADABLE) as error:
+                raise UnitySideChannelException(self._blame(channel, error)) from error
+
+    def _blame(self, channel: SideChannel, error: Exception) -> str:
+        told = str(error) if isinstance(error, UnityException) else f"{type(error).__name__}: {error}"
+        return f"{self._where}Side channel {channel.channel_id} ({type(channel).__name__}): {told}"
 
     def _skip(self, key: bytes) -> None:
         if key not in self._unknown:

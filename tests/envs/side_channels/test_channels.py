@@ -1,6 +1,11 @@
 """Channels and their framing, beyond what the reference data shows."""
 
+import json
 import logging
+import os
+import struct
+import subprocess
+import sys
 import uuid
 
 import numpy as np
@@ -18,6 +23,7 @@ from lanista.envs.side_channels import (
     SideChannel,
     SideChannelManager,
     StatsSideChannel,
+    TrainingAnalyticsSideChannel,
 )
 from mlagents_envs.exception import UnityException, UnitySideChannelException
 
@@ -99,6 +105,130 @@ def test_a_users_own_channel_needs_only_the_public_members():
     SideChannelManager([engine]).process(manager.generate())
     (answer,) = engine.get_and_clear_received_messages()
     assert IncomingMessage(answer).read_string() == "HELLO"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda msg: msg.get_raw_bytes().decode(),
+        lambda msg: json.loads(msg.get_raw_bytes()[1:]),
+        lambda msg: struct.unpack("<q", msg.get_raw_bytes()),
+        lambda msg: {}[msg.read_int32()],
+        lambda msg: [][msg.read_int32()],
+        lambda msg: 1 / msg.read_int32(99) - 1 / 0,
+        lambda msg: [msg.read_float32() for _ in range(2)] and msg.read_string() + msg.read_string(),
+    ],
+)
+def test_bytes_that_a_users_channel_does_not_expect_name_it_and_the_environment(read):
+    class Mine(SideChannel):
+        def on_message_received(self, msg):
+            read(msg)
+
+    sender = RawBytesChannel(RAW)
+    sender.send_raw_data(b"\xff\xfe{]\x01\x02")
+    manager = SideChannelManager([Mine(RAW)], where="environment 3")
+    with pytest.raises(UnitySideChannelException, match=rf"environment 3: Side channel {RAW} \(Mine\): "):
+        manager.process(SideChannelManager([sender]).generate())
+
+
+def test_a_mistake_in_a_users_own_code_is_not_taken_for_bad_bytes():
+    class Mine(SideChannel):
+        def on_message_received(self, msg):
+            self.misspelt += 1
+
+    sender = RawBytesChannel(RAW)
+    sender.send_raw_data(b"x")
+    with pytest.raises(AttributeError):
+        SideChannelManager([Mine(RAW)]).process(SideChannelManager([sender]).generate())
+
+
+class PickyError(UnitySideChannelException):
+    def __init__(self, code, reason):
+        super().__init__(f"{reason} ({code})")
+
+
+def test_a_users_own_exception_keeps_its_cause():
+    class Mine(SideChannel):
+        def on_message_received(self, msg):
+            raise PickyError(7, "too salty")
+
+    sender = RawBytesChannel(RAW)
+    sender.send_raw_data(b"x")
+    with pytest.raises(UnitySideChannelException, match=r"\(Mine\): too salty \(7\)") as caught:
+        SideChannelManager([Mine(RAW)]).process(SideChannelManager([sender]).generate())
+    assert isinstance(caught.value.__cause__, PickyError)
+
+
+THEIRS = """
+import uuid
+from mlagents_envs.side_channel.side_channel import SideChannel
+from mlagents_envs.side_channel.outgoing_message import OutgoingMessage
+from lanista.envs.side_channels import RawBytesChannel, SideChannelManager
+
+class Echo(SideChannel):
+    def on_message_received(self, msg):
+        values = msg.read_string(), msg.read_int32(), msg.read_float32_list(), msg.read_bool()
+        answer = OutgoingMessage()
+        answer.write_string(values[0] + "!")
+        answer.write_int32(values[1] + 1)
+        answer.write_float32_list(values[2][::-1])
+        answer.write_bool(not values[3])
+        super().queue_message_to_send(answer)
+
+key = uuid.UUID("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0")
+theirs, ours = Echo(key), RawBytesChannel(key)
+message = OutgoingMessage()
+message.write_string("hello")
+message.write_int32(41)
+message.write_float32_list([1.0, 2.0])
+message.write_bool(True)
+ours.queue_message_to_send(message)
+manager = SideChannelManager([theirs])
+manager.process(SideChannelManager([ours]).generate())
+SideChannelManager([ours]).process(manager.generate())
+(answer,) = ours.get_and_clear_received_messages()
+expected = OutgoingMessage()
+expected.write_string("hello!")
+expected.write_int32(42)
+expected.write_float32_list([2.0, 1.0])
+expected.write_bool(False)
+assert bytes(answer) == bytes(expected.buffer)
+"""
+
+
+def test_channels_and_messages_of_ml_agents_work_with_ours():
+    """In a process of its own: ML-Agents' generated code needs protobuf in Python, and is slow."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", THEIRS],
+        env={**os.environ, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_list_of_channels_that_is_given_is_not_changed():
+    given = [FloatPropertiesChannel()]
+    SideChannelManager(given)
+    assert len(given) == 1
+
+
+def test_analytics_tell_no_name_and_no_path():
+    channel = TrainingAnalyticsSideChannel()
+    behavior = {"trainer_type": "ppo", "init_path": "/home/me/secret.pt", "reward_signals": {"gail": {}}}
+    lessons = [{"name": "secret", "completion_criteria": {"behavior": "secret"}}]
+    options = {
+        "behaviors": {"secret": behavior},
+        "env_settings": {"env_path": "secret.exe", "env_args": ["--token", "secret"], "num_envs": 4},
+        "environment_parameters": {"secret": {"curriculum": lessons}},
+        "checkpoint_settings": {"run_id": "secret", "results_dir": "/home/me/secret"},
+        "torch_settings": None,
+    }
+    channel.environment_initialized(options)
+    channel.training_started("secret", behavior)
+    assert len(channel.message_queue) == 2
+    assert not any(b"secret" in message for message in channel.message_queue)
 
 
 def test_engine_settings_of_a_kind_that_is_none_are_not_sent():

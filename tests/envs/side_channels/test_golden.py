@@ -1,9 +1,11 @@
 """Side channels write and read the bytes that ML-Agents 1.1.0 writes and reads."""
 
+import json
 import uuid
 
 import pytest
 from goldendata import bytes_of, cases, kinds
+from google.protobuf.any_pb2 import Any
 from lanista.envs import side_channels
 from lanista.envs.side_channels import (
     FloatPropertiesChannel,
@@ -11,10 +13,9 @@ from lanista.envs.side_channels import (
     SideChannelManager,
     StatsSideChannel,
 )
+from lanista.envs.wire import messages
+from lanista.trainers.settings import RunOptions, TrainerSettings
 from mlagents_envs import exception as exceptions
-
-LATER = {"analytics": "training analytics are not sent yet (pitfalls B18: optional)"}
-"""Kinds about side channels that wait for a later issue."""
 
 # The reference lets Python's own errors out here; ours say what is wrong with the message.
 MEANING = {"ValueError": exceptions.UnitySideChannelException}
@@ -48,8 +49,8 @@ def foreign_texts(value) -> list[str]:
     return [value] if isinstance(value, str) and not value.isascii() else []
 
 
-def test_every_kind_about_side_channels_is_run_or_waits():
-    known = {"side_out", "side_in"} | set(LATER)
+def test_every_kind_about_side_channels_is_run():
+    known = {"side_out", "side_in", "analytics"}
     others = {"session", "decode_images", "init_input", "grpc", "behavior_name"}
     assert kinds("wire") <= known | others
 
@@ -108,3 +109,62 @@ def test_reads(case):
         assert any(found.values())
     for key, value in expected["received"].items() if isinstance(expected["received"], dict) else ():
         assert found[key] == ([bytes_of(raw) for raw in value] if key == "raw" else value)
+
+
+def packed(channel):
+    """The messages that wait in a channel, as what they say they are."""
+    return [Any.FromString(bytes(message)) for message in channel.message_queue]
+
+
+def fields(message: Any) -> dict:
+    """What a packed message holds; fields at their defaults are left out, as in the reference data."""
+    content = getattr(messages, message.type_url.rpartition(".")[2]).FromString(message.value)
+    return {field.name: value for field, value in content.ListFields()}
+
+
+@pytest.mark.parametrize("case", cases("wire", "analytics"))
+def test_analytics_read_as_the_reference_s_do(case):
+    """Versions are those of the installation, and configurations hold what each trainer's do."""
+    given, expected = case["inputs"], case["expected"]["messages"]
+    assert str(side_channels.TrainingAnalyticsSideChannel.CHANNEL_ID) == given["channel_id"]
+    if given["calls"] == ["environment_initialized"]:
+        channel = side_channels.DefaultTrainingAnalyticsSideChannel()
+        channel.environment_initialized()
+    else:
+        channel = side_channels.TrainingAnalyticsSideChannel()
+        settings = TrainerSettings(trainer_type=given["trainer"])
+        options = RunOptions(behaviors={given["behavior"]: settings})
+        channel.environment_initialized(options.as_dict(), "cpu")
+        channel.training_started(given["behavior"], settings.as_dict())
+    found = packed(channel)
+    assert [message.type_url for message in found] == [message["type_url"] for message in expected]
+    installed = {"python_version", "torch_version"}
+    for message, reference in zip(map(fields, found), expected):
+        wanted = reference["fields"]
+        assert set(message) == set(wanted)
+        for key, value in wanted.items():
+            if key in ("config", "run_options"):
+                compare_configurations(json.loads(message[key]), json.loads(value))
+            elif key in installed:
+                assert message[key][0].isdigit() or message[key] == value
+            else:
+                assert message[key] == value
+
+
+def compare_configurations(found, expected, key=""):
+    """Equal, but for names and paths, which the reference hashes in part and differently in each process."""
+    if isinstance(expected, dict):
+        assert set(found) == set(expected)
+        for name, value in expected.items():
+            compare_configurations(found[name], value, name)
+    elif key not in ("run_id", "results_dir"):
+        assert found == expected
+
+
+@pytest.mark.parametrize("case", cases("wire", "analytics"))
+def test_the_reference_s_analytics_have_our_bytes(case):
+    for message in case["expected"]["messages"]:
+        content = getattr(messages, message["type_url"].rpartition(".")[2])(**message["fields"])
+        outer = Any()
+        outer.Pack(content)
+        assert outer.SerializeToString() == bytes_of(message["payload_bytes"])
