@@ -32,6 +32,7 @@ from .coma.coma import COMA
 from .coma.policy import PlacePolicy
 from .initial_weights import initial_checkpoint
 from .on_policy import OnPolicyTrainer
+from .precision import Precision
 from .settings.behavior import TrainerSettings
 from .stats.display import Display
 from .stats.reporter import StatsReporter
@@ -61,6 +62,7 @@ class RunContext:
     initialize_from: Path | None = None
     """The run folder whose weights a new run starts from."""
     non_finite: NonFinite = NonFinite.STOP
+    precision: Precision = Precision.FLOAT32
     restart_engines_at_checkpoints: bool = False
     """A run that goes on then learns, bit for bit, what a run resumed from its checkpoints learns."""
     update_threads: Callable[[], UpdateThreads] = field(default=lambda: UpdateThreads(ACTING_THREADS))
@@ -90,7 +92,7 @@ class Learner:
         self.reporter = StatsReporter(name, run.writers)
         self.reporter.add_property(StatsPropertyType.HYPERPARAMETERS, settings.as_dict())
         self.reporter.add_property(StatsPropertyType.MAX_STEPS, settings.max_steps)
-        self.algorithm = make_algorithm(spec, settings, run.device, run.seed, run.non_finite)
+        self.algorithm = make_algorithm(spec, settings, run.device, run.seed, run.non_finite, run.precision)
         self.trainer: OnPolicyTrainer[Any] = OnPolicyTrainer(
             settings,
             self.algorithm,

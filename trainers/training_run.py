@@ -20,6 +20,7 @@ from .farewell import next_steps
 from .initial_weights import find_start
 from .learner import Learner, RunContext
 from .networks.observations import UnsupportedObservationError
+from .precision import Precision
 from .run_folder import write_configuration
 from .settings.options import RunOptions
 from .settings.support import require_trainable
@@ -64,6 +65,7 @@ def train(
         if options.checkpoint_settings.resume
         else find_start(options.checkpoint_settings),
         non_finite=NonFinite(options.env_settings.non_finite),
+        precision=Precision(options.torch_settings.precision),
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
         lessons=dict.fromkeys(options.environment_parameters or {}, 0),
         update_threads=partial(_update_threads, options),

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from .base import Settings, later, own, refuse
+from .base import Settings, own, refuse
 from .values import Arguments, Flag, Integer, Number, Text, wrong
 
 
@@ -145,8 +145,9 @@ class TorchSettings(Settings):
     num_threads: Integer | None = own(None, ge=1)
     """Processor threads of a policy update. Not given: 1 or as many as there are processors, at most 4,
     whichever turns out faster; 1 with --deterministic or threaded: true. Acting takes one."""
-    precision: Literal["float32", "bf16"] = later("float32")
-    """What numbers a policy update computes with: bf16 is faster where the device has it, and less exact."""
+    precision: Literal["float32", "bf16"] = own("float32")
+    """What numbers the products of a policy update are computed with. bf16 is faster for wide networks where
+    the device has it, and less exact; acting and brains stay in float32."""
 
     @field_validator("device")
     @classmethod
