@@ -6,7 +6,8 @@
 Every run is a `lanista-learn` process from the command line, and every score that of a fresh `lanista play`
 process that has nothing but the exported ONNX file and draws its actions, as Unity does by default. The
 trainer `ml-agents` is the POCA of ML-Agents 1.1.0 in the same scenes with the same settings (in those tasks
-that are scenes): it draws its minibatches step by step, ours moment by moment.
+that are scenes): it draws its minibatches step by step, ours moment by moment. `poca-bf16` is our POCA with
+`--precision bf16`.
 
 Results are added to docs/results/teams.csv and teams-curves.csv. What is there already is not run again, so
 that the table can grow; delete lines to repeat them. The page and its picture are drawn anew each time.
@@ -30,7 +31,7 @@ from learning import PEER_SCRIPT, RESULTS, ROOT, Point, Run, curve, free_port, r
 from learning_teams_report import write_report
 
 RUNS_CSV, CURVES_CSV = RESULTS / "teams.csv", RESULTS / "teams-curves.csv"
-PEER = "ml-agents"
+PEER, BF16 = "ml-agents", "poca-bf16"
 TRAINERS = ["poca", "coma", "ppo"]
 EPISODES = 300
 """Of single agents: about 100 groups'."""
@@ -90,10 +91,12 @@ TASKS = [
 
 def command(task: TeamTask, trainer: str, seed: int, run_id: str) -> list[str]:
     """What trains it."""
+    folder = "poca" if trainer == BF16 else trainer
     return [
-        *("lanista-learn", f"config/{trainer}/{task.settings}.yaml", "--env", task.environment),
+        *("lanista-learn", f"config/{folder}/{task.settings}.yaml", "--env", task.environment),
         *("--num-areas", str(task.areas), "--run-id", run_id, "--seed", str(seed)),
         *("--set", f"behaviors.{task.behavior}.max_steps={task.max_steps}"),
+        *(["--precision", "bf16"] if trainer == BF16 else []),
     ]
 
 
@@ -175,7 +178,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds to train with")
     names = [task.name for task in TASKS]
     parser.add_argument("--tasks", nargs="+", choices=names, default=names, help="tasks to train")
-    parser.add_argument("--trainers", nargs="+", choices=[*TRAINERS, PEER], default=TRAINERS, help="trainers")
+    parser.add_argument(
+        "--trainers", nargs="+", choices=[*TRAINERS, BF16, PEER], default=TRAINERS, help="trainers"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
     parser.add_argument("--threads", type=int, default=0, help="torch_settings.num_threads of every run")
     given = parser.parse_args()

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from learning import Point, Run
     from learning_teams import TeamTask
 
-NAMES = {"poca": "POCA", "coma": "COMA", "ppo": "PPO", "ml-agents": "ML-Agents' POCA"}
+NAMES = {
+    "poca": "POCA",
+    "coma": "COMA",
+    "ppo": "PPO",
+    "poca-bf16": "POCA in bf16",
+    "ml-agents": "ML-Agents' POCA",
+}
 COLOURS = {"poca": "#d1495b", "coma": "#edae49", "ppo": "#30638e", "ml-agents": "#8d99ae"}
 
 PAGE = """# Teams
@@ -80,7 +86,9 @@ def _table(task: TeamTask, runs: Sequence[Run]) -> str:
         "",
         f"`--env {task.environment} --num-areas {task.areas}`; settings: "
         + ", ".join(
-            f"[{NAMES[t]}](../../config/{t}/{task.settings}.yaml)" for t in trainers if t != "ml-agents"
+            f"[{NAMES[t]}](../../config/{t}/{task.settings}.yaml)"
+            for t in trainers
+            if t in ("poca", "coma", "ppo")
         )
         + ".",
         "",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-LANISTA, THREADED, PEER = "Lanista", "Lanista, threaded", "ML-Agents"
+LANISTA, THREADED, BF16, PEER = "Lanista", "Lanista, threaded", "Lanista, bf16", "ML-Agents"
 TRAINING, ENGINE, INFERENCE = "training", "engine alone", "with inference"
 
 

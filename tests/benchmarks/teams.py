@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import phases
 import yaml
-from results import LANISTA, PEER, THREADED, TRAINING, Results, Row, machine, median, median_ratio
+from results import BF16, LANISTA, PEER, THREADED, TRAINING, Results, Row, machine, median, median_ratio
 from team_scene import executable
 from training_run import measure
 
@@ -34,7 +34,8 @@ Written by `python tests/benchmarks/teams.py` from teams-speed.csv; every run in
 Lanista's POCA and that of ML-Agents 1.1.0 train the same processes of a scene that costs next to nothing
 (tests/benchmarks/team_scene.py: 96 agents in teams, 32 floats, one branch of 3) with the same YAML: 2 layers
 of 256 units, `batch_size: 1024`, `buffer_size: 10240`, 3 epochs. In turns; medians, ratios within a round.
-Rates and processor time count from the first summary to the last. "Threaded" is `threaded: true`. {machine}.
+Rates and processor time count from the first summary to the last. "Threaded" is `threaded: true`, "bf16" is
+`precision: bf16`; what learns with that is in [teams.md](teams.md). {machine}.
 
 {table}
 
@@ -69,7 +70,8 @@ def command_of(trainer: str, given: argparse.Namespace) -> list[str]:
     if trainer == PEER:
         return [str(given.peer), "-W", "ignore", str(ROOT / "tests" / "peer" / "run_peer.py")]
     command = [sys.executable, "-m", "lanista.trainers.cli.main", "learn"]
-    return command + ["--set", "behaviors.Team.threaded=true"] * (trainer == THREADED)
+    command += ["--set", "behaviors.Team.threaded=true"] * (trainer == THREADED)
+    return command + ["--precision", "bf16"] * (trainer == BF16)
 
 
 def run(given: argparse.Namespace, folder: Path, results: Results) -> None:
@@ -78,7 +80,7 @@ def run(given: argparse.Namespace, folder: Path, results: Results) -> None:
     config.write_text(yaml.safe_dump({"behaviors": {"Team": behavior}}))
     for turn in range(1, given.rounds + 1):
         for members in given.members:
-            for trainer in [LANISTA, PEER, THREADED][:: 1 if turn % 2 else -1]:
+            for trainer in [LANISTA, PEER, BF16, THREADED][:: 1 if turn % 2 else -1]:
                 key = (TRAINING, trainer, "cpu", members, turn)
                 if given.again or key not in results.rows:
                     run_one(given, folder, config, results, trainer, members, turn)
@@ -115,7 +117,7 @@ def table(results: Results) -> str:
     ]
     for members in results.agents(TRAINING, LANISTA):
         peer = results.of(TRAINING, PEER, members)
-        for trainer in (LANISTA, THREADED, PEER):
+        for trainer in (LANISTA, BF16, THREADED, PEER):
             rows = results.of(TRAINING, trainer, members)
             if rows:
                 ratio = median_ratio(rows, peer, "steps_per_s")
