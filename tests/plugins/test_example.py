@@ -67,6 +67,14 @@ def test_what_it_trained_can_be_resumed(tmp_path):
     assert steps == [200, 400]
 
 
+@pytest.mark.parametrize(
+    "file", ["pyproject.toml", *(f"lanista_example/{m}.py" for m in ("writer", "trainer", "algorithm"))]
+)
+def test_the_documentation_shows_the_example_as_it_is(file):
+    page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
+    assert f"\n{(EXAMPLE / file).read_text(encoding='utf-8')}```\n" in page
+
+
 def ask(code, *arguments):
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
