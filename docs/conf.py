@@ -1,4 +1,4 @@
-"""Builds the site of the Markdown as it stands: `sphinx-build -W -c docs . build/site`.
+"""Builds the site of the Markdown as it stands: `sphinx-build -W -E -c docs . build/site`.
 
 The source is the repository's root, so that a link leads to the same place here and on a host of Git, and
 files beside the pages (settings, tables) come along. The order of the pages is that of `docs/README.md`.
