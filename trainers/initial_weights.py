@@ -68,7 +68,8 @@ def find_start(settings: CheckpointSettings) -> Path | None:
     known = f" Runs in {settings.results_dir}: {', '.join(runs[:8])}{', ...' if runs[8:] else ''}."
     run = Path(settings.results_dir) / wanted
     raise TrainerError(
-        f"Could not initialize from {run}: there is no such run, and {wanted} (--initialize-from) is neither a run's folder nor a checkpoint (.pt).{hint}"
+        f"Could not initialize from {run}: there is no such run, and {wanted} (--initialize-from) is neither "
+        f"a run's folder nor a checkpoint (.pt).{hint}"
         f"{known if runs else ''} "
         "Make sure models have already been saved with that run ID."
     )
