@@ -18,7 +18,9 @@ import fcntl
 import pty
 import termios
 
-ENDLESS = YAML.replace("max_steps: 400", "max_steps: 100000000")
+ENDLESS = YAML.replace("max_steps: 400", "max_steps: -1").replace(
+    "buffer_size: 64", "buffer_size: 64, learning_rate_schedule: constant"
+)
 
 
 class Listener(threading.Thread):

@@ -6,13 +6,23 @@ import itertools
 from collections.abc import Iterable
 from enum import Enum
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
-from pydantic_core import InitErrorDetails
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails
 
 from .nearest import nearest
 from .values import found, wrong
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 OWN = "lanista"
 """Marks a key that ML-Agents does not have."""
@@ -57,26 +67,29 @@ class Settings(BaseModel):
     yaml_order: ClassVar[tuple[str, ...]] = ()
     """The order in which keys are written, where it is not the order of declaration."""
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _explain_keys(cls, data: Any, info: ValidationInfo) -> Any:
+    def _explain_keys(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Refuse unknown keys, together with whatever else is wrong."""
         if isinstance(data, cls):
-            return data
+            return handler(data)
         if not isinstance(data, dict):
             example = ", ".join(cls.written()[:3])
             raise wrong(
                 f"found {found(data)}, expected a mapping of keys ({example}, ...); {{}} stands for defaults"
             )
         unknown = [key for key in data if key not in cls.model_fields]
-        if unknown:
-            details = [
-                InitErrorDetails(
-                    type=wrong(cls._explain(key), "unknown_key"), loc=(str(key),), input=data[key]
-                )
-                for key in unknown
-            ]
-            raise ValidationError.from_exception_data(cls.__name__, details)
-        return data
+        if not unknown:
+            return handler(data)
+        details = [
+            InitErrorDetails(type=wrong(cls._explain(key), "unknown_key"), loc=(str(key),), input=data[key])
+            for key in unknown
+        ]
+        try:
+            handler({key: value for key, value in data.items() if key in cls.model_fields})
+        except ValidationError as error:
+            details += [_again(one) for one in error.errors(include_url=False)]
+        raise ValidationError.from_exception_data(cls.__name__, details)
 
     @classmethod
     def written(cls) -> list[str]:
@@ -128,6 +141,15 @@ class Settings(BaseModel):
             for key in self.written()
             if not (self.is_own(key) and getattr(self, key) == type(self).model_fields[key].default)
         }
+
+
+def _again(error: ErrorDetails) -> InitErrorDetails:
+    """An error that was caught, to be raised among others."""
+    context = error.get("ctx") or {}
+    if "message" in context:
+        kind = wrong(context["message"], error["type"])
+        return InitErrorDetails(type=kind, loc=error["loc"], input=error["input"])
+    return InitErrorDetails(type=error["type"], loc=error["loc"], input=error["input"], ctx=context)
 
 
 def plain(value: Any) -> Any:

@@ -57,7 +57,8 @@ that the value came from.
     lanista check --preset ppo/ball3d mine.yaml
 
 reads files as `lanista-learn` would, without an engine and in less than a second, and prints for each that
-it is right, or all that is wrong with it. `--together` checks the one configuration that the files make.
+it is right, or all that is wrong with it. `--together` checks the one configuration that the files make: a
+file that holds a part only is right together with those that it lies over.
 
 | Exit status | Meaning |
 |---|---|

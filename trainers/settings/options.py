@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 
 from ..curriculum.samplers import SamplerSettings
-from ..curriculum.settings import EnvironmentParameters, first_values
+from ..curriculum.settings import EnvironmentParameters, MeasureType, first_values
 from ..stats.settings import WriterNames
-from .base import Settings, later, own
+from .base import Refusal, Settings, later, own, refuse_all
 from .behavior import TrainerSettings
 from .errors import TrainerConfigError
 from .merge import with_defaults
@@ -57,6 +57,26 @@ class RunOptions(Settings):
         if defaults is None or not isinstance(value, dict):
             return value
         return {name: with_defaults(defaults, own) for name, own in value.items()}
+
+    @model_validator(mode="after")
+    def _progress_has_an_end(self) -> RunOptions:
+        endless = {name for name, settings in self.behaviors.items() if settings.endless}
+        refusals: list[Refusal] = [
+            (
+                ("environment_parameters", name, "curriculum", number, "completion_criteria", "measure"),
+                "progress",
+                f"found progress, the part of max_steps that is done; but {criteria.behavior}, with "
+                "max_steps -1, is trained until it is stopped. Give it max_steps, or measure the reward",
+            )
+            for name, parameter in (self.environment_parameters or {}).items()
+            for number, lesson in enumerate(parameter.curriculum)
+            if (criteria := lesson.completion_criteria) is not None
+            and criteria.measure is MeasureType.PROGRESS
+            and criteria.behavior in endless
+        ]
+        if refusals:
+            raise refuse_all(type(self).__name__, refusals)
+        return self
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> RunOptions:

@@ -1,0 +1,136 @@
+"""What is named and not there yet is read, checked, and refused before a run that asks for it."""
+
+import pytest
+from lanista.trainers.curriculum.samplers import SAMPLERS
+from lanista.trainers.settings import RunOptions, TrainerConfigError
+from lanista.trainers.settings.base import Settings
+from lanista.trainers.settings.kinds import kind_of
+from lanista.trainers.settings.registry import trainer_types
+from lanista.trainers.settings.schema import json_schema
+from lanista.trainers.settings.support import require_support, require_trainable, unsupported
+from lanista.trainers.settings.units import UNITS
+
+TO_COME = [name for name, kind in trainer_types.items() if not kind.available]
+
+
+def models(base: type[Settings] = Settings) -> set[type[Settings]]:
+    """Every model of a part of the configuration."""
+    below = {model for child in base.__subclasses__() for model in models(child)}
+    ours = {model for model in below if model.__module__.startswith("lanista.")}
+    return ours | ({base} if base is not Settings else set())
+
+
+@pytest.mark.parametrize("trainer", TO_COME)
+def test_trainers_to_come_are_read_checked_and_refused(trainer: str) -> None:
+    kind = trainer_types[trainer]
+    keys = {key: getattr(kind.settings(), key) for key in kind.settings.model_fields}
+    data = {"behaviors": {"B": {"trainer_type": trainer, "hyperparameters": keys}}}
+    options = RunOptions.from_dict(data)
+    with pytest.raises(TrainerConfigError, match=rf"behaviors\.B\.trainer_type: found {trainer}; this ver"):
+        require_support(options)
+    with pytest.raises(TrainerConfigError, match="Did you mean `buffer_init_steps`"):
+        RunOptions.from_text(
+            f"behaviors: {{B: {{trainer_type: {trainer}, hyperparameters: {{buffer_init: 3}}}}}}"
+        )
+
+
+LATER = {
+    "behaviors.B.test_frequency": 1000,
+    "behaviors.B.test_episodes": 3,
+    "behaviors.B.network_settings.activation": "relu",
+    "behaviors.B.network_settings.initialization": "orthogonal",
+    "behaviors.B.network_settings.layer_norm": True,
+    "behaviors.B.reward_signals.extrinsic.network_settings.activation": "tanh",
+    "torch_settings.precision": "bf16",
+    "callbacks": ["mine:Watch"],
+}
+
+
+def nested(path: str, value: object) -> dict:
+    for part in reversed(path.split(".")):
+        value = {part: value}
+    return value  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("path", LATER)
+def test_a_key_to_come_is_refused_unless_it_says_what_happens_anyway(path: str) -> None:
+    options = RunOptions.from_dict(nested(path, LATER[path]))
+    (problem,) = unsupported(options)
+    assert problem.path == path and "remove this key" in problem.message
+    with pytest.raises(TrainerConfigError, match="this version knows nothing but"):
+        require_support(options)
+    if "behaviors" in path:
+        with pytest.raises(TrainerConfigError, match="this version knows nothing but"):
+            require_trainable("B", options.behavior("B"))
+
+
+def test_every_key_to_come_is_tried_here() -> None:
+    later = {key for model in models() for key in model.model_fields if model.is_later(key)}
+    assert later <= {path.rpartition(".")[2] for path in LATER}
+
+
+def test_defaults_are_no_reason_to_refuse() -> None:
+    text = """\
+behaviors: {B: {test_frequency: -1, network_settings: {activation: swish, layer_norm: false}}}
+torch_settings: {precision: float32}
+callbacks: []
+"""
+    assert unsupported(RunOptions.from_text(text)) == []
+
+
+def test_the_place_is_named() -> None:
+    text = "default_settings:\n  trainer_type: sac\nbehaviors:\n  A: {trainer_type: ppo}\n  B: {}\n"
+    (problem,) = unsupported(RunOptions.from_text(text, "b.yaml"))
+    assert (problem.path, problem.place) == ("behaviors.B.trainer_type", "b.yaml, line 5")
+    (problem,) = unsupported(RunOptions.from_text("default_settings:\n  trainer_type: sac\n", "b.yaml"))
+    assert (problem.path, problem.place) == ("default_settings.trainer_type", "b.yaml, line 2")
+
+
+def test_a_critic_that_is_built_otherwise_takes_the_rest_from_the_policy() -> None:
+    network = "{normalize: true, hidden_units: 32, memory: {memory_size: 8}, critic: {hidden_units: 64}}"
+    options = RunOptions.from_text(f"behaviors: {{B: {{trainer_type: coma, network_settings: {network}}}}}")
+    critic = options.behaviors["B"].network_settings.critic
+    assert (critic.hidden_units, critic.normalize, critic.memory.memory_size) == (64, True, 8)
+    require_support(options)
+    again = RunOptions.from_dict(options.as_dict())
+    assert again.behaviors["B"].network_settings == options.behaviors["B"].network_settings
+
+
+@pytest.mark.parametrize(
+    ("behavior", "message"),
+    [
+        (
+            "{trainer_type: ppo, network_settings: {critic: {}}}",
+            "network_settings.critic: this version builds",
+        ),
+        ("{trainer_type: coma, network_settings: {critic: {critic: {}}}}", "a critic has no critic"),
+        ("{reward_signals: {extrinsic: {network_settings: {critic: {}}}}}", "a reward signal has no critic"),
+    ],
+)
+def test_a_critic_where_there_is_none_to_build_is_refused(behavior: str, message: str) -> None:
+    with pytest.raises(TrainerConfigError, match=message):
+        require_support(RunOptions.from_text(f"behaviors: {{B: {behavior}}}"))
+
+
+def test_every_number_has_a_unit() -> None:
+    numeric = {
+        key
+        for model in models()
+        for key, info in model.model_fields.items()
+        if kind_of(info.annotation).name in ("integer", "number")
+    }
+    assert numeric <= UNITS.keys(), "add the new key to trainers/settings/units.py"
+
+
+def test_a_key_is_of_one_kind_with_every_trainer() -> None:
+    kinds: dict[str, set[str]] = {}
+    for trainer in trainer_types.values():
+        for key, info in trainer.settings.model_fields.items():
+            kinds.setdefault(key, set()).add(kind_of(info.annotation).name)
+    assert all(len(found) == 1 for found in kinds.values()), kinds
+
+
+def test_the_schema_knows_every_trainer_and_sampler() -> None:
+    definitions = json_schema()["$defs"]
+    known = [kind.settings.__name__ for kind in trainer_types.values()]
+    assert {*known, *(model.__name__ for model in SAMPLERS.values())} <= definitions.keys()

@@ -1,0 +1,37 @@
+"""Every configuration that comes with Lanista says what it means and can be trained."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from lanista.trainers.settings import RunOptions
+from lanista.trainers.settings.base import Settings
+from lanista.trainers.settings.presets import FOLDER, preset_names
+from lanista.trainers.settings.support import require_support
+
+FILES = sorted(FOLDER.rglob("*.yaml"))
+
+
+def holds(settings: object, written: object, path: str = "") -> None:
+    """Everything that was written is what the settings hold."""
+    if isinstance(written, dict):
+        for key, value in written.items():
+            below = settings[key] if isinstance(settings, dict) else getattr(settings, key)
+            holds(below, value, f"{path}.{key}")
+    else:
+        assert not isinstance(settings, Settings), path
+        assert settings == written, path
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_is_read_as_written_without_a_warning(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    options = RunOptions.from_file(file)
+    holds(options, yaml.safe_load(file.read_text(encoding="utf-8")))
+    require_support(options)
+    assert {settings.trainer_type for settings in options.behaviors.values()} == {file.parent.name}
+    assert not caplog.records
+    assert RunOptions.from_dict(options.as_dict()).as_dict() == options.as_dict()
+
+
+def test_each_is_a_preset() -> None:
+    assert preset_names() == sorted(f"{file.parent.name}/{file.stem}" for file in FILES)
