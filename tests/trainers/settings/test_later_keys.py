@@ -41,7 +41,6 @@ LATER = {
     "behaviors.B.network_settings.initialization": "orthogonal",
     "behaviors.B.network_settings.layer_norm": True,
     "behaviors.B.reward_signals.extrinsic.network_settings.activation": "tanh",
-    "torch_settings.precision": "bf16",
     "callbacks": ["mine:Watch"],
 }
 
@@ -72,7 +71,6 @@ def test_every_key_to_come_is_tried_here() -> None:
 def test_defaults_are_no_reason_to_refuse() -> None:
     text = """\
 behaviors: {B: {test_frequency: -1, network_settings: {activation: swish, layer_norm: false}}}
-torch_settings: {precision: float32}
 callbacks: []
 """
     assert unsupported(RunOptions.from_text(text)) == []
