@@ -193,8 +193,16 @@ class EngineConnection:
                 f"Communicator has exited. The connection to {self._name} was dropped by the other side."
             )
         self._process.wait(_LAST_BREATH)
-        lost = "" if self._process.returncode is not None else "The engine has dropped its connection. "
-        return UnityEnvironmentException(f"{self._name}: {lost}{self._process.describe()}")
+        if self._process.returncode is None:
+            what = "The engine has dropped its connection. "
+        elif not self._called:
+            what = (
+                "The engine ended before it called the trainer: what it wrote may tell why. Where there is "
+                "no display, --no-graphics helps. "
+            )
+        else:
+            what = ""
+        return UnityEnvironmentException(f"{self._name}: {what}{self._process.describe()}")
 
     def _why_late(self) -> str:
         state = "" if self._process is None else f" {self._process.describe()}"

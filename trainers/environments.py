@@ -7,8 +7,9 @@ from pathlib import Path
 
 from mlagents_envs.base_env import BaseEnv
 
+from ..envs.executables import check_executable
 from ..envs.finite import NonFinite
-from ..envs.launch import check_executable, resolve
+from ..envs.launch import SCENE, listen, resolve
 from ..envs.manager import EnvManager
 from ..envs.ports import FIRST_PORT
 from ..envs.restarts import RestartLimits
@@ -22,27 +23,62 @@ from ..envs.unity import UnityEnvironment
 from .coma.settings import reads_offered_state
 from .settings.errors import Problem, TrainerConfigError
 from .settings.options import RunOptions
+from .settings.run import EnvironmentSettings
 
 
 def check_environment(options: RunOptions) -> None:
     """Refuse an environment that cannot be launched, before anything is written or loaded for it.
 
     Raises:
-        UnityEnvironmentException: The executable is missing or may not be executed; no such module.
+        UnityEnvironmentException: There is no such executable, scene, option of a scene, or module; the
+            executable cannot be started; or nobody can call on the port or address that is asked for.
+        PortInUseError: The port is taken.
         TrainerConfigError: There are environment parameters, and the environment takes none.
     """
-    path = options.env_settings.env_path
-    if path is not None and in_process(path):
-        check_source(path)
-        if options.environment_parameters:
-            names = ", ".join(options.environment_parameters)
-            message = (
-                f"found {names}; {path} takes no parameters during a run: remove this section, and give the "
-                "environment's own arguments after --env-args"
-            )
-            raise TrainerConfigError([Problem("environment_parameters", message)])
-    elif path is not None:
-        check_executable(resolve(path)[0])
+    env = options.env_settings
+    if env.env_path is not None and in_process(env.env_path):
+        check_source(env.env_path)
+        _refuse_parameters(options)
+        return
+    if env.env_path is not None:
+        _check_program(env)
+    _check_ports(env)
+
+
+def _refuse_parameters(options: RunOptions) -> None:
+    if options.environment_parameters:
+        names = ", ".join(options.environment_parameters)
+        message = (
+            f"found {names}; {options.env_settings.env_path} takes no parameters during a run: remove this "
+            "section, and give the environment's own arguments after --env-args"
+        )
+        raise TrainerConfigError([Problem("environment_parameters", message)])
+
+
+def _check_program(env: EnvironmentSettings) -> None:
+    path = str(env.env_path).strip()
+    command = resolve(path)
+    if path.startswith(SCENE):
+        from ..envs.scenes.in_place import make_in_place
+
+        make_in_place(path, arguments=env.env_args)
+    check_executable(command[0])
+
+
+def _check_ports(env: EnvironmentSettings) -> None:
+    """Listen as the environments' launch will, and stop at once."""
+    port = _base_port(env)
+    # Who searches for a free port finds one of his own.
+    for worker_id in range(1 if port is None else env.num_envs):
+        listen(worker_id, port, env.listen, editor=env.env_path is None).close()
+
+
+def _base_port(env: EnvironmentSettings) -> int | None:
+    """The port of the first environment, if the user has chosen it; the Editor has its own.
+
+    Every recorded configuration names the default, which nobody chose: then any free port will do.
+    """
+    return env.base_port if env.env_path is not None and env.base_port != FIRST_PORT else None
 
 
 def make_env_manager(options: RunOptions, seed: int, log_folder: Path) -> EnvManager:
@@ -88,12 +124,10 @@ def _make_env(options: RunOptions, seed: int, log_folder: Path, worker_id: int) 
         target_frame_rate=engine.target_frame_rate,
         capture_frame_rate=engine.capture_frame_rate,
     )
-    # Every recorded configuration names the default, which nobody chose: then any free port will do.
-    explicit_port = env.env_path is not None and env.base_port != FIRST_PORT
     return UnityEnvironment(
         env.env_path,
         worker_id,
-        env.base_port if explicit_port else None,
+        _base_port(env),
         seed=seed + worker_id,
         no_graphics=engine.no_graphics,
         no_graphics_monitor=engine.no_graphics_monitor,

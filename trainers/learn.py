@@ -73,6 +73,7 @@ def run_training(options: RunOptions, *, restart_engines_at_checkpoints: bool = 
         any of `EXPECTED`, once everything that could be saved is saved.
         KeyboardInterrupt: the user stopped the run before there was anything to save, or twice.
     """
+    check_requirements(options.torch_settings.device)
     print(version_block())
     display = make_display(
         options.checkpoint_settings.run_id,
@@ -106,6 +107,7 @@ def _train_in(
         write_configuration(folder, options)
     wait_briefly_for_each_other()
     reuse_freed_memory()
+    load_torch()
     from .training_run import train
 
     train(

@@ -135,8 +135,8 @@ def _device(wanted: str | None) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         cause = str(error).strip().splitlines()[0]
         raise TrainerError(
-            f"The device {wanted!r} (torch_settings.device, --torch-device) cannot be used here: {cause} "
-            "Leave it out to take a GPU if there is one, or give cpu."
+            f"The device {wanted!r} (torch_settings.device, --torch-device) cannot be used here: "
+            f"{cause.rstrip('.')}. Leave it out to take a GPU if there is one, or give cpu."
         ) from error
     return device
 

@@ -4,6 +4,7 @@ import argparse
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from .world import World
@@ -15,7 +16,12 @@ _OPTION = "option "
 
 
 class UsageError(ValueError):
-    """The command line cannot be understood; the message is for the user."""
+    """The command line cannot be understood; the message, one line, is for the user."""
+
+    def __init__(self, message: str, usage: str = "") -> None:
+        super().__init__(message)
+        self.usage = usage
+        """All that the command line may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,7 @@ class EngineArguments:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}\n\n{self.format_help()}")
+        raise UsageError(message, self.format_help())
 
 
 def options_of(world: type[World]) -> dict[str, inspect.Parameter]:
@@ -49,7 +55,7 @@ def parse(world: type[World], arguments: Sequence[str], program: str) -> EngineA
         UsageError: An unknown option, a value of the wrong kind, or no port.
     """
     parser = _parser(world, program)
-    given = _read(parser, arguments)
+    given = _read(parser, world, arguments)
     if given["mlagents_port"] is None:
         parser.error(
             "no --mlagents-port: a scene is started by a trainer, for example by "
@@ -64,7 +70,7 @@ def parse_options(world: type[World], arguments: Sequence[str], program: str) ->
     Raises:
         UsageError: An unknown option, or a value of the wrong kind.
     """
-    return _options(_read(_parser(world, program), arguments))
+    return _options(_read(_parser(world, program), world, arguments))
 
 
 def _parser(world: type[World], program: str) -> _Parser:
@@ -86,11 +92,14 @@ def _parser(world: type[World], program: str) -> _Parser:
     return parser
 
 
-def _read(parser: _Parser, arguments: Sequence[str]) -> dict[str, Any]:
+def _read(parser: _Parser, world: type[World], arguments: Sequence[str]) -> dict[str, Any]:
     known, others = parser.parse_known_args(list(arguments))
     strange = next((text for text in others if text.startswith("--")), None)
     if strange is not None:
-        parser.error(f"unknown option {strange}")
+        options = [f"--{name.replace('_', '-')}" for name in options_of(world)]
+        near = get_close_matches(strange, options, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        parser.error(f"unknown option {strange}.{hint} Options: {', '.join(options)}.")
     return vars(known)
 
 

@@ -177,7 +177,8 @@ def main(make: type[World], arguments: Sequence[str] | None = None, program: str
         endpoint = EngineEndpoint(given.port)
         session = Session(make, given.options, endpoint)
     except (UsageError, ValueError, OSError) as error:
-        print(f"{program}: {error}", file=sys.stderr)
+        usage = error.usage if isinstance(error, UsageError) else ""
+        print(f"{program}: {error}\n\n{usage}".rstrip(), file=sys.stderr)
         return USAGE_STATUS
     return _serve(session, endpoint, given, program)
 

@@ -120,7 +120,7 @@ def make_in_place(
         world = find(name).load()
         return WorldEnvironment(world(**parse_options(world, [*options, *(arguments or ())], env)), seed)
     except (UnknownSceneError, UsageError, ValueError) as error:
-        raise UnityEnvironmentException(str(error)) from error
+        raise UnityEnvironmentException(f"{env}: {error}") from error
 
 
 def _split(batch: AgentBatch, spec: BehaviorSpec) -> BehaviorSteps:

@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from lanista.envs.launch import arguments, check_executable, find_executable, resolve
+from lanista.envs.executables import check_executable, find_executable
+from lanista.envs.launch import arguments, resolve
 from mlagents_envs.exception import UnityEnvironmentException
 
 
@@ -123,3 +124,26 @@ def test_the_users_own_log_file_wins(value, expected):
     command, log = arguments(5005, False, Path("Player-0.log"), ["-logfile", *value])
     assert command == ["--mlagents-port", "5005", "-logfile", *value]
     assert log == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "platform", "told"),
+    [
+        (b"", "linux", "the file is empty"),
+        (b"#!/no/such/shell -e\n", "linux", "names /no/such/shell, which does not exist"),
+        (b"#!/bin/sh\r\nexit\r\n", "linux", "lines end as on Windows"),
+        (bytes.fromhex("cffaedfe") + bytes(20), "linux", "a program for macOS"),
+        (bytes.fromhex("cffaedfe") + bytes(20), "darwin", None),
+        (b"#!/usr/bin/env python3\n", "linux", None),
+        (b"#!/bin/sh\r\n", "win32", None),
+        (b"\x7fELF" + bytes(20), "linux", None),
+    ],
+)
+def test_a_program_that_shows_that_it_cannot_be_started_is_refused(tmp_path, content, platform, told):
+    program = touch(tmp_path / "Game")
+    program.write_bytes(content)
+    if told is None:
+        check_executable(str(program), platform)
+    else:
+        with pytest.raises(UnityEnvironmentException, match=told):
+            check_executable(str(program), platform)

@@ -1,0 +1,76 @@
+"""What a run needs of this machine, looked at before torch is loaded, which takes a second or more."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+from .errors import TrainerError
+
+OLDEST_TORCH = (2, 4)
+"""As in setup.py."""
+_NEEDED = ("onnx", "onnxruntime", "tensorboard", "rich")
+"""What is first imported during a run, perhaps hours after its start."""
+
+
+def check_requirements(device: str | None) -> None:
+    """Refuse a run that this installation or this machine cannot do.
+
+    Args:
+        device: the name that torch is to be asked for; None for its own choice.
+
+    Raises:
+        TrainerError: torch or another package is missing or too old, or there cannot be such a device.
+    """
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        names = " ".join(missing)
+        raise TrainerError(f"{', '.join(missing)} is not installed for this Python: pip install {names}")
+    found = _torch_version()
+    kind = (device or "cpu").partition(":")[0]
+    if kind == "mps" and sys.platform != "darwin":
+        raise _no_device(device, "only Macs have it")
+    if kind == "cuda" and (sys.platform == "darwin" or found.endswith("+cpu")):
+        raise _no_device(device, f"the installed torch {found} computes on the CPU alone")
+
+
+def load_torch() -> None:
+    """Import torch.
+
+    Raises:
+        TrainerError: it is installed and cannot be loaded.
+    """
+    try:
+        import torch  # noqa: F401
+    except (ImportError, OSError) as error:
+        cause = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise TrainerError(
+            f"torch is installed and cannot be loaded: {cause}. Install it again: "
+            "pip install --force-reinstall torch"
+        ) from error
+
+
+def _torch_version() -> str:
+    """The version of torch that is installed, such as 2.9.0+cpu."""
+    wanted = ".".join(map(str, OLDEST_TORCH))
+    try:
+        found = version("torch")
+    except PackageNotFoundError:
+        found = ""
+    if not found or find_spec("torch") is None:
+        raise TrainerError(f"torch is not installed for this Python: pip install 'torch>={wanted}'")
+    numbers = re.match(r"(\d+)\.(\d+)", found)
+    if numbers and (int(numbers[1]), int(numbers[2])) < OLDEST_TORCH:
+        raise TrainerError(
+            f"torch {found} is too old, Lanista needs {wanted} or newer: pip install 'torch>={wanted}'"
+        )
+    return found
+
+
+def _no_device(device: str | None, cause: str) -> TrainerError:
+    return TrainerError(
+        f"The device {device!r} (torch_settings.device, --torch-device) cannot be used here: {cause}. "
+        "Leave it out to take a GPU if there is one, or give cpu."
+    )
