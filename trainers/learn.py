@@ -19,6 +19,7 @@ from .cli.logs import configure_logging
 from .environments import check_environment
 from .errors import TrainerError
 from .initial_weights import check_beginnings
+from .requirements import check_requirements, load_torch
 from .run_folder import claimed_run_folder, recorded_seed, write_configuration
 from .settings.command_line import parse_command_line
 from .settings.errors import TrainerConfigError
