@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from .atomic import atomic_link, atomic_write_bytes, remove_partials
+from .best_checkpoints import BestCheckpoints
+from .checkpoint_entry import Checkpoint, listed
 from .checkpoint_file import (
     CheckpointError,
     load_checkpoint,
@@ -19,7 +21,7 @@ from .checkpoint_file import (
     save_checkpoint,
     serialise,
 )
-from .training_status import TrainingStatus, TrainingStatusError
+from .training_status import TrainingStatus
 
 __all__ = [
     "LATEST",
@@ -35,55 +37,6 @@ logger = logging.getLogger(__name__)
 
 LATEST = "checkpoint.pt"
 """The copy of the newest checkpoint that --resume and --initialize-from read."""
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """An entry of training_status.json; the names of the fields are those of the file."""
-
-    steps: int
-    file_path: str
-    reward: float | None
-    creation_time: float
-    auxillary_file_paths: list[str] = field(default_factory=list)
-
-    @classmethod
-    def read(cls, entry: Any) -> Checkpoint:
-        """The entry as JSON holds it; what else it says is passed over.
-
-        Raises:
-            ValueError: a key is missing, or its value is of another kind.
-        """
-        if not isinstance(entry, Mapping):
-            raise ValueError(f"found {entry!r}, expected an object")
-        for key, (expected, fits) in _ENTRY.items():
-            if key not in entry:
-                raise ValueError(f"has no {key!r}, expected {expected}")
-            if not fits(entry[key]):
-                raise ValueError(f"its {key!r} is {entry[key]!r}, expected {expected}")
-        return cls(**{key: entry[key] for key in _ENTRY})
-
-    @property
-    def files(self) -> list[Path]:
-        """The model and what belongs to it."""
-        return [Path(self.file_path), *map(Path, self.auxillary_file_paths)]
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-_ENTRY: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "steps": ("a whole number", lambda value: _number(value) and isinstance(value, int)),
-    "file_path": ("text", lambda value: isinstance(value, str)),
-    "reward": ("a number or null", lambda value: value is None or _number(value)),
-    "creation_time": ("a number", _number),
-    "auxillary_file_paths": (
-        "a list of texts",
-        lambda value: isinstance(value, list) and all(isinstance(path, str) for path in value),
-    ),
-}
-"""What the keys of an entry must hold, in words and as a test."""
 
 
 class CheckpointManager:
@@ -103,6 +56,7 @@ class CheckpointManager:
         keep: int,
         status: TrainingStatus,
         suffixes: Sequence[str] = ("",),
+        keep_best: int = 0,
     ) -> None:
         """Look after the files of one behaviour.
 
@@ -112,6 +66,7 @@ class CheckpointManager:
             keep: how many numbered checkpoints stay; 0 or less keeps all.
             status: the run's status file.
             suffixes: what is added to the names of brains, of which there may be several.
+            keep_best: how many of the best stay, beside those that `keep` lets stay.
         """
         self.behavior = behavior
         self.run_folder = Path(run_folder)
@@ -120,7 +75,8 @@ class CheckpointManager:
         self.suffixes = tuple(suffixes)
         self.status = status
         self.checkpoints: list[Checkpoint] = []
-        """Oldest first."""
+        """Those that `keep` lets stay, oldest first."""
+        self.best = BestCheckpoints(behavior, self.folder, keep_best, status, self.suffixes)
         remove_partials(self.folder)
         remove_partials(self.run_folder)
 
@@ -140,6 +96,9 @@ class CheckpointManager:
         state: Mapping[str, Any],
         reward: float | None = None,
         export: Callable[[Path], object] | None = None,
+        *,
+        judged: float | None = None,
+        due: bool = True,
     ) -> Checkpoint | None:
         """Write a checkpoint at `step`.
 
@@ -148,6 +107,8 @@ class CheckpointManager:
             state: what `save_checkpoint` takes.
             reward: mean return of the recent episodes, for the status file.
             export: writes the ONNX file to the path that it is given; each of several with its suffix.
+            judged: it is one of the best, with this reward.
+            due: it is one of those that `keep` counts.
 
         Returns:
             None where the file system failed: a warning says so, the older checkpoints are untouched, and
@@ -176,8 +137,10 @@ class CheckpointManager:
             if export is not None:
                 self._export(plain, export)
         finally:
-            self._list(saved)
+            self._list(saved, judged, due)
             self.save_status()
+            if judged is not None:
+                self.best.renew_copies()
         return saved
 
     def _renew_latest(self, weights: Path, data: bytes) -> None:
@@ -216,12 +179,16 @@ class CheckpointManager:
             last,
         )
 
-    def _list(self, saved: Checkpoint) -> None:
-        """Add an entry, in place of one of the same step, and remove the files of those beyond `keep`."""
-        self.checkpoints = [entry for entry in self.checkpoints if entry.steps != saved.steps] + [saved]
+    def _list(self, saved: Checkpoint, judged: float | None, due: bool) -> None:
+        """Add an entry, in place of one of the same step, and remove the files of those that do not stay."""
+        gone = self.best.add(saved, judged) if judged is not None else []
+        if due:
+            self.checkpoints = [entry for entry in self.checkpoints if entry.steps != saved.steps] + [saved]
         while 0 < self.keep < len(self.checkpoints):
-            oldest = self.checkpoints.pop(0)
-            for file in self._located(oldest):
+            gone.append(self.checkpoints.pop(0))
+        kept = {entry.steps for entry in (*self.checkpoints, *self.best.entries)}
+        for entry in gone:
+            for file in self._located(entry) if entry.steps not in kept else ():
                 _remove(file)
         self.status.set(self.behavior, "checkpoints", [asdict(entry) for entry in self.checkpoints])
 
@@ -301,26 +268,12 @@ class CheckpointManager:
         ahead = [path for path in numbered[:1] if path.stat().st_mtime_ns > latest]
         return [*ahead, self.latest_path, *numbered[len(ahead) :]]
 
-    def _listed(self) -> list[Checkpoint]:
-        """The entries of the status file."""
-        entries = self.status.get(self.behavior, "checkpoints", [])
-        where = f"{self.status.path}: {self.behavior}.checkpoints"
-        advice = "Remove the entry, or the file to resume with the weights alone."
-        if not isinstance(entries, list):
-            raise TrainingStatusError(f"{where}: found {entries!r}, expected a list. {advice}")
-        listed = []
-        for index, entry in enumerate(entries):
-            try:
-                listed.append(Checkpoint.read(entry))
-            except ValueError as error:
-                raise TrainingStatusError(f"{where}[{index}]: {error}. {advice}") from None
-        return listed
-
     def _restore_list(self) -> None:
         """Take over the listed checkpoints that exist, and newer ones that a kill kept from being listed."""
-        listed = self._listed()
-        self.checkpoints = [entry for entry in listed if any(file.exists() for file in self._located(entry))]
-        newest = max((entry.steps for entry in listed), default=-1)
+        known = listed(self.status, self.behavior, "checkpoints")
+        self.checkpoints = [entry for entry in known if any(file.exists() for file in self._located(entry))]
+        self.best.restore()
+        newest = max((entry.steps for entry in (*known, *self.best.entries)), default=-1)
         for step, path in reversed(numbered_checkpoints(self.folder, self.behavior)):
             if step > newest:
                 model = path.with_suffix(".onnx")

@@ -107,9 +107,12 @@ class TrainerController:
         """
         self._stop_threads()
         failures: list[Exception] = []
-        for learner in self.learners.values() if self.training else ():
+        for learner in self.learners.values():
             try:
-                learner.finish()
+                if self.training:
+                    learner.finish()
+                else:
+                    learner.conclude()
             except (TrainerError, FloatingPointError) as error:
                 failures.append(error)
         if failures and not keep_quiet:
@@ -152,9 +155,7 @@ class TrainerController:
     def _goes_on(self) -> bool:
         if self._stopping:
             return False
-        if not self.training or not self.learners:
-            return True
-        return any(learner.trainer.should_still_train for learner in self.learners.values())
+        return not self.learners or any(learner.goes_on for learner in self.learners.values())
 
     def _take(self, steps: Sequence[EnvironmentStep]) -> None:
         """Answer first: engines go on meanwhile. But agents that act by their place need one before."""

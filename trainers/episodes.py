@@ -1,7 +1,8 @@
 """What each agent has earned since its episode began."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from ..agent_processor.stats_sink import StatsSink
 from ..agent_processor.trajectory import AgentKey, Rollout
 from ..envs.statistics import StatsAggregationMethod
+from .reward_record import RewardRecord
 
 ENVIRONMENT = "environment"
 """The key of the plain individual reward, beside the reward signals' names."""
@@ -25,6 +27,8 @@ class EpisodeRewards:
         self.recent_returns: deque[float] = deque(maxlen=max(1, returns_kept))
         """Returns of the last finished episodes, newest first."""
         self._finished_since_update: list[float] = []
+        self.record = RewardRecord()
+        """What the run is judged by: the rewards of groups where they earn any, else those of agents."""
 
     def add(self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], stats: StatsSink) -> None:
         """Count the trajectories of `rollout`; `rewards` holds [steps] per signal, scaled."""
@@ -51,11 +55,26 @@ class EpisodeRewards:
         if self.groups and all_done:
             key = "Environment/Group Cumulative Reward"
             stats.add_stat(key, float(total[-1]), StatsAggregationMethod.HISTOGRAM)
+        self._keep_record(ret, float(total[-1]) if self.groups else 0.0, all_done)
 
-    def restore(self, returns: Sequence[float]) -> None:
-        """Go on with the recent returns of a saved run, newest first."""
+    def _keep_record(self, own: float, of_group: float, all_done: bool) -> None:
+        if of_group and not self.record.of_groups:
+            self.record = RewardRecord(of_groups=True)
+        if not self.record.of_groups:
+            self.record.add(own)
+        elif all_done:
+            self.record.add(of_group)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What outlives unfinished episodes: the recent returns, newest first, and the record."""
+        return {"returns": list(self.recent_returns), "record": self.record.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with what `state_dict` gave; checkpoints of older versions have no record."""
         self.recent_returns.clear()
-        self.recent_returns.extend(returns[: self.recent_returns.maxlen])
+        self.recent_returns.extend(state["returns"][: self.recent_returns.maxlen])
+        if "record" in state:
+            self.record = RewardRecord.restored(state["record"])
 
     def mean_since_update(self) -> float | None:
         """Mean return of the episodes that finished since the last policy update; None without any."""

@@ -28,11 +28,11 @@ from .checkpoint_brain import KEY as BRAIN
 from .checkpoint_brain import describe_brain
 from .checkpoints import CheckpointError, CheckpointManager, load_checkpoint
 from .coma.brains import brains_of, suffixes_of
-from .coma.coma import COMA
 from .coma.policy import PlacePolicy
 from .initial_weights import initial_checkpoint
 from .on_policy import OnPolicyTrainer
 from .precision import Precision
+from .reward_record import EPISODES
 from .settings.behavior import TrainerSettings
 from .stats.display import Display
 from .stats.reporter import StatsReporter
@@ -59,8 +59,10 @@ class RunContext:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     training: bool = True
     resume: bool = False
+    inference_steps: int | None = None
+    """Steps after which acting without training ends by itself."""
     initialize_from: Path | None = None
-    """The run folder whose weights a new run starts from."""
+    """The run folder, or the checkpoint, whose weights a new run starts from."""
     non_finite: NonFinite = NonFinite.STOP
     precision: Precision = Precision.FLOAT32
     restart_engines_at_checkpoints: bool = False
@@ -113,16 +115,23 @@ class Learner:
         if self.acts_apart:
             network = copy.deepcopy(network).cpu().requires_grad_(False)
         self.acting = network
-        # COMA's agents explore by chance while they learn, and are greedy when they are tested.
-        greedy = isinstance(self.algorithm, COMA) and not run.training
+        greedy = self.algorithm.greedy_when_tested and not run.training
         deterministic = settings.network_settings.deterministic or greedy
         self.policy = make_policy(network, spec, run.seed + 2, deterministic=deterministic)
         self.memories = ActingMemories(network.memory_size) if network.memory_size else None
         self.checkpoints = CheckpointManager(
-            name, run.folder, settings.keep_checkpoints, run.status, suffixes_of(network)
+            name,
+            run.folder,
+            settings.keep_checkpoints,
+            run.status,
+            suffixes_of(network),
+            settings.keep_best,
         )
+        self._judged: float | None = None
+        """The mean reward by which the policy of this moment is one of the best."""
         self.managers: dict[str, AgentManager] = {}
         self._restore()
+        self._first_step = self.trainer.step
 
     def manager(self, behavior_id: str) -> AgentManager:
         """The agent manager of one of the behaviour's ids (one per team)."""
@@ -134,7 +143,7 @@ class Learner:
                 self.reporter,
                 memory_size=self.acting.memory_size,
                 trajectory_queue=self.collected,
-                places=self.algorithm.places if isinstance(self.algorithm, COMA) else 0,
+                places=self.algorithm.places,
             )
             self.managers[behavior_id] = manager
         return self.managers[behavior_id]
@@ -150,8 +159,7 @@ class Learner:
                 newest.update(published)
             if newest:
                 self.acting.load_state_dict(newest, strict=False)
-        if isinstance(self.algorithm, COMA):
-            self.policy.exploration = self.algorithm.exploration
+        self.policy.exploration = self.algorithm.exploration
         if isinstance(self.policy, PlacePolicy):
             self.policy.places = self._places(batches, asking)
         self._asked += sum(len(batch) for batch in batches)
@@ -193,18 +201,45 @@ class Learner:
 
     # What falls due in the trainer ----------------------------------------------------------------------
 
-    def summary(self, step: int) -> None:
-        """Write the statistics of the last `summary_freq` steps."""
+    @property
+    def goes_on(self) -> bool:
+        """Whether steps are still wanted: to learn from, or of an inference."""
+        if self.run.training:
+            return self.trainer.should_still_train
+        limit = self.run.inference_steps
+        return limit is None or self.trainer.step - self._first_step < limit
+
+    def summary(self, step: int) -> bool:
+        """Write the statistics of the last `summary_freq` steps; whether the policy is one of the best."""
         self.reporter.add_stat("Is Training", float(self.trainer.should_still_train))
         for parameter, lesson in self.run.lessons.items():
             self.reporter.set_stat(f"Environment/Lesson Number/{parameter}", float(lesson))
         self.reporter.write_stats(step)
+        return self.trainer.should_still_train and self._judge()
 
-    def checkpoint(self) -> bool:
+    def _judge(self) -> bool:
+        if self.settings.keep_best and self.run.training:
+            judged = self.trainer.episodes.record.judge()
+            self._judged = judged if judged is not None and self.checkpoints.best.admits(judged) else None
+        return self._judged is not None
+
+    def best(self) -> bool:
+        """Save one of the best policies between two checkpoints that are due."""
+        return self.checkpoint(due=False)
+
+    def checkpoint(self, due: bool = True) -> bool:
         """Save a numbered checkpoint and its brain."""
-        self.save()
+        self.save(due)
         self.restart_due = self.run.restart_engines_at_checkpoints
         return self.restart_due
+
+    def reached(self, mean: float) -> None:
+        """Say why the training is over before max_steps."""
+        logger.info(
+            "%s: the mean reward of the last %d episodes, %.3f, has reached stop_at_reward (%g) at step %d. "
+            "Training of this behavior is over.",
+            *(self.name, EPISODES, mean, self.settings.stop_at_reward, self.trainer.step),
+        )
 
     def taken_in(self) -> None:
         """Hand what the normaliser has seen to the acting copy, where there is one."""
@@ -222,8 +257,9 @@ class Learner:
 
     # Files ----------------------------------------------------------------------------------------------
 
-    def save(self) -> bool:
+    def save(self, due: bool = True) -> bool:
         """Write a checkpoint and its brain; a full disk is warned of and survived. Whether it was written."""
+        judged, self._judged = self._judged, None
         step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
 
         def export(path: Path) -> None:
@@ -246,8 +282,9 @@ class Learner:
                 getattr(self.algorithm.network, "shared_critic", None),
                 getattr(self.algorithm.network, "arguments", None),
             ),
+            "judged": judged,
         }
-        saved = self.checkpoints.save(step, state, reward, export) is not None
+        saved = self.checkpoints.save(step, state, reward, export, judged=judged, due=due) is not None
         if saved:
             self.run.display.checkpoint(self.name, step)
         return saved
@@ -264,6 +301,7 @@ class Learner:
             self.trainer.take_in()
         except FloatingPointError as error:
             flaw = error
+        self._judge()
         saved = self.save()
         brain = self.checkpoints.finish()
         if not saved:
@@ -281,16 +319,21 @@ class Learner:
             raise flaw
         return brain
 
+    def conclude(self) -> None:
+        """End an inference that had a limit: what was earned since the last summary is told too."""
+        if self.run.inference_steps is not None:
+            self.trainer.take_in()
+            self.summary(self.trainer.step)
+
     def _restore(self) -> None:
         if self.run.resume and self.checkpoints.any_saved:
-            self._load(self.checkpoints.load())
+            state = self.checkpoints.load()
+            self._load(state)
+            if self.run.training:
+                self.checkpoints.best.resume(self.trainer.step, state.get("judged"))
             logger.info("%s: resuming training from step %d.", self.name, self.trainer.step)
             if self.run.training and not self.trainer.should_still_train:
-                logger.warning(
-                    "%s: its max_steps, %d, are taken: nothing is left to train. To go on, allow more with "
-                    "--set behaviors.%s.max_steps=...",
-                    *(self.name, self.settings.max_steps, self.name),
-                )
+                self._warn_of_the_end()
         else:
             if self.run.resume:
                 logger.warning(
@@ -299,8 +342,23 @@ class Learner:
             path = initial_checkpoint(self.name, self.settings.init_path, self.run.initialize_from)
             if path is not None:
                 self._begin_with(path)
+            elif not self.run.training:
+                logger.warning(
+                    "%s: there are no weights to act by; it acts by random ones. Give the trained run's "
+                    "--run-id with --resume, or --initialize-from.",
+                    self.name,
+                )
         if self.acts_apart:
             self.acting.load_state_dict(self.algorithm.network.state_dict())
+
+    def _warn_of_the_end(self) -> None:
+        """Say why a resumed run has nothing to train."""
+        key = "max_steps" if self.trainer.reached is None else "stop_at_reward"
+        logger.warning(
+            "%s: its %s, %s, is reached: nothing is left to train. To go on, allow more with "
+            "--set behaviors.%s.%s=...",
+            *(self.name, key, getattr(self.settings, key), self.name, key),
+        )
 
     def _load(self, state: dict[str, Any]) -> None:
         try:

@@ -53,6 +53,18 @@ class OnPolicyAlgorithm(Protocol[Steps]):
     """What groups earn is of interest, and is reported."""
     steps_kind: type[Steps]
     """The columns that the update buffer keeps."""
+    greedy_when_tested: bool
+    """Its agents try things by chance only while they learn."""
+
+    @property
+    def places(self) -> int:
+        """Of the rosters that rollouts are to have; 0: none."""
+        ...
+
+    @property
+    def exploration(self) -> float:
+        """Share of plain chance in what agents do, until the next update."""
+        ...
 
     def normalize(self, rollout: Rollout) -> None:
         """Let the running observation statistics take in these steps."""
@@ -95,12 +107,20 @@ class OnPolicyAlgorithm(Protocol[Steps]):
 class TrainerEvents(Protocol):
     """Whom a trainer tells what is due; the run writes the files."""
 
-    def summary(self, step: int) -> None:
-        """The statistics so far belong to this multiple of `summary_freq`."""
+    def summary(self, step: int) -> bool:
+        """The statistics so far belong to this multiple of `summary_freq`. True: `best` is due too."""
+        ...
+
+    def best(self) -> bool:
+        """Save now, beside the checkpoints that are due: no policy was better. True: as of `checkpoint`."""
         ...
 
     def checkpoint(self) -> bool:
         """Save now. True: what has not been counted yet is to be dropped (the engines start afresh)."""
+        ...
+
+    def reached(self, mean: float) -> None:
+        """The mean reward has reached `stop_at_reward`: the training is over."""
         ...
 
     def taken_in(self) -> None:
@@ -151,6 +171,8 @@ class OnPolicyTrainer(Generic[Steps]):
             ),
         )
         """Agent-steps after which it is worth to `advance`."""
+        self.reached: float | None = None
+        """The `stop_at_reward` that was reached, which ends the training."""
         self._warned = False
 
     @property
@@ -161,7 +183,8 @@ class OnPolicyTrainer(Generic[Steps]):
     @property
     def should_still_train(self) -> bool:
         """Steps are still to be learnt from."""
-        return self.training and (self.settings.endless or self.step <= self.settings.max_steps)
+        over = self.reached is not None or (not self.settings.endless and self.step > self.settings.max_steps)
+        return self.training and not over
 
     def subscribe(self, queue: TrajectoryQueue) -> None:
         """Take trajectories from this queue too."""
@@ -201,13 +224,16 @@ class OnPolicyTrainer(Generic[Steps]):
             summary, checkpoint = self.clock.due_summary(length), self.clock.due_checkpoint(length)
             if summary is not None or checkpoint:
                 flush()
+            better = False
             if summary is not None:
                 self.clock.pass_summary()
-                self.events.summary(summary)
+                better = self.events.summary(summary)
             if checkpoint and self.training:
                 self.clock.pass_checkpoint()
                 if self.events.checkpoint():
                     return
+            elif better and self.events.best():
+                return
             self.clock.count(length)
             self.stats.set_stat("Step", float(self.step))
             ready.append(trajectory)
@@ -224,6 +250,15 @@ class OnPolicyTrainer(Generic[Steps]):
         }
         self._evaluate(rollout, rewards)
         self.episodes.add(rollout, rewards, self.stats)
+        self._look_at_reward()
+
+    def _look_at_reward(self) -> None:
+        """End the training where agents earn what they were to learn to earn."""
+        wanted, mean = self.settings.stop_at_reward, self.episodes.record.recent_mean()
+        if wanted is None or mean is None or mean < wanted or not self.should_still_train:
+            return
+        self.reached = wanted
+        self.events.reached(mean)
 
     def _evaluate(self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]]) -> None:
         """Value the steps and keep them for the next update, but for those that cannot be learnt from."""
@@ -304,7 +339,8 @@ class OnPolicyTrainer(Generic[Steps]):
             "step": self.step,
             "due": self.clock.due(),
             "buffer": self.buffer.state_dict(),
-            "returns": list(self.episodes.recent_returns),
+            "reached": self.reached,
+            **self.episodes.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -312,7 +348,11 @@ class OnPolicyTrainer(Generic[Steps]):
         self.algorithm.load_state_dict(state)
         self.clock.restore(int(state["step"]), state.get("due"))
         self.buffer.load_state_dict(state["buffer"])
-        self.episodes.restore(state["returns"])
+        self.episodes.load_state_dict(state)
+        reached, wanted = state.get("reached"), self.settings.stop_at_reward
+        # With a higher goal than the one that was reached a resumed run trains on.
+        over = reached is not None and wanted is not None and reached >= wanted
+        self.reached = reached if over else None
 
 
 def _too_large(rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]]) -> NDArray[np.bool_] | None:

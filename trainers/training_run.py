@@ -60,6 +60,7 @@ def train(
         display=display,
         device=_device(options.torch_settings.device),
         training=not options.checkpoint_settings.inference,
+        inference_steps=options.checkpoint_settings.inference_steps,
         resume=options.checkpoint_settings.resume,
         initialize_from=None
         if options.checkpoint_settings.resume
@@ -101,7 +102,7 @@ def _under_way(
     signals.call(controller.stop)
     if len(controller.learners) == 1:
         _tell_lessons(options)
-    if options.checkpoint_settings.resume:
+    if options.checkpoint_settings.resume and not options.checkpoint_settings.inference:
         write_configuration(folder, options)
 
 

@@ -27,8 +27,10 @@ class TrainingStatusError(Exception):
 class TrainingStatus:
     """A tree `category -> key -> value` of plain JSON values that lives in one file.
 
-    Categories are behaviour names ("checkpoints", "final_checkpoint", "elo") and environment parameters
-    ("lesson_num"); the two share one namespace, as in ML-Agents. Everything is kept in memory; `save` writes
+    Categories are behaviour names ("checkpoints", "final_checkpoint", "best_checkpoints", "elo") and
+    environment parameters ("lesson_num"). The two share one namespace, as the format wants it; no key is
+    both a behaviour's and a parameter's, so that those of one name share an object and do not disturb each
+    other, and a parameter may even be called "metadata". Everything is kept in memory; `save` writes
     the whole file at once, so that a reader never sees half of it. Any thread may call any method.
     """
 
@@ -44,10 +46,8 @@ class TrainingStatus:
 
     def set(self, category: str, key: str, value: Any) -> None:
         """Remember a JSON value; the file changes with the next `save`."""
-        if category == METADATA:
-            raise ValueError(
-                f"The name {METADATA!r} is taken by the status file itself: rename the behavior."
-            )
+        if category == METADATA and key in _metadata():
+            raise ValueError(f"{METADATA}.{key} is said by the status file itself.")
         with self._lock:
             self._tree.setdefault(category, {})[key] = value
 
@@ -55,7 +55,8 @@ class TrainingStatus:
         """Write the file. Raises OSError; the old file is then as it was."""
         with self._lock:  # also while writing: an older tree must not replace a newer one
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            tree = {**self._tree, METADATA: _metadata()}
+            others = {name: keys for name, keys in self._tree.items() if name != METADATA}
+            tree = {**others, METADATA: {**self._tree.get(METADATA, {}), **_metadata()}}
             atomic_write_text(self.path, json.dumps(_strict(tree), indent=4, allow_nan=False))
 
     def load(self) -> bool:
@@ -79,7 +80,7 @@ class TrainingStatus:
                 "(lessons, ratings and the list of checkpoints begin anew)."
             ) from error
         _check(self.path, tree)
-        _compare(tree.pop(METADATA))
+        _compare(tree[METADATA])
         with self._lock:
             self._tree = tree
         return True

@@ -71,6 +71,7 @@ class FakeLearner:
     """Decides, and lets the trajectories lie in their queues."""
 
     restart_due = False
+    goes_on = True
     memories = None
     settings = SimpleNamespace(threaded=False)
 
@@ -103,6 +104,9 @@ class FakeLearner:
         ]
 
     def advance(self):
+        pass
+
+    def conclude(self):
         pass
 
 

@@ -72,9 +72,34 @@ def test_another_torch_is_a_warning(path, caplog):
     assert "torch_version 1.0" in caplog.text
 
 
-def test_a_behavior_cannot_take_the_metadata_s_place(path):
-    with pytest.raises(ValueError, match="rename the behavior"):
-        TrainingStatus(path).set("metadata", "elo", 1.0)
+def test_a_behavior_and_an_environment_parameter_of_one_name_do_not_disturb_each_other(path):
+    status = TrainingStatus(path)
+    for step in (5, 6):
+        status.set("Ball", "checkpoints", [{"steps": step}])
+        status.set("Ball", "lesson_num", step)
+        status.set("Ball", "elo", 1200.0 + step)
+        status.save()
+        status = TrainingStatus(path)
+        assert status.load()
+        assert status.get("Ball", "checkpoints") == [{"steps": step}]
+        assert (status.get("Ball", "lesson_num"), status.get("Ball", "elo")) == (step, 1200.0 + step)
+
+
+def test_an_environment_parameter_may_be_called_metadata(path):
+    status = TrainingStatus(path)
+    status.set("metadata", "lesson_num", 2)
+    status.save()
+    again = TrainingStatus(path)
+    assert again.load() and again.get("metadata", "lesson_num") == 2
+    again.save()
+    tree = json.loads(path.read_text())
+    assert tree["metadata"]["stats_format_version"] == "0.3.0" and tree["metadata"]["lesson_num"] == 2
+    assert list(tree) == ["metadata"]
+
+
+def test_nobody_takes_the_place_of_the_metadata(path):
+    with pytest.raises(ValueError, match=r"metadata\.torch_version"):
+        TrainingStatus(path).set("metadata", "torch_version", "9.9")
 
 
 def test_threads_may_set_and_save_at_once(path):

@@ -49,6 +49,7 @@ class COMA:
 
     looks_at_mates = False
     learns_as_team = True
+    greedy_when_tested = True
     steps_kind = RosterSteps
 
     def __init__(

@@ -41,6 +41,9 @@ class POCA:
 
     looks_at_mates = True
     learns_as_team = True
+    greedy_when_tested = False
+    places = 0
+    exploration = 0.0
     steps_kind = TeamSteps
 
     def __init__(

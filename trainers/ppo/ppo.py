@@ -54,6 +54,9 @@ class PPO:
 
     looks_at_mates = False
     learns_as_team = False
+    greedy_when_tested = False
+    places = 0
+    exploration = 0.0
     steps_kind = EvaluatedSteps
 
     def __init__(

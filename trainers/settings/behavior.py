@@ -20,12 +20,12 @@ from ..networks.settings import NetworkSettings
 from ..plugins.entry_points import PluginError
 from ..rewards.settings import REWARD_SIGNALS, RewardSignalSettings
 from ..self_play.settings import SelfPlaySettings
-from .base import Refusal, Settings, later, refuse, refuse_all
+from .base import Refusal, Settings, later, own, refuse, refuse_all
 from .hyperparameters import HyperparamSettings, ScheduleType
 from .nearest import nearest
 from .notes import note
 from .registry import TrainerType, find_trainer, known_trainers
-from .values import Flag, Integer, Text, found, wrong
+from .values import Flag, Integer, Number, Text, found, wrong
 
 DEFAULT_TRAINER = "ppo"
 ENDLESS = -1
@@ -79,9 +79,17 @@ class TrainerSettings(Settings):
     """Number of checkpoints to keep; the oldest are deleted. 0: all."""
     even_checkpoints: Flag = False
     """Spread keep_checkpoints evenly over max_steps (replaces checkpoint_interval)."""
+    keep_best: Integer = own(0, ge=0)
+    """Number of the best checkpoints to keep beside the newest. At every summary the policy is judged by the
+    mean reward of the episodes since the last one (at least 10, else at the next), a team's by that of its
+    groups; if it is one of the best so far, it is saved at once. The best of all is also
+    <behavior>-best.pt and <behavior>-best.onnx. 0: none."""
     max_steps: Integer = Field(default=500000, ge=ENDLESS)
     """Trainer steps (agents' decisions) after which training ends. -1: it goes on until it is stopped;
     linear schedules and even_checkpoints, which need an end, are then refused."""
+    stop_at_reward: Number | None = own(None)
+    """Training of the behaviour ends, as at max_steps, once the mean reward of its last 100 finished episodes
+    reaches this; of a team that earns group rewards, the mean of these. Not given: at max_steps alone."""
     time_horizon: Integer = Field(default=64, ge=1)
     """Steps of an agent after which its unfinished trajectory is handed to the trainer."""
     summary_freq: Integer = Field(default=50000, ge=1)

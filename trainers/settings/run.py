@@ -102,6 +102,9 @@ class CheckpointSettings(Settings):
     """Deprecated, without effect: training is the default."""
     inference: Flag = False
     """Act without learning."""
+    inference_steps: Integer | None = own(None, ge=1)
+    """Agents' decisions after which --inference ends by itself, of each behaviour. Not given: it goes on
+    until it is stopped."""
     results_dir: Text = "results"
     """Folder in which the runs' folders are."""
 
@@ -118,6 +121,18 @@ class CheckpointSettings(Settings):
         if strange:
             raise wrong(f"found {value!r}; Windows allows no {' '.join(strange)} in the name of a folder")
         return value
+
+    @model_validator(mode="after")
+    def _steps_of_inference(self) -> CheckpointSettings:
+        if self.inference_steps is not None and not self.inference:
+            raise refuse(
+                type(self).__name__,
+                f"found {self.inference_steps}, and no `inference` (--inference), which it belongs to. How "
+                "long a behavior is trained is said by its max_steps",
+                "inference_steps",
+                value=self.inference_steps,
+            )
+        return self
 
     @property
     def write_path(self) -> str:

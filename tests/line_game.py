@@ -1,0 +1,185 @@
+"""The environment of the reference's recorded runs, stepped in place, and runs of `lanista-learn` with it."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from lanista.envs.manager import EnvManager
+from lanista.envs.statistics import StatsAggregationMethod as How
+from lanista.trainers import training_run
+from lanista.trainers.learn import run, run_training
+from lanista.trainers.settings.command_line import parse_command_line
+from mlagents_envs.base_env import (
+    ActionSpec,
+    ActionTuple,
+    BaseEnv,
+    BehaviorSpec,
+    DecisionSteps,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+    TerminalSteps,
+)
+
+ENGINE_STATISTICS = {
+    "Engine/Average": [(0.5, How.AVERAGE)],
+    "Engine/Last": [(2.0, How.MOST_RECENT)],
+    "Engine/Sum": [(1.0, How.SUM)],
+    "Engine/Histogram": [(3.0, How.HISTOGRAM)],
+}
+
+
+class Line:
+    """The agents of one behaviour id. They walk along a line to the side that their goal's sign says.
+
+    Alone they begin anew, under the same id, in the message that ends their episode. In pairs (agents 0
+    and 1, 2 and 3) who has ended stays away until its mate has, and who ends last gets the group's reward.
+    """
+
+    def __init__(self, spec: BehaviorSpec, agents: int, max_len: int, groups: bool, seed: int) -> None:
+        self.spec = spec
+        self.max_len = max_len
+        self.groups = groups
+        self.random = np.random.default_rng(seed)
+        self.ids = np.arange(agents, dtype=np.int32)
+        self.of_group = (self.ids // 2 + 1 if groups else np.zeros(agents)).astype(np.int32)
+        self.position, self.goal = np.zeros(agents), np.zeros(agents)
+        self.age = np.zeros(agents, int)
+        self.alive = np.zeros(agents, bool)
+        self.begin(self.ids)
+        self.decisions, self.terminals = self._steps(self.ids), TerminalSteps.empty(spec)
+
+    def begin(self, ids: np.ndarray) -> None:
+        """New episodes."""
+        self.position[ids], self.age[ids], self.alive[ids] = 0.0, 0, True
+        self.goal[ids] = self.random.choice([-1.0, 1.0], len(ids))
+
+    def act(self, action: ActionTuple) -> None:
+        """One step of all agents that wait."""
+        ids = self.decisions.agent_id
+        if self.spec.action_spec.continuous_size:
+            self.position[ids] += 0.4 * np.clip(action.continuous[:, 0], -1, 1)
+        else:
+            self.position[ids] += 0.3 * (action.discrete[:, 0] - 1.0)
+        self.age[ids] += 1
+        arrived = np.abs(self.position) >= 1
+        reward = np.full(len(self.ids), -0.01)
+        reward += np.where(arrived, np.where(np.sign(self.position) == self.goal, 1.0, -1.0), 0.0)
+        over = self.alive & (arrived | (self.age >= self.max_len))
+        self.alive &= ~over
+        team_over = np.array([not self.alive[self.of_group == g].any() for g in self.of_group])
+        team = np.where(over & team_over & self.groups, 0.5, 0.0)
+        self.terminals = TerminalSteps(
+            [self._obs()[over]],
+            reward[over].astype(np.float32),
+            ~arrived[over],
+            self.ids[over],
+            self.of_group[over],
+            team[over].astype(np.float32),
+        )
+        self.begin(self.ids[~self.alive & team_over] if self.groups else self.ids[over])
+        self.decisions = self._steps(self.ids[self.alive], np.where(over | ~self._old(), 0.0, reward))
+
+    def _old(self) -> np.ndarray:
+        return self.age > 0
+
+    def _obs(self) -> np.ndarray:
+        return np.stack([self.position, self.goal], axis=1).astype(np.float32)
+
+    def _steps(self, ids: np.ndarray, reward: np.ndarray | None = None) -> DecisionSteps:
+        zeros = np.zeros(len(ids), np.float32)
+        earned = zeros if reward is None else reward[ids].astype(np.float32)
+        return DecisionSteps([self._obs()[ids]], earned, ids, None, self.of_group[ids], zeros)
+
+
+class LineGame(BaseEnv):
+    """One `Line` per behaviour id."""
+
+    def __init__(
+        self, seed: int, behaviors: Sequence[str], agents: int, max_len: int, **options: Any
+    ) -> None:
+        self.seed = seed
+        self.engine_stats = options.pop("engine_stats", False)
+        groups = options.pop("groups", False)
+        actions = ActionSpec(options.pop("cont", 0), tuple(options.pop("disc", ())))
+        assert not options, f"unknown rules: {options}"
+        sensor = ObservationSpec((2,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "line")
+        self.spec = BehaviorSpec([sensor], actions)
+        self.make = lambda k: Line(self.spec, agents, max_len, groups, seed + 100 * k)
+        self.names = list(behaviors)
+        self.lines: dict[str, Line] = {}
+
+    @property
+    def behavior_specs(self) -> dict[str, BehaviorSpec]:
+        """All of the same kind."""
+        return dict.fromkeys(self.names, self.spec)
+
+    def reset(self) -> None:
+        """All begin anew, by the same chance."""
+        self.lines = {name: self.make(k) for k, name in enumerate(self.names)}
+        self.actions: dict[str, ActionTuple] = {}
+
+    def step(self) -> None:
+        """All lines go one step."""
+        for name, line in self.lines.items():
+            line.act(self.actions[name])
+
+    def get_steps(self, behavior_name: str) -> tuple[DecisionSteps, TerminalSteps]:
+        """What the agents say."""
+        return self.lines[behavior_name].decisions, self.lines[behavior_name].terminals
+
+    def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
+        """For all that wait."""
+        self.actions[behavior_name] = action
+
+    def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
+        """Not used by a run."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def statistics(self) -> dict[str, list[tuple[float, How]]]:
+        """What an engine's StatsRecorder would say."""
+        return ENGINE_STATISTICS if self.engine_stats else {}
+
+
+class Runs:
+    """`lanista-learn` in this process, in the current folder, its environments being `LineGame`s."""
+
+    def __init__(self, monkeypatch: Any) -> None:
+        self.rules: dict[str, Any] = {"behaviors": ["Tiny?team=0"], "cont": 1, "agents": 4, "max_len": 12}
+        monkeypatch.setattr(training_run, "make_env_manager", self._make)
+
+    def _make(self, options: Any, seed: int, log_folder: Any) -> EnvManager:
+        make: Callable[[int], BaseEnv] = lambda k: LineGame(seed + k, **self.rules)  # noqa: E731
+        return EnvManager(make, options.env_settings.num_envs, ordered=options.repeatable)
+
+    def __call__(self, *arguments: str) -> int:
+        """The exit status."""
+        with self._restored():
+            return run(arguments)
+
+    def restarting_at_checkpoints(self, *arguments: str) -> None:
+        """What a run that is resumed from its checkpoint can equal, bit for bit."""
+        with self._restored():
+            run_training(parse_command_line(arguments), restart_engines_at_checkpoints=True)
+
+    def _restored(self) -> "_Restored":
+        return _Restored()
+
+
+class _Restored:
+    """Undoes what a run changes in its process."""
+
+    def __enter__(self) -> None:
+        self.logger = logging.getLogger("lanista")
+        self.before = (self.logger.handlers[:], self.logger.level, self.logger.propagate)
+        self.threads = torch.get_num_threads()
+
+    def __exit__(self, *error: object) -> None:
+        self.logger.handlers[:], level, self.logger.propagate = self.before
+        self.logger.setLevel(level)
+        torch.set_num_threads(self.threads)

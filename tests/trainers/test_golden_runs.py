@@ -1,0 +1,141 @@
+"""Whole runs against the files, lines and curves that the same runs of ML-Agents 1.1.0 left."""
+
+import json
+import re
+
+import goldendata
+import pytest
+import yaml
+from lanista.trainers.checkpoints import load_checkpoint
+from lanista.trainers.settings.options import RunOptions
+from line_game import Runs
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+NOT_YET = {"sac"}
+"""Trainers that a run is refused for, in a sentence."""
+BETTER = {"ModuleNotFoundError"}
+"""Errors of the reference that are none here: its exporter needs a package that is missing (pitfall G5)."""
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    return Runs(monkeypatch)
+
+
+def play(runs, tmp_path, inputs):
+    """The exit status of the run that `inputs` describe."""
+    (tmp_path / "c.yaml").write_text(inputs["yaml"])
+    runs.rules = inputs["environment"]
+    return runs("c.yaml", *inputs["argv"])
+
+
+def plain(names):
+    """Names with what chance decides (steps, times, hosts) put aside."""
+    return sorted({re.sub(r"-\d+\.(pt|onnx)$|(?<=tfevents\.).*", "-N", name) for name in names})
+
+
+def with_previous(case):
+    """The inputs of the runs before, and of this one."""
+    others = {c.values[0]["name"]: c.values[0]["inputs"] for c in goldendata.cases("training_status")}
+    return [others[name] for name in case["inputs"]["previous_runs_in_same_results_directory"]], case[
+        "inputs"
+    ]
+
+
+def trainers(inputs):
+    behaviors = yaml.safe_load(inputs["yaml"])["behaviors"].values()
+    return {b["trainer_type"] for b in behaviors}, any("self_play" in b for b in behaviors)
+
+
+@pytest.mark.parametrize("case", goldendata.cases("training_status"))
+def test_a_run_leaves_what_the_reference_leaves(case, runs, tmp_path, capsys):
+    previous, inputs = with_previous(case)
+    expected = case["expected"]
+    for earlier in previous:
+        play(runs, tmp_path, earlier)
+    capsys.readouterr()
+    status = play(runs, tmp_path, inputs)
+    out, err = capsys.readouterr()
+    kinds, self_play = trainers(inputs)
+    if kinds & NOT_YET or self_play:
+        assert status == 1 and "Traceback" not in err
+        assert re.search("self_play" if self_play else "|".join(kinds), err)
+        return
+    error = expected.get("error")
+    if error is not None and error["error_class"] not in BETTER:
+        assert status == 1 and error["error_message"].split(".")[0] in err
+        return
+    assert status == 0, err
+    run = tmp_path / "results" / inputs["argv"][inputs["argv"].index("--run-id") + 1]
+    compare_files(run, expected, better=error is not None)
+    if error is None:
+        compare_status(run, expected, inputs)
+        compare_curves(run, expected)
+        compare_lines(out, expected)
+
+
+def compare_files(run, expected, better):
+    found = plain(str(path.relative_to(run.parent)) for path in run.rglob("*") if path.is_file())
+    wanted = plain(name for name in expected["files"] if name.startswith(run.name + "/"))
+    assert set(wanted) <= set(found) if better else wanted == found
+    written = yaml.safe_load((run / "configuration.yaml").read_text())
+    reference = expected["configuration"][f"{run.name}/configuration.yaml"]
+    assert written["behaviors"] == reference["behaviors"]
+    assert list(written) == list(reference)
+    assert RunOptions.from_file(run / "configuration.yaml").as_dict() == written
+    timers = json.loads((run / "run_logs" / "timers.json").read_text())
+    told = expected["timers"][f"{run.name}/run_logs/timers.json"]
+    assert set(told["top_level_keys"]) <= set(timers)
+    assert set(told["metadata_keys"]) <= set(timers["metadata"])
+    assert better or set(told["gauge_names"]) <= set(timers["gauges"])
+
+
+def compare_status(run, expected, inputs):
+    tree = json.loads((run / "run_logs" / "training_status.json").read_text())
+    (reference,) = (v for k, v in expected["training_status"].items() if k.startswith(run.name + "/"))
+    assert set(tree) == set(reference)
+    assert tree["metadata"].keys() == reference["metadata"].keys()
+    assert tree["metadata"]["stats_format_version"] == reference["metadata"]["stats_format_version"]
+    behaviors = yaml.safe_load(inputs["yaml"])["behaviors"]
+    for name, settings in behaviors.items():
+        mine, theirs = tree[name], reference[name]
+        assert set(mine) == set(theirs)
+        assert [set(e) for e in mine["checkpoints"]] == [set(e) for e in theirs["checkpoints"]]
+        for entry, other in zip(mine["checkpoints"], theirs["checkpoints"], strict=True):
+            step = entry["steps"]
+            assert plain([entry["file_path"]]) == plain([other["file_path"]])
+            assert entry["file_path"] == f"results/{run.name}/{name}/{name}-{step}.onnx"
+            assert entry["auxillary_file_paths"] == [f"results/{run.name}/{name}/{name}-{step}.pt"]
+            assert load_checkpoint(entry["auxillary_file_paths"][0])["step"] == step
+        # The last but one just before a multiple of the interval, the last beyond max_steps.
+        before, last = (entry["steps"] for entry in mine["checkpoints"])
+        assert 0 < -before % settings["checkpoint_interval"] <= settings["time_horizon"]
+        assert 0 < last - settings["max_steps"] <= settings["time_horizon"] * inputs["environment"]["agents"]
+        final = mine["final_checkpoint"]
+        assert final == {**mine["checkpoints"][-1], "file_path": theirs["final_checkpoint"]["file_path"]}
+
+
+def compare_curves(run, expected):
+    for folder, reference in expected["tensorboard"].items():
+        if not folder.startswith(run.name + "/"):
+            continue
+        events = EventAccumulator(str(run.parent / folder), {"scalars": 0, "histograms": 0}).Reload()
+        found = {tag: [e.step for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+        wanted = {tag: curve["steps"] for tag, curve in reference["scalars"].items()}
+        assert found == wanted
+        histograms = {tag: [e.step for e in events.Histograms(tag)] for tag in events.Tags()["histograms"]}
+        assert histograms == {tag: curve["steps"] for tag, curve in reference["histograms"].items()}
+        for tag in ("Policy/Learning Rate", "Policy/Epsilon", "Policy/Beta"):
+            values = [e.value for e in events.Scalars(tag)]
+            # Updates come when the buffer is full: by chance a few steps earlier or later.
+            assert values == pytest.approx(reference["scalars"][tag]["values"], rel=0.5, abs=0.01)
+
+
+def compare_lines(out, expected):
+    def lines(text):
+        return re.sub(r"\d+\.\d+|<t>|-\d\.\d+|-\d+(?=\.onnx)|-(?=#)", "#", text).replace("-#", "#")
+
+    found = [lines(line) for line in out.splitlines() if re.search(r"Step: |Exported|Copied", line)]
+    wanted = [lines(line) for line in expected["console"] if re.search(r"Step: |Exported|Copied", line)]
+    assert found == wanted

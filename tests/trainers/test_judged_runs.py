@@ -1,0 +1,136 @@
+"""keep_best, stop_at_reward and the end of an inference, in whole runs."""
+
+import json
+import re
+
+import pytest
+from lanista.trainers.checkpoints import load_checkpoint
+from line_game import Runs
+
+YAML = """\
+behaviors:
+  Tiny:
+    trainer_type: ppo
+    hyperparameters: {batch_size: 64, buffer_size: 256, learning_rate: 5.0e-3}
+    network_settings: {hidden_units: 16, num_layers: 1}
+    keep_checkpoints: 2
+    checkpoint_interval: 1000
+    max_steps: 4000
+    time_horizon: 16
+    summary_freq: 500
+"""
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.yaml").write_text(YAML)
+    return Runs(monkeypatch)
+
+
+def status_of(tmp_path, run="r"):
+    return json.loads((tmp_path / "results" / run / "run_logs" / "training_status.json").read_text())["Tiny"]
+
+
+def told(out):
+    """The mean rewards that summaries told."""
+    return [float(text) for text in re.findall(r"Step: \d+\..*Mean Reward: (-?\d+\.\d+)", out)]
+
+
+def require_the_best(tmp_path, keep):
+    folder, status = tmp_path / "results" / "r" / "Tiny", status_of(tmp_path)
+    best = status["best_checkpoints"]
+    assert len(best) == keep and [e["reward"] for e in best] == sorted(
+        (e["reward"] for e in best), reverse=True
+    )
+    assert len(status["checkpoints"]) == 2
+    kept = {entry["steps"] for entry in (*best, *status["checkpoints"])}
+    for ending in ("pt", "onnx"):
+        assert {int(p.stem.split("-")[1]) for p in folder.glob(f"Tiny-[0-9]*.{ending}")} == kept
+        first = folder / f"Tiny-{best[0]['steps']}.{ending}"
+        assert (folder / f"Tiny-best.{ending}").read_bytes() == first.read_bytes()
+    assert load_checkpoint(folder / "Tiny-best.pt")["step"] == best[0]["steps"]
+    return best
+
+
+def test_the_best_are_kept_beside_the_newest_also_when_the_run_goes_on(runs, tmp_path, capsys):
+    keep = ["--set", "behaviors.Tiny.keep_best=3"]
+    assert runs("c.yaml", "--run-id", "r", "--seed", "1", *keep) == 0
+    best = require_the_best(tmp_path, 3)
+    summaries = told(capsys.readouterr().out)
+    assert max(entry["reward"] for entry in best) >= max(summaries) - 5e-4
+    assert sum(any(abs(e["reward"] - s) < 1e-3 for s in summaries) for e in best) >= 2
+    arguments = [*keep, "--resume", "--set", "behaviors.Tiny.max_steps=6000"]
+    assert runs("c.yaml", "--run-id", "r", *arguments) == 0
+    later = require_the_best(tmp_path, 3)
+    assert later[-1]["reward"] >= best[-1]["reward"] and later[0]["reward"] >= best[0]["reward"]
+
+
+def test_by_default_nothing_is_judged(runs, tmp_path):
+    assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0
+    assert "best_checkpoints" not in status_of(tmp_path)
+    assert not list((tmp_path / "results").rglob("*best*"))
+
+
+def test_a_run_ends_well_where_its_agents_earn_enough(runs, tmp_path, capsys):
+    goal = ["--set", "behaviors.Tiny.max_steps=1e6", "--set", "behaviors.Tiny.stop_at_reward=0.3"]
+    assert runs("c.yaml", "--run-id", "r", "--seed", "1", *goal) == 0
+    out = capsys.readouterr().out
+    mean, step = re.search(
+        r"Tiny: the mean reward of the last 100 episodes, (\S+), .* at step (\d+)", out
+    ).groups()
+    assert 0.3 <= float(mean) < 0.5 and int(step) < 100_000
+    assert (tmp_path / "results" / "r" / "Tiny.onnx").exists()
+    assert status_of(tmp_path)["final_checkpoint"]["steps"] >= int(step)
+    # It is over; but not for who wants more.
+    assert runs("c.yaml", "--run-id", "r", "--resume", *goal) == 0
+    assert "has reached" not in capsys.readouterr().out
+    assert (
+        runs("c.yaml", "--run-id", "r", "--resume", *goal[:2], "--set", "behaviors.Tiny.stop_at_reward=0.5")
+        == 0
+    )
+    assert "has reached stop_at_reward (0.5)" in capsys.readouterr().out
+
+
+def test_a_team_is_judged_by_what_its_groups_earn(runs, tmp_path, capsys):
+    (tmp_path / "c.yaml").write_text(YAML.replace("ppo", "poca"))
+    runs.rules["groups"] = True  # the last member that ends earns 0.5 for its group, whatever it did
+    goal = ["--set", "behaviors.Tiny.stop_at_reward=0.5", "--set", "behaviors.Tiny.keep_best=1"]
+    assert runs("c.yaml", "--run-id", "r", "--seed", "1", *goal) == 0
+    assert "of the last 100 episodes, 0.500, has reached" in capsys.readouterr().out
+    assert status_of(tmp_path)["best_checkpoints"][0]["reward"] == pytest.approx(0.5)
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_inference_ends_after_its_steps_and_changes_no_checkpoint(runs, tmp_path, capsys):
+    assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0
+    run = tmp_path / "results" / "r"
+    before = files(run)
+    capsys.readouterr()
+    arguments = ["--resume", "--inference", "--inference-steps", "3300"]
+    assert runs("c.yaml", "--run-id", "r", *arguments, "--set", "behaviors.Tiny.keep_checkpoints=1") == 0
+    out = capsys.readouterr().out
+    assert "Exported" not in out and "Copied" not in out
+    steps = [int(n) for n in re.findall(r"Step: (\d+)\..*Not Training", out)]
+    assert len(steps) == len(told(out)) >= 6
+    assert 7300 <= steps[-1] < 7500, "what came after the last summary is told too"
+    after = files(run)
+    changed = {path.name for path in after if before.get(path) != after[path]}
+    assert {re.sub(r"tfevents.*", "tfevents", name) for name in changed} == {
+        "events.out.tfevents",
+        "timers.json",
+    }
+    assert before.keys() <= after.keys()
+
+
+def test_an_inference_without_weights_is_warned_of(runs, capsys):
+    assert runs("c.yaml", "--run-id", "new", "--inference", "--inference-steps", "100") == 0
+    assert "no weights to act by" in capsys.readouterr().out
+
+
+def test_an_inference_s_length_without_an_inference_is_refused(runs, tmp_path, capsys):
+    assert runs("c.yaml", "--run-id", "r", "--inference-steps", "100") == 1
+    assert "--inference" in capsys.readouterr().err and not (tmp_path / "results").exists()
