@@ -353,11 +353,12 @@ class Learner:
 
     def _warn_of_the_end(self) -> None:
         """Say why a resumed run has nothing to train."""
-        key = "max_steps" if self.trainer.reached is None else "stop_at_reward"
+        rewarded = self.trainer.reached is not None
+        key, what = ("stop_at_reward", "is reached") if rewarded else ("max_steps", "are taken")
         logger.warning(
-            "%s: its %s, %s, is reached: nothing is left to train. To go on, allow more with "
+            "%s: its %s, %s, %s: nothing is left to train. To go on, allow more with "
             "--set behaviors.%s.%s=...",
-            *(self.name, key, getattr(self.settings, key), self.name, key),
+            *(self.name, key, getattr(self.settings, key), what, self.name, key),
         )
 
     def _load(self, state: dict[str, Any]) -> None:
