@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from ..moving_in.explain import Difference, explain
 from ..settings.compose import compose
 from ..settings.errors import Problem, TrainerConfigError
 from ..settings.notes import logger as notes_logger
@@ -36,6 +37,8 @@ class Finding:
     not_yet: list[Problem] = field(default_factory=list)
     """What is right, and asks for more than this version does."""
     warnings: list[str] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    """Where ML-Agents differs, if that was asked for."""
 
     @property
     def status(self) -> int:
@@ -49,6 +52,8 @@ class Finding:
             yield from (f"  {line}" for line in str(problem).splitlines())
         for warning in self.warnings:
             yield f"  warning: {warning}"
+        for difference in self.differences:
+            yield f"  ML-Agents: {difference}"
 
     def _verdict(self) -> str:
         if self.wrong:
@@ -87,6 +92,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print the JSON schema with which editors complete and check a file, and do nothing else",
     )
+    parser.add_argument(
+        *("--explain",),
+        action="store_true",
+        help="also say where ML-Agents 1.1.0 does something else with such a file, and which of its quirks "
+        "it meets",
+    )
     parser.set_defaults(usage_error=parser.error)
 
 
@@ -104,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.usage_error("give a file to check, or --preset NAME")
     findings = []
     for files in _groups(arguments.config, together=arguments.together):
-        findings.append(check(files, arguments.preset))
+        findings.append(check(files, arguments.preset, explained=arguments.explain))
         print("\n".join(findings[-1].lines()))
     statuses = {finding.status for finding in findings}
     return WRONG if WRONG in statuses else NOT_YET if NOT_YET in statuses else 0
@@ -115,16 +126,23 @@ def _groups(files: Sequence[str], *, together: bool) -> list[list[str]]:
     return [[file] for file in files] if files and not together else [list(files)]
 
 
-def check(files: Sequence[str], presets: Sequence[str] = ()) -> Finding:
-    """What is wrong with the configuration that these presets and files make, each over those before it."""
+def check(files: Sequence[str], presets: Sequence[str] = (), *, explained: bool = False) -> Finding:
+    """What is wrong with the configuration that these presets and files make, each over those before it.
+
+    `explained`: also what differs from ML-Agents.
+    """
     finding = Finding(" + ".join([*(f"preset {name}" for name in presets), *files]))
+    source: Source | None = None
     with _heard(finding.warnings):
         try:
             sources: list[Source] = [*map(read_preset, presets), *map(read_file, files)]
-            finding.options = RunOptions.from_source(compose(sources))
+            source = compose(sources)
+            finding.options = RunOptions.from_source(source)
             finding.not_yet, finding.wrong = unsupported(finding.options), trains_nothing(finding.options)
         except TrainerConfigError as error:
             finding.wrong = error.problems
+    if explained and source is not None:
+        finding.differences = explain(source, finding.options)
     return finding
 
 

@@ -17,7 +17,7 @@ from ..errors import CheckpointError
 from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
 from ..networks.team_critic import TeamCritic
-from .differences import description, differences, weights_of
+from .layers import description, differences, weights_of
 from .moments import Moments, moments
 from .names import (
     STEPS,
