@@ -101,7 +101,7 @@ def test_moments_of_every_tensor_arrive_at_its_place():
         ({"normalize": False}, "normalizer.running_mean is [8] in the file, this network has no such part"),
         ({"memory": {"memory_size": 8}}, "network_body.lstm.lstm.weight_ih_l0 is not in the file"),
         (
-            {"memory": {"memory_size": 8, "type": "gru"}},
+            {"memory": {"memory_size": 8, "memory_type": "gru"}},
             "network_body.lstm.gru.weight_ih_l0 is not in the file",
         ),
     ],
