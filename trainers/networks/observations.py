@@ -129,6 +129,15 @@ class ObservationEncoder(nn.Module):
         return fine
 
 
+def as_float(obs: Tensor) -> Tensor:
+    """An observation as networks compute with it: pictures of uint8 as float32 in 0 to 1, on their device.
+
+    Pictures are stored and sent to a device as the engine's PNG files have them, a byte a pixel and channel,
+    and are numbers only within one pass. Any other observation is passed on as it is.
+    """
+    return obs.float().div_(255.0) if obs.dtype == torch.uint8 else obs
+
+
 def _joined(parts: Sequence[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=1)
 
