@@ -48,6 +48,7 @@ setup(
     ],
     extras_require={
         "pettingzoo": ["pettingzoo>=1.24"],
+        "hub": ["huggingface_hub>=0.20"],
         "docs": SITE,
         "dev": [
             *SITE,

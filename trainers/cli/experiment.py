@@ -1,0 +1,146 @@
+"""`lanista experiment`: several runs one after the other, each told by a file of its own."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from ..settings.errors import TrainerConfigError
+from ..settings.options import RunOptions
+from ..settings.support import trains_nothing, unsupported
+from .errors import CommandError
+
+INTERRUPTED = 130
+
+
+@dataclass
+class Experiment:
+    """One file, and what became of its run."""
+
+    file: str
+    folder: Path
+    """`<results>/<run id>`."""
+    outcome: str = "not run"
+    seconds: float | None = None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument(
+        "config",
+        nargs="+",
+        metavar="CONFIG",
+        help="YAML or JSON with all that a run is told, its checkpoint_settings.run_id and "
+        "env_settings.env_path among them: the configuration.yaml of an earlier run is one",
+    )
+    parser.epilog = (
+        "All files are checked before the first run begins. A run that fails does not keep the others from "
+        "running. Ctrl-C ends the run that is under way in good order, and begins no other. Ends with 0 when "
+        "every run ended well."
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check all files, run them, and say what became of each."""
+    experiments = [_checked(file) for file in arguments.config]
+    _require_folders_of_their_own(experiments)
+    with _Stopping() as stopping:
+        for number, experiment in enumerate(experiments, 1):
+            if stopping.asked:
+                break
+            print(
+                f"\n== {number} of {len(experiments)}: {experiment.file} -> {experiment.folder}", flush=True
+            )
+            _train(experiment, stopping)
+    _print_table(experiments)
+    if stopping.asked:
+        return INTERRUPTED
+    return 0 if all(experiment.outcome == "done" for experiment in experiments) else 1
+
+
+def _checked(file: str) -> Experiment:
+    """The experiment that a file tells of, or CommandError."""
+    try:
+        options = RunOptions.from_file(file)
+        problems = unsupported(options) or trains_nothing(options)
+        if problems:
+            raise TrainerConfigError(problems)
+    except TrainerConfigError as error:
+        raise CommandError(f"{error}\nNo run has begun.") from error
+    return Experiment(file, Path(options.checkpoint_settings.write_path))
+
+
+def _require_folders_of_their_own(experiments: Sequence[Experiment]) -> None:
+    counts = Counter(experiment.folder.resolve() for experiment in experiments)
+    for experiment in experiments:
+        if counts[experiment.folder.resolve()] > 1:
+            files = [e.file for e in experiments if e.folder.resolve() == experiment.folder.resolve()]
+            raise CommandError(
+                f"{' and '.join(files)} write to one folder, {experiment.folder}: give each a "
+                "checkpoint_settings.run_id of its own. No run has begun."
+            )
+
+
+class _Stopping:
+    """While open, remembers that the user wants an end, and passes it on to the run that is under way."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.process: subprocess.Popen[bytes] | None = None
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> _Stopping:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _signal(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+        # Ctrl-C comes from the terminal, which has told the run itself.
+        if number == signal.SIGTERM and self.process is not None:
+            self.process.terminate()
+
+
+def _train(experiment: Experiment, stopping: _Stopping) -> None:
+    """One run, in a process of its own: what one leaves in memory or breaks is not the next one's."""
+    began = time.monotonic()
+    command = [sys.executable, "-m", "lanista.trainers.cli.main", "learn", experiment.file]
+    with subprocess.Popen(command) as process:
+        stopping.process = process
+        if stopping.asked:
+            process.terminate()
+        status = process.wait()
+        stopping.process = None
+    experiment.seconds = time.monotonic() - began
+    if stopping.asked:
+        experiment.outcome = "stopped"
+    else:
+        experiment.outcome = "done" if status == 0 else f"failed (status {status})"
+
+
+def _print_table(experiments: Sequence[Experiment]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for title in ("configuration", "results", "outcome"):
+        table.add_column(title, overflow="fold")
+    table.add_column("seconds", justify="right")
+    for experiment in experiments:
+        seconds = "" if experiment.seconds is None else f"{experiment.seconds:.0f}"
+        table.add_row(experiment.file, str(experiment.folder), experiment.outcome, seconds)
+    Console(file=sys.stdout).print(table)
