@@ -5,8 +5,8 @@
 First come kills at random instants, then one before every file operation of a save. Every kill is a SIGKILL;
 every resumed process goes on in the same folder. Reported: how many of the runs resumed, from how many of
 the kills that hit a save, and the largest number of checkpoints lost. Ends with status 1 when a run could
-not be resumed, resumed with other weights than were saved, or lost more than the checkpoint that was being
-written.
+not be resumed, resumed with other weights than were saved, lost more than the checkpoint that was being
+written, or no longer had the best checkpoint of all (every third save is better than all before it).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import torch
 from lanista.trainers.atomic import atomic_write_bytes
-from lanista.trainers.checkpoints import CheckpointManager
+from lanista.trainers.checkpoints import CheckpointManager, load_checkpoint
 from lanista.trainers.training_status import TrainingStatus
 
 KEEP = 3
@@ -37,18 +37,24 @@ def weights(step: int) -> torch.Tensor:
     return torch.full((64, 64), float(step))
 
 
+def judged(step: int) -> float | None:
+    """The reward by which a save is the best so far, as every third one is."""
+    return float(step) if step % 3 == 0 else None
+
+
 def manager_of(folder: Path) -> tuple[CheckpointManager, int]:
     """A new process's manager over `folder`, and the step from which it resumes (0: there is nothing yet)."""
     status = TrainingStatus(folder / "run_logs" / "training_status.json")
     if status.path.exists():
         status.load()
-    manager = CheckpointManager("Ball", folder, KEEP, status)
+    manager = CheckpointManager("Ball", folder, KEEP, status, keep_best=1)
     if not manager.any_saved:
         return manager, 0
     state = manager.load()
     step = int(state["global_step"])
     if not torch.equal(state["Policy"], weights(step)):
         raise AssertionError(f"resumed at step {step} with the weights of another one")
+    manager.best.resume(step, state["judged"])
     return manager, step
 
 
@@ -60,9 +66,10 @@ def save_for_ever(folder: Path, pipe: int) -> None:
         os.write(pipe, struct.pack("<cq", b"b", step))
         manager.save(
             step,
-            {"global_step": step, "Policy": weights(step)},
+            {"global_step": step, "Policy": weights(step), "judged": judged(step)},
             reward=float(step),
             export=lambda path: atomic_write_bytes(path, b"model" * 500),
+            judged=judged(step),
         )
         os.write(pipe, struct.pack("<cq", b"e", step))
 
@@ -175,7 +182,12 @@ class Tally:
         self.lost = max(self.lost, told.begun - step)
         assert told.ended <= step <= told.begun, f"saved {told.ended}, resumed from {step}"
         files = sorted(path.name for path in (self.folder / "Ball").iterdir())
-        assert len(files) <= 2 * (KEEP + 2) + 1, f"files pile up: {files}"
+        assert len(files) <= 2 * (KEEP + 4) + 1, f"files pile up: {files}"
+        best = [entry.steps for entry in manager.best.entries]
+        assert best == ([step // 3 * 3] if step >= 3 else []), f"at step {step} the best are {best}"
+        if best:
+            copy = load_checkpoint(self.folder / "Ball" / "Ball-best.pt")
+            assert torch.equal(copy["Policy"], weights(best[0])), "the copy is of another one"
         for entry in manager.checkpoints:
             assert (self.folder / "Ball" / f"Ball-{entry.steps}.pt").exists(), (
                 f"{entry.steps} is listed and gone"
@@ -187,7 +199,7 @@ def typical_save(folder: Path) -> float:
     manager, _ = manager_of(folder)
     begin = time.perf_counter()
     for step in range(1, 6):
-        manager.save(step, {"global_step": step, "Policy": weights(step)})
+        manager.save(step, {"global_step": step, "Policy": weights(step), "judged": None})
     return (time.perf_counter() - begin) / 5
 
 
