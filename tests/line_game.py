@@ -22,6 +22,7 @@ from mlagents_envs.base_env import (
     ObservationType,
     TerminalSteps,
 )
+from mlagents_envs.exception import UnityCommunicatorStoppedException
 
 ENGINE_STATISTICS = {
     "Engine/Average": [(0.5, How.AVERAGE)],
@@ -103,6 +104,9 @@ class LineGame(BaseEnv):
         self.seed = seed
         self.engine_stats = options.pop("engine_stats", False)
         groups = options.pop("groups", False)
+        self.until = options.pop("until", None)
+        """The step with which it ends the session, as the Editor does when Stop is pressed."""
+        self.steps = 0
         actions = ActionSpec(options.pop("cont", 0), tuple(options.pop("disc", ())))
         assert not options, f"unknown rules: {options}"
         sensor = ObservationSpec((2,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "line")
@@ -123,6 +127,9 @@ class LineGame(BaseEnv):
 
     def step(self) -> None:
         """All lines go one step."""
+        self.steps += 1
+        if self.steps == self.until:
+            raise UnityCommunicatorStoppedException("Communicator has exited.")
         for name, line in self.lines.items():
             line.act(self.actions[name])
 
@@ -155,7 +162,8 @@ class Runs:
 
     def _make(self, options: Any, seed: int, log_folder: Any) -> EnvManager:
         make: Callable[[int], BaseEnv] = lambda k: LineGame(seed + k, **self.rules)  # noqa: E731
-        return EnvManager(make, options.env_settings.num_envs, ordered=options.repeatable)
+        editor = options.env_settings.env_path is None
+        return EnvManager(make, options.env_settings.num_envs, ordered=options.repeatable, editor=editor)
 
     def __call__(self, *arguments: str) -> int:
         """The exit status."""

@@ -1,4 +1,4 @@
-"""keep_best, stop_at_reward and the end of an inference, in whole runs."""
+"""What ends a run, and what it keeps: keep_best, stop_at_reward, --inference-steps, Stop in the Editor."""
 
 import json
 import re
@@ -134,3 +134,13 @@ def test_an_inference_without_weights_is_warned_of(runs, capsys):
 def test_an_inference_s_length_without_an_inference_is_refused(runs, tmp_path, capsys):
     assert runs("c.yaml", "--run-id", "r", "--inference-steps", "100") == 1
     assert "--inference" in capsys.readouterr().err and not (tmp_path / "results").exists()
+
+
+def test_stop_in_the_editor_finishes_and_saves(runs, tmp_path, capsys):
+    runs.rules["until"] = 300
+    assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0
+    out = capsys.readouterr()
+    assert "The Editor has ended the session" in out.out and "Restarting" not in out.out
+    assert (tmp_path / "results" / "r" / "Tiny.onnx").exists()
+    # Nearly all of what four agents did in 299 steps is counted.
+    assert 1100 < status_of(tmp_path)["final_checkpoint"]["steps"] <= 4 * 299

@@ -1,0 +1,145 @@
+"""What the settings say of environments and engines reaches them."""
+
+import json
+import struct
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from console_runs import learn
+from lanista.envs.finite import NonFinite
+from lanista.envs.restarts import RestartLimits
+from lanista.trainers import environments
+from lanista.trainers.environments import make_env_manager
+from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.settings.run import EngineSettings, EnvironmentSettings
+from scripted_engine import executable, hello
+
+KINDS = ["SCREEN_RESOLUTION", "QUALITY_LEVEL", "TIME_SCALE", "TARGET_FRAME_RATE", "CAPTURE_FRAME_RATE"]
+"""Of the engine configuration's messages, by their numbers."""
+
+RECORDER = """\
+import json
+from lanista.envs.wire import messages
+
+heard = []
+def tell(request):
+    said = messages.UnityMessageProto.FromString(exchange(request)).unity_input
+    begin = said.rl_initialization_input
+    heard.append([begin.seed, begin.num_areas, said.rl_input.side_channel.hex()])
+
+for request in (message({hello!r}), message(None), *[message(observation(1, 2))] * 3):
+    tell(request)
+with open("heard.json", "w") as file:
+    json.dump([sys.argv[1:], heard], file)
+exchange(message(None, 400))
+"""
+
+
+def engine_configuration(side_channel):
+    """What an engine reads of the messages that are for its engine configuration, by their kinds."""
+    told = {}
+    while side_channel:
+        length = struct.unpack_from("<i", side_channel, 16)[0]
+        channel, body = UUID(bytes_le=side_channel[:16]), side_channel[20 : 20 + length]
+        side_channel = side_channel[20 + length :]
+        if channel == UUID("e951342c-4f7e-11ea-b238-784f4387d1f7"):
+            kind = KINDS[struct.unpack_from("<i", body)[0]]
+            form = "<f" if kind == "TIME_SCALE" else f"<{(length - 4) // 4}i"
+            told[kind] = struct.unpack_from(form, body, 4)
+    return told
+
+
+def test_an_engine_is_told_every_setting(tmp_path):
+    game = executable(tmp_path, RECORDER.format(hello=hello()))
+    window = ["--width", "101", "--height", "57", "--quality-level", "3"]
+    time = ["--time-scale", "7.5", "--target-frame-rate", "33", "--capture-frame-rate", "44"]
+    others = [
+        "--no-graphics",
+        "--num-areas",
+        "3",
+        "--seed",
+        "12",
+        "--env-args",
+        "--level",
+        "2",
+        "--seed",
+        "9",
+    ]
+    assert learn(tmp_path, "--env", game, *window, *time, *others).status == 0
+    arguments, heard = json.loads((tmp_path / "heard.json").read_text())
+    assert arguments[-4:] == ["--level", "2", "--seed", "9"], "the rest of the line is the engine's"
+    assert "-nographics" in arguments and "-batchmode" in arguments
+    assert heard[0][:2] == [12, 3]
+    assert engine_configuration(bytes.fromhex("".join(channel for _, _, channel in heard))) == {
+        "SCREEN_RESOLUTION": (101, 57),
+        "QUALITY_LEVEL": (3,),
+        "TIME_SCALE": (7.5,),
+        "TARGET_FRAME_RATE": (33,),
+        "CAPTURE_FRAME_RATE": (44,),
+    }
+
+
+ENVIRONMENT = {
+    "env_path": "Game",
+    "env_args": ["--level", "2"],
+    "base_port": 6000,
+    "num_envs": 3,
+    "num_areas": 4,
+    "timeout_wait": 17,
+    "seed": 5,
+    "max_lifetime_restarts": 6,
+    "restarts_rate_limit_n": 7,
+    "restarts_rate_limit_period_s": 8,
+    "non_finite": "zero",
+    "listen": "10.0.0.1",
+}
+ENGINE = {
+    "width": 101,
+    "height": 57,
+    "quality_level": 3,
+    "time_scale": 7.5,
+    "target_frame_rate": 33,
+    "capture_frame_rate": 44,
+    "no_graphics": True,
+    "no_graphics_monitor": True,
+}
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """What the manager and the third environment are made with."""
+    made = {}
+
+    class Manager:
+        def __init__(self, make_env, num_envs, limits, **options):
+            make_env(2)
+            made["manager"] = {"num_envs": num_envs, "limits": limits, **options}
+
+    def environment(env_path, worker_id, base_port, **options):
+        made["environment"] = {"path": env_path, "worker": worker_id, "port": base_port, **options}
+
+    monkeypatch.setattr(environments, "EnvManager", Manager)
+    monkeypatch.setattr(environments, "UnityEnvironment", environment)
+    return made
+
+
+def test_every_setting_has_its_place(made):
+    assert ENVIRONMENT.keys() == EnvironmentSettings.model_fields.keys(), "a new key is to be looked for here"
+    assert ENGINE.keys() == EngineSettings.model_fields.keys()
+    options = RunOptions.from_dict({"env_settings": ENVIRONMENT, "engine_settings": ENGINE})
+    make_env_manager(options, 5, Path("logs"))
+    manager, env = made["manager"], made["environment"]
+    assert (manager["num_envs"], manager["limits"]) == (3, RestartLimits(6, 7, 8))
+    assert manager["non_finite"] is NonFinite.ZERO and not manager["editor"] and not manager["ordered"]
+    assert (env["path"], env["worker"], env["port"], env["seed"]) == ("Game", 2, 6000, 7)
+    assert (env["num_areas"], env["timeout_wait"], env["listen"]) == (4, 17, "10.0.0.1")
+    assert env["additional_args"] == ["--level", "2"] and env["log_folder"] == Path("logs")
+    assert env["no_graphics"] and env["no_graphics_monitor"]
+
+
+def test_without_an_environment_the_editor_is_waited_for_at_its_own_port(made):
+    options = RunOptions.from_dict({"env_settings": {"base_port": 6000}})
+    make_env_manager(options, 5, Path("logs"))
+    assert made["manager"]["editor"] and made["environment"]["path"] is None
+    assert made["environment"]["port"] is None, "base_port is not the Editor's"
