@@ -97,7 +97,7 @@ class Learning:
         With a memory, trajectories are drawn whole, as many as have about `size` steps.
         """
         units = self._lengths if self.recurrent else np.ones(len(self), dtype=np.int64)
-        order = torch.randperm(len(units), generator=shuffler).numpy()
+        order = torch.randperm(len(units), generator=shuffler, device="cpu").numpy()
         ends = np.cumsum(units[order])
         number = len(self) // size
         cuts = np.searchsorted(ends, size * np.arange(1, number + 1)) + 1

@@ -89,13 +89,12 @@ class Memory(nn.Module):
             ended: tuple[Tensor, Tensor] = self(encodings, state, lengths[0])
             return ended
         padded = nn.utils.rnn.pad_sequence(list(torch.split(encodings, list(lengths))), batch_first=True)
-        packed = nn.utils.rnn.pack_padded_sequence(
-            padded, torch.tensor(lengths), batch_first=True, enforce_sorted=False
-        )
+        counts = torch.tensor(lengths, device="cpu")
+        packed = nn.utils.rnn.pack_padded_sequence(padded, counts, batch_first=True, enforce_sorted=False)
         assert packed.sorted_indices is not None and packed.unsorted_indices is not None
         outputs, state = self._run(packed.data, state[packed.sorted_indices], packed.batch_sizes)
         rows, _ = nn.utils.rnn.pad_packed_sequence(packed._replace(data=outputs), batch_first=True)
-        there = torch.arange(rows.shape[1]) < torch.tensor(lengths).unsqueeze(1)
+        there = torch.arange(rows.shape[1], device="cpu") < counts.unsqueeze(1)
         return rows[there.to(rows.device)], state[packed.unsorted_indices]
 
     def _run(self, inputs: Tensor, state: Tensor, batch_sizes: Tensor | None = None) -> tuple[Tensor, Tensor]:

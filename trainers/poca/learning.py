@@ -70,7 +70,7 @@ class Learning:
             yield from self._of_sequences(size, shuffler)
             return
         moments = group_moments(self._found.own, self._found.mates)
-        order = torch.randperm(len(moments), generator=shuffler).numpy()
+        order = torch.randperm(len(moments), generator=shuffler, device="cpu").numpy()
         for part in moments.minibatches(order, size):
             yield self._minibatch(self._tensor(part.steps), part)
 
@@ -79,7 +79,7 @@ class Learning:
         assert steps.real is not None
         first = np.arange(0, len(steps), length)
         beginnings = group_moments(found.own[first], found.mates[first])
-        order = torch.randperm(len(beginnings), generator=shuffler).numpy()
+        order = torch.randperm(len(beginnings), generator=shuffler, device="cpu").numpy()
         for part in beginnings.minibatches(order, max(size // length, 1)):
             taken = (part.steps[:, None] * length + np.arange(length)).ravel()
             real = steps.real[taken]

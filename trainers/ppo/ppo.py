@@ -287,7 +287,7 @@ class PPO:
         """
         length = self.sequence_length
         count, size = len(rows.advantages), max(self.hyper.batch_size // length, 1) * length
-        sequences = torch.randperm(count // length, generator=self.shuffler).to(self.device)
+        sequences = torch.randperm(count // length, generator=self.shuffler, device="cpu").to(self.device)
         order = sequences
         if length > 1:
             order = (sequences[:, None] * length + torch.arange(length, device=self.device)).flatten()

@@ -2,7 +2,6 @@
 
 import numpy as np
 import torch
-
 from lanista.trainers.networks.observations import as_float
 
 

@@ -1,0 +1,131 @@
+"""Which policies count as the best, and by what."""
+
+import json
+
+import pytest
+import torch
+from lanista.trainers.checkpoints import CheckpointManager, load_checkpoint
+from lanista.trainers.reward_record import EPISODES, FEWEST, RewardRecord
+from lanista.trainers.training_status import TrainingStatus, TrainingStatusError
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Builds a manager as a new process would, over the same folder."""
+
+    def build(keep_best=2, keep=1, load=False):
+        status = TrainingStatus(tmp_path / "run_logs" / "training_status.json")
+        if load:
+            status.load()
+        manager = CheckpointManager("Ball", tmp_path, keep, status, keep_best=keep_best)
+        if load:
+            manager.load()
+        return manager
+
+    return build
+
+
+def save(manager, step, reward=None, due=True):
+    judged = reward if reward is not None and manager.best.admits(reward) else None
+    state = {"step": step, "weight": torch.full((2,), float(step))}
+    manager.save(
+        step, state, export=lambda path: path.write_bytes(b"model %d" % step), judged=judged, due=due
+    )
+
+
+def kept(folder):
+    return sorted(int(path.stem.split("-")[1]) for path in (folder / "Ball").glob("Ball-[0-9]*.pt"))
+
+
+def test_the_best_stay_whatever_their_age_and_the_others_go(make, tmp_path):
+    manager = make()
+    for step, reward in [(10, 5.0), (20, 1.0), (30, 2.0), (40, None), (50, 1.5)]:
+        save(manager, step, reward)
+    assert kept(tmp_path) == [10, 30, 50]
+    assert [entry.steps for entry in manager.best.entries] == [10, 30]
+    assert load_checkpoint(tmp_path / "Ball" / "Ball-best.pt")["step"] == 10
+    assert (tmp_path / "Ball" / "Ball-best.onnx").read_bytes() == b"model 10"
+
+
+def test_one_that_is_saved_for_being_good_does_not_count_among_the_newest(make, tmp_path):
+    manager = make(keep=2)
+    for step, due in [(10, True), (20, True), (25, False), (26, False), (27, False)]:
+        save(manager, step, float(step) if not due else None, due)
+    assert kept(tmp_path) == [10, 20, 26, 27]
+    assert load_checkpoint(manager.latest_path)["step"] == 27, "a run goes on from the newest of all"
+    resumed = make(keep=2, load=True)
+    assert [entry.steps for entry in resumed.checkpoints] == [10, 20]
+
+
+def test_of_equals_the_older_stays(make):
+    manager = make(keep_best=1)
+    save(manager, 10, 1.0)
+    assert not manager.best.admits(1.0) and manager.best.admits(1.01)
+    assert not manager.best.admits(float("nan")) and not manager.best.admits(float("inf"))
+
+
+def test_a_resumed_run_goes_on_comparing(make, tmp_path):
+    manager = make()
+    for step, reward in [(10, 5.0), (20, 3.0)]:
+        save(manager, step, reward)
+    (tmp_path / "Ball" / "Ball-best.pt").unlink()  # as when a kill came before the copies
+    resumed = make(load=True)
+    resumed.best.resume(20, 3.0)
+    assert not resumed.best.admits(2.0) and resumed.best.admits(4.0)
+    assert load_checkpoint(tmp_path / "Ball" / "Ball-best.pt")["step"] == 10
+
+
+def test_one_that_a_kill_kept_from_the_list_is_taken_over(make, tmp_path):
+    manager = make(keep_best=1)
+    save(manager, 10, 5.0)
+    before = manager.status.path.read_bytes()
+    save(manager, 20, 6.0)
+    manager.status.path.write_bytes(before)
+    (tmp_path / "Ball" / "Ball-best.pt").unlink()
+    resumed = make(keep_best=1, load=True)
+    resumed.best.resume(20, 6.0)
+    assert [(e.steps, e.reward) for e in resumed.best.entries] == [(20, 6.0)]
+    assert load_checkpoint(tmp_path / "Ball" / "Ball-best.pt")["step"] == 20
+
+
+def test_what_was_kept_stays_where_a_later_run_keeps_none(make, tmp_path):
+    save(make(), 10, 5.0)
+    resumed = make(keep_best=0, load=True)
+    for step in (20, 30):
+        save(resumed, step, 9.0)
+    assert kept(tmp_path) == [10, 30]
+    assert json.loads(resumed.status.path.read_text())["Ball"]["best_checkpoints"][0]["steps"] == 10
+
+
+def test_a_malformed_entry_is_named(make):
+    save(make(), 10, 5.0)
+    status = make().status
+    status.load()
+    status.set("Ball", "best_checkpoints", [{"steps": "many"}])
+    status.save()
+    with pytest.raises(TrainingStatusError, match=r"Ball\.best_checkpoints\[0\]: its 'steps' is 'many'"):
+        make(load=True)
+
+
+def test_a_policy_is_judged_by_enough_episodes_each_counted_once():
+    record = RewardRecord()
+    for _ in range(FEWEST - 1):
+        record.add(1.0)
+    assert record.judge() is None
+    record.add(11.0)
+    assert record.judge() == pytest.approx(2.0)
+    assert record.judge() is None
+
+
+def test_the_mean_of_the_last_episodes_is_known_once_there_are_enough():
+    record = RewardRecord()
+    for reward in [100.0, *[1.0] * (EPISODES - 2)]:
+        record.add(reward)
+    assert record.recent_mean() is None
+    again = RewardRecord.restored(json.loads(json.dumps(record.state_dict())))
+    for each in (record, again):
+        each.add(1.0)
+        assert each.recent_mean() == pytest.approx(1.99)
+        each.add(1.0)
+        assert each.recent_mean() == 1.0
+        assert each.judge() == pytest.approx((100 + EPISODES) / (EPISODES + 1))
