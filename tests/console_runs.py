@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-import torch
-from lanista.trainers.checkpoints import load_checkpoint
 
 PATIENCE = 120.0
 """Seconds after which a run counts as stuck; only then a test fails by time."""
@@ -118,6 +116,9 @@ def until(holds: Callable[[], bool], seconds: float = PATIENCE) -> bool:
 
 def weights_are_finite(checkpoints: Sequence[Path]) -> bool:
     """Whether there are checkpoints, and every tensor in them is finite."""
+    import torch
+    from lanista.trainers.checkpoints import load_checkpoint
+
     for path in checkpoints:
         waiting = [load_checkpoint(path)]
         while waiting:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -114,7 +114,7 @@ def _there(missing: Path, start: Path | None) -> str:
         found, what = sorted(path.parent.name for path in start.glob(f"*/{LATEST}")), start
     else:
         return ""
-    return f" {what} has {', '.join(found[:8]) or 'none'}{', ...' if found[8:] else ''}."
+    return f" {what.absolute()} has {', '.join(found[:8]) or 'none'}{', ...' if found[8:] else ''}."
 
 
 class Optimizer(Protocol):
@@ -173,8 +173,9 @@ def take_over_weights(networks: Mapping[str, nn.Module], state: Mapping[str, Any
         taken, unfit = _fitting(network.state_dict(), saved)
         if not taken and index == 0:
             raise CheckpointError(
-                f"nothing of its policy fits. Its entry {entry!r} holds {_some(saved)}; expected "
-                f"{_some(network.state_dict())}"
+                f"nothing of its policy fits: {_some(unfit)}. Take the network_settings of the run that it "
+                "is from (its configuration.yaml has them), and an environment with the same observations "
+                "and actions"
             )
         network.load_state_dict(taken, strict=False)
         misfits += [f"{entry}.{what}" for what in unfit]
@@ -222,7 +223,6 @@ def _misfit(own: Any, saved: Any) -> str:
     return f"of shape {there} there, {here} here" if there != here else ""
 
 
-def _some(names: Iterable[object]) -> str:
-    """The first of many names."""
-    first = sorted(map(str, names))
-    return (", ".join(first[:3]) or "nothing") + (", ..." if len(first) > 3 else "")
+def _some(parts: Sequence[str]) -> str:
+    """The first of many parts."""
+    return ", ".join(parts[:4]) + (f" and {len(parts) - 4} more" if len(parts) > 4 else "")

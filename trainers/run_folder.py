@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 
@@ -104,6 +104,9 @@ def write_configuration(folder: Path, options: RunOptions) -> None:
     try:
         atomic_write_text(path, yaml.safe_dump(options.as_dict(), sort_keys=False))
     except OSError as error:
+        with suppress(OSError):  # of a run that has not begun nothing stays; what is not empty does
+            (folder / "run_logs").rmdir()
+            folder.rmdir()
         raise TrainerError(
             f"{path} cannot be written: {error.strerror}. The run has not begun: free some space, or choose "
             "another place with --results-dir."

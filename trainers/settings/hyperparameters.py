@@ -31,6 +31,14 @@ class HyperparamSettings(Settings):
     learning_rate_schedule: ScheduleType = ScheduleType.CONSTANT
     """linear: falls to 0 at max_steps; constant: stays."""
 
+    @classmethod
+    def _explain(cls, key: Any) -> str:
+        from .registry import trainer_types
+
+        owners = [name for name, kind in trainer_types.items() if key in kind.settings.model_fields]
+        told = super()._explain(key)
+        return f"{told} It is a hyperparameter of {', '.join(owners)}: see trainer_type." if owners else told
+
 
 class OnPolicyHyperparamSettings(HyperparamSettings):
     """What trainers that learn from fresh experience have."""
