@@ -1,5 +1,7 @@
 """Where what happens to many environments comes together: one wait for all of them."""
 
+import math
+import os
 import socket
 from collections import deque
 from collections.abc import Iterator
@@ -9,6 +11,9 @@ from selectors import EVENT_READ, DefaultSelector
 from typing import Generic, TypeVar
 
 from .wire.short_wait import ShortWait
+
+_LONGEST = 0.5 if os.name == "nt" else math.inf
+"""Seconds of one wait. On Windows Ctrl-C does not end a wait for sockets; it is heard between two waits."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -45,7 +50,7 @@ class Arrivals(Generic[K, V]):
         Yields:
             Environments whose sockets have something, with None, and what was posted, in its order.
         """
-        for key, _ in self._wait.wait(self.selector.select, 0 if self._found else timeout):
+        for key, _ in self._wait.wait(self.selector.select, 0 if self._found else min(timeout, _LONGEST)):
             if key.data is None:
                 self._hear()
             else:

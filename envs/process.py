@@ -173,7 +173,21 @@ def _tail(path: Path) -> bytes:
         return b""
 
 
+_CRASHES = {
+    0xC0000005: "access violation",
+    0xC00000FD: "stack overflow",
+    0xC0000135: "a DLL is missing",
+    0xC0000142: "a DLL could not be started",
+    0xC000013A: "ended by Ctrl-C or with its console",
+    0xC0000409: "stack buffer overrun, or an abort",
+}
+"""What usual exit codes mean on Windows."""
+
+
 def _signal_name(code: int) -> str:
+    """What an exit code says beyond the number; on Windows crashes have codes of their own."""
+    if code >= 0x80000000:
+        return f" ({', '.join(filter(None, [hex(code), _CRASHES.get(code)]))})"
     if code >= 0:
         return ""
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
@@ -13,6 +14,8 @@ from typing import BinaryIO
 
 _PARTIAL = re.compile(r"\..+\.([0-9a-f]{12})-[0-9]+\.partial")
 _numbers = count()
+_PATIENCE = 2.0 if os.name == "nt" else 0.0
+"""Seconds. Windows replaces no file that somebody has open, as virus scanners have for a moment."""
 
 
 class _Session:
@@ -47,7 +50,7 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, target)
+        _replace(partial, target)
     except BaseException:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -64,11 +67,24 @@ def atomic_link(source: str | os.PathLike[str], path: str | os.PathLike[str]) ->
     partial = _partial(target)
     try:
         os.link(source, partial)
-        os.replace(partial, target)
+        _replace(partial, target)
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)  # also where both were names of one file: it is not renamed then
     sync_folder(target.parent)
+
+
+def _replace(partial: Path, target: Path) -> None:
+    """Rename `partial` to `target`, waiting for readers of `target` where the system wants that."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            os.replace(partial, target)
+            return
+        except PermissionError:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(0.02)
 
 
 def _partial(target: Path) -> Path:

@@ -15,7 +15,7 @@ from pathlib import Path
 from mlagents_envs.exception import UnityException
 
 from .allocation import reuse_freed_memory
-from .cli.logs import configure_logging
+from .cli.logs import configure_logging, show_any_letter
 from .environments import check_environment
 from .errors import TrainerError
 from .initial_weights import check_beginnings
@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run(argv: Sequence[str] | None = None) -> int:
     """The exit status of a run with these arguments."""
     debug = False
+    show_any_letter()
     try:
         options = parse_command_line(argv)
         debug = options.debug

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -41,8 +42,14 @@ def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
                 logger.info("The old run was set aside as %s.", _set_aside(folder))
             (folder / "run_logs").mkdir(parents=True, exist_ok=True)
         except OSError as error:
+            # Windows renames no folder of which somebody has a file open.
+            close = (
+                "Close what has its files open (TensorBoard, an editor), or choose"
+                if os.name == "nt"
+                else "Choose"
+            )
             raise TrainerError(
-                f"The run's folder {folder} cannot be made: {error.strerror}. Choose another place with "
+                f"The run's folder {folder} cannot be made: {error.strerror}. {close} another place with "
                 "--results-dir."
             ) from error
         yield folder

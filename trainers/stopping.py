@@ -13,8 +13,9 @@ INTERRUPTED = 130
 class StopSignals:
     """While open, the first SIGINT, SIGTERM or SIGHUP asks the run to end in good order, the second ends it.
 
-    Before there is anything to save, and at the second signal, KeyboardInterrupt is raised wherever the main
-    thread is: files are written whole or not at all, so that nothing is lost but the last save.
+    Windows' Ctrl-Break, SIGBREAK, is one of them. Before there is anything to save, and at the second signal,
+    KeyboardInterrupt is raised wherever the main thread is: files are written whole or not at all, so that
+    nothing is lost but the last save.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,7 @@ class StopSignals:
         self._ask = ask
 
     def __enter__(self) -> StopSignals:
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # there is no SIGHUP on Windows
+        for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):  # no system has all of them
             number = getattr(signal, name, None)
             # Who starts a run with nohup does not want it to end with the terminal.
             if number is not None and signal.getsignal(number) is not signal.SIG_IGN:

@@ -119,7 +119,8 @@ def export(name: str, path: str | Path) -> Path:
         path = path.with_name(path.name + ".x86_64")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
-        _LAUNCHER.format(summary=scene.summary, python=shlex.quote(sys.executable), name=scene.name)
+        _LAUNCHER.format(summary=scene.summary, python=shlex.quote(sys.executable), name=scene.name),
+        encoding="utf-8",
     )
     path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return path

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -103,9 +102,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check and report."""
-    if hasattr(sys.stdout, "reconfigure"):
-        # What a file holds may be in letters that the encoding of a pipe lacks.
-        sys.stdout.reconfigure(errors="backslashreplace")
     if arguments.schema:
         from ..settings.schema import json_schema
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from typing import TYPE_CHECKING
@@ -28,6 +29,16 @@ def configure_logging(debug: bool = False, console: Console | None = None) -> lo
     logger.setLevel(logging.DEBUG if debug else logging.INFO)
     logger.propagate = False
     return logger
+
+
+def show_any_letter() -> None:
+    """Let output whose encoding lacks a letter show the letter's code, in place of failing.
+
+    Windows gives pipes and files an encoding of 256 letters; names of behaviours and folders may have others.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 class StdoutHandler(logging.StreamHandler):  # type: ignore[type-arg]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from .errors import CommandError
+from .logs import show_any_letter
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -42,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command of these arguments (without the program's name) and return its exit status."""
+    show_any_letter()
     if argv and argv[0] == LEARN:
         from ..learn import run as learn
 

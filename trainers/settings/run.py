@@ -12,6 +12,8 @@ from pydantic import Field, field_validator, model_validator
 from .base import Settings, own, refuse
 from .values import Arguments, Flag, Integer, Number, Text, wrong
 
+WINDOWS = os.name == "nt"
+
 
 class EnvironmentSettings(Settings):
     """Where steps come from."""
@@ -111,13 +113,13 @@ class CheckpointSettings(Settings):
     @field_validator("run_id")
     @classmethod
     def _within_the_results(cls, value: str) -> str:
-        parts = re.split(r"[/\\]" if os.name == "nt" else "/", value)
+        parts = re.split(r"[/\\]" if WINDOWS else "/", value)
         if any(part.strip() in ("", ".", "..") or not part.isprintable() for part in parts):
             raise wrong(
                 f"found {value!r}; it names a folder within results_dir (--results-dir): give a name such as "
                 "ball-1, without a slash at either end"
             )
-        strange = sorted(set(value) & set('<>:"|?*')) if os.name == "nt" else []
+        strange = sorted(set(value) & set('<>:"|?*')) if WINDOWS else []
         if strange:
             raise wrong(f"found {value!r}; Windows allows no {' '.join(strange)} in the name of a folder")
         return value

@@ -119,6 +119,8 @@ def _syntax_problem(error: yaml.YAMLError, text: str, name: str) -> Problem:
     if "\t" in line[: len(line) - len(line.lstrip())]:
         return Problem("", "error parsing yaml: a tab indents this line; YAML wants spaces", place)
     what = getattr(error, "problem", None) or str(error).partition("\n")[0]
+    if "escape character" in what:
+        what += "; in double quotes a backslash begins one: write paths of Windows in single quotes"
     if "<stream end>" in what:
         what = "the text ends too early: a bracket or a quotation mark is still open"
     return Problem("", f"error parsing yaml: {what}. Look at this line and the one before it.", place)

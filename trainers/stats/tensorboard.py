@@ -119,4 +119,7 @@ def _create(folder: Path) -> EventFile:
 def _clear(folder: Path) -> None:
     for path in sorted(folder.glob("events.out.tfevents*")):
         logger.warning("Deleting TensorBoard data %s that was left over from a previous run.", path)
-        path.unlink()
+        try:
+            path.unlink()
+        except OSError as error:  # on Windows while TensorBoard shows it
+            logger.warning("It could not be deleted, its curves will show up beside the new ones: %s.", error)
