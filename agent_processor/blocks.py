@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
+
+from ..envs.steps import ObsArray
 
 Rows = NDArray[np.int64]
 """Numbers of rows, -1 for none."""
@@ -25,7 +28,7 @@ SMALLEST_BLOCK, LARGEST_BLOCK = 64, 8192  # rows; powers of two, as every size b
 class Columns:
     """What n rows hold; each is explained at `Rollout`."""
 
-    obs: list[NDArray[np.float32]]
+    obs: list[ObsArray]
     continuous: NDArray[np.float32]
     discrete: NDArray[np.int32]
     log_probs: NDArray[np.float32]
@@ -50,6 +53,9 @@ class RowLayout:
     memory_size: int
     places: int = 0
     """Places of a group's roster; 0: nobody asks for rosters."""
+    as_bytes: tuple[bool, ...] = ()
+    """For each observation whether it is kept as uint8, as engines send pictures, and not as float32;
+    (): none is. Bytes fill whole words."""
 
     @classmethod
     def of(cls, spec: BehaviorSpec, memory_size: int = 0, places: int = 0) -> RowLayout:
@@ -66,9 +72,8 @@ class RowLayout:
     def _widths(self) -> list[int]:
         """Words of each column, in the order of `columns`: first the observations."""
         branches = len(self.branches)
-        sizes = [int(np.prod(shape)) for shape in self.obs_shapes]
         return [
-            *sizes,
+            *self._obs_widths(),
             self.continuous,
             self.continuous + branches,
             self.memory_size,
@@ -79,10 +84,18 @@ class RowLayout:
             1 if self.places else 0,
         ]
 
+    def _obs_widths(self) -> list[int]:
+        sizes = [prod(shape) for shape in self.obs_shapes]
+        return [-(-size // 4) if bytes_ else size for size, bytes_ in zip(sizes, self._are_bytes)]
+
+    @property
+    def _are_bytes(self) -> tuple[bool, ...]:
+        return self.as_bytes or (False,) * len(self.obs_shapes)
+
     @property
     def obs_words(self) -> int:
         """Words of the observations, which come first."""
-        return sum(int(np.prod(shape)) for shape in self.obs_shapes)
+        return sum(self._obs_widths())
 
     @property
     def words(self) -> int:
@@ -122,13 +135,16 @@ class RowLayout:
             exploration=floats[:, exploration.start] if self.places else None,
         )
 
-    def observations(self, words: NDArray[np.uint32]) -> list[NDArray[np.float32]]:
+    def observations(self, words: NDArray[np.uint32]) -> list[ObsArray]:
         """The observations, as views, of n rows: [n, at least `obs_words`]."""
         floats, left = words.view(np.float32), 0
-        columns = []
-        for shape in self.obs_shapes:
-            width = int(np.prod(shape))
-            columns.append(floats[:, left : left + width].reshape(len(floats), *shape))
+        columns: list[ObsArray] = []
+        for shape, width, bytes_ in zip(self.obs_shapes, self._obs_widths(), self._are_bytes):
+            if bytes_:
+                pixels = words[:, left : left + width].view(np.uint8)[:, : prod(shape)]
+                columns.append(pixels.reshape(len(words), *shape))
+            else:
+                columns.append(floats[:, left : left + width].reshape(len(floats), *shape))
             left += width
         return columns
 
@@ -211,7 +227,7 @@ class Blocks:
         flags = _gather(found, len(rows), self.layout.flags, np.bool_, lambda block: block.flags)
         return self.layout.columns(words, flags)
 
-    def obs(self, rows: Rows) -> list[NDArray[np.float32]]:
+    def obs(self, rows: Rows) -> list[ObsArray]:
         """The observations of these rows, [n, *shape] per sensor."""
         width = self.layout.obs_words
         found = list(self.parts(rows))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..envs.steps import ObsArray
 from .blocks import Block, Blocks, Rows
 from .trajectory import Rollout, Trajectory
 
@@ -156,14 +157,14 @@ def _next_places(trajectories: Sequence[Trajectory]) -> NDArray[np.int64]:
 
 def _next_mates(
     blocks: Blocks, trajectories: Sequence[Trajectory], wanted: bool
-) -> tuple[NDArray[np.int64], list[NDArray[np.float32]] | None]:
+) -> tuple[NDArray[np.int64], list[ObsArray] | None]:
     """How many teammates follow each trajectory, and their observations [J, M', *shape] per sensor."""
     counts = np.array([len(t.next_mates) if wanted else 0 for t in trajectories], dtype=np.int64)
     if not wanted:
         return counts, None
     there = np.arange(counts.max(initial=0)) < counts[:, None]
     found = blocks.obs(np.concatenate([t.next_mates for t in trajectories]))
-    padded = [np.zeros((*there.shape, *obs.shape[1:]), dtype=np.float32) for obs in found]
+    padded: list[ObsArray] = [np.zeros((*there.shape, *obs.shape[1:]), dtype=obs.dtype) for obs in found]
     for column, obs in zip(padded, found):
         column[there] = obs
     return counts, padded

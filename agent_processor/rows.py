@@ -12,12 +12,14 @@ thread may read (the trainer's) while another writes other rows (the collector's
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
+from ..envs.steps import ObsArray
 from .blocks import Block, Blocks, RowLayout, Rows
 
 STORE_BITS = 46
@@ -26,6 +28,7 @@ STORE_BITS = 46
 RESTORED_STORE = 0
 """No store of any process has these numbers: they are for rows that come out of a checkpoint."""
 
+_BYTES = np.dtype(np.uint8)
 _stores = count()
 
 
@@ -39,21 +42,26 @@ class RowStore:
 
         `places`: of rosters, 0 without.
         """
-        self.layout = RowLayout.of(spec, memory_size, places)
-        self.block_rows = block_rows or self.layout.block_rows()
-        if self.block_rows & (self.block_rows - 1):
-            raise ValueError(f"block_rows is {self.block_rows}; it must be a power of two")
-        self.shift = self.block_rows.bit_length() - 1
-        self.blocks = Blocks(self.layout, {}, self.shift)
-        """The blocks kept now. Never changed, only replaced: whoever holds it keeps its blocks alive."""
+        if block_rows & (block_rows - 1):
+            raise ValueError(f"block_rows is {block_rows}; it must be a power of two")
+        self._given_block_rows = block_rows
+        self._lay_out(RowLayout.of(spec, memory_size, places))
         store = 1 + RESTORED_STORE + next(_stores) % (2 ** (63 - STORE_BITS) - 1)
         self._next = store << STORE_BITS
         self._begun_since_keep = 0
         self._kept = 0
 
+    def _lay_out(self, layout: RowLayout) -> None:
+        """Begin without any block."""
+        self.layout = layout
+        self.block_rows = self._given_block_rows or layout.block_rows()
+        self.shift = self.block_rows.bit_length() - 1
+        self.blocks = Blocks(layout, {}, self.shift)
+        """The blocks kept now. Never changed, only replaced: whoever holds it keeps its blocks alive."""
+
     def begin(
         self,
-        obs: Sequence[NDArray[np.float32]],
+        obs: Sequence[ObsArray],
         n: int,
         action_mask: Sequence[NDArray[np.bool_]] | None = None,
         memory: NDArray[np.float32] | None = None,
@@ -61,6 +69,8 @@ class RowStore:
     ) -> range:
         """Begin n rows with observations [n, *shape] per sensor; their numbers.
 
+        A sensor whose first observations are uint8 is kept as uint8, and so must all of its observations be;
+        any other is kept as float32.
         `action_mask` is one array [n, branch size] per branch, True where an action is forbidden.
         """
         self._check(obs, n)
@@ -82,8 +92,8 @@ class RowStore:
                 columns.prev_discrete[target] = prev_discrete[source]
         return begun
 
-    def _check(self, obs: Sequence[NDArray[np.float32]], n: int) -> None:
-        shapes = self.layout.obs_shapes
+    def _check(self, obs: Sequence[ObsArray], n: int) -> None:
+        shapes, as_bytes = self.layout.obs_shapes, self.layout.as_bytes
         if len(obs) != len(shapes):
             raise ValueError(f"{len(obs)} observations where the behaviour has {len(shapes)}")
         for i, shape in enumerate(shapes):
@@ -92,6 +102,19 @@ class RowStore:
                     f"observation {i} ({self.layout.sensors[i]!r}) of {n} agents has the shape "
                     f"{obs[i].shape}; expected {(n, *shape)}"
                 )
+            if (obs[i].dtype == _BYTES) != (bool(as_bytes) and as_bytes[i]):
+                self._choose_bytes(obs)
+                as_bytes = self.layout.as_bytes
+
+    def _choose_bytes(self, obs: Sequence[ObsArray]) -> None:
+        """Lay the rows out for observations such as these, the first ones."""
+        if self.blocks.by_number:
+            kept = self.layout.observations(np.zeros((0, self.layout.words), np.uint32))
+            raise ValueError(
+                f"observations of the types {[str(o.dtype) for o in obs]} where those before were kept as "
+                f"{[str(o.dtype) for o in kept]}"
+            )
+        self._lay_out(replace(self.layout, as_bytes=tuple(o.dtype == _BYTES for o in obs)))
 
     def _make_room(self, rows: range) -> None:
         """Begin the blocks that these rows, the next ones, are the first to need."""

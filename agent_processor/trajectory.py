@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..envs.steps import ObsArray
+
 if TYPE_CHECKING:
     from .blocks import Blocks
 
@@ -59,12 +61,12 @@ class Trajectory:
         return self.blocks.mates(self.rows)
 
     @property
-    def next_obs(self) -> list[NDArray[np.float32]]:
+    def next_obs(self) -> list[ObsArray]:
         """The observation after the last step (no batch axis), one array per sensor."""
         return [obs[0] for obs in self.blocks.obs(np.array([self.next_row]))]
 
     @property
-    def next_mates_obs(self) -> list[list[NDArray[np.float32]]]:
+    def next_mates_obs(self) -> list[list[ObsArray]]:
         """The same of each teammate: [mate][sensor]."""
         obs = self.blocks.obs(self.next_mates)
         return [[sensor[i] for sensor in obs] for i in range(len(self.next_mates))]
@@ -93,8 +95,8 @@ class Rollout:
 
     numbers: NDArray[np.int64]
     """[N] the rows' numbers: a number means the same step in every rollout."""
-    obs: list[NDArray[np.float32]]
-    """Per sensor [N, *shape]."""
+    obs: list[ObsArray]
+    """Per sensor [N, *shape]: float32, or uint8 where pictures came as bytes; so is every observation."""
     continuous: NDArray[np.float32]
     """[N, continuous_size], as sampled."""
     discrete: NDArray[np.int32]
@@ -115,9 +117,9 @@ class Rollout:
     """[steps, M] row numbers within this Rollout, -1 where there is none."""
     lengths: NDArray[np.int64]
     """[J]; their sum is `steps`."""
-    next_obs: list[NDArray[np.float32]]
+    next_obs: list[ObsArray]
     """Per sensor [J, *shape]."""
-    next_mates_obs: list[NDArray[np.float32]] | None
+    next_mates_obs: list[ObsArray] | None
     """Per sensor [J, M', *shape]; rows beyond a trajectory's `next_mates` are zeros."""
     next_mates: NDArray[np.int64]
     """[J] number of teammates in `next_mates_obs`."""

@@ -72,6 +72,11 @@ class EngineConnection:
         """
         self._endpoint.watch(selector, token)
 
+    @property
+    def arrived(self) -> bool:
+        """Whether `ready` has found a message."""
+        return self._arrived is not None
+
     def ready(self) -> bool:
         """Whether `receive` would not wait: a message is there, or the engine is gone.
 

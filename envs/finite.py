@@ -10,10 +10,11 @@ from mlagents_envs.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
 from mlagents_envs.exception import UnityObservationException
 from numpy.typing import NDArray
 
-from .steps import BehaviorSteps
+from .steps import BehaviorSteps, ObsArray
 
 logger = logging.getLogger(__name__)
 
+_BYTES = np.dtype(np.uint8)
 NO_AGENTS: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 NO_AGENTS.flags.writeable = False
 
@@ -103,7 +104,7 @@ def check_steps(
 
 def _faults(batch: DecisionSteps | TerminalSteps, spec: BehaviorSpec) -> Iterator[_Fault]:
     for index, obs in enumerate(batch.obs):
-        if not np.isfinite(obs).all():
+        if obs.dtype != _BYTES and not np.isfinite(obs).all():
             yield _fault(f"observation {spec.observation_specs[index].name!r}", obs)
     if not np.isfinite(batch.reward).all():
         yield _fault("reward", batch.reward)
@@ -140,8 +141,8 @@ def _warn_once(
     logger.warning("%s; %s. This is said once per sensor.", message, effect)
 
 
-def _zeroed(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.where(np.isfinite(numbers), numbers, np.float32(0))
+def _zeroed(numbers: ObsArray) -> ObsArray:
+    return numbers if numbers.dtype == _BYTES else np.where(np.isfinite(numbers), numbers, np.float32(0))
 
 
 def _finite_decisions(steps: DecisionSteps) -> DecisionSteps:

@@ -21,6 +21,7 @@ from .finite import NonFinite
 from .keeper import Keeper
 from .merged_specs import MergedSpecs
 from .pipelined import Parameters, PipelinedEnv
+from .pixels import PixelKinds
 from .processors import processors
 from .restarts import EngineStopped, RestartHistory, RestartLimitError, RestartLimits
 from .steps import BehaviorId, Decision, EnvironmentStep
@@ -86,6 +87,7 @@ class EnvManager:
         self._warned: set[tuple[str, str]] = set()
         self._parameters: Parameters = {}
         self._specs = MergedSpecs()
+        self._kinds = PixelKinds()
         self._arrivals: Arrivals[Worker, PipelinedEnv | BaseException] = Arrivals(
             awake and num_envs < processors()
         )
@@ -313,7 +315,7 @@ class EnvManager:
             self._tell(worker, env, None)
             return
         try:
-            worker.answer = worker.read(env, self._specs, self._non_finite, self._warned)
+            worker.answer = worker.read(env, self._specs, self._kinds, self._non_finite, self._warned)
         except WireError as error:
             self._failed(worker, error)
 

@@ -1,6 +1,7 @@
-"""Actions that are set for one agent after the other."""
+"""Actions as they are set: whether they fit, and one agent's after the other."""
 
-from mlagents_envs.base_env import ActionSpec, ActionTuple, DecisionSteps
+from mlagents_envs.base_env import ActionSpec, ActionTuple, BehaviorSpec, DecisionSteps
+from mlagents_envs.exception import UnityActionException
 
 
 def with_action(
@@ -37,3 +38,20 @@ def with_action(
     changed.continuous[rows[agent_id]] = action.continuous
     changed.discrete[rows[agent_id]] = action.discrete
     return changed
+
+
+def check_shape(spec: BehaviorSpec, action: ActionTuple, agents: int, behavior: str) -> None:
+    """Refuse actions of another shape than the behaviour's, and actions without any part.
+
+    Raises:
+        UnityActionException: They are so.
+    """
+    sizes = {"continuous": spec.action_spec.continuous_size, "discrete": spec.action_spec.discrete_size}
+    for kind, size in sizes.items():
+        given = getattr(action, kind)
+        shape = None if given is None else given.shape
+        if shape != (agents, size):
+            raise UnityActionException(
+                f"The behavior {behavior} needs a {kind} input of dimension {(agents, size)} for "
+                f"(<number of agents>, <action size>) but received input of dimension {shape}"
+            )

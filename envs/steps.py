@@ -12,6 +12,9 @@ from .statistics import StatsAggregationMethod
 BehaviorId = str
 """The engine's full name of a behaviour, such as `3DBall?team=0`."""
 
+ObsArray = NDArray[np.float32 | np.uint8]
+"""Some agents' observations of one sensor, [n, *shape]: numbers, or the bytes of pictures (see `pixels`)."""
+
 BehaviorSteps = tuple[DecisionSteps, TerminalSteps]
 EngineStatistics = Mapping[str, Sequence[tuple[float, StatsAggregationMethod]]]
 

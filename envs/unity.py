@@ -24,8 +24,10 @@ from mlagents_envs.exception import (
 from . import leaving, ports
 from .finite import NonFinite, check_steps
 from .handshake import shake_hands
+from .incoming import Incoming
 from .launch import Launch
-from .one_action import with_action
+from .one_action import check_shape, with_action
+from .pixels import Images
 from .side_channels import (
     EnvironmentParametersChannel,
     SideChannel,
@@ -64,6 +66,9 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         non_finite: What becomes of NaN and infinities, `stop` or `zero`; None lets them pass. To drop the
             agents' trajectories is for who collects them, such as an `EnvManager`.
         engine_name: How messages call this environment.
+        images: What `get_steps` gives where the engine sends compressed pictures: `float32` in 0 to 1, as
+            ML-Agents does, or the `uint8` that these come of, a quarter of it, for a trainer. Pictures in
+            which channels are averaged (grey ones) are float32 anyway.
 
     Raises:
         ValueError: `non_finite` is none of these.
@@ -95,6 +100,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         listen: str = "localhost",
         non_finite: str | None = NonFinite.STOP.value,
         engine_name: str | None = None,
+        images: Images = "float32",
     ) -> None:
         if file_name is None and worker_id != 0:
             raise UnityEnvironmentException(
@@ -111,12 +117,12 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         self.worker_id = worker_id
         self.timeout_wait = float(timeout_wait)
         self.on_arrival: Callable[[], None] | None = None
-        """Called, from another thread, when the engine's process has ended."""
+        """Called, from another thread, when the engine's process has ended or pictures have been decoded."""
         self._channels = list(side_channels or ())
         self._side_channels = SideChannelManager(self._channels, where=self.name)
         self._non_finite = policy
         self._warned: set[tuple[str, str]] = set()
-        self._decoder = Decoder(self.name)
+        self._decoder = Decoder(self.name, images)
         self._steps: dict[str, BehaviorSteps] = {}
         self._actions: dict[str, ActionTuple] = {}
         self._was_reset = False
@@ -132,7 +138,8 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             timeout=self.timeout_wait,
             name=self.name,
         )
-        self._connection = launch(self._ended)
+        self._connection = launch(self._announce)
+        self._incoming = Incoming(self._connection, self._decoder, self._announce)
         self._loaded = True
         leaving.remember(self._connection)
         try:
@@ -203,14 +210,18 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             self._connection.watch(selector, token)
 
     def ready(self) -> bool:
-        """Whether `receive` would return or raise without waiting."""
+        """Whether `receive` would return or raise without waiting.
+
+        Begins to read the engine's answer when it is there. While its pictures are being decoded by other
+        threads this is false; `on_arrival` tells when they are.
+        """
         self._check_loaded()
-        return self._connection.ready()
+        return self._incoming.ready()
 
     def receive(self) -> None:
         """Take the engine's answer in, waiting for it. Raises as `reset` does."""
         self._check_loaded()
-        message = self._decoder.decode(self._connection.receive())
+        message = self._incoming.receive()
         if message.status != 200:
             # At once: until it is answered the Editor is frozen, also while a run is being saved.
             self._connection.dismiss()
@@ -246,7 +257,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         """
         self._check_behavior(behavior_name)
         if behavior_name in self._steps:
-            _check_shape(
+            check_shape(
                 self._decoder.specs[behavior_name], action, len(self._steps[behavior_name][0]), behavior_name
             )
             self._actions[behavior_name] = action
@@ -267,7 +278,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         if behavior_name not in self._steps:
             return
         spec = self._decoder.specs[behavior_name]
-        _check_shape(spec, action, 1, behavior_name)
+        check_shape(spec, action, 1, behavior_name)
         self._actions[behavior_name] = with_action(
             self._actions.get(behavior_name),
             spec.action_spec,
@@ -336,7 +347,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         self._check_loaded()
         self._connection.reply(reply)
 
-    def _ended(self) -> None:
+    def _announce(self) -> None:
         if self.on_arrival is not None:
             self.on_arrival()
 
@@ -373,17 +384,4 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             raise UnityActionException(
                 f"The group {name} does not correspond to an existing agent group in the environment. "
                 f"Its groups are {', '.join(self._decoder.specs) or 'not known before the first reset'}."
-            )
-
-
-def _check_shape(spec: BehaviorSpec, action: ActionTuple, agents: int, behavior: str) -> None:
-    """Refuse actions of another shape than the behaviour's, and actions without any part."""
-    sizes = {"continuous": spec.action_spec.continuous_size, "discrete": spec.action_spec.discrete_size}
-    for kind, size in sizes.items():
-        given = getattr(action, kind)
-        shape = None if given is None else given.shape
-        if shape != (agents, size):
-            raise UnityActionException(
-                f"The behavior {behavior} needs a {kind} input of dimension {(agents, size)} for "
-                f"(<number of agents>, <action size>) but received input of dimension {shape}"
             )

@@ -14,6 +14,7 @@ from .finite import NonFinite, check_steps
 from .keeper import Keeper
 from .merged_specs import MergedSpecs
 from .pipelined import PipelinedEnv
+from .pixels import PixelKinds
 from .restarts import RestartHistory
 from .steps import BehaviorId, Decision, EnvironmentStep
 from .wire.errors import WireError
@@ -120,12 +121,17 @@ class Worker:
         return True
 
     def read(
-        self, env: PipelinedEnv, merged: MergedSpecs, policy: NonFinite, warned: set[tuple[str, str]]
+        self,
+        env: PipelinedEnv,
+        merged: MergedSpecs,
+        kinds: PixelKinds,
+        policy: NonFinite,
+        warned: set[tuple[str, str]],
     ) -> EnvironmentStep:
         """What it has answered, checked.
 
         Raises:
-            WireError: Two agents that ask for a decision have the same id.
+            WireError: Two agents that ask for a decision have the same id; or pictures are of another kind.
             NonFiniteError: A number is not finite, and `policy` is STOP.
             SpecConflictError: It describes a behaviour otherwise than other environments.
         """
@@ -135,7 +141,7 @@ class Worker:
             if self._specs.get(name) is not spec:
                 merged.add(name, spec, self.name)
                 self._specs[name] = spec
-            said = env.get_steps(name)
+            said = kinds.agree(name, spec, env.get_steps(name), self.name)
             self._check_ids(np.asarray(said[0].agent_id), name)
             steps[name], dropped = check_steps(said, spec, self.name, name, policy, warned)
             if len(dropped):

@@ -138,4 +138,5 @@ def _make_env(options: RunOptions, seed: int, log_folder: Path, worker_id: int) 
         num_areas=env.num_areas,
         listen=env.listen,
         non_finite=None,
+        images="uint8",
     )

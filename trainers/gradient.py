@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
-from numpy.typing import NDArray
 from torch import nn
 
 from ..envs.finite import NonFinite
+from ..envs.steps import ObsArray
 from .flat import FlatAdam, FlatParameters
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class GuardedAdam:
             )
         self.warn_once("Minibatch left out", f"at step {policy_step} its gradient is no finite number")
 
-    def leave_out(self, spec: BehaviorSpec, obs: Sequence[NDArray[np.float32]]) -> None:
+    def leave_out(self, spec: BehaviorSpec, obs: Sequence[ObsArray]) -> None:
         """Some observations are finite, but too large for their statistics, which have not changed.
 
         Raises:

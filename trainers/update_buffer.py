@@ -10,12 +10,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..envs.pixels import as_floats
+from ..envs.steps import ObsArray
+
 
 @dataclass(slots=True)
 class EvaluatedSteps:
     """Columns of N steps with what the critic made of them; S reward signals."""
 
-    obs: list[NDArray[np.float32]]
+    obs: list[ObsArray]
     continuous: NDArray[np.float32]
     discrete: NDArray[np.int32]
     log_probs: NDArray[np.float32]
@@ -91,6 +94,9 @@ def _joined(columns: list[Any]) -> Any:
         return None
     if isinstance(columns[0], list):
         return [_joined(list(of_one)) for of_one in zip(*columns, strict=True)]
+    if len({c.dtype for c in columns}) > 1:
+        # Pictures of a resumed run that came as bytes come as numbers now, or the other way round.
+        columns = [as_floats(c) for c in columns]
     if columns[0].ndim == 2:
         width = max(c.shape[1] for c in columns)
         columns = [

@@ -19,7 +19,9 @@ _INTS = {10: "agent_id", 14: "group_id"}
 class AgentReader:
     """Reads the agents of one behaviour, message after message."""
 
-    def __init__(self, behavior: Behavior) -> None:
+    def __init__(self, behavior: Behavior, where: str) -> None:
+        """`where`: what errors call the engine and the behaviour."""
+        self._where = where
         self._sensors = behavior.sensors
         self._compressed = behavior.compressed
         self._branches = behavior.spec.action_spec.discrete_branches
@@ -28,14 +30,14 @@ class AgentReader:
         self._mask_places = [slice(end - size, end) for end, size in zip(ends, self._branches)]
         self._mask_size: int = sum(self._branches)
 
-    def read(self, data: bytes, start: int, stop: int) -> BehaviorSteps:
-        """The steps of the agents in data[start:stop], the content of a list of them.
+    def read(self, data: bytes, start: int, stop: int) -> Columns:
+        """The agents in data[start:stop], the content of a list of them; pictures are still to be decoded.
 
         Raises:
             Malformed, ObservationError: As the names say.
         """
         starts, lengths = records(data, start, stop)
-        columns = Columns(len(starts), self._sensors, self._mask_size)
+        columns = Columns(len(starts), self._sensors, self._mask_size, self._where)
         if self._compressed:
             sorted_ = Sorted([], list(range(len(starts))))
         else:
@@ -44,14 +46,13 @@ class AgentReader:
             columns.fill(layout, which, agents)
         for row in sorted_.irregular:
             columns.fill_one(row, data, int(starts[row]), int(lengths[row]))
-        columns.finish()
-        return self._split(columns)
+        return columns
 
-    def nobody(self) -> BehaviorSteps:
-        """The steps of a behaviour without agents in a message."""
-        return self._split(Columns(0, self._sensors, self._mask_size))
+    def nobody(self) -> Columns:
+        """A behaviour without agents in a message."""
+        return Columns(0, self._sensors, self._mask_size, self._where)
 
-    def _split(self, columns: Columns) -> BehaviorSteps:
+    def split(self, columns: Columns) -> BehaviorSteps:
         """Those who ask for a decision, and those who are done."""
         if not columns.done.any():
             everyone, nobody = slice(None), slice(0)

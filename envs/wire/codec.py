@@ -5,15 +5,20 @@ walked as bytes (`scan`), agents whose bytes look alike are read together as col
 only what is rare (the handshake, a new behaviour, agents with compressed pictures) is parsed by protobuf.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
 from mlagents_envs.base_env import BehaviorSpec
 
+from ..pixels import Images
 from ..steps import BehaviorSteps
 from .agents import AgentReader
+from .columns import Columns
+from .decoding import Decoding
 from .errors import ObservationError, WireError
 from .hello import Capabilities, EngineHello
+from .images import Seen
 from .messages import (
     AgentInfoProto,
     BrainParametersProto,
@@ -63,12 +68,53 @@ class _Outline:
     side_channel: bytes = b""
 
 
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """A message that was read, but for its pictures."""
+
+    status: int
+    hello: EngineHello | None
+    specs: dict[str, BehaviorSpec]
+    columns: dict[str, tuple[AgentReader, Columns]] | None
+    side_channel: bytes
+
+
+class Underway:
+    """A message that was read, and whose pictures may still be on their way."""
+
+    def __init__(self, outcome: _Outcome, pictures: Decoding | None) -> None:
+        self._outcome = outcome
+        self._pictures = pictures
+
+    @property
+    def ready(self) -> bool:
+        """Whether `finish` would not wait for threads."""
+        return self._pictures is None or self._pictures.ready
+
+    def finish(self) -> EngineMessage:
+        """The message.
+
+        Raises:
+            ObservationError: A picture cannot be decoded. It names the engine, the behaviour, the sensor and
+                the agent.
+        """
+        if self._pictures is not None:
+            self._pictures.finish()
+        told = self._outcome
+        steps = None
+        if told.columns is not None:
+            steps = {name: reader.split(columns) for name, (reader, columns) in told.columns.items()}
+        return EngineMessage(told.status, told.hello, told.specs, steps, told.side_channel)
+
+
 class Decoder:
     """Decodes the messages of one engine, in their order."""
 
-    def __init__(self, where: str = "environment 0") -> None:
-        """`where` is what errors call the engine."""
+    def __init__(self, where: str = "environment 0", images: Images = "float32") -> None:
+        """`where` is what errors call the engine; `images`, what compressed pictures are given out as."""
         self.where = where
+        self._images = images
+        self._seen = Seen()
         self.specs: dict[str, BehaviorSpec] = {}
         """Every behaviour known so far."""
         self._readers: dict[str, AgentReader] = {}
@@ -78,13 +124,31 @@ class Decoder:
         """Decodes one message.
 
         Observations are float32, [n, *shape]; pictures are channels first and, where they came compressed,
-        within 0 and 1. Numbers are passed on as they are, NaN and infinities too.
+        within 0 and 1; or the uint8 that makes these, if the decoder's `images` say so and it is exact.
+        Numbers are passed on as they are, NaN and infinities too.
 
         Raises:
             WireError: The bytes are no message of the protocol, or contradict what was said before. The
                 error names the engine, the behaviour, and the byte or the agent.
             ObservationError: The kind of it that concerns one observation.
         """
+        return self.begin(data).finish()
+
+    def begin(self, data: bytes, when_done: Callable[[], None] | None = None) -> Underway:
+        """As `decode`, but threads may still be at its pictures. One message at a time.
+
+        Args:
+            data: The message.
+            when_done: Called, from any thread, as soon as the result is ready, if it is not at once.
+        """
+        outcome = self._read_all(data)
+        found = [picture for _, columns in (outcome.columns or {}).values() for picture in columns.pictures]
+        if not found:
+            return Underway(outcome, None)
+        self._seen.next_message()
+        return Underway(outcome, Decoding(found, self._seen, when_done))
+
+    def _read_all(self, data: bytes) -> _Outcome:
         try:
             return self._decode(data)
         except Irregular:
@@ -96,7 +160,7 @@ class Decoder:
         except (Irregular, Malformed) as error:
             raise WireError(f"{self.where}: malformed message of {len(data)} bytes: {error}") from error
 
-    def _decode(self, data: bytes) -> EngineMessage:
+    def _decode(self, data: bytes) -> _Outcome:
         outline = _outline(data)
         hello, brains = self._initialization(data, outline.initialization)
         self._awaited.update(brains)
@@ -105,8 +169,8 @@ class Decoder:
             name: self._learn(data, name, agents[name]) for name in list(self._awaited) if name in agents
         }
         new = {name: spec for name, spec in specs.items() if spec is not None}
-        steps = self._steps(data, agents) if outline.has_steps else None
-        return EngineMessage(outline.status, hello, new, steps, outline.side_channel)
+        columns = self._columns(data, agents) if outline.has_steps else None
+        return _Outcome(outline.status, hello, new, columns, outline.side_channel)
 
     def _initialization(
         self, data: bytes, place: Place | None
@@ -134,18 +198,18 @@ class Decoder:
         start, length = int(starts[0]), int(lengths[0])
         try:
             first = AgentInfoProto.FromString(data[start : start + length])
-            known = behavior(self._awaited.pop(name), first)
+            known = behavior(self._awaited.pop(name), first, self._images)
         except DecodeError as error:
             raise WireError(
                 f"{self.where}: behavior {name!r}: malformed agent at byte {start}: {error}"
             ) from error
         except WireError as error:
             raise type(error)(f"{self.where}: behavior {name!r}: {error}") from error
-        self._readers[name] = AgentReader(known)
+        self._readers[name] = AgentReader(known, f"{self.where}: behavior {name!r}")
         self.specs[name] = known.spec
         return known.spec
 
-    def _steps(self, data: bytes, agents: dict[str, Place]) -> dict[str, BehaviorSteps]:
+    def _columns(self, data: bytes, agents: dict[str, Place]) -> dict[str, tuple[AgentReader, Columns]]:
         for name, (start, stop) in agents.items():
             if stop > start and name not in self._readers:
                 raise WireError(
@@ -153,10 +217,11 @@ class Decoder:
                     f"described; known are {sorted(self._readers)}. Did it start with another trainer?"
                 )
         return {
-            name: self._read(data, name, reader, agents.get(name)) for name, reader in self._readers.items()
+            name: (reader, self._read(data, name, reader, agents.get(name)))
+            for name, reader in self._readers.items()
         }
 
-    def _read(self, data: bytes, name: str, reader: AgentReader, place: Place | None) -> BehaviorSteps:
+    def _read(self, data: bytes, name: str, reader: AgentReader, place: Place | None) -> Columns:
         if place is None or place[0] == place[1]:
             return reader.nobody()
         try:

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from numpy.typing import NDArray
 
+from ..pixels import as_bytes
+from ..steps import ObsArray
 from .errors import ObservationError
-from .images import Picture, decode_all
+from .images import Picture
 from .layout import Layout, Rows, ints
 from .messages import AgentInfoProto, ObservationProto
 from .scan import Malformed
@@ -18,9 +19,12 @@ from .specs import Sensor
 class Columns:
     """One row for each of n agents, in the message's order; what the engine left out is zero."""
 
-    def __init__(self, count: int, sensors: Sequence[Sensor], mask_size: int) -> None:
+    def __init__(self, count: int, sensors: Sequence[Sensor], mask_size: int, where: str) -> None:
+        """`where`: what errors call the engine and the behaviour."""
         self._sensors = sensors
-        self._pictures: list[Picture] = []
+        self._where = where
+        self.pictures: list[Picture] = []
+        """To be decoded into the rows that they belong to."""
         self.reward = np.zeros(count, np.float32)
         self.done = np.zeros(count, np.bool_)
         self.interrupted = np.zeros(count, np.bool_)
@@ -29,9 +33,7 @@ class Columns:
         self.group_reward = np.zeros(count, np.float32)
         self.mask = np.zeros((count, mask_size), np.bool_)
         """[n, sum of the branches' sizes], True where an action is not allowed."""
-        self.obs: list[NDArray[np.float32]] = [
-            np.empty((count, *sensor.spec.shape), np.float32) for sensor in sensors
-        ]
+        self.obs: list[ObsArray] = [np.empty((count, *sensor.spec.shape), sensor.dtype) for sensor in sensors]
 
     def fill(self, layout: Layout, rows: Rows, agents: Any) -> None:
         """Fills rows from agents of one layout: a structured array of as many."""
@@ -57,7 +59,7 @@ class Columns:
     def _fill_observation(self, index: int, sensor: Sensor, rows: Rows, values: Any) -> None:
         obs = self.obs[index]
         if sensor.channels_last:
-            obs[rows] = values.reshape(-1, *sensor.sent_shape).transpose(0, 3, 1, 2)
+            obs[rows] = sensor.first(values, -1)
         else:
             obs.reshape(len(obs), sensor.size)[rows] = values
 
@@ -102,17 +104,18 @@ class Columns:
         out = self.obs[index][row]
         if compressed:
             mapping = tuple(proto.compressed_channel_mapping)
-            self._pictures.append(Picture(proto.compressed_data, mapping, out, label))
+            self.pictures.append(Picture(proto.compressed_data, mapping, out, f"{self._where}: {label}"))
         elif len(values) != sensor.size:
             raise ObservationError(
                 f"{label} has {len(values)} numbers where its shape {shape} needs {sensor.size}"
             )
-        elif sensor.channels_last:
-            out[:] = np.array(values, np.float32).reshape(shape).transpose(2, 0, 1)
+        elif sensor.dtype == np.uint8:
+            pixels = as_bytes(np.array(values, np.float32))
+            if pixels is None:
+                raise ObservationError(
+                    f"{label} came as numbers that are no pixels / 255, where the behaviour's first agent "
+                    "sent a compressed picture. Give the sensors of all agents the same compression."
+                )
+            out[:] = sensor.first(pixels)
         else:
-            out.reshape(sensor.size)[:] = values
-
-    def finish(self) -> None:
-        """Decodes the pictures that `fill_one` came across. Raises ObservationError."""
-        if self._pictures:
-            decode_all(self._pictures)
+            out[:] = sensor.first(np.array(values, np.float32))

@@ -1,55 +1,87 @@
-"""Pictures: one or several PNG files to channels-first float32."""
+"""Compressed pictures: PNG files, and what each of their planes counts towards."""
 
-import io
-import os
-import struct
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from .errors import ObservationError
+from .png import png_planes, png_size, read_png, split_pngs
 
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_PLAIN_MODES = ("L", "RGB", "RGBA")
+Sources = tuple[tuple[int, ...], ...]
+"""For each channel the planes whose mean it is; mostly one."""
+Planes = NDArray[np.uint8]
+
 _FULL = np.float32(255)
 
 
-def png_size(data: bytes) -> tuple[int, int] | None:
-    """Height and width of the PNG file that `data` starts with; None when it is none."""
-    if len(data) < 24 or not data.startswith(_SIGNATURE):
-        return None
-    width, height = struct.unpack_from(">II", data, 16)
-    return height, width
+class MisfitError(ValueError):
+    """Planes that do not make up the channels that are expected."""
 
 
-def count_channels(data: bytes) -> int:
-    """The most channels that the PNG files in `data` can have."""
-    return 4 * data.count(_SIGNATURE)
+@lru_cache(256)
+def sources(planes: tuple[int, ...], mapping: tuple[int, ...], channels: int) -> Sources:
+    """Where the channels of a picture come from.
+
+    Args:
+        planes: Of each of its files.
+        mapping: For each plane of all files the channel that it counts towards, -1 for none; empty: the first
+            ones are taken, and a single channel is the mean of the first file's.
+        channels: How many there are to be.
+
+    Raises:
+        MisfitError: There are not so many.
+    """
+    found = sum(planes)
+    if not mapping:
+        if channels == 1:
+            return (tuple(range(planes[0])),)
+        if found < channels:
+            raise MisfitError(f"the pictures have {found} channels, the shape needs {channels}")
+        return tuple((plane,) for plane in range(channels))
+    if len(mapping) != found:
+        raise MisfitError(
+            f"the pictures have {found} channels, but the channel mapping has {len(mapping)} entries"
+        )
+    if min(mapping) < -1 or {each for each in mapping if each >= 0} != set(range(channels)):
+        raise MisfitError(
+            f"the channel mapping {list(mapping)} does not say where each of {channels} channels comes from"
+        )
+    return tuple(
+        tuple(plane for plane, each in enumerate(mapping) if each == channel) for channel in range(channels)
+    )
 
 
-def split_pngs(data: bytes) -> Iterator[bytes]:
-    """The PNG files that lie back to back in `data`; what is between and behind them is passed over."""
-    start = data.find(_SIGNATURE)
-    while start >= 0:
-        stop = _end_of_png(data, start)
-        yield data[start:stop]
-        start = data.find(_SIGNATURE, stop)
+def holds_bytes(data: bytes, mapping: Sequence[int], channels: int) -> bool:
+    """Whether every channel of a compressed picture is a plane as it is, so that nothing is averaged."""
+    planes = tuple(png_planes(png) for png in split_pngs(data) if png_size(png) is not None)
+    try:
+        return bool(planes) and all(len(each) == 1 for each in sources(planes, tuple(mapping), channels))
+    except MisfitError:
+        return False
 
 
-def _end_of_png(data: bytes, start: int) -> int:
-    at = start + len(_SIGNATURE)
-    while at + 12 <= len(data):
-        length = int.from_bytes(data[at : at + 4], "big")
-        kind = data[at + 4 : at + 8]
-        at += 12 + length
-        if kind == b"IEND":
-            break
-    return min(at, len(data))
+class Seen:
+    """The files of the last two messages, decoded. Stacked frames come again, and what several agents see."""
+
+    def __init__(self) -> None:
+        self._now: dict[bytes, Planes] = {}
+        self._before: dict[bytes, Planes] = {}
+
+    def next_message(self) -> None:
+        """Forget what has not come again since the last message."""
+        if self._now:
+            self._now, self._before = {}, self._now
+
+    def read(self, png: bytes) -> Planes:
+        """As `read_png`, which must not be changed. Threads may read side by side."""
+        planes = self._now.get(png)
+        if planes is None:
+            planes = self._before.get(png)
+            self._now[png] = planes = read_png(png) if planes is None else planes
+        return planes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,54 +90,56 @@ class Picture:
 
     data: bytes
     """PNG files, back to back."""
-    mapping: Sequence[int]
-    """For each decoded channel the one it counts towards, -1 for none; empty: the first ones are taken."""
-    out: NDArray[np.float32]
-    """[channels, height, width], where the result goes."""
+    mapping: tuple[int, ...]
+    """As of `sources`."""
+    out: NDArray[np.float32 | np.uint8]
+    """[channels, height, width], where the result goes: bytes, or these / 255."""
     label: str
     """What errors call it."""
 
-    def decode(self) -> None:
-        """Decodes, with values / 255.
+    def decode(self, seen: Seen) -> None:
+        """Decodes it.
 
         Raises:
             ObservationError: It is no picture, or of another size, or does not fit its mapping.
         """
-        planes = [self._planes(png) for png in split_pngs(self.data)]
-        if not planes:
+        files = [self._read(png, seen) for png in split_pngs(self.data)]
+        if not files:
             raise ObservationError(f"{self.label}: no PNG in the {len(self.data)} bytes of compressed data")
-        channels = len(self.out)
-        if not self.mapping:
-            if channels == 1:
-                np.mean(planes[0], axis=0, out=self.out[0])
-                return
-            found = sum(map(len, planes))
-            if found < channels:
-                raise ObservationError(
-                    f"{self.label}: the pictures have {found} channels, {self.out.shape} needs {channels}"
-                )
-            self.out[:] = np.concatenate(planes)[:channels]
+        try:
+            found = sources(tuple(map(len, files)), self.mapping, len(self.out))
+        except MisfitError as error:
+            raise ObservationError(f"{self.label}: {error}") from error
+        planes = files[0] if len(files) == 1 else np.concatenate(files)
+        if self.out.dtype == np.uint8:
+            self._keep(planes, found)
         else:
-            self._mapped(np.concatenate(planes))
+            self._scale(planes, found)
 
-    def _mapped(self, planes: NDArray[np.float32]) -> None:
-        """Each channel is the mean of the decoded ones that count towards it."""
-        mapping, channels = np.array(self.mapping), len(self.out)
-        if len(mapping) != len(planes):
-            raise ObservationError(
-                f"{self.label}: the pictures have {len(planes)} channels, but the channel mapping has "
-                f"{len(mapping)} entries"
-            )
-        if mapping.min() < -1 or set(mapping[mapping >= 0].tolist()) != set(range(channels)):
-            raise ObservationError(
-                f"{self.label}: the channel mapping {list(self.mapping)} does not say where each of "
-                f"{channels} channels comes from"
-            )
-        for channel in range(channels):
-            np.mean(planes[mapping == channel], axis=0, out=self.out[channel])
+    def _scale(self, planes: Planes, found: Sources) -> None:
+        if all(len(each) == 1 for each in found):
+            chosen = planes[[plane for (plane,) in found]]
+            np.divide(chosen, _FULL, out=self.out, dtype=np.float32)
+            return
+        scaled = np.divide(planes, _FULL, dtype=np.float32)
+        for channel, each in enumerate(found):
+            np.mean(scaled[list(each)], axis=0, out=self.out[channel])
 
-    def _planes(self, png: bytes) -> NDArray[np.float32]:
-        """One PNG file as [channels, height, width] in 0..1."""
+    def _keep(self, planes: Planes, found: Sources) -> None:
+        for channel, each in enumerate(found):
+            if len(each) == 1:
+                self.out[channel] = planes[each[0]]
+                continue
+            mean, rest = np.divmod(planes[list(each)].sum(axis=0, dtype=np.uint32), len(each))
+            if rest.any():
+                raise ObservationError(
+                    f"{self.label}: its channel {channel} is the mean of {len(each)} channels and no whole "
+                    "number, where those of the behaviour's first agent were sent as they are. Let all "
+                    "agents send grey pictures, or none."
+                )
+            self.out[channel] = mean
+
+    def _read(self, png: bytes, seen: Seen) -> Planes:
         size = png_size(png)
         if size != self.out.shape[1:]:
             # Also keeps a few bytes from claiming gigabytes.
@@ -113,44 +147,6 @@ class Picture:
                 f"{self.label}: a picture of size {size} where the shape is {self.out.shape}"
             )
         try:
-            with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
-                plain = image if image.mode in _PLAIN_MODES else image.convert("RGB")
-                pixels = np.asarray(plain)
+            return seen.read(png)
         except Exception as error:  # Pillow raises what the damage happens to lead to
             raise ObservationError(f"{self.label}: the PNG cannot be decoded: {error}") from error
-        planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
-        scaled: NDArray[np.float32] = np.divide(planes, _FULL, dtype=np.float32)
-        return scaled
-
-
-def decode_all(pictures: Sequence[Picture]) -> None:
-    """Decodes every picture, side by side where the machine has the cores. Raises ObservationError."""
-    workers = _workers()
-    if len(pictures) < 2 or workers < 2:
-        for picture in pictures:
-            picture.decode()
-        return
-    share = -(-len(pictures) // workers)
-    parts = [pictures[at : at + share] for at in range(0, len(pictures), share)]
-    others = [_pool().submit(_decode, part) for part in parts[1:]]
-    try:
-        _decode(parts[0])
-    finally:
-        wait(others)  # they write into the caller's arrays, also when this part failed
-    for other in others:
-        other.result()
-
-
-def _decode(pictures: Sequence[Picture]) -> None:
-    for picture in pictures:
-        picture.decode()
-
-
-def _workers() -> int:
-    return min(4, os.cpu_count() or 1)
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    """Shared by all environments: their messages are decoded one after the other."""
-    return ThreadPoolExecutor(_workers() - 1, thread_name_prefix="lanista-png")

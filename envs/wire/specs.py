@@ -1,8 +1,10 @@
 """From brain parameters and an agent's first observations to a BehaviorSpec."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,
@@ -10,10 +12,13 @@ from mlagents_envs.base_env import (
     ObservationSpec,
     ObservationType,
 )
+from numpy.typing import NDArray
 
+from ..pixels import Images
 from .errors import ObservationError, WireError
-from .images import count_channels, png_size
+from .images import holds_bytes
 from .messages import AgentInfoProto, BrainParametersProto, ObservationProto
+from .png import count_channels, png_size
 
 _UNSPECIFIED = DimensionProperty.UNSPECIFIED
 _NONE = DimensionProperty.NONE
@@ -36,11 +41,18 @@ class Sensor:
     size: int
     """Numbers per agent."""
     channels_last: bool
+    dtype: type[np.float32 | np.uint8] = np.float32
+    """Of what it is given out as."""
 
     @property
     def visual(self) -> bool:
         """Whether it is a picture."""
         return len(self.sent_shape) == 3
+
+    def first(self, values: NDArray[Any], *agents: int) -> NDArray[Any]:
+        """Values as they are sent, [*agents, size], in the shape and order in which they are given out."""
+        values = values.reshape(*agents, *self.sent_shape)
+        return np.moveaxis(values, -1, -3) if self.channels_last else values
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +65,22 @@ class Behavior:
     """The first agent sent compressed pictures, so that no two agents' bytes will look alike."""
 
 
-def behavior(brain: BrainParametersProto, first_agent: AgentInfoProto) -> Behavior:
+def behavior(
+    brain: BrainParametersProto, first_agent: AgentInfoProto, images: Images = "float32"
+) -> Behavior:
     """The description of a behaviour, from its parameters and the first agent that reports.
+
+    Args:
+        brain: The parameters.
+        first_agent: Its observations describe those of all.
+        images: What compressed pictures are given out as. Those in which channels are averaged (grey ones)
+            are float32 anyway: their values are no bytes.
 
     Raises:
         WireError: Sizes, types or shapes are impossible. The message names the observation.
     """
     sensors = tuple(
-        _sensor(f"observation {index} ({proto.name!r}) of agent {first_agent.id}", proto)
+        _sensor(f"observation {index} ({proto.name!r}) of agent {first_agent.id}", proto, images)
         for index, proto in enumerate(first_agent.observations)
     )
     return Behavior(
@@ -86,7 +106,7 @@ def action_spec(brain: BrainParametersProto) -> ActionSpec:
     return ActionSpec(continuous, branches)
 
 
-def _sensor(label: str, proto: ObservationProto) -> Sensor:
+def _sensor(label: str, proto: ObservationProto, images: Images) -> Sensor:
     shape = tuple(proto.shape)
     try:
         kind = ObservationType(proto.observation_type)
@@ -98,11 +118,15 @@ def _sensor(label: str, proto: ObservationProto) -> Sensor:
             f"{label}: the shape {shape} is impossible with {len(proto.float_data.data)} numbers and "
             f"{len(proto.compressed_data)} bytes of pictures of size {png_size(proto.compressed_data)}"
         )
-    size = math.prod(shape)
+    spec = ObservationSpec(shape, properties, kind, proto.name)
+    sensor = Sensor(spec, shape, math.prod(shape), False)
     if len(shape) == 3 and _is_channels_last(shape, properties, proto.compressed_data):
         spec = ObservationSpec(_channels_first(shape), _channels_first(properties), kind, proto.name)
-        return Sensor(spec, shape, size, True)
-    return Sensor(ObservationSpec(shape, properties, kind, proto.name), shape, size, False)
+        sensor = replace(sensor, spec=spec, channels_last=True)
+    mapping, channels = proto.compressed_channel_mapping, sensor.spec.shape[0] if shape else 0
+    if images == "uint8" and proto.compression_type and holds_bytes(proto.compressed_data, mapping, channels):
+        sensor = replace(sensor, dtype=np.uint8)
+    return sensor
 
 
 def _has_numbers_of(shape: tuple[int, ...], proto: ObservationProto) -> bool:

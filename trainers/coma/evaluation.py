@@ -69,7 +69,7 @@ class Evaluator:
         following = Following(rollout)
         earlier = following.read(self.target_memories) if nets.target.memories else None
         starts = first_steps(lengths)
-        taken = obs[0].new_empty(rollout.steps, len(nets.critic.signals))
+        taken = torch.empty(rollout.steps, len(nets.critic.signals), device=nets.device)
         expected, advantages = torch.empty_like(taken), taken.new_empty(rollout.steps, len(nets.branches))
         for some in self._portions(rollout):
             which = nets.tensor(_steps_of(starts[some], lengths[some]))

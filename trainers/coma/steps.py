@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...agent_processor.trajectory import Rollout
+from ...envs.steps import ObsArray
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -21,7 +22,7 @@ class RosterSteps:
     counts rows from the beginning of its part, so that parts can be laid one behind another.
     """
 
-    obs: list[Floats]
+    obs: list[ObsArray]
     """[R, *shape]."""
     discrete: NDArray[np.int32]
     """[R, branches]."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...agent_processor.trajectory import Rollout
+from ...envs.steps import ObsArray
 from ..networks.actor import Actor
 from ..networks.team_critic import Members, TeamCritic, flat_actions
 from ..recurrent import CriticMemories, remember
@@ -68,13 +69,13 @@ class Judge:
         size = critic.memory.size if sequence_length else 0
         self.value_memories, self.baseline_memories = CriticMemories(size), CriticMemories(size)
 
-    def rows(self, obs: list[Floats], continuous: Floats, discrete: NDArray[np.int32]) -> TeamRows:
+    def rows(self, obs: list[ObsArray], continuous: Floats, discrete: NDArray[np.int32]) -> TeamRows:
         """Rows of what agents saw and did."""
         branches = self.actor.spec.action_spec.discrete_branches
         actions = flat_actions(torch.from_numpy(continuous), torch.from_numpy(discrete), branches)
         return TeamRows(self.actor.prepare(self.tensors(obs)), actions.to(self.device))
 
-    def tensors(self, obs: list[Floats]) -> list[Tensor]:
+    def tensors(self, obs: list[ObsArray]) -> list[Tensor]:
         """Observations on the device."""
         return [torch.from_numpy(np.ascontiguousarray(o)).to(self.device) for o in obs]
 

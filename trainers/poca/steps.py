@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ...agent_processor.rows import RESTORED_STORE, STORE_BITS
 from ...agent_processor.sequences import pad_sequences
 from ...agent_processor.trajectory import Rollout
+from ...envs.steps import ObsArray
 from ..recurrent import first_of_sequences
 
 Floats = NDArray[np.float32]
@@ -28,7 +29,7 @@ class TeamSteps:
     """[N]."""
     mates: Ints
     """[N, M] the numbers of the teammates' rows, -1 where there is none."""
-    obs: list[Floats]
+    obs: list[ObsArray]
     continuous: Floats
     discrete: NDArray[np.int32]
     log_probs: Floats
@@ -41,7 +42,7 @@ class TeamSteps:
     """[N], mean over the signals, not normalised."""
     other_numbers: Ints
     """[E]."""
-    other_obs: list[Floats]
+    other_obs: list[ObsArray]
     other_continuous: Floats
     other_discrete: NDArray[np.int32]
     real: NDArray[np.bool_] | None = None
@@ -131,7 +132,7 @@ def padded(
 class Rows:
     """The R different rows that some steps and their teammates make up."""
 
-    obs: list[Floats]
+    obs: list[ObsArray]
     continuous: Floats
     discrete: NDArray[np.int32]
     own: Ints

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ...agent_processor.trajectory import Rollout
 from ...envs.finite import NonFinite
+from ...envs.steps import ObsArray
 from ..distributions import ActionDistribution, Actions
 from ..gradient import GuardedAdam
 from ..initial_weights import take_over
@@ -322,7 +323,7 @@ class PPO:
                 critic_states[i],
             )
 
-    def _obs(self, obs: list[NDArray[np.float32]]) -> list[Tensor]:
+    def _obs(self, obs: list[ObsArray]) -> list[Tensor]:
         return [torch.from_numpy(np.ascontiguousarray(o)).to(self.device) for o in obs]
 
     # Saving -------------------------------------------------------------------------------------------

@@ -1,0 +1,66 @@
+"""PNG files as bytes: where they are, what their heads say, and what is in them."""
+
+import io
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_HEAD = 26
+"""Bytes up to and with the depth and the kind of colours."""
+_PLAIN_MODES = ("L", "RGB", "RGBA")
+_PLANES = {(0, 2): 1, (0, 4): 1, (0, 8): 1, (4, 16): 4, (6, 8): 4, (6, 16): 4}
+"""(kind of colours, bits of each) whose files are read as so many planes; all others as three."""
+
+
+def png_size(data: bytes) -> tuple[int, int] | None:
+    """Height and width of the PNG file that `data` starts with; None when it is none."""
+    if len(data) < _HEAD or not data.startswith(SIGNATURE):
+        return None
+    width, height = struct.unpack_from(">II", data, 16)
+    return height, width
+
+
+def png_planes(data: bytes) -> int:
+    """How many planes `read_png` makes of the PNG file that `data` starts with, which must be one."""
+    return _PLANES.get((data[25], data[24]), 3)
+
+
+def count_channels(data: bytes) -> int:
+    """The most channels that the PNG files in `data` can have."""
+    return 4 * data.count(SIGNATURE)
+
+
+def split_pngs(data: bytes) -> Iterator[bytes]:
+    """The PNG files that lie back to back in `data`; what is between and behind them is passed over."""
+    start = data.find(SIGNATURE)
+    while start >= 0:
+        stop = _end_of_png(data, start)
+        yield data[start:stop]
+        start = data.find(SIGNATURE, stop)
+
+
+def _end_of_png(data: bytes, start: int) -> int:
+    at = start + len(SIGNATURE)
+    while at + 12 <= len(data):
+        length = int.from_bytes(data[at : at + 4], "big")
+        kind = data[at + 4 : at + 8]
+        at += 12 + length
+        if kind == b"IEND":
+            break
+    return min(at, len(data))
+
+
+def read_png(png: bytes) -> NDArray[np.uint8]:
+    """The pixels of one PNG file, [planes, height, width]: grey, red green blue, or these and alpha.
+
+    Raises:
+        Exception: The file is damaged; of what kind hangs on the damage.
+    """
+    with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
+        plain = image if image.mode in _PLAIN_MODES else image.convert("RGB")
+        pixels: NDArray[np.uint8] = np.asarray(plain)
+    return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
