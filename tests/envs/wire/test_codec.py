@@ -1,7 +1,6 @@
 """What engines say besides the usual: descriptions, oddities, contradictions."""
 
 import io
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,64 +11,7 @@ from lanista.envs.wire.errors import ObservationError, WireError
 from mlagents_envs.base_env import DimensionProperty
 from mlagents_envs.exception import UnityCommunicationException, UnityObservationException
 from PIL import Image
-
-NAME = "B?team=0"
-IMAGE = (3, 4, 6)
-
-
-def brain(name: str = NAME, continuous: int = 1, branches: tuple[int, ...] = ()) -> Any:
-    return messages.BrainParametersProto(
-        brain_name=name,
-        action_spec=messages.ActionSpecProto(
-            num_continuous_actions=continuous,
-            num_discrete_actions=len(branches),
-            discrete_branch_sizes=branches,
-        ),
-    )
-
-
-def vector(*values: float, name: str = "v") -> Any:
-    return messages.ObservationProto(
-        shape=[len(values)],
-        name=name,
-        dimension_properties=[1],
-        float_data=messages.ObservationProto.FloatData(data=values),
-    )
-
-
-def picture(shape: tuple[int, ...], values: np.ndarray, properties: tuple[int, ...] = ()) -> Any:
-    return messages.ObservationProto(
-        shape=shape,
-        dimension_properties=properties,
-        float_data=messages.ObservationProto.FloatData(data=values.ravel().tolist()),
-    )
-
-
-def png(shape: tuple[int, ...], pixels: np.ndarray, properties: tuple[int, ...] = ()) -> Any:
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "PNG")
-    return messages.ObservationProto(
-        shape=shape, dimension_properties=properties, compression_type=1, compressed_data=file.getvalue()
-    )
-
-
-def agent(*observations: Any, **fields: Any) -> Any:
-    return messages.AgentInfoProto(observations=observations, **fields)
-
-
-def message(*agents: Any, name: str = NAME, brains: tuple[Any, ...] = ()) -> bytes:
-    output = messages.UnityOutputProto()
-    output.rl_initialization_output.brain_parameters.extend(brains)
-    output.rl_output.agentInfos[name].value.extend(agents)
-    return messages.UnityMessageProto(
-        header=messages.HeaderProto(status=200), unity_output=output
-    ).SerializeToString()
-
-
-def decisions(decoder: Decoder, data: bytes, name: str = NAME) -> Any:
-    steps = decoder.decode(data).steps
-    assert steps is not None
-    return steps[name][0]
+from wiremessages import IMAGE, NAME, agent, brain, decisions, message, picture, png, vector
 
 
 def test_hello_and_ready() -> None:

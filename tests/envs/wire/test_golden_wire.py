@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from goldendata import array, bytes_of, cases
+from lanista.envs.pixels import Images, as_floats
 from lanista.envs.wire import messages
 from lanista.envs.wire.codec import Decoder, encode_actions, encode_initialization, encode_quit, encode_reset
 from lanista.envs.wire.endpoint import TrainerEndpoint
@@ -40,18 +41,21 @@ def decodes_better(proto: messages.ObservationProto) -> bool:
     return colour_type == 0 and proto.shape[0] == 1
 
 
+@pytest.mark.parametrize("images", ["float32", "uint8"])
 @pytest.mark.parametrize("case", cases("wire", "decode_images"))
-def test_pictures_are_decoded_as_the_reference_decodes_them(case: dict[str, Any]) -> None:
+def test_pictures_are_decoded_as_the_reference_decodes_them(case: dict[str, Any], images: Images) -> None:
+    """As bytes on the way to a trainer they are the same numbers."""
     proto = messages.ObservationProto.FromString(bytes_of(case["inputs"]["observation_proto"]))
     expected = case["expected"]
     if "error_class" in expected and not decodes_better(proto):
         with pytest.raises(ObservationError, match="observation 0"):
-            Decoder().decode(one_agent(proto))
+            Decoder(images=images).decode(one_agent(proto))
         return
-    steps = Decoder().decode(one_agent(proto)).steps
+    steps = Decoder(images=images).decode(one_agent(proto)).steps
     assert steps is not None
-    found = steps["B?team=0"][0].obs[0]
-    assert found.dtype == np.float32
+    sent = steps["B?team=0"][0].obs[0]
+    assert images == "uint8" or sent.dtype == np.float32
+    found = as_floats(sent)
     assert found.shape == (1, *case["inputs"]["shape"])
     if "array" in expected:
         np.testing.assert_allclose(found[0], array(expected["array"]), rtol=1e-6, atol=1e-7)

@@ -1,0 +1,208 @@
+"""Compressed pictures: what becomes of their planes, as numbers and as bytes, and on which threads."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lanista.envs.pixels import as_bytes, as_floats
+from lanista.envs.wire import decoding, images
+from lanista.envs.wire.codec import Decoder
+from lanista.envs.wire.errors import ObservationError
+from wiremessages import agent, brain, compressed, decisions, message, picture, vector
+
+CHANNELS_FIRST, CHANNELS_LAST = (1, 2, 2), (2, 2, 1)
+
+
+@st.composite
+def mapped_pictures(draw: Any) -> tuple[list[np.ndarray], tuple[int, ...], int]:
+    """Files, which channel each of their planes counts towards, and how many channels there are."""
+    height, width = draw(st.integers(2, 6)), draw(st.integers(2, 6))
+    kinds = draw(st.lists(st.sampled_from([(), (3,), (4,)]), min_size=1, max_size=3))
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    files = [rng.integers(0, 256, (height, width, *kind), dtype=np.uint8) for kind in kinds]
+    planes = sum(kind[0] if kind else 1 for kind in kinds)
+    channels = draw(st.integers(1, planes))
+    chosen = [*range(channels), *draw(st.lists(st.integers(-1, channels - 1), min_size=planes - channels))]
+    return files, tuple(draw(st.permutations(chosen[:planes]))), channels
+
+
+def plain_planes(files: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.atleast_3d(pixels).transpose(2, 0, 1) for pixels in files])
+
+
+@settings(max_examples=80, deadline=None)
+@given(mapped_pictures(), st.booleans())
+def test_planes_count_towards_channels_as_the_mapping_says(
+    drawn: tuple[list[np.ndarray], tuple[int, ...], int], last: bool
+) -> None:
+    files, mapping, channels = drawn
+    planes = plain_planes(files) / np.float32(255)
+    expected = np.stack([planes[np.array(mapping) == k].mean(axis=0) for k in range(channels)])
+    size = files[0].shape[:2]
+    shape = (*size, channels) if last else (channels, *size)
+    data = message(
+        agent(compressed(shape, files, mapping, CHANNELS_LAST if last else CHANNELS_FIRST)), brains=(brain(),)
+    )
+    floats = decisions(Decoder(), data).obs[0]
+    assert floats.dtype == np.float32
+    np.testing.assert_allclose(floats[0], expected, rtol=1e-6)
+    found = decisions(Decoder(images="uint8"), data).obs[0]
+    averaged = any(mapping.count(k) > 1 for k in range(channels))
+    assert found.dtype == (np.float32 if averaged else np.uint8)
+    np.testing.assert_array_equal(as_floats(found), floats)
+
+
+def test_without_a_mapping_the_first_channels_count() -> None:
+    rng = np.random.default_rng(0)
+    files = [rng.integers(0, 256, (4, 6, 3), dtype=np.uint8) for _ in range(3)]
+    data = message(agent(compressed((7, 4, 6), files)), brains=(brain(),))
+    found = decisions(Decoder(images="uint8"), data).obs[0]
+    assert found.dtype == np.uint8
+    np.testing.assert_array_equal(found[0], plain_planes(files)[:7])
+
+
+def test_a_grey_sensor_is_the_mean_of_the_colours_and_no_byte() -> None:
+    colours = np.random.default_rng(1).integers(0, 256, (4, 6, 3), dtype=np.uint8)
+    for mapping in ((), (0, 0, 0)):
+        data = message(agent(compressed((1, 4, 6), [colours], mapping)), brains=(brain(),))
+        found = decisions(Decoder(images="uint8"), data).obs[0]
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found[0, 0], colours.mean(axis=2) / 255, rtol=1e-6)
+    data = message(agent(compressed((1, 4, 6), [colours[..., 0]])), brains=(brain(),))
+    assert decisions(Decoder(images="uint8"), data).obs[0].dtype == np.uint8
+
+
+def test_agents_who_do_not_compress_are_bytes_where_these_are_exact() -> None:
+    pixels = np.arange(256, dtype=np.uint8)[: 3 * 4 * 6].reshape(4, 6, 3)
+    raw = as_floats(pixels.transpose(2, 0, 1))
+    decoder = Decoder("environment 2", images="uint8")
+    one = compressed((3, 4, 6), [pixels], properties=CHANNELS_FIRST)
+    other = picture((3, 4, 6), raw, CHANNELS_FIRST)
+    found = decisions(decoder, message(agent(one), agent(other), brains=(brain(),))).obs[0]
+    assert found.dtype == np.uint8
+    np.testing.assert_array_equal(found[0], found[1])
+    for wrong in (raw + 1e-4, raw - 1, np.full_like(raw, np.nan)):
+        with pytest.raises(ObservationError, match=r"environment 2.*B\?team=0.*camera.*agent 5.*compression"):
+            decoder.decode(message(agent(picture((3, 4, 6), wrong, CHANNELS_FIRST), id=5)))
+
+
+def test_every_byte_survives_being_a_number() -> None:
+    pixels = np.arange(256, dtype=np.uint8)
+    np.testing.assert_array_equal(as_bytes(as_floats(pixels)), pixels)
+    assert as_bytes(np.nextafter(as_floats(pixels), np.float32(2))) is None
+
+
+def camera(value: int, size: tuple[int, int] = (64, 84)) -> Any:
+    return compressed((3, *size), [np.full((*size, 3), value, np.uint8)], properties=CHANNELS_FIRST)
+
+
+@pytest.mark.parametrize(
+    ("damage", "cause"),
+    [
+        (lambda data: data[: len(data) // 2], "cannot be decoded"),
+        (lambda data: data[:60] + bytes(40) + data[100:], "cannot be decoded"),
+        (lambda data: b"no picture", "no PNG"),
+        (lambda data: b"", "no PNG"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["float32", "uint8"])
+def test_a_damaged_picture_names_environment_behavior_sensor_and_agent(
+    kind: Any, damage: Any, cause: str
+) -> None:
+    decoder = Decoder("environment 4", images=kind)
+    decoder.decode(message(agent(camera(1)), brains=(brain(),)))
+    noise = np.random.default_rng(2).integers(0, 256, (64, 84, 3), dtype=np.uint8)
+    broken = compressed((3, 64, 84), [noise], properties=CHANNELS_FIRST)
+    broken.compressed_data = damage(broken.compressed_data)
+    data = message(*[agent(camera(row), id=row) for row in range(6)], agent(broken, id=17))
+    with pytest.raises(ObservationError, match=rf"environment 4.*'B\?team=0'.*'camera'.*agent 17.*{cause}"):
+        decoder.decode(data)
+    found = decisions(decoder, message(agent(camera(8))))
+    assert as_floats(found.obs[0][0, 0, 0, :1]) == np.float32(8) / np.float32(255)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        compressed((3, 32, 84), [np.zeros((32, 84, 3), np.uint8)], properties=CHANNELS_FIRST),
+        compressed((1, 64, 84), [np.zeros((64, 84, 3), np.uint8)], properties=CHANNELS_FIRST),
+        compressed((3, 64, 84), [np.zeros((32, 84, 3), np.uint8)], properties=CHANNELS_FIRST),
+        compressed((3, 64, 84), [np.zeros((64, 84), np.uint8)], properties=CHANNELS_FIRST),
+        compressed((3, 64, 84), [np.zeros((64, 84, 3), np.uint8)], (0, 1, 2, 3), CHANNELS_FIRST),
+        compressed((3, 64, 84), [np.zeros((64, 84, 3), np.uint8)], (0, 1, 1), CHANNELS_FIRST),
+    ],
+    ids=["height", "channels", "file's size", "file's channels", "mapping's length", "mapping's channels"],
+)
+def test_sizes_and_channels_that_change_between_steps_are_refused(changed: Any) -> None:
+    decoder = Decoder("environment 1", images="uint8")
+    decoder.decode(message(agent(camera(1)), brains=(brain(),)))
+    with pytest.raises(ObservationError, match=r"environment 1.*'B\?team=0'.*'camera'.*agent 3"):
+        decoder.decode(message(agent(changed, id=3)))
+
+
+def test_an_average_that_is_no_byte_is_refused_where_bytes_are_kept() -> None:
+    decoder = Decoder(images="uint8")
+    grey = np.zeros((64, 84), np.uint8)
+    decoder.decode(
+        message(agent(compressed((1, 64, 84), [grey], properties=CHANNELS_FIRST)), brains=(brain(),))
+    )
+    same = compressed((1, 64, 84), [np.full((64, 84, 3), 9, np.uint8)], properties=CHANNELS_FIRST)
+    assert (decisions(decoder, message(agent(same))).obs[0] == 9).all()
+    colours = np.zeros((64, 84, 3), np.uint8)
+    colours[0, 0, 0] = 1
+    other = compressed((1, 64, 84), [colours], properties=CHANNELS_FIRST)
+    with pytest.raises(ObservationError, match="no whole number"):
+        decoder.decode(message(agent(other)))
+
+
+def test_equal_files_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What several agents see, and the older frames of stacked sensors, which every message repeats."""
+    decoded: list[bytes] = []
+    read = images.read_png
+    monkeypatch.setattr(images, "read_png", lambda png: decoded.append(png) or read(png))
+    frames = [np.full((4, 6, 3), value, np.uint8) for value in range(40)]
+    decoder = Decoder(images="uint8")
+    for step in range(30):
+        stack = compressed((9, 4, 6), frames[step : step + 3])
+        found = decisions(decoder, message(agent(stack), agent(stack, id=1), brains=(brain(),) * (step == 0)))
+        np.testing.assert_array_equal(found.obs[0][1, :, 0, 0], np.repeat(np.arange(step, step + 3), 3))
+    assert len(decoded) == 32
+
+
+def test_pictures_are_decoded_while_their_owner_does_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "_threads", lambda: 2)
+    begun, go_on, done = threading.Event(), threading.Event(), threading.Event()
+    main, read = threading.get_ident(), images.read_png
+
+    def slow(png: bytes) -> np.ndarray:
+        assert threading.get_ident() != main
+        begun.set()
+        assert go_on.wait(10)
+        return read(png)
+
+    decoder = Decoder(images="uint8")
+    decoder.decode(message(agent(camera(0), vector(0)), brains=(brain(),)))
+    monkeypatch.setattr(images, "read_png", slow)
+    agents = [agent(camera(row), vector(row), id=row, done=row % 2 == 1) for row in range(1, 5)]
+    underway = decoder.begin(message(*agents), done.set)
+    assert begun.wait(10)
+    assert not underway.ready and not done.is_set()
+    go_on.set()
+    assert done.wait(10)
+    assert underway.ready
+    steps = underway.finish().steps
+    assert steps is not None
+    asking, ended = steps["B?team=0"]
+    assert asking.obs[0][:, 0, 0, 0].tolist() == [2, 4]
+    assert ended.obs[0][:, 2, 63, 83].tolist() == [1, 3]
+
+
+def test_few_pixels_wake_nobody() -> None:
+    decoder = Decoder()
+    small = compressed((3, 4, 6), [np.zeros((4, 6, 3), np.uint8)])
+    underway = decoder.begin(message(agent(small), brains=(brain(),)), pytest.fail)
+    assert underway.ready
+    assert underway.finish().steps is not None
