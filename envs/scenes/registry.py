@@ -51,6 +51,12 @@ def _dungeon_escape() -> type[World]:
     return DungeonEscape
 
 
+def _sorter() -> type[World]:
+    from .sorter import Sorter
+
+    return Sorter
+
+
 SCENES = {
     scene.name: scene
     for scene in (
@@ -72,6 +78,11 @@ SCENES = {
             "dungeon-escape",
             "Unity's DungeonEscape: kill the dragon, carry the key to the door (groups of 3, one dies)",
             _dungeon_escape,
+        ),
+        SceneInfo(
+            "sorter",
+            "Unity's Sorter: touch numbered tiles in ascending order (up to 20 tiles as entities)",
+            _sorter,
         ),
     )
 }

@@ -16,7 +16,12 @@ Setting = TypeVar("Setting", bound=SceneSetting)
 
 
 def choose(
-    scene: str, settings: Mapping[str, Setting], size: str, areas: int, given: Mapping[str, Any]
+    scene: str,
+    settings: Mapping[str, Setting],
+    size: str,
+    areas: int,
+    given: Mapping[str, Any],
+    also: Mapping[str, str] | None = None,
 ) -> Setting:
     """The setting called `size`, with what is `given` in place of its own.
 
@@ -27,6 +32,7 @@ def choose(
         areas: How many areas the scene is to have.
         given: By the setting's fields. What may be 0 (see `_may_be_zero`) is not given where it is negative,
             everything else where it is 0 or empty.
+        also: By the setting's fields, a text that is allowed although no size has it.
 
     Raises:
         ValueError: No such size, or a number that makes no world.
@@ -38,9 +44,10 @@ def choose(
     changed = replace(settings[size], **{name: v for name, v in given.items() if _is_given(name, v)})
     for name, value in {"areas": areas, **asdict(changed)}.items():
         if isinstance(value, str):
-            known = sorted({getattr(setting, name) for setting in settings.values()})
+            known = {getattr(setting, name) for setting in settings.values()}
+            known |= {text for field, text in (also or {}).items() if field == name}
             if value not in known:
-                raise ValueError(f"{scene} has no {name} {value!r}; it has {', '.join(known)}.")
+                raise ValueError(f"{scene} has no {name} {value!r}; it has {', '.join(sorted(known))}.")
         elif not (0 < value < math.inf or (value == 0 and _may_be_zero(name))):
             raise ValueError(
                 f"{scene}: {name.replace('_', '-')} is {value}; it must be more than 0, and finite."
