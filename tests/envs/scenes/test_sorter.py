@@ -34,11 +34,11 @@ class Table:
         world._count[area], world.visited[area] = len(numbers), 0
 
     def put_before(self, area, place):
-        """The agent a metre from a place for a tile, looking at it, at rest."""
+        """The agent a little before a place for a tile, looking at it, at rest."""
         angle = self.world.room.tile_angle[place]
         self.world.heading[area] = angle
         self.world.room.velocity[:, area] = 0
-        self.world.room.position[:, area] = 18.2 * np.array([np.sin(angle), np.cos(angle)])
+        self.world.room.position[:, area] = 18.9 * np.array([np.sin(angle), np.cos(angle)])
 
 
 def test_at_full_size_sensors_and_actions_are_unitys():
