@@ -55,7 +55,7 @@ def test_unitys_basic_brain_finds_the_large_goal(output):
 
 @pytest.mark.parametrize("output", ["deterministic_discrete_actions", "discrete_actions"])
 def test_unitys_sorter_brain_touches_the_tiles_in_order(output):
-    """Up to two tiles: more than 99 of 100 episodes are won. At random one of six is, the others wander on."""
+    """Of two tiles at most: it wins more than 99 of 100 episodes, random actions one of six."""
     session = brain("Sorter.onnx")
     count = 48
     world = sorter.Sorter(count, tiles=2)
