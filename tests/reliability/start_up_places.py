@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from threading import Lock
 
 from lanista.trainers.file_lock import FileLock
 
@@ -148,6 +149,9 @@ def full_disk(folder: Path) -> Iterator[Around]:
     yield Around(preexec=no_room)
 
 
+_training = Lock()
+
+
 @cache
 def _trained() -> Path:
     """The results of a run `r` that came to its end, made once."""
@@ -177,7 +181,9 @@ def trained(*damage: Callable[[Path], None]) -> Place:
 
     @contextmanager
     def place(folder: Path) -> Iterator[Around]:
-        shutil.copytree(_trained() / "results", folder / "results")
+        with _training:  # one of several threads makes it
+            results = _trained() / "results"
+        shutil.copytree(results, folder / "results")
         for harm in damage:
             harm(folder / "results" / "r")
         yield Around()
