@@ -37,8 +37,10 @@ starts that no training saw.
 Thin lines: single seeds; thick: their mean.{peer}
 
 In `dungeon-escape`, where who kills the dragon dies and the team earns later, POCA's mean is above the best
-seed of both others. In `coop-push` and `simple-spread`, where nobody dies, POCA and PPO are level within the
-spread of their seeds, and COMA is behind.
+seed of both others: what it is made for. In `coop-push` and `simple-spread` nobody dies, and each agent sees
+where everybody is. There a critic of the whole team knows little more than PPO's, which learns each moment
+three times, as each member sees it; POCA and PPO are level within the spread of their seeds, with PPO's mean
+above POCA's, and COMA is behind. ML-Agents' own POCA does not do better there.
 
 {tables}
 ## Commands
