@@ -25,6 +25,7 @@ from .faults import GameFaultError
 from .global_state import STATE
 from .one_action import with_action
 from .pettingzoo_reports import Behavior, Report, decision_steps, terminal_steps
+from .pixels import Images
 from .spaces import ACTION_MASK, UnsupportedSpaceError, actor, forbidden, sensors
 from .steps import BehaviorSteps
 
@@ -80,6 +81,7 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
         seed: int | None = None,
         areas: int = 1,
         state_observation: bool | None = False,
+        images: Images = "float32",
     ) -> None:
         """Make the copies.
 
@@ -89,6 +91,7 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
             areas: How many copies.
             state_observation: Every agent also observes the global state, by a sensor named `state`. None:
                 where the environment has one.
+            images: What images are given out as: 0 to 1, or for a trainer the bytes.
 
         Raises:
             UnityEnvironmentException: There are no areas.
@@ -99,6 +102,7 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
             )
         self._areas = [_Area(make(), index, _seed(seed, index)) for index in range(areas)]
         self._state_observation = state_observation
+        self._images = images
         self._behaviors: dict[str, Behavior] = {}
         self._behavior_of: dict[str, Behavior] = {}
         self._next_id = 0
@@ -314,7 +318,7 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
 
     def _new_behavior(self, area: _Area, agent: str, spaces: tuple[Any, Any]) -> Behavior:
         try:
-            seen, acts = sensors(spaces[0]), actor(spaces[1])
+            seen, acts = sensors(spaces[0], images=self._images), actor(spaces[1])
         except UnsupportedSpaceError as error:
             raise UnsupportedSpaceError(f"The agent {agent!r} of {area.env}: {error}") from error
         specs = [sensor.spec for sensor in seen]

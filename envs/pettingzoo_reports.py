@@ -11,6 +11,7 @@ from mlagents_envs.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
 from numpy.typing import NDArray
 
 from .spaces import Actor, Sensor
+from .steps import ObsArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +29,25 @@ class Behavior:
     with_state: bool
     """The last observation of the spec is the global state, which is no part of an agent's own."""
 
-    def read(self, observation: Any, state: NDArray[np.float32] | None) -> list[NDArray[np.float32]]:
+    @property
+    def dtypes(self) -> list[type[np.float32 | np.uint8]]:
+        """Of the observations, in the spec's order."""
+        own: list[type[np.float32 | np.uint8]] = [sensor.dtype for sensor in self.sensors]
+        return [*own, np.float32] if self.with_state else own
+
+    def read(self, observation: Any, state: NDArray[np.float32] | None) -> list[ObsArray]:
         """An agent's observation and the global state as arrays of the spec's shapes, its own and no views.
 
         Raises:
             KeyError, IndexError, TypeError, ValueError: The observation is not of the agent's space.
         """
-        arrays = [np.empty(spec.shape, np.float32) for spec in self.spec.observation_specs]
+        arrays: list[ObsArray] = [
+            np.empty(spec.shape, dtype) for spec, dtype in zip(self.spec.observation_specs, self.dtypes)
+        ]
         for sensor, array in zip(self.sensors, arrays):
             sensor.read(observation, array)
         if self.with_state:
+            assert state is not None
             arrays[-1][...] = state
         return arrays
 
@@ -50,7 +60,7 @@ class Report:
     agent: str
     number: int
     """Its id."""
-    observations: list[NDArray[np.float32]]
+    observations: list[ObsArray]
     """In the spec's order and shapes."""
     reward: float
     interrupted: bool
@@ -91,8 +101,11 @@ def terminal_steps(behavior: Behavior, reports: Sequence[Report], areas: int) ->
     )
 
 
-def _observations(behavior: Behavior, reports: Sequence[Report]) -> list[NDArray[np.float32]]:
-    arrays = [np.empty((len(reports), *spec.shape), np.float32) for spec in behavior.spec.observation_specs]
+def _observations(behavior: Behavior, reports: Sequence[Report]) -> list[ObsArray]:
+    arrays: list[ObsArray] = [
+        np.empty((len(reports), *spec.shape), dtype)
+        for spec, dtype in zip(behavior.spec.observation_specs, behavior.dtypes)
+    ]
     for k, array in enumerate(arrays):
         for row, report in enumerate(reports):
             array[row] = report.observations[k]

@@ -15,6 +15,8 @@ from urllib.parse import parse_qsl
 from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
+from .pixels import Images
+
 PETTINGZOO = "pettingzoo:"
 """How the names of PettingZoo's environments begin."""
 
@@ -43,6 +45,7 @@ def make_source(
     areas: int = 1,
     *,
     with_state: bool = False,
+    images: Images = "float32",
 ) -> BaseEnv:
     """The environment `pettingzoo:MODULE`, `pettingzoo:MODULE:FUNCTION`, either with `?key=value&key=value`.
 
@@ -53,6 +56,7 @@ def make_source(
             `--state-observation` are for the PettingZooEnvironment.
         areas: How many copies; 1 leaves it to the arguments.
         with_state: Agents observe the global state where there is one, unless the arguments decide about it.
+        images: What images are given out as.
 
     Raises:
         UnityEnvironmentException: There is no such module or function, a package is missing, or the arguments
@@ -77,7 +81,7 @@ def make_source(
             given = ", ".join(f"{key}={value!r}" for key, value in options.items()) or "no arguments"
             raise UnityEnvironmentException(f"{path} cannot be made with {given}: {error}.") from error
 
-    return PettingZooEnvironment(make, seed, areas if areas > 1 else own_areas, state_observation)
+    return PettingZooEnvironment(make, seed, areas if areas > 1 else own_areas, state_observation, images)
 
 
 def _read(path: str) -> tuple[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,8 @@ from mlagents_envs.base_env import ActionSpec, DimensionProperty, ObservationSpe
 from numpy.typing import NDArray
 
 from .faults import GameFaultError
+from .pixels import Images
+from .steps import ObsArray
 
 ACTION_MASK = "action_mask"
 """The part of an observation that tells which actions are allowed, by the custom of PettingZoo."""
@@ -43,25 +45,27 @@ class Sensor:
     """The keys that lead to it within the observation."""
     convert: Callable[[Any], Any]
     """From the space's value to what can be assigned to an array of the spec's shape."""
+    dtype: type[np.float32 | np.uint8] = np.float32
+    """Of that array."""
 
-    def read(self, observation: Any, into: NDArray[np.float32]) -> None:
+    def read(self, observation: Any, into: ObsArray) -> None:
         """Write this sensor's part of an observation into an array of the spec's shape."""
         for key in self.path:
             observation = observation[key]
         into[...] = self.convert(observation)
 
 
-def sensors(space: Any, name: str = "observation") -> list[Sensor]:
+def sensors(space: Any, name: str = "observation", images: Images = "float32") -> list[Sensor]:
     """An observation space as sensors.
 
-    Boxes become vectors, but images (uint8, height x width x 1, 3 or 4 channels) become channels first, 0 to
-    1; Discrete and MultiDiscrete become one-hot vectors; of a Dict or Tuple every part is a sensor, without
-    the action mask.
+    Boxes become vectors, but images (uint8, height x width x 1, 3 or 4 channels) become channels first, and 0
+    to 1 unless `images` leaves them bytes; Discrete and MultiDiscrete become one-hot vectors; of a Dict or
+    Tuple every part is a sensor, without the action mask.
 
     Raises:
         UnsupportedSpaceError: Another kind of space, or nothing to observe.
     """
-    found = _sensors(space, name, ())
+    found = _sensors(space, name, (), images)
     if not found:
         raise UnsupportedSpaceError(
             f"The observation space {space} has nothing to observe; {ACTION_MASK!r} is no observation."
@@ -120,17 +124,20 @@ def _flat(mask: Any) -> NDArray[Any]:
     return np.ravel(mask)
 
 
-def _sensors(space: Any, name: str, path: tuple[str | int, ...]) -> list[Sensor]:
+def _sensors(space: Any, name: str, path: tuple[str | int, ...], images: Images) -> list[Sensor]:
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
         found = []
         for key, part in parts:
             if path or key != ACTION_MASK:
                 below = f"{name}.{key}" if path or isinstance(key, int) else key
-                found += _sensors(part, below, (*path, key))
+                found += _sensors(part, below, (*path, key), images)
         return found
     shape, properties, convert = _array(space)
-    return [Sensor(ObservationSpec(shape, properties, ObservationType.DEFAULT, name), path, convert)]
+    sensor = Sensor(ObservationSpec(shape, properties, ObservationType.DEFAULT, name), path, convert)
+    if convert is _channels_first and images == "uint8":
+        sensor = replace(sensor, convert=_channels_first_bytes, dtype=np.uint8)
+    return [sensor]
 
 
 def _array(
@@ -167,6 +174,14 @@ def _same(value: Any) -> Any:
 
 def _channels_first(image: Any) -> Any:
     return np.moveaxis(image, 2, 0) / np.float32(255)
+
+
+def _channels_first_bytes(image: Any) -> Any:
+    values = np.asarray(image)
+    pixels = values.astype(np.uint8, copy=False)
+    if pixels is not values and (pixels != values).any():
+        raise ValueError(f"an image of {values.dtype} holds what is no uint8, as its space says it is")
+    return np.moveaxis(pixels, 2, 0)
 
 
 def _one_hot(value: Any, sizes: Sequence[int], start: Any) -> NDArray[np.float32]:

@@ -113,7 +113,9 @@ def _make_env(options: RunOptions, seed: int, log_folder: Path, worker_id: int) 
     env, engine = options.env_settings, options.engine_settings
     if env.env_path is not None and in_process(env.env_path):
         return make_source(
-            *(env.env_path, seed + worker_id, env.env_args, env.num_areas), with_state=takes_state(options)
+            *(env.env_path, seed + worker_id, env.env_args, env.num_areas),
+            with_state=takes_state(options),
+            images="uint8",
         )
     configuration = EngineConfigurationChannel()
     configuration.set_configuration_parameters(

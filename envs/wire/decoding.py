@@ -12,7 +12,7 @@ from ..processors import processors
 from .images import Picture, Seen
 
 MOST_THREADS = 4
-WORTH_A_THREAD = 1 << 15
+WORTH_A_THREAD = 1 << 14
 """Bytes of pixels. Waking a thread takes as long as decoding some thousand of them."""
 
 

@@ -439,3 +439,30 @@ def _zeros(manager, name, decisions):
     action = manager.behavior_specs[name].action_spec.empty_action(len(decisions))
     nothing = np.zeros(len(decisions), np.float32)
     return Decision(decisions.agent_id, action, action, nothing[:, None], nothing)
+
+
+class Filmed(Script):
+    """Agents see a picture of the time, and the time."""
+
+    def see(self, agent):
+        picture = np.full((6, 8, 3), self.time, np.uint8)
+        return {"picture": picture, "time": np.array([self.time], np.float32)}
+
+    def observation_space(self, agent):
+        return Dict(
+            {"picture": Box(0, 255, (6, 8, 3), np.uint8), "time": Box(-np.inf, np.inf, (1,), np.float32)}
+        )
+
+
+@pytest.mark.parametrize(("images", "of_one"), [("float32", 1 / np.float32(255)), ("uint8", 1)])
+def test_images_reach_a_trainer_as_bytes_and_anybody_else_as_numbers(images, of_one):
+    env = PettingZooEnvironment(lambda: Filmed(NOTHING, ((), ("walker_0",), ())), images=images)
+    env.reset()
+    env.step()
+    env.step()
+    decisions, terminals = env.get_steps(WALKER)
+    for steps, time in ((decisions, 0), (terminals, 2)):
+        assert [obs.dtype for obs in steps.obs] == [images, np.float32]
+        assert steps.obs[0].shape == (1, 3, 6, 8)
+        assert (steps.obs[0] == np.array(time * of_one, images)).all()
+        assert steps.obs[1].item() == time

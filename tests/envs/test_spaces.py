@@ -49,6 +49,20 @@ def test_images_have_their_channels_first_and_numbers_up_to_one():
     np.testing.assert_allclose(shown[1, 2, 3], image[2, 3, 1] / 255, rtol=1e-6)
 
 
+def test_images_for_a_trainer_are_the_bytes_themselves():
+    space = spaces.Dict({"camera": spaces.Box(0, 255, (4, 5, 3), np.uint8), "speed": spaces.Box(-1, 1, (2,))})
+    camera, speed = sensors(space, images="uint8")
+    assert (camera.dtype, speed.dtype) == (np.uint8, np.float32)
+    image = space.sample()["camera"]
+    into = np.zeros((3, 4, 5), np.uint8)
+    camera.read({"camera": image}, into)
+    np.testing.assert_array_equal(into, image.transpose(2, 0, 1))
+    camera.read({"camera": image.astype(float)}, into)
+    np.testing.assert_array_equal(into, image.transpose(2, 0, 1))
+    with pytest.raises(ValueError, match="no uint8"):
+        camera.read({"camera": image / 255 + 0.5}, into)
+
+
 def test_parts_are_sensors_of_their_own():
     space = spaces.Dict(
         place=spaces.Box(-1, 1, (2,)),
