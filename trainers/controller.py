@@ -19,6 +19,7 @@ from .learner import Learner
 from .learner_thread import LearnerThread
 from .shared_groups import SharedGroups
 from .stats.display import Display
+from .stats.timers import Timers
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class TrainerController:
         training: bool = True,
         patience: float = 60.0,
         on_first_learner: Callable[[], None] = lambda: None,
+        timers: Timers | None = None,
     ) -> None:
         """Prepare a run.
 
@@ -55,6 +57,7 @@ class TrainerController:
             training: learn and save; else only act.
             patience: seconds within which some agent has to ask for its first decision.
             on_first_learner: called once there is something to save.
+            timers: where the time of each part of the loop is counted.
         """
         self._make_envs = make_envs
         self._make_learner = make_learner
@@ -70,6 +73,7 @@ class TrainerController:
         self._on_first_learner = on_first_learner
         self._somebody_asked = False
         self._shared_groups = SharedGroups()
+        self._timers = timers or Timers()
 
     def stop(self) -> None:
         """Finish the tick in hand and end the run in good order."""
@@ -106,6 +110,15 @@ class TrainerController:
                 a worse error.
         """
         self._stop_threads()
+        with self._timers.span("TrainerController._save_models"):
+            failures = self._finish_learners()
+        if failures and not keep_quiet:
+            raise failures[0]
+        for failure in failures:
+            logger.error("%s", failure)
+
+    def _finish_learners(self) -> list[Exception]:
+        """What went wrong with those whose last files could not be written."""
         failures: list[Exception] = []
         for learner in self.learners.values():
             try:
@@ -115,10 +128,7 @@ class TrainerController:
                     learner.conclude()
             except (TrainerError, FloatingPointError) as error:
                 failures.append(error)
-        if failures and not keep_quiet:
-            raise failures[0]
-        for failure in failures:
-            logger.error("%s", failure)
+        return failures
 
     def _stop_threads(self, patience: float | None = None) -> None:
         """Let the learners' threads end, all at once; wait for each, at most for `patience` seconds."""
@@ -128,20 +138,29 @@ class TrainerController:
             thread.stop(patience)
 
     def _loop(self) -> None:
-        self.envs.start()
-        steps = self.envs.reset(self.parameters)
+        with self._timers.span("TrainerController._reset_env"):
+            self.envs.start()
+            steps = self.envs.reset(self.parameters)
         silent_until = time.monotonic() + self._patience
         while self._goes_on():
-            self._take(steps)
-            self._learn()
-            if any(learner.restart_due for learner in self.learners.values()):
-                steps = self._restart_engines()
-            else:
-                steps = self.envs.wait(WAIT)
+            with self._timers.span("TrainerController.advance"):
+                steps = self._advance(steps)
             if not self._somebody_asked and time.monotonic() > silent_until:
                 raise TrainerError(self._nobody_asked())
         if self._stopping:
             logger.info("Learning was interrupted. Please wait while the graph is generated.")
+
+    def _advance(self, steps: Sequence[EnvironmentStep]) -> list[EnvironmentStep]:
+        """One turn: answer, learn, and take the next steps of whoever has them."""
+        with self._timers.span("env_step"):
+            self._take(steps)
+        with self._timers.span("trainer_advance"):
+            self._learn()
+        if any(learner.restart_due for learner in self.learners.values()):
+            with self._timers.span("TrainerController._reset_env"):
+                return self._restart_engines()
+        with self._timers.span("EnvManager.wait"):
+            return self.envs.wait(WAIT)
 
     def _nobody_asked(self) -> str:
         seen = ", ".join(self.envs.behavior_specs) or "none"
@@ -168,6 +187,10 @@ class TrainerController:
 
     def _answer(self, steps: Sequence[EnvironmentStep]) -> None:
         """Decide for all agents that wait, one forward pass per behaviour; every engine gets its answer."""
+        with self._timers.span("SubprocessEnvManager._take_step"):
+            self._decide_and_send(steps)
+
+    def _decide_and_send(self, steps: Sequence[EnvironmentStep]) -> None:
         waiting: dict[Learner, list[tuple[int, str, DecisionSteps]]] = {}
         for step in steps:
             for behavior_id, learner in self._of_behavior.items():
@@ -181,7 +204,8 @@ class TrainerController:
         answers: dict[int, dict[str, Decision]] = {step.env: {} for step in steps}
         for learner, entries in waiting.items():
             asking = [(env, behavior_id) for env, behavior_id, _ in entries]
-            decided = learner.decide([decisions for _, _, decisions in entries], asking)
+            with self._timers.span("TorchPolicy.evaluate"):
+                decided = learner.decide([decisions for _, _, decisions in entries], asking)
             for (env, behavior_id, _), decision in zip(entries, decided, strict=True):
                 answers[env][behavior_id] = decision
         for env, decisions_by_id in answers.items():

@@ -36,6 +36,7 @@ from .reward_record import EPISODES
 from .settings.behavior import TrainerSettings
 from .stats.display import Display
 from .stats.reporter import StatsReporter
+from .stats.timers import Timers
 from .stats.writer import StatsPropertyType, StatsWriter
 from .threads import ACTING_THREADS, UpdateThreads
 from .training_status import TrainingStatus
@@ -67,6 +68,8 @@ class RunContext:
     precision: Precision = Precision.FLOAT32
     restart_engines_at_checkpoints: bool = False
     """A run that goes on then learns, bit for bit, what a run resumed from its checkpoints learns."""
+    timers: Timers = field(default_factory=Timers)
+    """Of the run's loop; a thread that learns beside it has timers of its own."""
     update_threads: Callable[[], UpdateThreads] = field(default=lambda: UpdateThreads(ACTING_THREADS))
     """Processor threads of a policy update that nothing runs beside."""
     lessons: Mapping[str, int] = field(default_factory=dict)
@@ -104,6 +107,7 @@ class Learner:
             training=run.training,
             non_finite=run.non_finite,
             update_threads=None if settings.threaded else run.update_threads(),
+            timers=run.timers.of_thread() if settings.threaded else run.timers,
         )
         self.collected: TrajectoryQueue = AgentManagerQueue(name, THREADED_QUEUE if settings.threaded else 0)
         """What the agents of all teams have brought, in the order in which it came."""

@@ -23,6 +23,7 @@ from .clock import StepClock
 from .episodes import EpisodeRewards
 from .rewards.provider import RewardProvider
 from .settings.behavior import TrainerSettings
+from .stats.timers import Timers
 from .threads import ACTING_THREADS, UpdateThreads
 from .update_buffer import Evaluation, Steps, UpdateBuffer
 
@@ -147,6 +148,7 @@ class OnPolicyTrainer(Generic[Steps]):
         non_finite: NonFinite = NonFinite.STOP,
         returns_kept: int = 1,
         update_threads: UpdateThreads | None = None,
+        timers: Timers | None = None,
     ) -> None:
         self.settings = settings
         self.algorithm = algorithm
@@ -156,6 +158,7 @@ class OnPolicyTrainer(Generic[Steps]):
         self.events = events
         self.training = training
         self.non_finite = non_finite
+        self.timers = timers or Timers()
         self.update_threads = update_threads or UpdateThreads(ACTING_THREADS)
         self.clock = StepClock(settings.summary_freq, settings.checkpoint_interval)
         self.buffer = UpdateBuffer(algorithm.steps_kind)
@@ -194,7 +197,8 @@ class OnPolicyTrainer(Generic[Steps]):
         """Take in what lies in the queues, update when there is enough. False: there was nothing to do."""
         something = self.take_in()
         if self.should_still_train and len(self.buffer) > self.settings.hyperparameters.buffer_size:
-            self._update()
+            with self.timers.span("_update_policy"):
+                self._update()
         return something
 
     def take_in(self) -> bool:
@@ -211,7 +215,8 @@ class OnPolicyTrainer(Generic[Steps]):
 
         def flush() -> None:
             if ready:
-                self.process(gather(ready, with_mates=self.algorithm.looks_at_mates))
+                with self.timers.span("process_trajectory"):
+                    self.process(gather(ready, with_mates=self.algorithm.looks_at_mates))
                 ready.clear()
 
         for trajectory in collected:
@@ -325,7 +330,8 @@ class OnPolicyTrainer(Generic[Steps]):
     @np.errstate(over="ignore", invalid="ignore")
     def _update(self) -> None:
         self.episodes.begin_update()
-        with self.update_threads.update():
+        span = self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update")
+        with self.update_threads.update(), span:
             figures = self.algorithm.update(self.buffer.columns(), self.step, self.update_threads)
         for key, value in figures.items():
             self.stats.add_stat(key, value, AVERAGE)

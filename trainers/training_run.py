@@ -25,7 +25,8 @@ from .run_folder import write_configuration
 from .settings.options import RunOptions
 from .settings.support import require_trainable
 from .stats.display import Display
-from .stats.gauges import GaugeWriter, Timers
+from .stats.gauges import GaugeWriter
+from .stats.timers import Timers
 from .stats.writers import close_writers, make_writers
 from .stopping import StopSignals
 from .threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
@@ -70,6 +71,7 @@ def train(
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
         lessons=dict.fromkeys(options.environment_parameters or {}, 0),
         update_threads=partial(_update_threads, options),
+        timers=timers,
     )
     controller = TrainerController(
         partial(make_env_manager, options, seed, folder / "run_logs"),
@@ -79,10 +81,13 @@ def train(
         training=context.training,
         patience=options.env_settings.timeout_wait,
         on_first_learner=lambda: _under_way(options, folder, controller, signals),
+        timers=timers,
     )
+    timers.begin("run_training.setup")
+    timers.end(timers.clock() - timers.started)
     try:
-        with timers.span("run_training"):
-            display.start()
+        display.start()
+        with timers.span("TrainerController.start_learning"):
             controller.run()
         display.status("Done.")
     finally:

@@ -5,8 +5,10 @@ import logging
 import math
 
 import pytest
-from lanista.trainers.stats.gauges import GaugeWriter, Timers
+from console_runs import YAML, learn
+from lanista.trainers.stats.gauges import GaugeWriter
 from lanista.trainers.stats.reporter import StatsReporter
+from lanista.trainers.stats.timers import Timers
 
 
 class Clock:
@@ -64,3 +66,29 @@ def test_a_disk_that_is_full_at_the_end_does_not_hide_how_the_run_ended(tmp_path
     with caplog.at_level(logging.WARNING):
         Timers().save(tmp_path / "file" / "timers.json")
     assert "timers.json could not be written" in caplog.text
+
+
+def names(node):
+    """The tree of names below a node."""
+    return {name: names(child) for name, child in node.get("children", {}).items()}
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_run_s_time_is_told_by_the_names_that_ml_agents_uses(tmp_path, threaded):
+    yaml = YAML.replace("    max_steps: 400", f"    threaded: {str(threaded).lower()}\n    max_steps: 400")
+    ended = learn(tmp_path, "--env", "scene:basic", yaml=yaml.replace("Ball:", "Basic:"))
+    assert ended.good
+    (file,) = ended.files("timers.json")
+    tree = json.loads(file.read_text())
+    trainer = {"process_trajectory": {}, "_update_policy": {"TorchPPOOptimizer.update": {}}}
+    loop = tree["children"]["TrainerController.start_learning"]
+    assert names(loop["children"]["TrainerController.advance"]) == {
+        "env_step": {"SubprocessEnvManager._take_step": {"TorchPolicy.evaluate": {}}},
+        "trainer_advance": {} if threaded else trainer,
+        "EnvManager.wait": {},
+    }
+    assert {"TrainerController._reset_env", "TrainerController._save_models"} <= set(loop["children"])
+    threads = names(tree["children"]["trainer_threads"]) if threaded else None
+    assert threads == ({"thread_root": trainer} if threaded else None)
+    spent = sum(child["total"] for child in loop["children"].values())
+    assert 0.9 * loop["total"] < spent <= loop["total"]

@@ -1,0 +1,163 @@
+"""The timers of run_logs/timers.json: how the run's time was spent.
+
+The nodes have the names that ML-Agents gives to what does the same:
+
+    run_training.setup                       until the engines start
+    TrainerController.start_learning
+      TrainerController._reset_env           engines start, first observations
+      TrainerController.advance              one turn of the loop
+        env_step                             steps to trajectories
+          SubprocessEnvManager._take_step    answers: one forward pass per behaviour
+            TorchPolicy.evaluate
+        trainer_advance
+          process_trajectory                 values, rewards
+          _update_policy
+            TorchPPOOptimizer.update
+        EnvManager.wait                      for engines, and messages are decoded
+      TrainerController._save_models
+    trainer_threads                          with `threaded: true`, what learns beside the loop
+      thread_root
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ..atomic import atomic_write_text
+from .gauges import Gauge
+
+logger = logging.getLogger(__name__)
+
+FORMAT_VERSION = "0.1.0"
+API_VERSION = "1.5.0"
+REFERENCE_VERSION = "1.1.0"
+"""The release of ML-Agents whose file format this is."""
+
+
+@dataclass
+class TimerNode:
+    """Seconds spent in a named part of the loop, and in the parts inside it."""
+
+    total: float = 0.0
+    count: int = 0
+    children: dict[str, TimerNode] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The node in the file's form; `self` is the time that no child accounts for."""
+        tree: dict[str, Any] = {
+            "total": self.total,
+            "count": self.count,
+            "is_parallel": False,
+            "self": max(0.0, self.total - sum(child.total for child in self.children.values())),
+        }
+        if self.children:
+            tree["children"] = {name: child.as_dict() for name, child in self.children.items()}
+        return tree
+
+
+class Span:
+    """Adds the time of a `with` block to a node of the tree."""
+
+    __slots__ = ("_begin", "_name", "_timers")
+
+    def __init__(self, timers: Timers, name: str) -> None:
+        self._timers = timers
+        self._name = name
+        self._begin = 0.0
+
+    def __enter__(self) -> None:
+        self._timers.begin(self._name)
+        self._begin = self._timers.clock()
+
+    def __exit__(self, *exception: object) -> None:
+        self._timers.end(self._timers.clock() - self._begin)
+
+
+class Timers:
+    """A tree of timers for one thread: `with timers.span("env_step"): ...`, nested as the code is."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
+        self._date = time.time()
+        self.root = TimerNode(count=1)
+        self._open = [self.root]
+        self.started = clock()
+        self._threads: list[Timers] = []
+
+    def span(self, name: str) -> Span:
+        """What adds the time of its block to the node `name` inside the span that is open."""
+        return Span(self, name)
+
+    def begin(self, name: str) -> None:
+        """Open the node `name`."""
+        children = self._open[-1].children
+        node = children.get(name)
+        if node is None:
+            node = children[name] = TimerNode()
+        self._open.append(node)
+
+    def end(self, seconds: float) -> None:
+        """Close the node that was opened last, which has taken so long."""
+        node = self._open.pop()
+        node.total += seconds
+        node.count += 1
+
+    def of_thread(self) -> Timers:
+        """A tree of its own for a thread beside this one's; it ends up in the same file."""
+        self._threads.append(Timers(self.clock))
+        return self._threads[-1]
+
+    def _add_threads(self) -> None:
+        whole = TimerNode(count=1)
+        for number, thread in enumerate(self._threads):
+            thread.root.total = sum(child.total for child in thread.root.children.values())
+            whole.total += thread.root.total
+            whole.children["thread_root" if not number else f"thread_root_{number}"] = thread.root
+        if self._threads:
+            self.root.children["trainer_threads"] = whole
+
+    def save(self, path: str | Path, gauges: Mapping[str, Gauge] | None = None) -> None:
+        """Write the file; where that fails a warning says so, and an old file is as it was."""
+        self._add_threads()
+        self.root.total = self.clock() - self.started
+        tree: dict[str, Any] = {"name": "root"}
+        if gauges:
+            tree["gauges"] = {name: vars(gauge) for name, gauge in gauges.items()}
+        tree["metadata"] = self._metadata()
+        tree.update(self.root.as_dict())
+        del tree["is_parallel"]
+        tree.setdefault("children", {})
+        try:
+            atomic_write_text(path, json.dumps(tree, indent=4))
+        except OSError as error:
+            logger.warning("%s could not be written (%s).", path, error)
+
+    def _metadata(self) -> dict[str, str]:
+        return {
+            "timer_format_version": FORMAT_VERSION,
+            "start_time_seconds": str(int(self._date)),
+            "end_time_seconds": str(int(time.time())),
+            "python_version": sys.version,
+            "command_line_arguments": " ".join(sys.argv),
+            "mlagents_version": REFERENCE_VERSION,
+            "mlagents_envs_version": REFERENCE_VERSION,
+            "lanista_version": _version("lanista"),
+            "communication_protocol_version": API_VERSION,
+            "pytorch_version": _version("torch"),
+            "numpy_version": _version("numpy"),
+        }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
