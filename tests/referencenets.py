@@ -10,10 +10,11 @@ from goldendata import array
 from lanista.trainers.moving_in.names import (
     action_tensors,
     body_tensors,
+    encoder_tensors,
     memory_tensors,
     team_critic_tensors,
 )
-from lanista.trainers.networks.actor_critic import ActorCritic
+from lanista.trainers.networks.actor import ActingNetwork
 from lanista.trainers.networks.settings import NetworkSettings
 from lanista.trainers.networks.team_critic import TeamCritic
 from lanista.trainers.normalizer import Normalizer
@@ -37,6 +38,34 @@ def vector_spec(sizes, continuous=0, branches=()) -> BehaviorSpec:
     return BehaviorSpec(observations, ActionSpec(continuous, tuple(branches)))
 
 
+IMAGE = (
+    DimensionProperty.NONE,
+    DimensionProperty.TRANSLATIONAL_EQUIVARIANCE,
+    DimensionProperty.TRANSLATIONAL_EQUIVARIANCE,
+)
+ENTITIES = (DimensionProperty.VARIABLE_SIZE, DimensionProperty.NONE)
+DIMENSIONS = {1: VECTOR, 2: ENTITIES, 3: IMAGE}
+
+
+def image_spec(channels: int, height: int, width: int) -> ObservationSpec:
+    """A camera's."""
+    return ObservationSpec((channels, height, width), IMAGE, ObservationType.DEFAULT, "eye")
+
+
+def spec_of_shapes(shapes, goals=(), continuous=0, branches=()) -> BehaviorSpec:
+    """A behaviour with vectors, sets of entities and images; `goals` says for each whether it is a goal."""
+    observations = [
+        ObservationSpec(
+            tuple(shape),
+            DIMENSIONS[len(shape)],
+            ObservationType.GOAL_SIGNAL if i < len(goals) and goals[i] else ObservationType.DEFAULT,
+            f"obs{i}",
+        )
+        for i, shape in enumerate(shapes)
+    ]
+    return BehaviorSpec(observations, ActionSpec(continuous, tuple(branches)))
+
+
 def observation_spec(data: dict[str, Any]) -> ObservationSpec:
     kind = ObservationType[data.get("observation_type", "DEFAULT")]
     properties = tuple(DimensionProperty(p) for p in data["dimension_property"])
@@ -53,13 +82,6 @@ def behavior_spec(data: dict[str, Any]) -> BehaviorSpec:
 
 def network_settings(data: dict[str, Any]) -> NetworkSettings:
     return NetworkSettings.model_validate(data)
-
-
-def is_supported(spec: BehaviorSpec, settings: NetworkSettings) -> bool:
-    """Whether this version builds such a network: vectors, no hyper networks."""
-    vectors = all(len(o.shape) == 1 for o in spec.observation_specs)
-    goals = any(o.observation_type == ObservationType.GOAL_SIGNAL for o in spec.observation_specs)
-    return vectors and not (goals and settings.goal_conditioning_type == "hyper")
 
 
 def team_critic_parameters(critic: TeamCritic) -> dict[str, Tensor]:
@@ -82,9 +104,10 @@ def load_normalizer(normalizer: Normalizer, states: list[dict[str, Any]]) -> Non
         normalizer.squares.copy_(torch.cat([torch.from_numpy(array(s["variance"])) for s in states]))
 
 
-def load_actor(network: ActorCritic, inputs: dict[str, Any]) -> None:
+def load_actor(network: ActingNetwork, inputs: dict[str, Any]) -> None:
     """The weights and normalisers of a reference actor."""
-    named = body_tensors(network.body, 0, "network_body.") | action_tensors(network.actions)
+    named = encoder_tensors(network.encoder, "network_body.")
+    named |= body_tensors(network.body, 0, "network_body.") | action_tensors(network.actions)
     if network.memory_size:
         named |= memory_tensors(network.memory(0), "network_body.lstm.")
     load_parameters(named, inputs["weights"])

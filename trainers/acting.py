@@ -29,8 +29,27 @@ _LOG_EPSILON = math.log(EPSILON)
 Floats = NDArray[np.float32]
 
 
+class NetworkActor:
+    """The actor's part of any network."""
+
+    def __init__(self, network: ActingNetwork) -> None:
+        self.network = network
+
+    def __call__(self, obs: Sequence[Tensor]) -> Tensor:
+        """One [n, *shape] tensor per observation -> the columns of the action head."""
+        return self.head(self.encode(obs))
+
+    def encode(self, obs: Sequence[Tensor]) -> Tensor:
+        """One [n, *shape] tensor per observation -> what the body gives, [n, hidden]."""
+        return self.network.actor_encoding(self.network.prepare(obs))
+
+    def head(self, encoding: Tensor) -> Tensor:
+        """[n, encoding] -> the columns of the action head."""
+        return self.network.actions.columns(encoding)
+
+
 class DenseActor:
-    """The actor's part of a network of dense layers.
+    """The actor's part of a network of dense layers on vectors.
 
     Holds the tensors of the weights and of the normaliser, and so follows whatever changes them in place, as
     optimisers, `load_state_dict` and the normaliser's own updates do.
@@ -69,17 +88,25 @@ class DenseActor:
         return torch.addmm(bias, encoding, weight)
 
 
+Actor = NetworkActor | DenseActor
+
+
+def actor_of(network: ActingNetwork) -> Actor:
+    """The quickest way to a network's action columns."""
+    return DenseActor(network) if network.plain else NetworkActor(network)
+
+
 class RecurrentActor:
     """The actor's part of a network with a memory; follows its weights as `DenseActor` does."""
 
     def __init__(self, network: ActingNetwork) -> None:
-        self.dense = DenseActor(network)
+        self.actor = actor_of(network)
         self.memory = network.memory(0)
 
     def __call__(self, obs: Sequence[Tensor], states: Tensor) -> tuple[Tensor, Tensor]:
         """As `DenseActor`, and the states of the n agents, [n, memory_size], before and after."""
-        encoding, states = self.memory(self.dense.encode(obs), states, 1)
-        return self.dense.head(encoding), states
+        encoding, states = self.memory(self.actor.encode(obs), states, 1)
+        return self.actor.head(encoding), states
 
 
 class Sampled(NamedTuple):

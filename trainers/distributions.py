@@ -22,6 +22,8 @@ BLOCKED_LOGIT = -1e8
 LOG_SIGMA_RANGE = (-20.0, 2.0)
 ENGINE_RANGE = 3.0
 """Continuous samples beyond this are clipped for the engine, and all are divided by it."""
+_INSIDE = 1.0 - 2.0**-24
+"""The largest float32 below 1."""
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _LOG_2PI_E = math.log(2.0 * math.pi * math.e)
 _LOG_EPSILON = math.log(EPSILON)
@@ -44,6 +46,17 @@ def gaussian_log_prob(mu: Tensor, log_sigma: Tensor, actions: Tensor) -> Tensor:
     sigma, deviation = log_sigma.exp(), actions - mu
     exponent = deviation * deviation / (2.0 * sigma * sigma + EPSILON)
     return -exponent - ((sigma + EPSILON).log() + _LOG_SQRT_2PI)
+
+
+def squashed_log_prob(mu: Tensor, log_sigma: Tensor, actions: Tensor) -> Tensor:
+    """Log-probability of each component of tanh(a Gaussian's sample): the Gaussian's, less ln(1 - tanh^2).
+
+    Shapes as of `gaussian_log_prob`. Actions of exactly -1 or 1, which rounding makes, count as the nearest
+    number inside.
+    """
+    raw = actions.clamp(-_INSIDE, _INSIDE).atanh()
+    slope = 2.0 * (math.log(2.0) - raw - torch.nn.functional.softplus(-2.0 * raw))
+    return gaussian_log_prob(mu, log_sigma, raw) - slope
 
 
 def gaussian_entropy(log_sigma: Tensor) -> Tensor:
@@ -103,8 +116,9 @@ D = TypeVar("D", bound="ActionDistribution")
 class ActionDistribution:
     """The distributions of the actions of B agents.
 
-    Continuous components are independent Gaussians; each branch is a categorical over p = softmax(logits),
-    where the logits of forbidden actions are -1e8, with ln p taken as ln(p + 1e-7).
+    Continuous components are independent Gaussians, or tanh of these (entropies are the Gaussians'); each
+    branch is a categorical over p = softmax(logits), where the logits of forbidden actions are -1e8, with
+    ln p taken as ln(p + 1e-7).
     """
 
     mu: Tensor
@@ -116,6 +130,8 @@ class ActionDistribution:
     branches: Branches
     action_mask: Tensor | None = None
     """[B, sum of branch sizes] bool, True where forbidden, as in DecisionSteps; None: nothing is."""
+    squashed: bool = False
+    """Continuous actions are tanh of what the Gaussians give, and so in an engine's range already."""
 
     @cached_property
     def probabilities(self) -> Tensor:
@@ -152,7 +168,11 @@ class ActionDistribution:
             return self.mu
         device = self.mu.device if generator is None else generator.device
         noise = torch.randn(self.mu.shape, generator=generator, dtype=self.mu.dtype, device=device)
-        return torch.addcmul(self.mu, self.log_sigma.exp(), noise.to(self.mu.device))
+        return self.squash(torch.addcmul(self.mu, self.log_sigma.exp(), noise.to(self.mu.device)))
+
+    def squash(self, raw: Tensor) -> Tensor:
+        """What the Gaussians give, as it is sampled: tanh of it, or itself."""
+        return raw.tanh() if self.squashed else raw
 
     def _sample_discrete(self, generator: torch.Generator | None) -> Tensor:
         if not self.branches.sizes:
@@ -163,16 +183,21 @@ class ActionDistribution:
         return (self.probabilities / clocks.to(self.logits.device)).argmax(-1)
 
     def deterministic(self) -> Actions:
-        """The mean of each Gaussian and the likeliest action of each branch (the first of equals)."""
+        """The mean of each Gaussian, squashed if samples are, and the likeliest action of each branch.
+
+        Of several likeliest it is the first.
+        """
+        continuous = self.squash(self.mu)
         if not self.branches.sizes:
-            return Actions(self.mu, self._sample_discrete(None))
-        return Actions(self.mu, self.probabilities.argmax(-1))
+            return Actions(continuous, self._sample_discrete(None))
+        return Actions(continuous, self.probabilities.argmax(-1))
 
     def log_probs(self, actions: Actions) -> Tensor:
         """[B, A + K]: one column per continuous component, then one per branch. Never a joint probability."""
         columns: list[Tensor] = []
         if self._has_continuous:
-            columns.append(gaussian_log_prob(self.mu, self.log_sigma, actions.continuous))
+            log_prob = squashed_log_prob if self.squashed else gaussian_log_prob
+            columns.append(log_prob(self.mu, self.log_sigma, actions.continuous))
         if self.branches.sizes:
             chosen = actions.discrete.long().unsqueeze(-1)
             columns.append(self.log_probabilities.gather(-1, chosen).squeeze(-1))
@@ -192,7 +217,6 @@ class ActionDistribution:
             total = self.mu.new_zeros(())
         return total.expand(self.mu.shape[0])
 
-    @staticmethod
-    def to_engine(continuous: Tensor) -> Tensor:
-        """See the function `to_engine`."""
-        return to_engine(continuous)
+    def to_engine(self, continuous: Tensor) -> Tensor:
+        """Continuous actions as sampled, as the engine takes them; see the function `to_engine`."""
+        return continuous if self.squashed else to_engine(continuous)

@@ -38,7 +38,9 @@ class ExploringDistribution(ActionDistribution):
 def explore(distribution: ActionDistribution, exploration: Tensor | float) -> ExploringDistribution:
     """The same policy, exploring by so much (a number, or one per row)."""
     d = distribution
-    return ExploringDistribution(d.mu, d.log_sigma, d.logits, d.branches, d.action_mask, exploration)
+    return ExploringDistribution(
+        d.mu, d.log_sigma, d.logits, d.branches, d.action_mask, d.squashed, exploration
+    )
 
 
 @dataclass(frozen=True)

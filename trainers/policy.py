@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..envs.steps import Decision
-from .acting import DenseActor, RecurrentActor, sample_gaussian
-from .distributions import ActionDistribution
+from .acting import RecurrentActor, actor_of, sample_gaussian
 from .exploration import explore
 from .networks.actor import ActingNetwork
 
@@ -31,7 +30,7 @@ class Policy:
     ) -> None:
         self.network = network
         self.spec = spec
-        self._actor = DenseActor(network)
+        self._actor = actor_of(network)
         self._recurrent = RecurrentActor(network) if network.memory_size else None
         self._log_sigma = network.actions.log_sigma.detach().numpy()
         self.deterministic = deterministic
@@ -50,7 +49,7 @@ class Policy:
         obs = [torch.from_numpy(_joined([b.obs[i] for b in batches])) for i in range(len(batches[0].obs))]
         agents = np.asarray(_joined([b.agent_id for b in batches]))
         columns, states = self._columns(obs, None if memory is None else torch.from_numpy(memory))
-        if self.spec.action_spec.discrete_size:
+        if self.spec.action_spec.discrete_size or not self.network.actions.plain:
             whole = self._decide(agents, columns, self._forbidden(batches))
         else:
             whole = self._decide_continuous(agents, columns)
@@ -67,7 +66,7 @@ class Policy:
         return _split(whole, [len(b) for b in batches])
 
     def _columns(self, obs: Sequence[Tensor], memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """[n, means of continuous components, logits of branches], and the agents' new states."""
+        """The columns of the action head, and the agents' new states."""
         if self._recurrent is None:
             return self._actor(obs), None
         assert memory is not None, "a network with a memory needs the agents' states"
@@ -87,9 +86,7 @@ class Policy:
         )
 
     def _decide(self, agents: NDArray[np.int32], columns: Tensor, forbidden: Tensor | None) -> Decision:
-        head = self.network.actions
-        mu, logits = columns.tensor_split((head.continuous_size,), dim=1)
-        distribution = ActionDistribution(mu, head.log_sigma, logits, head.branches, forbidden)
+        distribution = self.network.actions.distribution(columns, forbidden)
         exploration = 0.0 if self.deterministic else self.exploration
         if exploration:
             distribution = explore(distribution, exploration)

@@ -19,7 +19,7 @@ from .errors import TrainerError
 from .farewell import next_steps
 from .initial_weights import find_start
 from .learner import Learner, RunContext
-from .networks.observations import UnsupportedObservationError
+from .networks.errors import UnsupportedObservationError
 from .precision import Precision
 from .run_folder import write_configuration
 from .settings.options import RunOptions

@@ -12,9 +12,10 @@ from onnx import ModelProto
 from ... import __version__
 from ..atomic import atomic_write_bytes
 from ..networks.actor import ActingNetwork
-from . import layers
+from ..networks.user import not_exportable
+from . import heads, layers, senses
 from .graph import BATCH, GraphBuilder
-from .verify import verify
+from .verify import BrainVerificationError, verify
 
 VERSION_NUMBER = 3.0
 """The version of the brain's interface that Unity's ML-Agents packages since 2.0 read."""
@@ -43,6 +44,12 @@ def export_brain(
         OSError: the file cannot be written.
     """
     snapshot = copy.deepcopy(network).cpu()
+    refused = not_exportable(snapshot)
+    if refused:
+        raise BrainVerificationError(
+            f"The network of '{behavior}' has parts that cannot leave as ONNX: {', '.join(refused)} has no "
+            "method export(graph, inputs). See docs/extending.md."
+        )
     model = build_brain(snapshot, behavior=behavior, step=step, reward=reward)
     verify(model, snapshot)
     atomic_write_bytes(path, model.SerializeToString(deterministic=True))
@@ -57,14 +64,14 @@ def build_brain(
     specs = network.spec.observation_specs
     observations = [graph.input(f"obs_{i}", *spec.shape) for i, spec in enumerate(specs)]
     masks = graph.input("action_masks", sum(network.spec.action_spec.discrete_branches))
-    encoding = layers.body(graph, network.body, 0, layers.encode(graph, network.encoder, observations))
+    encoding = layers.body(graph, network.body, 0, senses.encode(graph, network.encoder, observations))
     after = None
     if network.memory_size:
         before = graph.input("recurrent_in", 1, network.memory_size)
         encoding, after = layers.memory(graph, network.memory(0), encoding, before)
     graph.constant_output("version_number", np.array([VERSION_NUMBER], np.float32))
     graph.constant_output("memory_size", np.array([network.memory_size], np.float32))
-    layers.actions(graph, network.actions, encoding, masks)
+    heads.actions(graph, network.actions, encoding, masks)
     if after is not None:
         graph.output(after, [BATCH, 1, network.memory_size])
     metadata = {"behavior": behavior, "step": str(step)}

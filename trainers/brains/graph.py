@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,7 +36,15 @@ class GraphBuilder:
         return name
 
     def constant(self, name: str, value: NDArray[Any]) -> str:
-        """Store an array under `name`; float64 becomes float32."""
+        """Store an array and return its name: `name`, or one like it where that is taken.
+
+        float64 becomes float32.
+        """
+        taken, plain = {tensor.name for tensor in self._initializers}, name
+        for number in itertools.count(2):
+            if name not in taken:
+                break
+            name = f"{plain}.{number}"
         stored = np.ascontiguousarray(value, dtype=np.float32 if value.dtype == np.float64 else value.dtype)
         self._initializers.append(numpy_helper.from_array(stored, name))
         return name

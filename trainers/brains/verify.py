@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..distributions import ActionDistribution
 from ..networks.actor import ActingNetwork
+from ..networks.kinds import ObservationKind, observation_kind
 from .operators import not_importable
 
 BATCHES = (1, 64)
@@ -24,6 +25,8 @@ STEPS = 4
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 NEARLY_EQUAL = 1e-4
 """Actions whose probabilities differ by less may be told apart differently by different arithmetic."""
+ABSENT = 0.3
+"""Share of a set's entities that are not there in what is tried."""
 DRAWS = 1024
 QUANTILES = (-1.5, -0.5, 0.0, 0.5, 1.5)
 """Standard deviations from the mean at which the sampled actions' distribution is compared."""
@@ -65,8 +68,8 @@ def verify(model: ModelProto, network: ActingNetwork) -> None:
     random = np.random.default_rng(0)
     for batch in BATCHES:
         _check_in_closed_loop(name, session, network, batch, random)
-    inputs = {key: value.repeat(DRAWS, axis=0) for key, value in _random_inputs(network, 1, random).items()}
-    _check_sampled(name, _run(session, inputs), _expected(network, inputs)[0])
+    inputs = _random_inputs(network, 1, random)
+    _check_sampled(name, _drawn(session, inputs), _expected(network, inputs)[0])
 
 
 def _check_in_closed_loop(
@@ -93,6 +96,15 @@ def _run(session: Any, inputs: Arrays) -> Arrays:
     return dict(
         zip(names, session.run(names, {key: value for key, value in inputs.items() if key in wanted}))
     )
+
+
+def _drawn(session: Any, inputs: Arrays) -> Arrays:
+    """`DRAWS` rows of outputs for one row of inputs; not all at once, since images are large."""
+    batch = BATCHES[-1]
+    repeated = {key: value.repeat(batch, axis=0) for key, value in inputs.items()}
+    runs = [_run(session, repeated) for _ in range(DRAWS // batch)]
+    wanted = [name for name in runs[0] if name in ("continuous_actions", "discrete_actions")]
+    return {name: np.concatenate([run[name] for run in runs]) for name in wanted}
 
 
 def _check_finite(model: ModelProto) -> None:
@@ -122,8 +134,12 @@ def _random_inputs(network: ActingNetwork, batch: int, random: np.random.Generat
 def _observations(
     network: ActingNetwork, batch: int, random: np.random.Generator
 ) -> list[NDArray[np.float32]]:
-    shapes = [spec.shape for spec in network.spec.observation_specs]
-    rows = [random.standard_normal((batch, *shape), dtype=np.float32) for shape in shapes]
+    rows = []
+    for spec in network.spec.observation_specs:
+        drawn = random.standard_normal((batch, *spec.shape), dtype=np.float32)
+        if observation_kind(spec, any_shape=True) is ObservationKind.VARIABLE_LENGTH:
+            drawn[random.random(drawn.shape[:2]) < ABSENT] = 0.0
+        rows.append(drawn)
     scales = network.encoder.observation_scale()
     return [
         (row * 2.0 * np.asarray(deviation) + np.asarray(mean)).astype(np.float32)
@@ -186,7 +202,7 @@ def _same_shape(name: str, output: str, found: Arrays, shape: Sequence[int]) -> 
 def _check_sampled(name: str, found: Arrays, expected: ActionDistribution) -> None:
     """Compare the distribution of many draws for one observation with the network's."""
     if expected.mu.shape[1]:
-        _same_shape(name, "continuous_actions", found, expected.mu.shape)
+        _same_shape(name, "continuous_actions", found, (DRAWS, expected.mu.shape[1]))
         _check_gaussians(name, found["continuous_actions"], expected)
     if expected.branches.sizes:
         _same_shape(name, "discrete_actions", found, (DRAWS, len(expected.branches.sizes)))
@@ -211,7 +227,7 @@ def _check_gaussians(name: str, drawn: NDArray[np.float32], expected: ActionDist
         inside = ((raw.abs() < 3.0).numpy()) & resolved
         if not inside.any():
             continue
-        below = (drawn <= expected.to_engine(raw).numpy()).mean(0)
+        below = (drawn <= expected.to_engine(expected.squash(raw)).numpy()).mean(0)
         distance = np.abs(below - 0.5 * math.erfc(-quantile / math.sqrt(2.0)))[inside].max()
         _check_distance(name, "continuous actions", float(distance))
 

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor, nn
-from torch.nn import functional
 
 from ..distributions import ActionDistribution
 from ..networks.actor import Actor
 from ..networks.body import Body, DenseStack
+from ..networks.errors import UnsupportedObservationError
+from ..networks.observations import only_vectors
 from ..networks.settings import NetworkSettings
 from .places import Runs, by_place
 
@@ -51,16 +52,27 @@ class Actors(nn.Module):
         """What a checkpoint has to say for the networks to be built again."""
         self.place_count = places
         count = 1 if shared else places
-        self.members = nn.ModuleList(Actor(spec, settings, generator) for _ in range(count))
-        self._hidden = _columns_of(spec, hidden)
+        vectors = only_vectors(spec.observation_specs, settings)
+        unseen = () if vectors or hidden is None else (hidden,)
+        self.members = nn.ModuleList(Actor(spec, settings, generator, leave_out=unseen) for _ in range(count))
+        # Among vectors, what is hidden has weights, which are zero: so policies go from one task to another.
+        self._hidden = slice(0, 0)
+        if vectors and hidden is not None:
+            self._hidden = self.member(0).encoder.columns[hidden]
         for place in range(count):
             _make_up_for(self.member(place), self._hidden)
         self.hide()
         self.index: nn.Parameter | None = None
         if shared and indexed:
             # As if a one-hot vector of the place stood behind the observations.
-            _, inputs, outputs = _layers(self.member(0).body)[0].weight.shape
-            index = torch.empty(places, outputs)
+            actor = self.member(0)
+            if actor.encoder.whole is not None:
+                raise UnsupportedObservationError(
+                    "hyperparameters.index_on_actor tells the place to the first hidden layer, and "
+                    "network_settings.body stands in its stead; set index_on_actor to false."
+                )
+            inputs = actor.encoder.size
+            index = torch.empty(places, actor.body.hidden)
             index.normal_(0.0, 1.0 / math.sqrt(inputs + places), generator=generator)
             self.index = nn.Parameter(index)
 
@@ -79,6 +91,8 @@ class Actors(nn.Module):
     def hide(self) -> bool:
         """Give what is hidden no weight; whether it had any."""
         found = False
+        if self._hidden.start == self._hidden.stop:
+            return found
         for place in range(len(self.members)):
             weight = _layers(self.member(place).body)[0].weight[:, self._hidden]
             found = found or bool(weight.count_nonzero())
@@ -139,7 +153,7 @@ class Actors(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         actor = self.member(place)
         offset = None if self.index is None else self.index[places]
-        encoding, states = _through(actor.body, actor.encoder(inputs), offset), None
+        encoding, states = actor.body.stream(0, actor.encoder(inputs), offset), None
         if actor.memories:
             assert runs is not None, "an actor with a memory goes through runs of steps"
             encoding, states = actor.memory(0).ragged(encoding, runs.states, runs.lengths)
@@ -151,36 +165,17 @@ class Actors(nn.Module):
         """A copy of the actor at a place, which knows its place by itself: what acts and is exported."""
         actor = copy.deepcopy(self.member(place)).requires_grad_(False)
         if self.index is not None:
-            _layers(actor.body)[0].bias[0] += self.index[place]
+            actor.body.first_bias()[0] += self.index[place]
         return actor
-
-
-def _through(body: Body, inputs: Tensor, offset: Tensor | None) -> Tensor:
-    """One stream of a body, with something more [B, hidden] added in its first layer."""
-    if offset is None:
-        return body.stream(0, inputs)
-    first, *others = _layers(body)
-    inputs = functional.silu(first.stream(0, inputs) + offset)
-    for layer in others:
-        inputs = functional.silu(layer.stream(0, inputs))
-    return inputs
-
-
-def _columns_of(spec: BehaviorSpec, hidden: int | None) -> slice:
-    """Where an observation stands in what the body reads."""
-    if hidden is None:
-        return slice(0, 0)
-    sizes = [int(sensor.shape[0]) for sensor in spec.observation_specs]
-    start = sum(sizes[:hidden])
-    return slice(start, start + sizes[hidden])
 
 
 @torch.no_grad()
 def _make_up_for(actor: Actor, columns: slice) -> None:
     """Let fresh weights be as if there were no inputs but those that are not hidden."""
-    weight = _layers(actor.body)[0].weight
-    inputs, hidden = weight.shape[1], columns.stop - columns.start
+    hidden = columns.stop - columns.start
     if hidden:
+        weight = _layers(actor.body)[0].weight
+        inputs = weight.shape[1]
         weight.mul_(math.sqrt(inputs / (inputs - hidden)))
 
 

@@ -85,16 +85,25 @@ class CentralCritic(nn.Module):
         self.signals = tuple(signals)
         self.state = state
         specs = spec.observation_specs
+        hidden = [] if state is None else [state]
         seen = [i for i in range(len(specs)) if i != state]
-        self.seen = seen
-        self.encoder = ObservationEncoder([specs[i] for i in seen], settings.normalize)
+        self.encoder = ObservationEncoder(specs, settings, generator, leave_out=hidden)
         self.state_encoder = None
         if state is not None:
-            self.state_encoder = ObservationEncoder([specs[state]], settings.normalize)
+            self.state_encoder = ObservationEncoder(specs, settings, generator, leave_out=seen)
         of_state = places * self.encoder.size if self.state_encoder is None else self.state_encoder.size
         # State, who is there, own observation, others' actions, who I am.
         size = of_state + places + self.encoder.size + places * self.action_size + places
-        self.body = Body(streams, size, settings.hidden_units, settings.num_layers, generator)
+        self.body = Body(
+            streams,
+            size,
+            settings.hidden_units,
+            settings.num_layers,
+            generator,
+            activation=settings.activation,
+            initialization=settings.initialization,
+            layer_norm=settings.layer_norm,
+        )
         kinds = [] if settings.memory is None else [settings.memory] * streams
         self.memories = nn.ModuleList(Memory(self.body.hidden, kind, generator) for kind in kinds)
         encoding_size = self.memory(0).output_size if self.memories else self.body.hidden
@@ -106,17 +115,13 @@ class CentralCritic(nn.Module):
 
     def prepare(self, obs: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor] | None]:
         """One [R, *shape] tensor per observation -> what `table` takes. No parameters, as an actor's."""
-        seen = self.encoder.prepare([obs[i] for i in self.seen])
-        if self.state_encoder is None or self.state is None:
-            return seen, None
-        return seen, self.state_encoder.prepare([obs[self.state]])
+        states = None if self.state_encoder is None else self.state_encoder.prepare(obs)
+        return self.encoder.prepare(obs), states
 
     def update_normalization(self, obs: Sequence[Tensor]) -> bool:
         """Let the normalisers see new rows. Whether they could; False where numbers are too large."""
-        fine = self.encoder.update_normalization([obs[i] for i in self.seen])
-        if self.state_encoder is not None and self.state is not None:
-            fine = self.state_encoder.update_normalization([obs[self.state]]) and fine
-        return fine
+        fine = self.encoder.update_normalization(obs)
+        return fine if self.state_encoder is None else self.state_encoder.update_normalization(obs) and fine
 
     def table(self, inputs: Sequence[Tensor], states: Sequence[Tensor] | None, discrete: Tensor) -> Table:
         """Prepared observations and actions [R, branches] as a table; each row is encoded once."""

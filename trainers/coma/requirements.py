@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlagents_envs.base_env import BehaviorSpec
 
 from ...envs.global_state import STATE
-from ..networks.observations import UnsupportedObservationError
+from ..networks.errors import UnsupportedObservationError
 from ..settings.behavior import TrainerSettings
 from ..settings.nearest import nearest
 

@@ -13,13 +13,17 @@ from torch import Tensor
 
 from ..networks.actor import ActingNetwork
 from ..networks.actor_critic import ActorCritic
-from ..networks.attention import Dense, SelfAttention
+from ..networks.attention import SelfAttention
 from ..networks.body import Body, DenseStack
+from ..networks.dense import Dense
+from ..networks.entities import EntityEncoder
 from ..networks.heads import ActionHead, ValueHead
+from ..networks.hyper import HyperLayer
 from ..networks.memory import Memory
 from ..networks.observations import ObservationEncoder
-from ..networks.settings import MemoryType
+from ..networks.settings import EncoderType, MemoryType
 from ..networks.team_critic import TeamCritic
+from ..networks.visual import Convolution, VisualEncoder
 from ..normalizer import Normalizer
 
 Named = dict[str, Tensor]
@@ -30,7 +34,8 @@ STEPS = "normalization_steps"
 
 def policy_tensors(network: ActingNetwork) -> Named:
     """An actor, as the entry `Policy` has it; with the critic that shares its body, if there is one."""
-    named = normalizer_tensors(network.encoder) | body_tensors(network.body, 0, BODY)
+    named = normalizer_tensors(network.encoder) | encoder_tensors(network.encoder, BODY)
+    named |= body_tensors(network.body, 0, BODY)
     if network.memory_size:
         named |= memory_tensors(network.memory(0), MEMORY)
     named |= action_tensors(network.actions)
@@ -41,7 +46,9 @@ def policy_tensors(network: ActingNetwork) -> Named:
 
 def critic_tensors(network: ActorCritic) -> Named:
     """The critic beside the actor, as `Optimizer:critic` has it, without its normaliser."""
-    named = body_tensors(network.body, network.body.streams - 1, BODY)
+    encoder = network.encoder if network.critic_encoder is None else network.critic_encoder
+    body = network.body if network.critic_body is None else network.critic_body
+    named = encoder_tensors(encoder, BODY) | body_tensors(body, body.streams - 1, BODY)
     if network.memory_size:
         named |= memory_tensors(network.memory(-1), MEMORY)
     return named | value_tensors(network.values)
@@ -49,7 +56,7 @@ def critic_tensors(network: ActorCritic) -> Named:
 
 def team_critic_tensors(critic: TeamCritic) -> Named:
     """The critic of POCA, as `Optimizer:critic` has it, without its normaliser."""
-    named = {f"{BODY}_current_max_agents": critic.largest}
+    named = {f"{BODY}_current_max_agents": critic.largest} | encoder_tensors(critic.encoder, BODY)
     named |= dense_tensors(critic.embed_waiting, f"{BODY}obs_encoder.self_ent_encoder.seq_layers.0")
     named |= dense_tensors(critic.embed_acting, f"{BODY}obs_action_encoder.self_ent_encoder.seq_layers.0")
     for name in ("q", "k", "v", "out"):
@@ -76,11 +83,63 @@ def normalizer_tensors(encoder: ObservationEncoder) -> Named:
     return named
 
 
+def encoder_tensors(encoder: ObservationEncoder, prefix: str) -> Named:
+    """The encoders of images and of entities."""
+    named: Named = {}
+    prefix = f"{prefix}observation_encoder."
+    for index, visual in encoder.encoders.items():
+        if isinstance(visual, VisualEncoder):
+            named |= visual_tensors(visual, f"{prefix}processors.{index}.")
+    if encoder.entities is not None:
+        named |= entity_tensors(encoder.entities, encoder.set_indices, prefix)
+    return named
+
+
+def visual_tensors(encoder: VisualEncoder, prefix: str = "") -> Named:
+    """The convolutions and the layer behind them."""
+    residual = encoder.kind is EncoderType.RESNET
+    named = dense_tensors(encoder.dense, f"{prefix}dense" if residual else f"{prefix}dense.0")
+    for i, layer in enumerate(encoder.convolutions):
+        assert isinstance(layer, Convolution)
+        stage, k = divmod(i, 5)
+        name = f"{prefix}conv_layers.{2 * i}"
+        if residual:  # a stage is a convolution, a pooling and two blocks of Swish, layer, Swish, layer
+            block = f"{4 * stage + 2 + (k - 1) // 2}.layers.{1 + 2 * ((k - 1) % 2)}"
+            name = f"{prefix}sequential.{block if k else 4 * stage}"
+        named |= {f"{name}.weight": layer.weight, f"{name}.bias": layer.bias}
+    return named
+
+
+def entity_tensors(encoder: EntityEncoder, indices: list[int], prefix: str) -> Named:
+    """Embeddings, attention and what goes before the entities; `indices` of the observations."""
+    named: Named = {}
+    for k, index in enumerate(indices):
+        name = f"{prefix}processors.{index}.self_ent_encoder.seq_layers.0"
+        named |= dense_tensors(encoder.embedding(k), name)
+    for name in ("q", "k", "v", "out"):
+        named |= attention_tensors(encoder.attention, name, f"{prefix}rsa.")
+    if encoder.own is not None:
+        named |= dense_tensors(encoder.own, f"{prefix}x_self_encoder.seq_layers.0")
+    return named
+
+
 def body_tensors(body: Body, stream: int, prefix: str) -> Named:
     """One network of a body (the spelling is ML-Agents')."""
     named: Named = {}
+    layers = "seq_layers" if body.conditioned is None else "layers"
     for i, layer in enumerate(body.layers):
-        named |= _layer(layer, stream, f"{prefix}_body_endoder.seq_layers.{2 * i}")
+        named |= _layer(layer, stream, f"{prefix}_body_endoder.{layers}.{2 * i}")
+    if body.conditioned is not None:
+        name = f"{prefix}_body_endoder.layers.{2 * len(body.layers)}"
+        named |= hyper_tensors(body.conditioned, stream, f"{name}.")
+    return named
+
+
+def hyper_tensors(layer: HyperLayer, stream: int, prefix: str) -> Named:
+    """A layer whose weights another network makes."""
+    named = {f"{prefix}bias": layer.bias[stream, 0]}
+    for place, inner in ((0, layer.first), (2, layer.second), (5, layer.weights)):
+        named |= _layer(inner, stream, f"{prefix}hypernet.{place}")
     return named
 
 
@@ -100,7 +159,12 @@ def action_tensors(head: ActionHead) -> Named:
     """The layers of the continuous components and of each discrete branch."""
     named, start, name = {}, head.continuous_size, "action_model._continuous_distribution"
     if start:
-        named[f"{name}.log_sigma"] = head.log_sigma[None]
+        if head.sigma_of_state:
+            shown = start + sum(head.branches.sizes)
+            named[f"{name}.log_sigma.weight"] = head.weight[:, shown:].T
+            named[f"{name}.log_sigma.bias"] = head.bias[shown:]
+        else:
+            named[f"{name}.log_sigma"] = head.log_sigma[None]
         named[f"{name}.mu.weight"] = head.weight[:, :start].T
         named[f"{name}.mu.bias"] = head.bias[:start]
     for k, size in enumerate(head.branches.sizes):

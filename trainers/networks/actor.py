@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from ..distributions import ActionDistribution
 from .actor_critic import ActorCritic
-from .body import Body
+from .body import body_on
 from .heads import ActionHead
 from .memory import Memory
-from .observations import ObservationEncoder, refuse_hyper_networks
+from .observations import ObservationEncoder
 from .settings import NetworkSettings
 
 
@@ -21,27 +21,53 @@ class Actor(nn.Module):
     """From observations to the distribution of an agent's actions."""
 
     def __init__(
-        self, spec: BehaviorSpec, settings: NetworkSettings, generator: torch.Generator | None = None
+        self,
+        spec: BehaviorSpec,
+        settings: NetworkSettings,
+        generator: torch.Generator | None = None,
+        *,
+        squashed: bool = False,
+        sigma_of_state: bool = False,
+        leave_out: Sequence[int] = (),
     ) -> None:
         """Build the network with fresh weights, drawn from `generator` or torch's own.
 
+        Args:
+            spec: of the behaviour.
+            settings: of the network.
+            generator: of the first weights.
+            squashed: continuous actions go through tanh, as SAC's.
+            sigma_of_state: the deviations of continuous actions depend on the state, as SAC's.
+            leave_out: positions of observations that it does not read.
+
         Raises:
             UnsupportedObservationError: an observation cannot be encoded; the message names it.
+            TrainerError: a network of the user's cannot be built.
         """
         super().__init__()
-        refuse_hyper_networks(spec, settings)
         self.spec = spec
-        self.encoder = ObservationEncoder(spec.observation_specs, settings.normalize)
-        self.body = Body(1, self.encoder.size, settings.hidden_units, settings.num_layers, generator)
+        self.encoder = ObservationEncoder(spec.observation_specs, settings, generator, leave_out=leave_out)
+        self.body = body_on(self.encoder, 1, settings, generator)
         memory = [] if settings.memory is None else [settings.memory]
         self.memories = nn.ModuleList(Memory(self.body.hidden, kind, generator) for kind in memory)
         encoding_size = self.memory(0).output_size if memory else self.body.hidden
-        self.actions = ActionHead(encoding_size, spec.action_spec, generator)
+        self.actions = ActionHead(
+            encoding_size, spec.action_spec, generator, squashed=squashed, sigma_of_state=sigma_of_state
+        )
 
     @property
     def memory_size(self) -> int:
         """Length of an agent's recurrent state; 0 without one."""
         return self.memory(0).size if self.memories else 0
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is dense layers with Swish on vectors, without a memory or with one."""
+        return self.encoder.plain and self.body.plain and self.actions.plain
+
+    def actor_encoding(self, inputs: Sequence[Tensor]) -> Tensor:
+        """What stands before the memory, or the head: [B, hidden]."""
+        return self.body.stream(0, self.encoder(inputs))
 
     def memory(self, stream: int) -> Memory:
         """The memory; there is one stream, 0."""
@@ -50,21 +76,20 @@ class Actor(nn.Module):
         return memory
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One float32 [B, *shape] tensor per observation -> what `act` reads; see `ActorCritic.prepare`."""
+        """One [B, *shape] tensor per observation -> what `act` reads; see `ActorCritic.prepare`."""
         return self.encoder.prepare(obs)
 
     def act(self, inputs: Sequence[Tensor], action_mask: Tensor | None = None) -> ActionDistribution:
         """`action_mask`: [B, sum of branch sizes] bool, True where forbidden."""
         assert not self.memories, "a network with a memory acts by act_with_memory"
-        encoding = self.body.stream(0, self.encoder(inputs))
-        distribution: ActionDistribution = self.actions(encoding, action_mask)
+        distribution: ActionDistribution = self.actions(self.actor_encoding(inputs), action_mask)
         return distribution
 
     def act_with_memory(
         self, inputs: Sequence[Tensor], states: Tensor, length: int = 1, action_mask: Tensor | None = None
     ) -> tuple[ActionDistribution, Tensor]:
         """Over sequences, and the states behind them; see `ActorCritic.act_with_memory`."""
-        encoding, states = self.memory(0)(self.body.stream(0, self.encoder(inputs)), states, length)
+        encoding, states = self.memory(0)(self.actor_encoding(inputs), states, length)
         return self.actions(encoding, action_mask), states
 
     def update_normalization(self, obs: Sequence[Tensor]) -> bool:

@@ -9,17 +9,20 @@ from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor, nn
 
 from ..distributions import ActionDistribution
-from .body import Body
+from .body import Body, body_on
 from .heads import ActionHead, ValueHead
 from .memory import Memory
-from .observations import ObservationEncoder, refuse_hyper_networks
+from .observations import ObservationEncoder, as_float, require_equal_parts
 from .settings import NetworkSettings
 
 
 class ActorCritic(nn.Module):
-    """An actor and a critic of the same shape, as two streams of one body, or as one stream that both share.
+    """An actor and a critic.
 
-    Both read the same prepared inputs: an actor's and a critic's normaliser would always have seen the same.
+    As far as both are of one shape they are two streams of one body; a shared critic is a head on the actor's
+    only stream; one that is built otherwise has a body of its own. What has weights in the encoder, as those
+    of images and entities do, each of the two has for itself. Both read the same prepared inputs: an actor's
+    and a critic's normaliser would always have seen the same.
     With a memory, each stream has its own, and the methods whose names end in `_with_memory` are the ones to
     call: they take sequences of steps and the states in which these begin.
     """
@@ -37,21 +40,40 @@ class ActorCritic(nn.Module):
         Raises:
             UnsupportedObservationError: an observation cannot be encoded, or not as the settings ask; the
                 message names it.
+            TrainerError: a network of the user's cannot be built.
         """
         super().__init__()
-        refuse_hyper_networks(spec, settings)
         self.spec = spec
         self.shared_critic = shared_critic
-        self.encoder = ObservationEncoder(spec.observation_specs, settings.normalize)
-        streams = 1 if shared_critic else 2
-        self.body = Body(streams, self.encoder.size, settings.hidden_units, settings.num_layers, generator)
-        memory = [] if settings.memory is None else [settings.memory]
+        of_critic = settings if settings.critic is None else settings.critic
+        apart = settings.critic is not None and not shared_critic
+        specs = spec.observation_specs
+        self.encoder = ObservationEncoder(specs, settings, generator)
+        self.critic_encoder: ObservationEncoder | None = None
+        """Where actor and critic would not read inputs alike."""
+        if not shared_critic and (apart or self.encoder.has_parameters):
+            self.critic_encoder = ObservationEncoder(specs, of_critic, generator, normalize=False)
+            require_equal_parts(self.encoder, self.critic_encoder)
+        self.body = body_on(self.encoder, 1 if shared_critic or apart else 2, settings, generator)
+        self.critic_body: Body | None = None
+        if apart and self.critic_encoder is not None:
+            self.critic_body = body_on(self.critic_encoder, 1, of_critic, generator)
+        of_values = self.body if self.critic_body is None else self.critic_body
+        bodies = [(self.body, settings)] if shared_critic else [(self.body, settings), (of_values, of_critic)]
         self.memories = nn.ModuleList(
-            Memory(self.body.hidden, kind, generator) for _ in range(streams) for kind in memory
+            Memory(body.hidden, asked.memory, generator) for body, asked in bodies if asked.memory is not None
         )
-        encoding_size = self.memory(0).output_size if self.memories else self.body.hidden
-        self.actions = ActionHead(encoding_size, spec.action_spec, generator)
-        self.values = ValueHead(encoding_size, reward_signals, generator)
+        sizes = [body.hidden for body, _ in bodies]
+        if self.memories:
+            sizes = [self.memory(0).output_size, self.memory(-1).output_size]
+        self.actions = ActionHead(sizes[0], spec.action_spec, generator)
+        self.values = ValueHead(sizes[-1], reward_signals, generator)
+
+    @property
+    def plain(self) -> bool:
+        """Whether both are dense layers with Swish on vectors, as streams of one body."""
+        alike = self.critic_encoder is None and self.critic_body is None
+        return alike and self.encoder.plain and self.body.plain and self.actions.plain
 
     @property
     def memory_size(self) -> int:
@@ -70,7 +92,7 @@ class ActorCritic(nn.Module):
         return self.values.signals
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One float32 [B, *shape] tensor per observation -> the inputs of the methods below.
+        """One [B, *shape] tensor per observation (pictures may be uint8) -> the inputs of the methods below.
 
         Holds no parameters: a learner prepares all rows once per update and passes any rows of the result.
         """
@@ -79,13 +101,13 @@ class ActorCritic(nn.Module):
     def act(self, inputs: Sequence[Tensor], action_mask: Tensor | None = None) -> ActionDistribution:
         """The policy alone. `action_mask`: [B, sum of branch sizes] bool, True where forbidden."""
         assert not self.memories, "a network with a memory acts by act_with_memory"
-        distribution: ActionDistribution = self.actions(self._encoding(0, inputs), action_mask)
+        distribution: ActionDistribution = self.actions(self.actor_encoding(inputs), action_mask)
         return distribution
 
     def value(self, inputs: Sequence[Tensor]) -> Tensor:
         """The critic alone: [B, signals]."""
         assert not self.memories, "a network with a memory takes critic_encoding"
-        values: Tensor = self.values(self._encoding(self.body.streams - 1, inputs))
+        values: Tensor = self.values(self.critic_encoding(inputs))
         return values
 
     def evaluate(
@@ -93,8 +115,8 @@ class ActorCritic(nn.Module):
     ) -> tuple[ActionDistribution, Tensor]:
         """Policy and critic in one pass: what `act` and `value` give."""
         assert not self.memories, "a network with a memory learns by evaluate_with_memory"
-        encodings = self.body(self.encoder(inputs)).unbind(0)
-        return self.actions(encodings[0], action_mask), self.values(encodings[-1])
+        of_actor, of_critic = self._encodings(inputs)
+        return self.actions(of_actor, action_mask), self.values(of_critic)
 
     def act_with_memory(
         self, inputs: Sequence[Tensor], states: Tensor, length: int = 1, action_mask: Tensor | None = None
@@ -110,12 +132,30 @@ class ActorCritic(nn.Module):
         Returns:
             The distribution at every step, and the states behind the last steps [B, memory_size].
         """
-        encoding, states = self.memory(0)(self._encoding(0, inputs), states, length)
+        encoding, states = self.memory(0)(self.actor_encoding(inputs), states, length)
         return self.actions(encoding, action_mask), states
 
+    def actor_encoding(self, inputs: Sequence[Tensor]) -> Tensor:
+        """What the actor's memory, or head, takes: [B, hidden]."""
+        return self.body.stream(0, self.encoder(inputs))
+
     def critic_encoding(self, inputs: Sequence[Tensor]) -> Tensor:
-        """What the critic's memory takes: [B, hidden]."""
-        return self._encoding(self.body.streams - 1, inputs)
+        """What the critic's memory, or head, takes: [B, hidden]."""
+        encoder = self.encoder if self.critic_encoder is None else self.critic_encoder
+        if self.critic_body is not None:
+            return self.critic_body.stream(0, encoder(inputs))
+        return self.body.stream(self.body.streams - 1, encoder(inputs))
+
+    def _encodings(self, inputs: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Both, in one pass through the body where it is one."""
+        inputs = [as_float(rows) for rows in inputs]
+        if self.critic_body is not None:
+            return self.actor_encoding(inputs), self.critic_encoding(inputs)
+        read = self.encoder(inputs)
+        if self.critic_encoder is not None:
+            read = torch.stack((read, self.critic_encoder(inputs)))
+        encodings = self.body(read).unbind(0)
+        return encodings[0], encodings[-1]
 
     def evaluate_with_memory(
         self,
@@ -129,15 +169,12 @@ class ActorCritic(nn.Module):
 
         A critic that shares the actor's stream shares its memory: the actor's states are those of both.
         """
-        encodings = self.body(self.encoder(inputs)).unbind(0)
-        of_actor, _ = self.memory(0)(encodings[0], actor_states, length)
+        of_actor, before_critic = self._encodings(inputs)
+        of_actor, _ = self.memory(0)(of_actor, actor_states, length)
         of_critic = of_actor
         if not self.shared_critic:
-            of_critic, _ = self.memory(-1)(encodings[-1], critic_states, length)
+            of_critic, _ = self.memory(-1)(before_critic, critic_states, length)
         return self.actions(of_actor, action_mask), self.values(of_critic)
-
-    def _encoding(self, stream: int, inputs: Sequence[Tensor]) -> Tensor:
-        return self.body.stream(stream, self.encoder(inputs))
 
     def update_normalization(self, obs: Sequence[Tensor]) -> bool:
         """Let the normalisers see the rows of all new trajectories (one [k, *shape] tensor per observation).

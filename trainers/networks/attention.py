@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from .dense import Dense
+
 HEADS = 4
 LAYER_NORM_EPS = 1e-5
 POOL_EPS = 1e-7
@@ -22,23 +24,6 @@ MASKED_LOGIT = -1e6
 def normal_scale(size: int) -> float:
     """The deviation from which the weights of attention and embeddings of this width begin."""
     return math.sqrt(0.125 / size)
-
-
-class Dense(nn.Module):
-    """y = x W + b with W [in, out] from a Gaussian of the given deviation, b = 0."""
-
-    def __init__(
-        self, in_features: int, out_features: int, deviation: float, generator: torch.Generator | None = None
-    ) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(in_features, out_features))
-        self.bias = nn.Parameter(torch.zeros(out_features))
-        with torch.no_grad():
-            self.weight.normal_(0.0, deviation, generator=generator)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """[B, in] -> [B, out]."""
-        return torch.addmm(self.bias, inputs, self.weight)
 
 
 class EntityEmbedding(Dense):
@@ -104,11 +89,18 @@ class SelfAttention(nn.Module):
         return torch.matmul(queries.transpose(1, 2), keys.permute(0, 2, 3, 1)) * self.scale
 
     def forward(self, entities: Tensor, absent: Tensor | None = None) -> Tensor:
-        """Sets of embedded entities [G, n, h], some of them `absent` [G, n] -> [G, h]."""
-        normalized = self.normalize(entities.flatten(0, 1))
-        columns = (normalized, *self.project(normalized))
-        shape = entities.shape[:2]
-        return self.pool(Entities(*(c.reshape(*shape, *c.shape[1:]) for c in columns)), absent)
+        """Sets of embedded entities [G, n, h], some of them `absent` [G, n] -> [G, h].
+
+        What `pool` gives of sets that share no entities: here values are mixed before they are projected.
+        """
+        sets, n, _ = entities.shape
+        x = self.normalize(entities.flatten(0, 1))
+        shape = (sets, n, HEADS, self.head_size)
+        q, k, v = (layer(x).view(shape) for layer in (self.query, self.key, self.value))
+        p = weights(self.logits(q, k), None if absent is None else absent[:, None, None])
+        mixed = torch.matmul(p, v.transpose(1, 2)).transpose(1, 2).reshape(sets * n, self.size)
+        rows = self.normalize(self.out(mixed) + x)
+        return pooled(rows.view(sets, n, self.size), absent)
 
     def pool(self, entities: Entities, absent: Tensor | None = None) -> Tensor:
         """The same of entities that have been normalised and projected."""

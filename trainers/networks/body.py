@@ -1,43 +1,29 @@
-"""The dense body of a network, for several equal networks at once."""
+"""The hidden layers of a network, for several networks of one shape at once."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .initialization import kaiming_normal_
+from .activations import activate
+from .attention import LAYER_NORM_EPS
+from .dense_stack import DenseStack
+from .hyper import HyperLayer
+from .observations import ObservationEncoder
+from .settings import Activation, Initialization, NetworkSettings
 
-
-class DenseStack(nn.Module):
-    """One dense layer of S networks of the same shape: y = x W + b, each network with weights of its own."""
-
-    def __init__(
-        self,
-        streams: int,
-        in_features: int,
-        out_features: int,
-        generator: torch.Generator | None = None,
-        gain: float = 1.0,
-    ) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(streams, in_features, out_features))
-        self.bias = nn.Parameter(torch.zeros(streams, 1, out_features))
-        kaiming_normal_(self.weight, in_features, gain, generator)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """[S, B, in] -> [S, B, out], in one batched product."""
-        return torch.baddbmm(self.bias, inputs, self.weight)
-
-    def stream(self, index: int, inputs: Tensor) -> Tensor:
-        """The layer of one network: [B, in] -> [B, out]."""
-        return torch.addmm(self.bias[index], inputs, self.weight[index])
+__all__ = ["Body", "DenseStack", "body_on"]
 
 
 class Body(nn.Module):
-    """`layers` dense layers of width `hidden`, each with Swish, x sigmoid(x), of S networks of one shape.
+    """`layers` dense layers of width `hidden`, each with its activation, of S networks of one shape.
 
-    An actor and its critic are two streams of one body: a pass through both takes as many calls as one.
+    An actor and its critic are two streams of one body: a pass through both takes as many calls as one. Where
+    agents have goals, the last layer's weights may be made from these.
     """
 
     def __init__(
@@ -45,31 +31,116 @@ class Body(nn.Module):
         streams: int,
         input_size: int,
         hidden: int,
-        layers: int,
+        layers: int | None,
         generator: torch.Generator | None = None,
         gain: float = 1.0,
+        *,
+        activation: Activation = Activation.SWISH,
+        initialization: Initialization = Initialization.KAIMING_NORMAL,
+        layer_norm: bool = False,
+        goal_columns: Sequence[slice] = (),
     ) -> None:
-        """`gain`: of the weights' first deviation, see `kaiming_normal_`."""
+        """Build the layers with fresh weights, drawn from `generator` or torch's own.
+
+        Args:
+            streams: S.
+            input_size: of what is read.
+            hidden: of each layer and so of the output.
+            layers: their number, of which 0 is read as 1; None for none at all, which passes inputs on.
+            generator: of the first weights.
+            gain: of the first weights, see `initialize_`.
+            activation: what follows each layer.
+            initialization: how its weights begin.
+            layer_norm: whether its sums become of mean 0 and deviation 1 before the activation.
+            goal_columns: where the goals stand in the inputs; by them the last layer is made.
+        """
         super().__init__()
         self.streams = streams
-        self.hidden = hidden
+        self.hidden = hidden if layers is not None else input_size
+        self.activation, self.layer_norm = activation, layer_norm
         # ML-Agents builds one layer also where num_layers says 0.
-        sizes = [input_size] + [hidden] * max(layers, 1)
+        sizes = [input_size] + [hidden] * (0 if layers is None else max(layers, 1))
+        shapes = list(pairwise(sizes))
+        self.conditioned: HyperLayer | None = None
+        made = shapes.pop() if goal_columns else None
         self.layers = nn.ModuleList(
-            DenseStack(streams, fan_in, fan_out, generator, gain) for fan_in, fan_out in pairwise(sizes)
+            DenseStack(streams, fan_in, fan_out, generator, gain, initialization)
+            for fan_in, fan_out in shapes
         )
+        if made is not None:
+            self.conditioned = HyperLayer(streams, *made, goal_columns, hidden, generator)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is nothing but dense layers with Swish."""
+        dense = self.conditioned is None and len(self.layers) > 0
+        return dense and self.activation is Activation.SWISH and not self.layer_norm
 
     def forward(self, inputs: Tensor) -> Tensor:
         """[B, in] (the same for every network) or [S, B, in] -> [S, B, hidden]."""
         if inputs.dim() == 2:
             inputs = inputs.expand(self.streams, -1, -1)
+        goals = inputs
         for layer in self.layers:
-            inputs = functional.silu(layer(inputs))
-        return inputs
+            inputs = self._after(layer(inputs))
+        if self.conditioned is None:
+            return inputs
+        made = [
+            self.conditioned.stream(s, inputs[s], self.conditioned.goals(goals[s]))
+            for s in range(self.streams)
+        ]
+        return self._after(torch.stack(made))
 
-    def stream(self, index: int, inputs: Tensor) -> Tensor:
-        """One network alone: [B, in] -> [B, hidden]."""
+    def stream(self, index: int, inputs: Tensor, offset: Tensor | None = None) -> Tensor:
+        """One network alone: [B, in] -> [B, hidden].
+
+        `offset` [B, hidden] is added to the sums of the first layer.
+        """
+        goals = inputs
         for layer in self.layers:
             assert isinstance(layer, DenseStack)
-            inputs = functional.silu(layer.stream(index, inputs))
-        return inputs
+            inputs = self._after(_moved(layer.stream(index, inputs), offset))
+            offset = None
+        if self.conditioned is None:
+            return inputs
+        made = self.conditioned.stream(index, inputs, self.conditioned.goals(goals))
+        return self._after(_moved(made, offset))
+
+    def first_bias(self) -> nn.Parameter:
+        """[S, 1, hidden], of the layer that takes `stream`'s offset."""
+        first = self.layers[0] if len(self.layers) else self.conditioned
+        assert isinstance(first, DenseStack | HyperLayer)
+        return first.bias
+
+    def _after(self, sums: Tensor) -> Tensor:
+        if self.layer_norm:
+            sums = functional.layer_norm(sums, (self.hidden,), eps=LAYER_NORM_EPS)
+        return activate(self.activation, sums)
+
+
+def body_on(
+    encoder: ObservationEncoder,
+    streams: int,
+    settings: NetworkSettings,
+    generator: torch.Generator | None = None,
+) -> Body:
+    """The body that the settings ask for, on what `encoder` gives.
+
+    Raises:
+        UnsupportedObservationError: weights are to be made from a goal of variable length.
+    """
+    return Body(
+        streams,
+        encoder.size,
+        settings.hidden_units,
+        None if encoder.whole is not None else settings.num_layers,
+        generator,
+        activation=settings.activation,
+        initialization=settings.initialization,
+        layer_norm=settings.layer_norm,
+        goal_columns=encoder.goal_columns(),
+    )
+
+
+def _moved(sums: Tensor, offset: Tensor | None) -> Tensor:
+    return sums if offset is None else sums + offset

@@ -6,7 +6,7 @@ import torch
 from mlagents_envs.base_env import ActionSpec
 from torch import Tensor, nn
 
-from ..distributions import ActionDistribution, Branches
+from ..distributions import ActionDistribution, Branches, clamp_log_sigma
 from .initialization import kaiming_normal_, xavier_uniform_
 
 MU_GAIN = 0.2
@@ -16,26 +16,56 @@ LOGITS_GAIN = 0.1
 class ActionHead(nn.Module):
     """From an actor's encoding to the distribution of its actions.
 
-    One product gives the means of all continuous components and the logits of all branches, in this order.
-    log sigma is a free parameter that does not depend on the state.
+    One product gives the means of all continuous components, the logits of all branches and, if they depend
+    on the state, the log sigmas, in this order; otherwise log sigma is a free parameter. Acting, learning and
+    brains all go through these columns.
     """
 
-    def __init__(self, input_size: int, spec: ActionSpec, generator: torch.Generator | None = None) -> None:
+    def __init__(
+        self,
+        input_size: int,
+        spec: ActionSpec,
+        generator: torch.Generator | None = None,
+        *,
+        squashed: bool = False,
+        sigma_of_state: bool = False,
+    ) -> None:
+        """`squashed`: continuous actions go through tanh; see `ActionDistribution`."""
         super().__init__()
         self.continuous_size = spec.continuous_size
         self.branches = Branches(spec.discrete_branches)
-        logits = sum(self.branches.sizes)
-        self.weight = nn.Parameter(torch.empty(input_size, self.continuous_size + logits))
-        self.bias = nn.Parameter(torch.zeros(self.continuous_size + logits))
-        self.log_sigma = nn.Parameter(torch.zeros(self.continuous_size))
-        kaiming_normal_(self.weight[:, : self.continuous_size], input_size, MU_GAIN, generator)
-        kaiming_normal_(self.weight[:, self.continuous_size :], input_size, LOGITS_GAIN, generator)
+        self.squashed = squashed
+        self.sigma_of_state = sigma_of_state and self.continuous_size > 0
+        shown = self.continuous_size + sum(self.branches.sizes)
+        columns = shown + (self.continuous_size if self.sigma_of_state else 0)
+        self._sections = (self.continuous_size, shown)
+        self.weight = nn.Parameter(torch.empty(input_size, columns))
+        self.bias = nn.Parameter(torch.zeros(columns))
+        self.log_sigma = nn.Parameter(torch.zeros(0 if self.sigma_of_state else self.continuous_size))
+        """Of every state; empty where each has its own."""
+        mu, logits, log_sigma = self.weight.tensor_split(self._sections, dim=1)
+        kaiming_normal_(mu, input_size, MU_GAIN, generator)
+        kaiming_normal_(logits, input_size, LOGITS_GAIN, generator)
+        kaiming_normal_(log_sigma, input_size, MU_GAIN, generator)
+
+    @property
+    def plain(self) -> bool:
+        """Whether sigma is the same in every state and actions are not squashed."""
+        return not self.squashed and not self.sigma_of_state
+
+    def columns(self, encoding: Tensor) -> Tensor:
+        """[B, input] -> [B, means, logits of branches, log sigmas of the state]."""
+        return torch.addmm(self.bias, encoding, self.weight)
+
+    def distribution(self, columns: Tensor, action_mask: Tensor | None = None) -> ActionDistribution:
+        """The distribution of B agents from their columns; mask as of `forward`."""
+        mu, logits, log_sigma = columns.tensor_split(self._sections, dim=1)
+        sigma = clamp_log_sigma(log_sigma) if self.sigma_of_state else self.log_sigma
+        return ActionDistribution(mu, sigma, logits, self.branches, action_mask, self.squashed)
 
     def forward(self, encoding: Tensor, action_mask: Tensor | None = None) -> ActionDistribution:
         """[B, input] and a mask [B, sum of branch sizes] (True: forbidden) -> B agents' distribution."""
-        columns = torch.addmm(self.bias, encoding, self.weight)
-        mu, logits = columns.tensor_split((self.continuous_size,), dim=1)
-        return ActionDistribution(mu, self.log_sigma, logits, self.branches, action_mask)
+        return self.distribution(self.columns(encoding), action_mask)
 
 
 class ValueHead(nn.Module):

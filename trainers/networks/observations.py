@@ -2,112 +2,194 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 import torch
-from mlagents_envs.base_env import BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
+from mlagents_envs.base_env import ObservationSpec, ObservationType
 from torch import Tensor, nn
 
 from ..normalizer import Normalizer
+from .entities import ENTITY_SIZE, EntityEncoder
+from .errors import UnsupportedObservationError
+from .kinds import ObservationKind, observation_kind
 from .settings import ConditioningType, NetworkSettings
-
-
-class UnsupportedObservationError(ValueError):
-    """An observation that no encoder takes."""
-
-
-class ObservationKind(Enum):
-    """What an observation is, and with it which encoder reads it."""
-
-    VECTOR = "vector"
-    VISUAL = "visual"
-    VARIABLE_LENGTH = "variable length"
-
-
-_NONE, _UNSPECIFIED = DimensionProperty.NONE, DimensionProperty.UNSPECIFIED
-_TRANSLATIONAL = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
-_KINDS: dict[tuple[DimensionProperty, ...], ObservationKind] = {
-    (_NONE,): ObservationKind.VECTOR,
-    (_UNSPECIFIED,): ObservationKind.VECTOR,
-    (_NONE, _TRANSLATIONAL, _TRANSLATIONAL): ObservationKind.VISUAL,
-    (_UNSPECIFIED,) * 3: ObservationKind.VISUAL,
-    (DimensionProperty.VARIABLE_SIZE, _NONE): ObservationKind.VARIABLE_LENGTH,
-}
-
-
-def observation_kind(spec: ObservationSpec) -> ObservationKind:
-    """The kind of an observation, from its number of dimensions and their properties.
-
-    Raises:
-        UnsupportedObservationError: no encoder takes such dimensions; the message names the observation.
-    """
-    kind = _KINDS.get(tuple(spec.dimension_property))
-    if kind is None or len(spec.shape) != len(spec.dimension_property):
-        properties = ", ".join(f"{p!s}".removeprefix("DimensionProperty.") for p in spec.dimension_property)
-        known = "; ".join(
-            f"{kind.value}: ({', '.join(str(p.name) for p in dimensions)})"
-            for dimensions, kind in _KINDS.items()
-        )
-        raise UnsupportedObservationError(
-            f"Observation '{spec.name}' of shape {tuple(spec.shape)} has the dimension properties "
-            f"({properties}). What can be learned from is {known}. Change the sensor's observation spec."
-        )
-    return kind
+from .user import build_body, build_encoder
+from .visual import VisualEncoder
 
 
 @dataclass(frozen=True)
-class VectorRun:
-    """Neighbouring vector observations, which are encoded as one vector."""
+class Part:
+    """Observations that are read together: neighbouring vectors, or a single one of another kind."""
 
+    kind: ObservationKind
     indices: tuple[int, ...]
     """Positions in the behaviour's list of observations."""
     sizes: tuple[int, ...]
+    """Of vectors, their components; else empty."""
 
     @property
     def size(self) -> int:
-        """Components of all of them together."""
+        """Components of all vectors together."""
         return sum(self.sizes)
+
+    @property
+    def index(self) -> int:
+        """The position of the only observation."""
+        (index,) = self.indices
+        return index
 
 
 class ObservationEncoder(nn.Module):
     """Reads the observations of a behaviour.
 
     `prepare` does what has no parameters in it (normalising, concatenating), so that a learner does it once
-    per update and takes rows of the result afterwards; `forward` does the rest, with gradients.
-    All vector observations of a run share one normaliser: their step counts are always the same.
+    per update and takes rows of the result afterwards; `forward` does the rest, with gradients. What comes
+    out are the vectors, images and others in the observations' order, and behind them one vector of all
+    entities. Neighbouring vectors share one normaliser: their step counts are always the same.
     """
 
-    def __init__(self, specs: Sequence[ObservationSpec], normalize: bool) -> None:
-        """Build the encoder.
+    def __init__(
+        self,
+        specs: Sequence[ObservationSpec],
+        settings: NetworkSettings,
+        generator: torch.Generator | None = None,
+        *,
+        normalize: bool | None = None,
+        leave_out: Sequence[int] = (),
+    ) -> None:
+        """Build the encoder with fresh weights, drawn from `generator` or torch's own.
+
+        Args:
+            specs: of the behaviour.
+            settings: which encoders, and whether vectors are normalised.
+            generator: of the first weights.
+            normalize: instead of the settings'; False to read what another encoder has prepared.
+            leave_out: positions of observations that are not read.
 
         Raises:
             UnsupportedObservationError: there is no observation, or one that cannot be encoded.
+            TrainerError: an encoder of the user's cannot be built.
         """
         super().__init__()
-        _refuse_what_is_missing(specs)
-        self.runs = [VectorRun(tuple(range(len(specs))), tuple(spec.shape[0] for spec in specs))]
-        self.size = sum(run.size for run in self.runs)
-        self.normalizers = nn.ModuleList(Normalizer(run.size) for run in self.runs) if normalize else None
+        if not specs:
+            raise UnsupportedObservationError(
+                "The behaviour has no observations: there is nothing to learn from."
+            )
+        self.specs = list(specs)
+        read = [spec for i, spec in enumerate(specs) if i not in leave_out]
+        self.settings = settings
+        self.whole = build_body(settings.body, read, settings, generator) if settings.body else None
+        """The user's network, which takes the place of encoders and hidden layers."""
+        chosen = _chosen(specs, settings)
+        self.encoders = nn.ModuleDict()
+        """By the observation's position: images, and those for which the user has an encoder."""
+        self.parts = list(_parts(specs, set(chosen), leave_out, join=self.whole is None))
+        if self.whole is None:
+            for part in self.parts:
+                spec, named = specs[part.indices[0]], chosen.get(part.indices[0])
+                if named:
+                    self.encoders[str(part.index)] = build_encoder(named, spec, settings, generator)
+                elif part.kind is ObservationKind.VISUAL:
+                    kind, width = settings.vis_encode_type, settings.hidden_units
+                    self.encoders[str(part.index)] = VisualEncoder(spec, kind, width, generator)
+        self.columns, own_size = self._layout()
+        """Where an observation's encoding stands in the output; entities have none of their own."""
+        self.set_indices = [part.index for part in self.parts if self._is_set(part)]
+        """The observations that are read as sets of entities."""
+        sets = [int(specs[index].shape[1]) for index in self.set_indices]
+        self.entities = EntityEncoder(sets, own_size, generator) if sets else None
+        self.size = own_size + (ENTITY_SIZE if sets else 0)
+        self.runs = [part for part in self.parts if part.kind is ObservationKind.VECTOR]
+        """The parts that are vectors."""
+        normalize = settings.normalize if normalize is None else normalize
+        self.normalizers = (
+            nn.ModuleList(Normalizer(run.size) for run in self.runs) if normalize and self.runs else None
+        )
+        self.plain = self.whole is None and len(self.runs) == len(self.parts) == 1 and not self.encoders
+        """Whether observations are vectors alone, which are read as they are."""
+
+    def _is_set(self, part: Part) -> bool:
+        own = self.whole is not None or str(part.indices[0]) in self.encoders
+        return part.kind is ObservationKind.VARIABLE_LENGTH and not own
+
+    def _layout(self) -> tuple[dict[int, slice], int]:
+        """The columns of each observation's encoding, and the number of all."""
+        if self.whole is not None:
+            return {}, self.whole.size
+        columns, start = {}, 0
+        for part in self.parts:
+            for k, index in enumerate(part.indices):
+                if self._is_set(part):
+                    continue
+                key = str(index)
+                size = int(self.encoders[key].size) if key in self.encoders else part.sizes[k]
+                columns[index] = slice(start, start + size)
+                start += size
+        return columns, start
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether two networks can differ in what they make of what `prepare` gives."""
+        return not self.plain and any(True for _ in self.parameters())
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One [B, *shape] tensor per observation -> what `forward` takes: one [B, size] tensor per run."""
-        inputs = [_joined([obs[i] for i in run.indices]) for run in self.runs]
+        """One [B, *shape] tensor per observation -> what `forward` takes: one tensor per part."""
+        inputs = [_joined([obs[i] for i in part.indices]) for part in self.parts]
         if self.normalizers is None:
             return inputs
+        normalizers = iter(self.normalizers)
         with torch.no_grad():
-            return [normalizer(rows) for normalizer, rows in zip(self.normalizers, inputs)]
+            return [
+                next(normalizers)(rows) if part.kind is ObservationKind.VECTOR else rows
+                for part, rows in zip(self.parts, inputs)
+            ]
 
     def forward(self, inputs: Sequence[Tensor]) -> Tensor:
         """What `prepare` gave -> the body's input [B, size]."""
-        return _joined(inputs)
+        if self.plain:
+            return inputs[0]
+        if self.whole is not None:
+            read: Tensor = self.whole([as_float(rows) for rows in inputs])
+            return read
+        encodings, sets = [], []
+        for part, rows in zip(self.parts, inputs, strict=True):
+            key = str(part.indices[0])
+            if key in self.encoders:
+                encodings.append(self.encoders[key](as_float(rows)))
+            elif part.kind is ObservationKind.VECTOR:
+                encodings.append(rows)
+            else:
+                sets.append(rows)
+        own = _joined(encodings) if encodings else None
+        if self.entities is None:
+            assert own is not None
+            return own
+        pooled: Tensor = self.entities(sets, own)
+        return pooled if own is None else torch.cat((own, pooled), 1)
+
+    def goal_columns(self) -> list[slice]:
+        """Where the goals stand in the output by which weights are to be made; empty where none are.
+
+        Raises:
+            UnsupportedObservationError: one of the goals is of variable length.
+        """
+        if self.whole is not None or self.settings.goal_conditioning_type is ConditioningType.NONE:
+            return []
+        read = {index for part in self.parts for index in part.indices}
+        goals = [i for i in goal_observations(self.specs) if i in read]
+        for index in goals:
+            if index not in self.columns:
+                raise UnsupportedObservationError(
+                    f"Observation {index} '{self.specs[index].name}' is a goal signal of variable length, "
+                    "from which no weights can be made. Set network_settings.goal_conditioning_type to none "
+                    "to read it like any other, or send the goal as a vector or an image."
+                )
+        return [self.columns[index] for index in goals]
 
     def observation_scale(self) -> list[tuple[Tensor | float, Tensor | float]]:
         """The mean and the deviation of each observation as far as they are known, else 0 and 1."""
-        scales: list[tuple[Tensor | float, Tensor | float]] = [(0.0, 1.0)] * sum(
-            len(run.indices) for run in self.runs
-        )
+        scales: list[tuple[Tensor | float, Tensor | float]] = [(0.0, 1.0)] * len(self.specs)
         for run, normalizer in zip(self.runs, self.normalizers or ()):
             assert isinstance(normalizer, Normalizer)
             sizes = list(run.sizes)
@@ -138,22 +220,10 @@ def as_float(obs: Tensor) -> Tensor:
     return obs.float().div_(255.0) if obs.dtype == torch.uint8 else obs
 
 
-def _joined(parts: Sequence[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=1)
-
-
-def _refuse_what_is_missing(specs: Sequence[ObservationSpec]) -> None:
-    if not specs:
-        raise UnsupportedObservationError(
-            "The behaviour has no observations: there is nothing to learn from."
-        )
-    for index, spec in enumerate(specs):
-        kind = observation_kind(spec)
-        if kind is not ObservationKind.VECTOR:
-            raise UnsupportedObservationError(
-                f"Observation {index} '{spec.name}' of shape {tuple(spec.shape)} is a {kind.value} "
-                f"observation; this version of Lanista learns from vector observations only."
-            )
+def only_vectors(specs: Sequence[ObservationSpec], settings: NetworkSettings) -> bool:
+    """Whether there are vectors alone, and no network of the user's that reads them."""
+    own = settings.body is not None or settings.encoders
+    return not own and all(observation_kind(spec) is ObservationKind.VECTOR for spec in specs)
 
 
 def goal_observations(specs: Sequence[ObservationSpec]) -> list[int]:
@@ -161,16 +231,59 @@ def goal_observations(specs: Sequence[ObservationSpec]) -> list[int]:
     return [i for i, spec in enumerate(specs) if spec.observation_type == ObservationType.GOAL_SIGNAL]
 
 
-def refuse_hyper_networks(spec: BehaviorSpec, settings: NetworkSettings) -> None:
-    """Goal signals may not ask for a policy whose weights they generate.
+def require_equal_parts(encoder: ObservationEncoder, of_critic: ObservationEncoder) -> None:
+    """Refuse a critic that would read other inputs than those which the policy's encoder prepares.
 
     Raises:
-        UnsupportedObservationError: they do; the message names the first.
+        UnsupportedObservationError: it has networks of the user's for other observations.
     """
-    goals = goal_observations(spec.observation_specs)
-    if goals and settings.goal_conditioning_type is not ConditioningType.NONE:
-        name = spec.observation_specs[goals[0]].name
+    if encoder.parts != of_critic.parts:
         raise UnsupportedObservationError(
-            f"Observation {goals[0]} '{name}' is a goal signal, and this version of Lanista has no hyper "
-            f"networks; set network_settings.goal_conditioning_type to none to read it like any other."
+            "network_settings.critic has networks of your own for other observations than the policy has, "
+            "and both read the same prepared observations. Name `encoders` for the same sensors, and give "
+            "both a `body` or neither."
         )
+
+
+def _parts(
+    specs: Sequence[ObservationSpec], alone: set[int], leave_out: Sequence[int], *, join: bool
+) -> Iterator[Part]:
+    """The observations in order, neighbouring vectors together but for those that are to stand `alone`."""
+    indices: list[int] = []
+
+    def run() -> Iterator[Part]:
+        if indices:
+            sizes = tuple(int(specs[i].shape[0]) for i in indices)
+            yield Part(ObservationKind.VECTOR, tuple(indices), sizes)
+            indices.clear()
+
+    for index, spec in enumerate(specs):
+        if index in leave_out:
+            continue
+        kind = observation_kind(spec, any_shape=not join or index in alone)
+        together = join and index not in alone and kind is ObservationKind.VECTOR
+        if not together:
+            yield from run()
+        if kind is ObservationKind.VECTOR:
+            indices.append(index)
+            if not together:
+                yield from run()
+        else:
+            yield Part(kind, (index,), ())
+    yield from run()
+
+
+def _chosen(specs: Sequence[ObservationSpec], settings: NetworkSettings) -> dict[int, str]:
+    """The observations for which the user names an encoder, by their positions."""
+    names = [str(spec.name) for spec in specs]
+    unknown = [name for name in settings.encoders if name not in names]
+    if unknown:
+        raise UnsupportedObservationError(
+            f"network_settings.encoders names {', '.join(map(repr, unknown))}, and no sensor has that name. "
+            f"Sensors: {', '.join(map(repr, names))}."
+        )
+    return {i: settings.encoders[name] for i, name in enumerate(names) if name in settings.encoders}
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=1)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from ..settings.base import Settings, later, own, plain, refuse
+from ..settings.base import Settings, own, plain, refuse
 from ..settings.values import Flag, Integer, wrong
+
+_REFERENCE = re.compile(r"[\w.-]+(:[\w.]+)?")
 
 
 class EncoderType(str, Enum):
@@ -92,14 +95,35 @@ class NetworkSettings(Settings):
     """hyper: goal signals generate weights of the policy; none: they are ordinary observations."""
     deterministic: Flag = False
     """Act by the most likely action instead of drawing one."""
-    activation: Activation = later(Activation.SWISH)
+    activation: Activation = own(Activation.SWISH)
     """What follows each hidden layer."""
-    initialization: Initialization = later(Initialization.KAIMING_NORMAL)
+    initialization: Initialization = own(Initialization.KAIMING_NORMAL)
     """How the weights of hidden layers begin."""
-    layer_norm: Flag = later(False)
-    """Shift and scale what each hidden layer gives to mean 0 and deviation 1."""
+    layer_norm: Flag = own(False)
+    """Shift and scale each hidden layer's sums to mean 0 and deviation 1, before the activation."""
+    encoders: dict[str, str] = own({})
+    """Encoders of your own: a sensor's name, and the class (package.module:Class) that reads it."""
+    body: str | None = own(None)
+    """A network of your own (package.module:Class) in the place of encoders and hidden layers."""
     critic: NetworkSettings | None = own(None)
     """Keys in which the critic's network differs; what is not given here is as above. null: in none."""
+
+    @field_validator("body")
+    @classmethod
+    def _is_reference(cls, value: str | None) -> str | None:
+        if value is not None and not _REFERENCE.fullmatch(value):
+            raise wrong(
+                f"found {value!r}, expected a class, such as my_networks:MyBody (package.module:Class), or "
+                "the name of an entry point of the group lanista.networks"
+            )
+        return value
+
+    @field_validator("encoders")
+    @classmethod
+    def _are_references(cls, value: dict[str, str]) -> dict[str, str]:
+        for reference in value.values():
+            cls._is_reference(reference)
+        return value
 
     @model_validator(mode="after")
     def _critic_like_this(self) -> NetworkSettings:

@@ -65,13 +65,23 @@ class TeamCritic(nn.Module):
         """
         super().__init__()
         hidden = settings.hidden_units
-        self.encoder = ObservationEncoder(spec.observation_specs, normalize=False)
+        self.encoder = ObservationEncoder(spec.observation_specs, settings, generator, normalize=False)
         """Reads what the actor's has prepared: the normalisers of both would always have seen the same."""
         self.action_size = spec.action_spec.continuous_size + sum(spec.action_spec.discrete_branches)
         self.embed_waiting = EntityEmbedding(self.encoder.size, hidden, generator)
         self.embed_acting = EntityEmbedding(self.encoder.size + self.action_size, hidden, generator)
         self.attention = SelfAttention(hidden, generator)
-        self.body = Body(1, hidden, hidden, settings.num_layers, generator, gain=normal_scale(hidden))
+        self.body = Body(
+            1,
+            hidden,
+            hidden,
+            settings.num_layers,
+            generator,
+            normal_scale(hidden),
+            activation=settings.activation,
+            initialization=settings.initialization,
+            layer_norm=settings.layer_norm,
+        )
         memory = [] if settings.memory is None else [settings.memory]
         self.memories = nn.ModuleList(Memory(hidden, kind, generator) for kind in memory)
         encoding_size = self.memory.output_size if memory else hidden

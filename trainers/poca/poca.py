@@ -22,6 +22,7 @@ from ..distributions import ActionDistribution
 from ..gradient import GuardedAdam
 from ..initial_weights import take_over
 from ..networks.actor import Actor
+from ..networks.observations import require_equal_parts
 from ..networks.team_critic import TeamCritic
 from ..precision import Precision, widened
 from ..returns import lambda_returns
@@ -64,7 +65,8 @@ class POCA:
         init = torch.Generator().manual_seed(seed)
         network = settings.network_settings
         self.network = Actor(spec, network, init).to(device)
-        self.critic = TeamCritic(spec, network, self.signals, init).to(device)
+        self.critic = TeamCritic(spec, network.critic or network, self.signals, init).to(device)
+        require_equal_parts(self.network.encoder, self.critic.encoder)
         self.sequence_length = 0 if network.memory is None else network.memory.sequence_length
         self.judge = Judge(self.network, self.critic, device, self.sequence_length)
         parameters = [*self.network.parameters(), *self.critic.parameters()]

@@ -47,7 +47,7 @@ class Minibatch(NamedTuple):
     """[B] bool, False for padding; None without a memory, as are the next two."""
     actor_states: Tensor | None
     critic_states: Tensor | None
-    """[sequences, memory_size], before each of the sequences of which the rows then consist."""
+    """[sequences, the memory's size], before each of the sequences of which the rows then consist."""
 
 
 class PPO:
@@ -83,9 +83,10 @@ class PPO:
         self.optimizer = GuardedAdam(self.network.parameters(), hyper.learning_rate, non_finite)
         memory = settings.network_settings.memory
         self.sequence_length = 1 if memory is None else memory.sequence_length
-        self.memories = None if memory is None else CriticMemories(memory.memory_size)
+        self.memories = None if memory is None else CriticMemories(self.network.memory(-1).size)
         self.precision = precision
-        dense = memory is None and not hyper.clip_value_loss and precision is Precision.FLOAT32
+        dense = self.network.plain and memory is None
+        dense = dense and not hyper.clip_value_loss and precision is Precision.FLOAT32
         self.closed_form = DenseGradient(self.network) if dense else None
         """The quick way to the gradient, where there is one."""
         self.shuffler = torch.Generator().manual_seed(seed + 1)

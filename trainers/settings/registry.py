@@ -40,13 +40,15 @@ class TrainerType:
     settings must not load torch. Empty for the trainers that come along."""
     own_critic: bool = False
     """Whether its critic may have a network that is built otherwise than the policy's."""
+    critic_prepares: bool = False
+    """Whether such a critic normalises observations, and cuts sequences, for itself."""
 
 
 trainer_types: dict[str, TrainerType] = {
-    "ppo": TrainerType(PPOSettings, recurrent=True),
+    "ppo": TrainerType(PPOSettings, recurrent=True, own_critic=True),
     "sac": TrainerType(SACSettings, available=False),
-    "poca": TrainerType(POCASettings, recurrent=True),
-    "coma": TrainerType(COMASettings, recurrent=True, own_critic=True),
+    "poca": TrainerType(POCASettings, recurrent=True, own_critic=True),
+    "coma": TrainerType(COMASettings, recurrent=True, own_critic=True, critic_prepares=True),
     "dqn": TrainerType(DQNSettings, available=False),
     "ddpg": TrainerType(DDPGSettings, available=False),
     "td3": TrainerType(TD3Settings, available=False),

@@ -103,7 +103,26 @@ def _lacks_of(settings: TrainerSettings) -> Iterator[Lack]:
         own = [name for name, kind in trainer_types.items() if kind.own_critic]
         message = f"this version builds a critic otherwise than the policy with {', '.join(own)} alone"
         yield ("network_settings", "critic"), f"{message}: remove this section"
+    elif kind is not None and not kind.critic_prepares:
+        yield from _critics_lacks(settings)
     yield from _later_keys(settings, ())
+
+
+def _critics_lacks(settings: TrainerSettings) -> Iterator[Lack]:
+    """What a critic must have as the policy has, since both read the same prepared sequences."""
+    policy, critic = settings.network_settings, settings.network_settings.critic
+    if critic is None:
+        return
+    place = ("network_settings", "critic")
+    if getattr(settings.hyperparameters, "shared_critic", False):
+        yield place, "a shared critic is a part of the policy's network: remove this section or shared_critic"
+    if critic.normalize is not policy.normalize:
+        message = "the critic reads the observations as the policy's normaliser gives them: remove this key"
+        yield (*place, "normalize"), f"found {str(critic.normalize).lower()}; {message}"
+    lengths = [None if one.memory is None else one.memory.sequence_length for one in (policy, critic)]
+    if lengths[0] != lengths[1]:
+        message = "policy and critic learn from the same sequences: give both a memory of one sequence_length"
+        yield (*place, "memory"), f"{message}, or neither"
 
 
 def _later_keys(settings: Settings, path: Path) -> Iterator[Lack]:

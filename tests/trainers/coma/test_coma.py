@@ -17,7 +17,7 @@ from lanista.trainers.coma.settings import TeamRewardKind
 from lanista.trainers.coma.steps import places_of
 from lanista.trainers.coma.team_reward import TeamReward
 from lanista.trainers.distributions import ActionDistribution, Actions, Branches
-from lanista.trainers.networks.observations import UnsupportedObservationError
+from lanista.trainers.networks.errors import UnsupportedObservationError
 from lanista.trainers.threads import UpdateThreads
 from lanista.trainers.update_buffer import concatenate
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.observations import UnsupportedObservationError
+from lanista.trainers.networks.errors import UnsupportedObservationError
 from lanista.trainers.networks.settings import NetworkSettings
 from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
 from referencenets import vector_spec
@@ -96,17 +96,13 @@ def refused(spec, **settings):
     return str(error.value)
 
 
-def test_what_is_missing_is_refused_by_name():
+def test_what_cannot_be_encoded_is_refused_by_name():
     none, size = DimensionProperty.NONE, DimensionProperty.VARIABLE_SIZE
-    moving = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
-    image = ObservationSpec((3, 84, 84), (none, moving, moving), ObservationType.DEFAULT, "Camera")
-    entities = ObservationSpec((20, 4), (size, none), ObservationType.DEFAULT, "Tiles")
-    goal = ObservationSpec((4,), (none,), ObservationType.GOAL_SIGNAL, "Target")
-    assert "Observation 2 'Camera'" in refused(
-        SPEC._replace(observation_specs=[*SPEC.observation_specs, image])
-    )
-    assert "Observation 0 'Tiles'" in refused(SPEC._replace(observation_specs=[entities]))
-    assert "goal_conditioning_type" in refused(SPEC._replace(observation_specs=[goal]))
+    strange = ObservationSpec((3, 84), (none, none), ObservationType.DEFAULT, "Grid")
+    goals = ObservationSpec((20, 4), (size, none), ObservationType.GOAL_SIGNAL, "Targets")
+    assert "Observation 'Grid'" in refused(SPEC._replace(observation_specs=[strange]))
+    message = refused(SPEC._replace(observation_specs=[*SPEC.observation_specs, goals]))
+    assert "Observation 2 'Targets'" in message and "goal_conditioning_type to none" in message
     assert "no observations" in refused(SPEC._replace(observation_specs=[]))
 
 

@@ -37,10 +37,6 @@ def test_trainers_to_come_are_read_checked_and_refused(trainer: str) -> None:
 LATER = {
     "behaviors.B.test_frequency": 1000,
     "behaviors.B.test_episodes": 3,
-    "behaviors.B.network_settings.activation": "relu",
-    "behaviors.B.network_settings.initialization": "orthogonal",
-    "behaviors.B.network_settings.layer_norm": True,
-    "behaviors.B.reward_signals.extrinsic.network_settings.activation": "tanh",
     "callbacks": ["mine:Watch"],
 }
 
@@ -70,7 +66,7 @@ def test_every_key_to_come_is_tried_here() -> None:
 
 def test_defaults_are_no_reason_to_refuse() -> None:
     text = """\
-behaviors: {B: {test_frequency: -1, network_settings: {activation: swish, layer_norm: false}}}
+behaviors: {B: {test_frequency: -1}}
 callbacks: []
 """
     assert unsupported(RunOptions.from_text(text)) == []
@@ -98,8 +94,16 @@ def test_a_critic_that_is_built_otherwise_takes_the_rest_from_the_policy() -> No
     ("behavior", "message"),
     [
         (
-            "{trainer_type: ppo, network_settings: {critic: {}}}",
-            "network_settings.critic: this version builds",
+            "{network_settings: {normalize: true, critic: {normalize: false}}}",
+            "network_settings.critic.normalize: found false; the critic reads",
+        ),
+        (
+            "{network_settings: {memory: {sequence_length: 8}, critic: {memory: {sequence_length: 4}}}}",
+            "network_settings.critic.memory: policy and critic learn from the same sequences",
+        ),
+        (
+            "{trainer_type: ppo, hyperparameters: {shared_critic: true}, network_settings: {critic: {}}}",
+            "network_settings.critic: a shared critic is a part",
         ),
         ("{trainer_type: coma, network_settings: {critic: {critic: {}}}}", "a critic has no critic"),
         ("{reward_signals: {extrinsic: {network_settings: {critic: {}}}}}", "a reward signal has no critic"),

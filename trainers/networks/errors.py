@@ -1,0 +1,5 @@
+"""What networks refuse."""
+
+
+class UnsupportedObservationError(ValueError):
+    """An observation that no encoder takes."""

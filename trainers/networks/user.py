@@ -1,0 +1,158 @@
+"""Networks that users bring: an encoder for one observation, or all that stands before memory and heads.
+
+A class is named in the YAML, as `package.module:Class` or by an entry point of the group `lanista.networks`:
+
+    network_settings:
+      encoders: {CameraSensor: my_networks:Retina}
+      body: my_networks:Everything
+
+docs/extending.md says what such a class has to offer.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+
+import torch
+from mlagents_envs.base_env import ObservationSpec
+from torch import Tensor, nn
+
+from ..errors import TrainerError
+from ..plugins.entry_points import NETWORKS, PluginError, cause, load, plugins
+from .settings import NetworkSettings
+
+if TYPE_CHECKING:
+    from ..brains.graph import GraphBuilder
+
+
+class UserEncoder(nn.Module):
+    """What is expected of an encoder: `__init__(spec, settings)`, `size` and `forward`. No need to derive."""
+
+    size: int
+    """Of a row of what `forward` gives."""
+
+    def forward(self, observation: Tensor) -> Tensor:
+        """[B, *shape] float32 -> [B, size]; pictures are in 0 to 1, vectors normalised if so set."""
+        raise NotImplementedError
+
+
+class UserBody(nn.Module):
+    """What is expected of a body: `__init__(specs, settings)`, `size` and `forward`. No need to derive."""
+
+    size: int
+
+    def forward(self, observations: Sequence[Tensor]) -> Tensor:
+        """One [B, *shape] float32 tensor per observation -> [B, size]."""
+        raise NotImplementedError
+
+
+@runtime_checkable
+class Exportable(Protocol):
+    """A user's network that becomes part of a brain."""
+
+    def export(self, graph: GraphBuilder, inputs: Any) -> str:
+        """Write `forward` as ONNX nodes.
+
+        Args:
+            graph: takes nodes and constants.
+            inputs: the name of the value [batch, *shape] that an encoder reads, or a body's list of these.
+
+        Returns:
+            The name of the value [batch, size].
+        """
+        ...
+
+
+def build_encoder(
+    reference: str, spec: ObservationSpec, settings: NetworkSettings, generator: torch.Generator | None
+) -> UserEncoder:
+    """The encoder that the YAML names for an observation.
+
+    Raises:
+        TrainerError: there is no such class, or it cannot be built; the message names it and the cause.
+    """
+    return cast(UserEncoder, _build(reference, spec, settings, generator))
+
+
+def build_body(
+    reference: str,
+    specs: Sequence[ObservationSpec],
+    settings: NetworkSettings,
+    generator: torch.Generator | None,
+) -> UserBody:
+    """The body that the YAML names.
+
+    Raises:
+        TrainerError: as of `build_encoder`.
+    """
+    return cast(UserBody, _build(reference, list(specs), settings, generator))
+
+
+def not_exportable(network: nn.Module) -> list[str]:
+    """The user's classes in a network that cannot become part of a brain."""
+    return sorted(
+        {
+            reference
+            for module in network.modules()
+            if (reference := getattr(module, _REFERENCE, None)) and not isinstance(module, Exportable)
+        }
+    )
+
+
+_REFERENCE = "_lanista_reference"
+
+
+def _build(
+    reference: str, specs: Any, settings: NetworkSettings, generator: torch.Generator | None
+) -> nn.Module:
+    made = _found(reference)
+    # Users draw first weights from torch's own stream, which is set here so that runs repeat.
+    with torch.random.fork_rng(devices=[], enabled=generator is not None):
+        if generator is not None:
+            torch.manual_seed(int(torch.randint(2**31, (1,), generator=generator)))
+        try:
+            network = made(specs, settings)
+        except Exception as error:
+            raise TrainerError(
+                f"The network {reference} cannot be built: {cause(error)}. It is called with "
+                "(observation specs, network settings)."
+            ) from error
+    size = getattr(network, "size", None)
+    if not isinstance(network, nn.Module) or not isinstance(size, int) or size < 1:
+        raise TrainerError(
+            f"The network {reference} must be a torch.nn.Module with an attribute `size`, the length of a "
+            f"row of what it gives; found {type(network).__name__} with size {size!r}."
+        )
+    setattr(network, _REFERENCE, reference)
+    return network
+
+
+def _found(reference: str) -> Callable[..., Any]:
+    """The class of this reference."""
+    if ":" not in reference:
+        entries = plugins(NETWORKS)
+        if reference not in entries:
+            raise TrainerError(
+                f"No installed package offers a network named {reference!r} (entry points of the group "
+                f"{NETWORKS}: {', '.join(sorted(entries)) or 'none'}). A class is named as "
+                "package.module:Class."
+            )
+        try:
+            return cast(Callable[..., Any], load(entries[reference]))
+        except PluginError as error:
+            raise TrainerError(str(error)) from error
+    module, _, name = reference.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:  # where a console script runs, Python does not look
+        sys.path.append(here)
+    try:
+        return cast(Callable[..., Any], getattr(import_module(module), name))
+    except Exception as error:
+        raise TrainerError(
+            f"The network {reference} cannot be imported: {cause(error)}. It is named as "
+            f"package.module:Class; modules are looked for in {here} and among the installed packages."
+        ) from error
