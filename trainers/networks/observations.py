@@ -123,7 +123,7 @@ class ObservationEncoder(nn.Module):
                 if self._is_set(part):
                     continue
                 key = str(index)
-                size = int(self.encoders[key].size) if key in self.encoders else part.sizes[k]
+                size = part.sizes[k] if key not in self.encoders else _size(self.encoders[key])
                 columns[index] = slice(start, start + size)
                 start += size
         return columns, start
@@ -283,6 +283,11 @@ def _chosen(specs: Sequence[ObservationSpec], settings: NetworkSettings) -> dict
             f"Sensors: {', '.join(map(repr, names))}."
         )
     return {i: settings.encoders[name] for i, name in enumerate(names) if name in settings.encoders}
+
+
+def _size(encoder: nn.Module) -> int:
+    assert isinstance(encoder.size, int)
+    return encoder.size
 
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:
