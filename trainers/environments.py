@@ -21,6 +21,7 @@ from ..envs.side_channels import (
 from ..envs.sources import check_source, in_process, make_source
 from ..envs.unity import UnityEnvironment
 from .coma.settings import reads_offered_state
+from .seeds import seed_of
 from .settings.errors import Problem, TrainerConfigError
 from .settings.options import RunOptions
 from .settings.run import EnvironmentSettings
@@ -113,7 +114,7 @@ def _make_env(options: RunOptions, seed: int, log_folder: Path, worker_id: int) 
     env, engine = options.env_settings, options.engine_settings
     if env.env_path is not None and in_process(env.env_path):
         return make_source(
-            *(env.env_path, seed + worker_id, env.env_args, env.num_areas),
+            *(env.env_path, seed_of(seed, worker_id), env.env_args, env.num_areas),
             with_state=takes_state(options),
             images="uint8",
         )
@@ -130,7 +131,7 @@ def _make_env(options: RunOptions, seed: int, log_folder: Path, worker_id: int) 
         env.env_path,
         worker_id,
         _base_port(env),
-        seed=seed + worker_id,
+        seed=seed_of(seed, worker_id),
         no_graphics=engine.no_graphics,
         no_graphics_monitor=engine.no_graphics_monitor,
         timeout_wait=env.timeout_wait,

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, fie
 
 from ..settings.base import Settings, refuse
 from ..settings.nearest import nearest
-from ..settings.values import Integer, Number, Text, found, wrong
+from ..settings.values import Text, WireInteger, WireNumber, found, number, wrong
 
 if TYPE_CHECKING:
     from ...envs.side_channels.environment_parameters import EnvironmentParametersChannel
@@ -19,7 +19,7 @@ class SamplerSettings(Settings):
 
     sampler_type: ClassVar[str]
 
-    seed: Integer = -1
+    seed: WireInteger = -1
     """Seed of this sampler. -1: made from the run's."""
 
     def as_sampler(self) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class ConstantSettings(SamplerSettings):
 
     sampler_type = "constant"
 
-    value: Number = 0.0
+    value: WireNumber = 0.0
     """The value."""
 
     def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
@@ -57,9 +57,9 @@ class UniformSettings(SamplerSettings):
 
     sampler_type = "uniform"
 
-    min_value: Number = 0.0
+    min_value: WireNumber = 0.0
     """Lower end."""
-    max_value: Number = 1.0
+    max_value: WireNumber = 1.0
     """Upper end."""
 
     @model_validator(mode="after")
@@ -88,9 +88,9 @@ class GaussianSettings(SamplerSettings):
 
     sampler_type = "gaussian"
 
-    mean: Number = 1.0
+    mean: WireNumber = 1.0
     """Its mean."""
-    st_dev: Number = Field(default=1.0, ge=0)
+    st_dev: WireNumber = Field(default=1.0, ge=0)
     """Its standard deviation."""
 
     def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
@@ -107,7 +107,7 @@ class MultiRangeUniformSettings(SamplerSettings):
 
     sampler_type = "multirangeuniform"
 
-    intervals: list[tuple[Number, Number]] = Field(default_factory=lambda: [(0.0, 1.0)], min_length=1)
+    intervals: list[tuple[WireNumber, WireNumber]] = Field(default_factory=lambda: [(0.0, 1.0)], min_length=1)
     """The intervals, as [[lower, upper], ...]."""
 
     @field_validator("intervals", mode="before")
@@ -179,9 +179,10 @@ def read_sampler(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, dict):
         return SamplerForm.model_validate(value, context=info.context).sampler_parameters
     try:
-        return ConstantSettings(value=value)
+        constant = number(value)
     except ValueError:
         raise wrong(f"found {found(value)}, expected {_FORMS}") from None
+    return ConstantSettings(value=constant)
 
 
 Sampler = Annotated[SerializeAsAny[SamplerSettings], BeforeValidator(read_sampler)]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
+from ..seeds import seed_of
 from ..settings.base import Settings, refuse
 from ..settings.nearest import nearest
 from ..settings.notes import note
@@ -117,12 +118,12 @@ EnvironmentParameters = Annotated[
 
 def with_seeds(parameters: EnvironmentParameters, run_seed: int) -> EnvironmentParameters:
     """A copy in which every sampler has a seed: those without get run_seed, run_seed + 1, ... in order."""
-    seeds = itertools.count(run_seed)
+    numbers = itertools.count()
     copy = {name: parameter.model_copy(deep=True) for name, parameter in parameters.items()}
     for parameter in copy.values():
         for lesson in parameter.curriculum:
             if lesson.value.seed == -1:
-                lesson.value.seed = next(seeds)
+                lesson.value.seed = seed_of(run_seed, next(numbers))
     return copy
 
 

@@ -10,9 +10,12 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from .base import Settings, own, refuse
-from .values import Arguments, Flag, Integer, Number, Text, wrong
+from .values import Arguments, Flag, Integer, Text, WireInteger, WireNumber, wrong
 
 WINDOWS = os.name == "nt"
+
+DEVICE = r"(cpu|cuda|mps|xpu)(:[0-9]+)?"
+"""What `torch_settings.device` takes."""
 
 
 class EnvironmentSettings(Settings):
@@ -27,7 +30,7 @@ class EnvironmentSettings(Settings):
     """The port of the first environment; the others get the ports after it. The Editor always uses 5004."""
     num_envs: Integer = Field(default=1, ge=1)
     """Number of environments that run side by side."""
-    num_areas: Integer = 1
+    num_areas: WireInteger = 1
     """Number of training areas that each environment is asked to make."""
     timeout_wait: Integer = Field(default=60, ge=1)
     """Seconds to wait for an environment to start or to answer."""
@@ -69,17 +72,17 @@ class EnvironmentSettings(Settings):
 class EngineSettings(Settings):
     """How the engine runs."""
 
-    width: Integer = 84
+    width: WireInteger = 84
     """Width of the window in pixels."""
-    height: Integer = 84
+    height: WireInteger = 84
     """Height of the window in pixels."""
-    quality_level: Integer = 5
+    quality_level: WireInteger = 5
     """Unity's quality level."""
-    time_scale: Number = 20.0
+    time_scale: WireNumber = 20.0
     """How much faster than real time the engine may run."""
-    target_frame_rate: Integer = -1
+    target_frame_rate: WireInteger = -1
     """Frames per second to aim at. -1: as many as possible."""
-    capture_frame_rate: Integer = 60
+    capture_frame_rate: WireInteger = 60
     """Frames per second of game time: with 60 a frame lasts 1/60 s of it. 0: as long as it really took."""
     no_graphics: Flag = False
     """Run without graphics. Camera observations are not available then."""
@@ -159,7 +162,7 @@ class TorchSettings(Settings):
 
     device: Text | None = None
     """cpu, cuda, cuda:1, mps. Not given: cuda if there is one, else cpu."""
-    num_threads: Integer | None = own(None, ge=1)
+    num_threads: Integer | None = own(None, ge=1, le=1024)
     """Processor threads of a policy update. Not given: 1 or as many as there are processors, at most 4,
     whichever turns out faster; 1 with --deterministic or threaded: true. Acting takes one."""
     precision: Literal["float32", "bf16"] = own("float32")
@@ -169,6 +172,6 @@ class TorchSettings(Settings):
     @field_validator("device")
     @classmethod
     def _known_device(cls, value: str | None) -> str | None:
-        if value is not None and not re.fullmatch(r"(cpu|cuda|mps|xpu)(:\d+)?", value):
+        if value is not None and not re.fullmatch(DEVICE, value):
             raise wrong(f"found {value!r}; expected cpu, cuda, cuda:N, mps or xpu")
         return value

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..curriculum.samplers import SAMPLERS, MultiRangeUniformSettings, SamplerForm
 from ..curriculum.settings import EnvironmentParameterSettings, Lesson
+from ..networks.settings import MemorySettings
 from ..rewards.settings import REWARD_SIGNALS
 from ..stats.settings import BUILT_IN
 from .base import Settings, plain
@@ -14,10 +15,17 @@ from .behavior import DEFAULT_TRAINER, TrainerSettings
 from .kinds import kind_of
 from .options import RunOptions
 from .registry import trainer_types
+from .run import DEVICE, EnvironmentSettings, TorchSettings
 
 Schema = dict[str, Any]
 
-_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_BOUNDS = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "min_length": "minLength",
+}
 _PARAMETER: Schema = {
     "anyOf": [
         {"type": "number"},
@@ -39,7 +47,10 @@ _SPECIAL: dict[tuple[type[Settings], str], Schema] = {
         "type": "object",
         "additionalProperties": {"$ref": "#/$defs/TrainerSettings"},
     },
-    (RunOptions, "stats_writers"): {"type": ["array", "null"], "items": _or_of_plugins(BUILT_IN)},
+    (RunOptions, "stats_writers"): {
+        "type": ["array", "string", "null"],
+        "items": _or_of_plugins(BUILT_IN),
+    },
     (RunOptions, "environment_parameters"): {"type": ["object", "null"], "additionalProperties": _PARAMETER},
     (TrainerSettings, "trainer_type"): {**_or_of_plugins(trainer_types), "default": DEFAULT_TRAINER},
     (TrainerSettings, "reward_signals"): {
@@ -57,6 +68,14 @@ _SPECIAL: dict[tuple[type[Settings], str], Schema] = {
         "minItems": 1,
         "items": {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2},
     },
+}
+
+# What validators demand of single keys beyond their types and bounds.
+_NARROWER: dict[tuple[type[Settings], str], Schema] = {
+    (EnvironmentSettings, "num_areas"): {"minimum": 1},
+    (EnvironmentSettings, "env_args"): {"type": ["array", "string", "null"]},
+    (MemorySettings, "memory_size"): {"minimum": 2, "multipleOf": 2},
+    (TorchSettings, "device"): {"pattern": f"^({DEVICE})$"},
 }
 
 
@@ -128,4 +147,4 @@ def _value(model: type[Settings], key: str, definitions: dict[str, Schema]) -> S
         schema.update({_BOUNDS[name]: getattr(limit, name) for name in _BOUNDS if hasattr(limit, name)})
     if not info.is_required() and info.default_factory is None and info.default is not None:
         schema["default"] = plain(info.default)
-    return {**schema, **text}
+    return {**schema, **_NARROWER.get((model, key), {}), **text}

@@ -9,13 +9,14 @@ import math
 import shlex
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationInfo
+from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from .notes import note
 
 TRUE = frozenset({"true", "yes", "on", "1"})
 FALSE = frozenset({"false", "no", "off", "0"})
+LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
 
 
 def wrong(message: str, kind: str = "wrong_value") -> PydanticCustomError:
@@ -113,6 +114,10 @@ def _integer_of_a_key(value: Any, info: ValidationInfo) -> int:
 
 Integer = Annotated[StrictInt, BeforeValidator(_integer_of_a_key)]
 Number = Annotated[StrictFloat, BeforeValidator(number)]
+WireInteger = Annotated[Integer, Field(ge=-(2**31), le=2**31 - 1)]
+"""A whole number that an engine is told: it has 32 bits there."""
+WireNumber = Annotated[Number, Field(ge=-LARGEST_FLOAT32, le=LARGEST_FLOAT32)]
+"""The same for any number."""
 Flag = Annotated[StrictBool, BeforeValidator(flag)]
 Text = Annotated[StrictStr, BeforeValidator(text)]
 Arguments = Annotated[list[Text], BeforeValidator(arguments)]

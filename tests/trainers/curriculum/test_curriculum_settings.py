@@ -35,6 +35,12 @@ def test_samplers_without_a_seed_get_one_each_in_file_order() -> None:
     assert parameters["gravity"].curriculum[0].value.seed == -1  # the given ones are as they were
 
 
+def test_seeds_behind_the_greatest_begin_anew() -> None:
+    """A seed beyond 31 bits could not be told to an engine."""
+    seeded = with_seeds(RunOptions.from_text(TEXT).environment_parameters, 2**31 - 1)
+    assert [x.value.seed for p in seeded.values() for x in p.curriculum] == [2**31 - 1, 0, 4, 1, 2]
+
+
 def test_environments_are_told_the_first_lesson_of_each() -> None:
     channel = Channel()
     values = RunOptions.from_text(TEXT).parameters(100)

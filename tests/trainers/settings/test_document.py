@@ -1,10 +1,12 @@
 """The generated page and schema are current, and say what the models say."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import yaml
 from lanista.trainers.settings import RunOptions
 from lanista.trainers.settings.document import FOLDER, page
 from lanista.trainers.settings.registry import trainer_types
@@ -78,6 +80,24 @@ env_settings: {{env_args: [a], non_finite: drop}}
 def test_schema_refuses_unknown_keys_everywhere() -> None:
     for definition in json_schema()["$defs"].values():
         assert definition["additionalProperties"] is False
+
+
+def test_schema_knows_the_forms_and_bounds_that_validators_know() -> None:
+    """An editor neither marks what a run takes nor passes over what it refuses."""
+    schema = json_schema()
+    definitions = schema["$defs"]
+    text = "stats_writers: csv\nenv_settings: {env_args: --hard -n 4}"
+    assert RunOptions.from_text(text).env_settings.env_args == ["--hard", "-n", "4"]
+    check(yaml.safe_load(text), schema, definitions)
+    environment, memory = (
+        definitions[name]["properties"] for name in ("EnvironmentSettings", "MemorySettings")
+    )
+    assert environment["num_areas"]["minimum"] == 1
+    assert (memory["memory_size"]["minimum"], memory["memory_size"]["multipleOf"]) == (2, 2)
+    assert definitions["CheckpointSettings"]["properties"]["run_id"]["minLength"] == 1
+    device = re.compile(definitions["TorchSettings"]["properties"]["device"]["pattern"])
+    assert device.search("cuda:1") and device.search("cpu")
+    assert not device.search("gpu") and not device.search("cuda:") and not device.search("my cpu")
 
 
 def test_every_key_says_what_it_means() -> None:

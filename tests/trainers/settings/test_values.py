@@ -150,3 +150,43 @@ def test_nan_is_refused_from_python_too() -> None:
         PPOSettings(learning_rate=math.nan)
     with pytest.raises(ValueError, match="greater"):
         NetworkSettings(hidden_units=0)
+
+
+ENGINES = {
+    "engine_settings": ["width", "height", "quality_level", "target_frame_rate", "capture_frame_rate"],
+    "env_settings": ["num_areas"],
+}
+
+
+@pytest.mark.parametrize(("section", "key"), [(s, key) for s, keys in ENGINES.items() for key in keys])
+def test_whole_numbers_that_no_message_to_an_engine_holds_are_refused(section: str, key: str) -> None:
+    assert RunOptions.from_text(f"{section}: {{{key}: {2**31 - 1}}}")
+    with pytest.raises(TrainerConfigError, match=rf"{section}\.{key}: found 2147483648, expected at most"):
+        RunOptions.from_text(f"{section}: {{{key}: {2**31}}}")
+
+
+@pytest.mark.parametrize(
+    ("yaml", "path"),
+    [
+        ("engine_settings: {time_scale: 1.0e+39}", "engine_settings.time_scale"),
+        ("environment_parameters: {x: -1.0e+39}", "environment_parameters.x.value"),
+        (
+            "environment_parameters: {x: {sampler_type: uniform, sampler_parameters: {max_value: 1.0e+39}}}",
+            "environment_parameters.x.sampler_parameters.max_value",
+        ),
+        (
+            "environment_parameters: {x: {sampler_type: gaussian, sampler_parameters: {seed: 3000000000}}}",
+            "environment_parameters.x.sampler_parameters.seed",
+        ),
+        (
+            "environment_parameters: {x: {sampler_type: multirangeuniform, "
+            "sampler_parameters: {intervals: [[0, 1.0e+39]]}}}",
+            "environment_parameters.x.sampler_parameters.intervals.0.1",
+        ),
+    ],
+)
+def test_numbers_that_no_message_to_an_engine_holds_are_refused(yaml: str, path: str) -> None:
+    with pytest.raises(TrainerConfigError) as caught:
+        RunOptions.from_text(yaml)
+    (problem,) = caught.value.problems
+    assert (problem.path, "expected at " in problem.message) == (path, True)
