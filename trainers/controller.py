@@ -29,6 +29,9 @@ WAIT = 0.25
 BRIEFLY = 1.0
 """Seconds for an update in hand where the user wants the end at once."""
 
+INTERRUPTED = "Learning was interrupted. Please wait while the graph is generated."
+"""ML-Agents' own line, which scripts look for: the user or the engine has ended the run before its steps."""
+
 MakeLearner = Callable[[str, BehaviorSpec], Learner]
 
 
@@ -91,6 +94,7 @@ class TrainerController:
                 self._loop()
             except EngineStopped as end:
                 logger.info("%s Finishing the run.", end)
+                logger.info(INTERRUPTED)
             except Exception:
                 self._save(keep_quiet=True)
                 raise
@@ -106,12 +110,14 @@ class TrainerController:
         """Write the last checkpoints and brains of a training run, all that can be written.
 
         Raises:
-            TrainerError, FloatingPointError: one could not be; with `keep_quiet` that is only logged, behind
-                a worse error.
+            Exception: one could not be, or a learner's thread had failed; with `keep_quiet` that is only
+                logged, behind a worse error.
         """
         self._stop_threads()
+        # The loop may have ended before it saw them; one that it saw is the worse error.
+        unseen = [] if keep_quiet else [thread.error for thread in self._threads if thread.error is not None]
         with self._timers.span("TrainerController._save_models"):
-            failures = self._finish_learners()
+            failures = [*unseen, *self._finish_learners()]
         if failures and not keep_quiet:
             raise failures[0]
         for failure in failures:
@@ -126,7 +132,7 @@ class TrainerController:
                     learner.finish()
                 else:
                     learner.conclude()
-            except (TrainerError, FloatingPointError) as error:
+            except Exception as error:  # whatever it is: the others are still to be saved
                 failures.append(error)
         return failures
 
@@ -148,7 +154,7 @@ class TrainerController:
             if not self._somebody_asked and time.monotonic() > silent_until:
                 raise TrainerError(self._nobody_asked())
         if self._stopping:
-            logger.info("Learning was interrupted. Please wait while the graph is generated.")
+            logger.info(INTERRUPTED)
 
     def _advance(self, steps: Sequence[EnvironmentStep]) -> list[EnvironmentStep]:
         """One turn: answer, learn, and take the next steps of whoever has them."""

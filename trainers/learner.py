@@ -298,12 +298,13 @@ class Learner:
 
         Raises:
             CheckpointError: the weights or the brain could not be written.
-            FloatingPointError: what still waited holds no finite numbers; all else is written then.
+            Exception: what still waited could not be taken in, such as a FloatingPointError of numbers that
+                are not finite; all else is written then.
         """
-        flaw: FloatingPointError | None = None
+        flaw: Exception | None = None
         try:
             self.trainer.take_in()
-        except FloatingPointError as error:
+        except Exception as error:  # whatever it is: what was learnt before is to be saved
             flaw = error
         self._judge()
         saved = self.save()

@@ -159,3 +159,57 @@ def test_teams_that_take_turns_are_trained(tmp_path):
     """
     ended = learn(tmp_path, "--env", executable(tmp_path, script))
     assert ended.good and "Step: 400" in ended.out
+
+
+class Saving(FakeLearner):
+    """Says when it is saved; the cat's save fails in a way that nobody foresaw."""
+
+    def __init__(self, name, spec, saved, **settings):
+        super().__init__(name, spec)
+        self.saved = saved
+        self.settings = SimpleNamespace(threaded=False, **settings)
+
+    def finish(self):
+        self.saved.append(self.name)
+        if self.name == "Cat":
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+
+def trained(make_learner):
+    """A run of both behaviours, until the game is over."""
+
+    def make_envs():
+        return EnvManager(lambda index: TurnBased([CAT, DOG] * 5), 1, RestartLimits(0))
+
+    return TrainerController(make_envs, make_learner, PlainDisplay())
+
+
+def test_whatever_keeps_one_behaviour_from_being_saved_the_others_are():
+    saved = []
+    with pytest.raises(RuntimeError, match="illegal memory"):
+        trained(lambda name, spec: Saving(name, spec, saved)).run()
+    assert saved == ["Cat", "Dog"]
+
+
+def test_an_engine_that_ends_the_run_is_told_in_ml_agents_words(caplog):
+    caplog.set_level("INFO")
+    with pytest.raises(RuntimeError):
+        trained(lambda name, spec: Saving(name, spec, [])).run()
+    assert "Learning was interrupted. Please wait while the graph is generated." in caplog.messages
+
+
+def test_a_learner_s_thread_that_failed_at_the_very_end_is_an_error(monkeypatch):
+    class Failed:
+        error = ValueError("in the last update")
+
+        def ask_to_stop(self):
+            pass
+
+        def stop(self, patience=None):
+            pass
+
+    controller = trained(FakeLearner)
+    controller.training = False
+    monkeypatch.setattr(controller, "_learn", lambda: controller._threads.append(Failed()))
+    with pytest.raises(ValueError, match="in the last update"):
+        controller.run()
