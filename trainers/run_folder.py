@@ -120,6 +120,20 @@ def write_configuration(folder: Path, options: RunOptions) -> None:
         ) from error
 
 
+def forget_beginnings(folder: Path) -> None:
+    """Remove the curves of a new run that ended before any of its behaviours had a learner.
+
+    They are empty, and the corrected command would find an older run in the folder.
+    """
+    for path in folder.glob("*/events.out.tfevents.*"):
+        with suppress(OSError):  # Windows keeps a file that TensorBoard shows
+            path.unlink()
+    for inner in folder.iterdir():
+        if inner.name != "run_logs":
+            with suppress(OSError):  # no folder, or a plug-in's writer has put something there
+                inner.rmdir()
+
+
 def recorded_seed(folder: Path) -> int | None:
     """The seed with which the run in `folder` began; None, after a warning, where that cannot be told.
 

@@ -21,7 +21,7 @@ from .initial_weights import find_start
 from .learner import Learner, RunContext
 from .networks.errors import UnsupportedObservationError
 from .precision import Precision
-from .run_folder import write_configuration
+from .run_folder import forget_beginnings, write_configuration
 from .settings.options import RunOptions
 from .settings.support import require_trainable
 from .stats.display import Display
@@ -93,6 +93,8 @@ def train(
     finally:
         close_writers(writers)
         timers.save(folder / "run_logs" / "timers.json", gauges.gauges)
+        if not (controller.learners or context.resume):
+            forget_beginnings(folder)
     if context.training:
         learners = controller.learners.values()
         unfinished = any(learner.trainer.should_still_train for learner in learners)

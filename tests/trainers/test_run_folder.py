@@ -11,6 +11,17 @@ from lanista.trainers.errors import TrainerError
 from lanista.trainers.file_lock import LockingNotSupportedError
 from lanista.trainers.run_folder import claimed_run_folder, runs_in
 from lanista.trainers.settings.run import CheckpointSettings
+from line_game import Runs
+
+TINY = """\
+behaviors:
+  Tiny:
+    trainer_type: ppo
+    hyperparameters: {batch_size: 64, buffer_size: 256}
+    network_settings: {hidden_units: 16, num_layers: 1}
+    max_steps: 300
+    time_horizon: 16
+"""
 
 
 @pytest.fixture
@@ -124,6 +135,23 @@ def test_an_error_gives_the_run_back(settings):
         raise KeyError
     with claimed_run_folder(settings(resume=True)):
         pass
+
+
+def test_a_new_run_whose_weights_do_not_fit_leaves_nothing_in_the_way(tmp_path, monkeypatch, capsys):
+    (tmp_path / "c.yaml").write_text(TINY)
+    monkeypatch.chdir(tmp_path)
+    runs = Runs(monkeypatch)
+    assert runs("c.yaml", "--run-id", "first") == 0
+    begun = ["--run-id", "second", "--initialize-from", "first"]
+    assert runs("c.yaml", *begun, "--set", "behaviors.Tiny.network_settings.hidden_units=12") == 1
+    assert "nothing of its policy fits" in capsys.readouterr().err
+    assert runs("c.yaml", *begun) == 0, "the corrected command"
+    # A run that has learnt something keeps its curves, whatever the next one wants.
+    curves = sorted((tmp_path / "results" / "second" / "Tiny").glob("events.out.*"))
+    assert curves
+    resumed = ["--run-id", "second", "--resume", "--set", "behaviors.Tiny.network_settings.hidden_units=12"]
+    assert runs("c.yaml", *resumed) == 1
+    assert all(path.exists() for path in curves)
 
 
 def test_without_locks_the_user_is_warned(settings, monkeypatch, caplog):
