@@ -20,7 +20,7 @@ from .environments import check_environment
 from .errors import TrainerError
 from .initial_weights import check_beginnings
 from .requirements import check_requirements, load_torch
-from .run_folder import claimed_run_folder, recorded_seed, write_configuration
+from .run_folder import claimed_run_folder, recorded_seed, recorded_start, write_configuration
 from .settings.command_line import parse_command_line
 from .settings.errors import TrainerConfigError
 from .settings.options import RunOptions
@@ -105,6 +105,7 @@ def _train_in(
     status = TrainingStatus(folder / "run_logs" / "training_status.json")
     if resumed:
         status.load()
+        options = options.with_start(recorded_start(folder))
     else:
         write_configuration(folder, options)
     wait_briefly_for_each_other()

@@ -155,6 +155,22 @@ def recorded_seed(folder: Path) -> int | None:
     return None
 
 
+def recorded_start(folder: Path) -> str | None:
+    """What the run in `folder` was told to begin with (`initialize_from`), while it has saved no weights yet.
+
+    None where there is nothing to begin with again: for want of a readable record too, of which the seed's
+    warning tells.
+    """
+    if next(folder.glob("*/*.pt"), None) is not None:
+        return None
+    try:
+        settings = yaml.safe_load((folder / "configuration.yaml").read_text(encoding="utf-8"))
+        start = settings["checkpoint_settings"]["initialize_from"]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError):
+        return None
+    return start if isinstance(start, str) else None
+
+
 def _is_older_run(folder: Path) -> bool:
     """Whether something is there that is not to be written over.
 

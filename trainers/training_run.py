@@ -63,9 +63,7 @@ def train(
         training=not options.checkpoint_settings.inference,
         inference_steps=options.checkpoint_settings.inference_steps,
         resume=options.checkpoint_settings.resume,
-        initialize_from=None
-        if options.checkpoint_settings.resume
-        else find_start(options.checkpoint_settings),
+        initialize_from=find_start(options.checkpoint_settings),
         non_finite=NonFinite(options.env_settings.non_finite),
         precision=Precision(options.torch_settings.precision),
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,

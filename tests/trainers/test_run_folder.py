@@ -154,6 +154,24 @@ def test_a_new_run_whose_weights_do_not_fit_leaves_nothing_in_the_way(tmp_path, 
     assert all(path.exists() for path in curves)
 
 
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_with_its_weights_again(
+    tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "c.yaml").write_text(TINY)
+    monkeypatch.chdir(tmp_path)
+    runs = Runs(monkeypatch)
+    assert runs("c.yaml", "--run-id", "first") == 0
+    assert runs("c.yaml", "--run-id", "second", "--initialize-from", "first") == 0
+    for path in (tmp_path / "results" / "second" / "Tiny").glob("*.pt"):
+        path.unlink()  # as if it had been killed before
+    capsys.readouterr()
+    for _ in range(2):
+        assert runs("c.yaml", "--run-id", "second", "--resume") == 0
+    first, second = capsys.readouterr().out.split("Tiny: resuming training from step")
+    assert "with the weights of results/first/Tiny/checkpoint.pt" in first.replace(os.sep, "/")
+    assert "with the weights of" not in second
+
+
 def test_without_locks_the_user_is_warned(settings, monkeypatch, caplog):
     def take(lock):
         raise LockingNotSupportedError(37, "No locks available")
