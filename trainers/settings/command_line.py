@@ -84,14 +84,16 @@ def parse_command_line(argv: Sequence[str] | None = None) -> RunOptions:
         options.act_deterministically()
     for flag in line.removed:
         logger.warning("The command line argument %s was removed.", flag)
-    _refuse_resume_and_force(set(line.given))
-    _settle_beginning(options.checkpoint_settings, set(line.given))
+    typed = set(line.given) | {path for _, path, _ in line.assignments}
+    _refuse_resume_and_force(options.checkpoint_settings, typed)
+    _settle_beginning(options.checkpoint_settings, typed)
     return options
 
 
-def _refuse_resume_and_force(given: set[Path]) -> None:
+def _refuse_resume_and_force(settings: CheckpointSettings, given: set[Path]) -> None:
     section = "checkpoint_settings"
-    if (section, "force") in given and given & {(section, "resume"), (section, "load_model")}:
+    both = settings.force and (settings.resume or settings.load_model)
+    if both and (section, "force") in given and given & {(section, "resume"), (section, "load_model")}:
         message = "--resume goes on with the old run and --force sets it aside: leave one of them out"
         raise TrainerConfigError([Problem("", message, "command line")])
 

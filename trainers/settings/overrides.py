@@ -6,11 +6,9 @@ import copy
 import re
 from typing import Any
 
-import yaml
-
 from .errors import Problem, TrainerConfigError
 from .problems import dotted
-from .source import Path, Source
+from .source import Path, Source, read_value
 from .values import found
 
 _PART = re.compile(r'"(?P<quoted>[^"]*)"|(?P<plain>[^."]+)')
@@ -49,10 +47,11 @@ def split_assignment(text: str) -> tuple[Path, Any]:
     path, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"{text!r} has no '=': expected PATH=VALUE, such as behaviors.Ball.max_steps=100000")
+    parts = split_path(path.strip())
     try:
-        return split_path(path.strip()), yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise ValueError(f"the value of {text!r} is no YAML: {getattr(error, 'problem', error)}") from None
+        return parts, read_value(value)
+    except ValueError as error:
+        raise ValueError(f"the value of {found(text)} cannot be read: {error}") from None
 
 
 def assign(source: Source, path: Path, value: Any, place: str) -> None:

@@ -88,8 +88,12 @@ def read_text(text: str, name: str) -> Source:
         data = _parse(text, source, repeated)
     except yaml.YAMLError as error:
         raise TrainerConfigError([_syntax_problem(error, text, name)]) from error
-    except (ValueError, OverflowError, RecursionError) as error:  # impossible dates, nesting without end
+    except (ValueError, OverflowError) as error:  # impossible dates
         raise TrainerConfigError([Problem("", f"error parsing yaml: {error}", name)]) from error
+    except RecursionError as error:
+        raise TrainerConfigError(
+            [Problem("", "error parsing yaml: it is nested too deeply", name)]
+        ) from error
     if repeated:
         raise TrainerConfigError(repeated)
     if data is None:
@@ -108,9 +112,33 @@ def read_text(text: str, name: str) -> Source:
     return source
 
 
+def read_value(text: str) -> Any:
+    """The value that YAML text holds; its mappings are read like those of a file.
+
+    Raises:
+        ValueError: it is no YAML, or a key stands twice in one mapping.
+    """
+    repeated: list[Problem] = []
+    try:
+        value = _parse(text, Source(), repeated)
+    except yaml.YAMLError as error:
+        raise ValueError(getattr(error, "problem", None) or str(error).partition("\n")[0]) from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if repeated:
+        raise ValueError(f"{repeated[0].path} stands twice in it")
+    return value
+
+
 def _syntax_problem(error: yaml.YAMLError, text: str, name: str) -> Problem:
     """Where the text is no YAML, and what to do."""
     mark = getattr(error, "problem_mark", None)
+    if isinstance(error, yaml.reader.ReaderError):
+        place = f"{name}, line {text.count(chr(10), 0, error.position) + 1}"
+        what = f"the character #x{error.character:04x} is not allowed in YAML"
+        return Problem(
+            "", f"error parsing yaml: {what}; save the file as text with the encoding UTF-8", place
+        )
     if mark is None:
         return Problem("", f"error parsing yaml: {str(error).partition(chr(10))[0]}", name)
     lines = text.splitlines()
@@ -160,8 +188,8 @@ class _Walk:
 
     def _mapping(self, node: yaml.MappingNode, path: Path, above: tuple[int, ...]) -> None:
         seen: dict[str, int] = {}
-        for key, value in node.value:
-            if key.tag == "tag:yaml.org,2002:merge":
+        for key, value in sorted(node.value, key=lambda pair: not _merges(pair[0])):
+            if _merges(key):  # first of all, since what is written here lies over it, wherever it stands
                 for merged in value.value if isinstance(value, yaml.SequenceNode) else [value]:
                     self.visit(merged, path, above)
                 continue
@@ -175,3 +203,8 @@ class _Walk:
                 message = f"it stands on line {seen[key.value]} already: keep one of them, or rename one"
                 self.repeated.append(Problem(dotted, message, f"{self.source.name}, line {line}"))
             seen[str(key.value)] = line
+
+
+def _merges(key: yaml.Node) -> bool:
+    """Whether the key is `<<`."""
+    return bool(key.tag == "tag:yaml.org,2002:merge")

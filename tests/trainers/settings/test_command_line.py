@@ -177,11 +177,13 @@ def test_a_line_that_cannot_be_read_is_one_line_with_a_remedy(
     assert error.count("\n") == 1 and told in error and error.endswith("--help lists all flags.\n")
 
 
-def test_resume_and_force_contradict_each_other_on_one_command_line(file: str) -> None:
+def test_resume_and_force_contradict_each_other_on_one_command_line(file: str, tmp_path: Path) -> None:
     with pytest.raises(TrainerConfigError, match="leave one of them out"):
         parse_command_line([file, "--resume", "--force"])
     # A run's own configuration.yaml may hold the flag with which it began.
-    both = parse_command_line([file, "--resume", "--set", "checkpoint_settings.force=true"])
+    recorded = tmp_path / "configuration.yaml"
+    recorded.write_text("checkpoint_settings: {force: true}")
+    both = parse_command_line([file, str(recorded), "--resume"])
     assert both.checkpoint_settings.resume
 
 
@@ -201,3 +203,29 @@ def test_a_device_is_a_known_one() -> None:
         assert parse_command_line(["--torch-device", device]).torch_settings.device == device
     with pytest.raises(TrainerConfigError, match="found 'gpu'; expected cpu, cuda, cuda:N"):
         parse_command_line(["--torch-device", "gpu"])
+
+
+@pytest.mark.parametrize("typed", [["--resume"], ["--set", "checkpoint_settings.resume=true"]])
+def test_what_set_asks_of_a_run_counts_like_its_flag(typed: list[str], file: str) -> None:
+    settings = parse_command_line([file, "--initialize-from", "old", *typed]).checkpoint_settings
+    assert (settings.resume, settings.initialize_from) == (True, None)
+    with pytest.raises(TrainerConfigError, match="leave one of them out"):
+        parse_command_line([file, "--force", *typed])
+
+
+def test_a_flag_that_set_takes_back_contradicts_nothing(file: str) -> None:
+    line = [file, "--force", "--resume", "--set", "checkpoint_settings.resume=false"]
+    assert parse_command_line(line).checkpoint_settings.force
+
+
+def test_a_value_of_set_is_read_like_a_file(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = parse_command_line([file, "--set", "behaviors={No: {}, 007: {}}"])
+    assert list(options.behaviors) == ["No", "007"]
+    for value, told in [
+        ("{max_steps: 1, max_steps: 2}", "max_steps stands twice"),
+        ("[" * 2000, "nested too deeply"),
+        ("2020-13-45", "the value of 'behaviors.Ball=2020-13-45' cannot be read: month"),
+    ]:
+        with pytest.raises(SystemExit):
+            parse_command_line([file, "--set", f"behaviors.Ball={value}"])
+        assert told in capsys.readouterr().err

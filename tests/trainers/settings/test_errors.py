@@ -171,3 +171,17 @@ def test_a_missing_file_names_what_is_there(tmp_path) -> None:
         RunOptions.from_file(tmp_path / "bal.yaml")
     with pytest.raises(TrainerConfigError, match=r"There is no folder .*nowhere\."):
         RunOptions.from_file(tmp_path / "nowhere" / "bal.yaml")
+
+
+@pytest.mark.parametrize("value", ["    max_steps: x\n    <<: *a\n", "    <<: *a\n    max_steps: x\n"])
+def test_a_value_over_a_merged_one_is_found_where_it_is_written(value: str) -> None:
+    text = "behaviors:\n  A: &a\n    max_steps: 5\n  B:\n" + value
+    (problem,) = error_of(text).problems
+    line = next(number for number, one in enumerate(text.splitlines(), 1) if "x" in one.split())
+    assert problem.place == f"ball.yaml, line {line}"
+
+
+def test_a_character_that_is_no_text_is_told_with_its_line() -> None:
+    (problem,) = error_of("debug: true\nbehaviors:\x00 {}\n").problems
+    assert problem.place == "ball.yaml, line 2"
+    assert "#x0000" in problem.message and "UTF-8" in problem.message
