@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..wire.engine_codec import AgentBatch
+from ..wire.engine_codec import AgentBatch, Observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class Ended:
     """Agents whose episodes ended together, with the last that they saw and earned."""
 
     agent_id: NDArray[np.int32]
-    obs: list[NDArray[np.float32]]
+    obs: Sequence[Observed]
     """One array [n, ...] for each sensor."""
     reward: NDArray[np.float32]
     interrupted: NDArray[np.bool_] | None = None
@@ -23,7 +23,7 @@ class Ended:
 
 def without_groups(
     agent_id: NDArray[np.int32],
-    obs: list[NDArray[np.float32]],
+    obs: Sequence[Observed],
     reward: NDArray[np.float32],
     ended: Sequence[Ended] = (),
     action_mask: NDArray[np.bool_] | None = None,
@@ -32,7 +32,7 @@ def without_groups(
 
     Args:
         agent_id: [n], who asks.
-        obs: One array [n, ...] for each sensor.
+        obs: One array [n, ...] for each sensor; uint8 [n, channels, height, width] is a picture.
         reward: [n], earned since the agent's last decision or the beginning of its episode.
         ended: The ends since the last batch, in order.
         action_mask: [n, sum of branch sizes], True where an action is not allowed.

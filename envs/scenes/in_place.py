@@ -13,11 +13,12 @@ from mlagents_envs.base_env import (
     TerminalSteps,
 )
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
+from numpy.typing import NDArray
 
 from ..launch import resolve
 from ..one_action import with_action
 from ..steps import BehaviorSteps
-from ..wire.engine_codec import AgentBatch
+from ..wire.engine_codec import AgentBatch, Observed
 from .arguments import UsageError, parse_options
 from .parameters import Parameters
 from .registry import UnknownSceneError, find
@@ -133,7 +134,7 @@ def _split(batch: AgentBatch, spec: BehaviorSpec) -> BehaviorSteps:
         flat = np.zeros((len(done), sum(branches)), np.bool_) if flat is None else flat
         mask = np.split(flat[asking], np.cumsum(branches)[:-1], axis=1)
     decisions = DecisionSteps(
-        [obs[asking] for obs in batch.obs],
+        [_as_numbers(obs[asking]) for obs in batch.obs],
         batch.reward[asking],
         batch.agent_id[asking],
         mask,
@@ -141,7 +142,7 @@ def _split(batch: AgentBatch, spec: BehaviorSpec) -> BehaviorSteps:
         batch.group_reward[asking],
     )
     terminals = TerminalSteps(
-        [obs[done] for obs in batch.obs],
+        [_as_numbers(obs[done]) for obs in batch.obs],
         batch.reward[done],
         batch.interrupted[done],
         batch.agent_id[done],
@@ -149,3 +150,11 @@ def _split(batch: AgentBatch, spec: BehaviorSpec) -> BehaviorSteps:
         batch.group_reward[done],
     )
     return decisions, terminals
+
+
+def _as_numbers(obs: Observed) -> NDArray[np.float32]:
+    """What a trainer makes of the observation, pictures between 0 and 1."""
+    if obs.dtype == np.float32:
+        return obs.astype(np.float32, copy=False)
+    numbers: NDArray[np.float32] = np.divide(obs, np.float32(255), dtype=np.float32)
+    return numbers

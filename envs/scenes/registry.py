@@ -51,6 +51,18 @@ def _dungeon_escape() -> type[World]:
     return DungeonEscape
 
 
+def _grid() -> type[World]:
+    from .grid import GridWorld
+
+    return GridWorld
+
+
+def _hallway() -> type[World]:
+    from .hallway import Hallway
+
+    return Hallway
+
+
 def _sorter() -> type[World]:
     from .sorter import Sorter
 
@@ -78,6 +90,14 @@ SCENES = {
             "dungeon-escape",
             "Unity's DungeonEscape: kill the dragon, carry the key to the door (groups of 3, one dies)",
             _dungeon_escape,
+        ),
+        SceneInfo(
+            "grid",
+            "Unity's GridWorld: walk to the goal that is wanted, seen from above (pictures, goal signal)",
+            _grid,
+        ),
+        SceneInfo(
+            "hallway", "Unity's Hallway: remember a symbol and choose the goal that has it (memory)", _hallway
         ),
         SceneInfo(
             "sorter",

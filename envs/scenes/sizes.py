@@ -57,7 +57,7 @@ def choose(
 
 def _may_be_zero(name: str) -> bool:
     """Whether a setting counts what a world can do without."""
-    return name == "linger" or name.endswith(("blocks", "columns"))
+    return name == "linger" or name.endswith(("blocks", "columns", "goals"))
 
 
 def _is_given(name: str, value: Any) -> bool:

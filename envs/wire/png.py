@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
+from .png_writer import SIGNATURE
+
 _HEAD = 26
 """Bytes up to and with the depth and the kind of colours."""
 _PLAIN_MODES = ("L", "RGB", "RGBA")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .write import delimited
+from .write import head
 
 FLOAT = np.dtype("<f4")
 BYTE = np.dtype(np.uint8)
@@ -25,33 +25,45 @@ class Piece:
     """Numbers per record."""
 
 
-class RecordWriter:
-    """Writes field 1 of a list message again and again: one record per row of the columns."""
+class RowWriter:
+    """Writes rows of one layout again and again, all rows at once."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
-        content = b""
-        offsets = []
+    def __init__(self, pieces: Sequence[Piece], start: bytes = b"") -> None:
+        """`start`: what every row begins with, before the pieces."""
+        content = start
+        named = []
         for piece in pieces:
-            offsets.append(len(content) + len(piece.head))
+            if piece.count:
+                named.append((piece, len(content) + len(piece.head)))
             content += piece.head + bytes(piece.count * piece.dtype.itemsize)
-        record = delimited(1, content)
-        ahead = len(record) - len(content)
-        named = [(piece, ahead + offset) for piece, offset in zip(pieces, offsets) if piece.count]
-        self._template = np.frombuffer(record, np.uint8)
+        self._template = np.frombuffer(content, np.uint8)
         self._dtype = np.dtype(
             {
                 "names": [piece.name for piece, _ in named],
                 "formats": [(piece.dtype, (piece.count,)) for piece, _ in named],
                 "offsets": [offset for _, offset in named],
-                "itemsize": len(record),
+                "itemsize": len(content),
             }
         )
 
-    def write(self, rows: int, columns: Mapping[str, NDArray[np.generic]]) -> bytes:
-        """The list's content. Columns are [rows, count]; every piece with numbers needs its own."""
+    def write(self, rows: int, columns: Mapping[str, NDArray[np.generic]]) -> NDArray[np.uint8]:
+        """The rows [rows, bytes]. Columns are [rows, count]; every piece with numbers needs its own."""
         table = np.empty((rows, len(self._template)), np.uint8)
         table[:] = self._template
-        records = table.view(self._dtype)[:, 0]
-        for name in self._dtype.names or ():
-            records[name] = columns[name]
-        return table.tobytes()
+        if self._dtype.names:
+            records = table.view(self._dtype)[:, 0]
+            for name in self._dtype.names:
+                records[name] = columns[name]
+        return table
+
+
+class RecordWriter:
+    """Writes field 1 of a list message again and again: one record per row of the columns."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        size = sum(len(piece.head) + piece.count * piece.dtype.itemsize for piece in pieces)
+        self._rows = RowWriter(pieces, head(1, size))
+
+    def write(self, rows: int, columns: Mapping[str, NDArray[np.generic]]) -> bytes:
+        """The list's content; see `RowWriter.write`."""
+        return self._rows.write(rows, columns).tobytes()

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lanista.envs.scenes import ball3d, basic, sorter
+from lanista.envs.scenes import ball3d, basic, hallway, sorter
+from lanista.envs.scenes.in_place import WorldEnvironment
 from lanista.envs.scenes.parameters import Parameters
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="brains need onnxruntime")
@@ -70,3 +71,38 @@ def test_unitys_sorter_brain_touches_the_tiles_in_order(output):
         won += int((batch.reward[batch.done] > 0).sum())
     assert finished >= 2 * count
     assert won > 0.97 * finished
+
+
+class HallwayScore:
+    """How Unity's Hallway brain, which has sampled actions only, chooses its goals."""
+
+    def __init__(self, remembers=True, episodes=300, seed=1):
+        # Loads onnxruntime, without which this module is skipped.
+        from lanista.trainers.brains.play import Brain
+
+        count = 16
+        brain = Brain(ONNX / "Hallway.onnx")
+        env = WorldEnvironment(hallway.Hallway(count), seed)
+        env.reset()
+        running, self.returns, self.right = np.zeros(count), [], 0
+        while len(self.returns) < episodes:
+            decisions, terminals = env.get_steps(hallway.BEHAVIOR)
+            self.returns += (running[terminals.agent_id] + terminals.reward).tolist()
+            self.right += int((terminals.reward > 0.5).sum())
+            running[terminals.agent_id] = 0
+            running[decisions.agent_id] += decisions.reward
+            brain.forget(terminals.agent_id if remembers else decisions.agent_id)
+            env.set_actions(hallway.BEHAVIOR, brain.act(decisions))
+            env.step()
+
+
+def test_unitys_hallway_brain_remembers_the_symbol():
+    """Of 100 goals it chooses more than 99 right; its mean return is 0.94, random actions have -1."""
+    score = HallwayScore()
+    assert score.right > 0.97 * len(score.returns)
+    assert np.mean(score.returns) > 0.9
+
+
+def test_unitys_hallway_brain_without_its_memory_chooses_by_chance():
+    score = HallwayScore(remembers=False)
+    assert 0.4 < score.right / len(score.returns) < 0.6
