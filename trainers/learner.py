@@ -22,8 +22,8 @@ from ..envs.steps import Decision
 from .acting_memories import ActingMemories, Asking
 from .algorithms import make_algorithm, make_policy, make_reward_providers
 from .behavior_folder import require_folder_name
+from .brains.errors import BrainVerificationError
 from .brains.export import export_brain
-from .brains.verify import BrainVerificationError
 from .checkpoint_brain import KEY as BRAIN
 from .checkpoint_brain import describe_brain
 from .checkpoints import CheckpointError, CheckpointManager, load_checkpoint

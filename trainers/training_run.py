@@ -20,6 +20,7 @@ from .farewell import next_steps
 from .initial_weights import find_start
 from .learner import Learner, RunContext
 from .networks.errors import UnsupportedObservationError
+from .networks.user import not_exportable
 from .precision import Precision
 from .run_folder import forget_beginnings, write_configuration
 from .settings.options import RunOptions
@@ -124,9 +125,17 @@ def _make_learner(options: RunOptions, context: RunContext, name: str, spec: Beh
     if takes_state(options) and in_process(options.env_settings.env_path or ""):
         settings = with_offered_state(settings, spec)
     try:
-        return Learner(name, spec, settings, context)
+        learner = Learner(name, spec, settings, context)
     except (UnsupportedObservationError, UnsupportedActionError) as error:
         raise TrainerError(f"The behavior {name}: {error}") from error
+    inexportable = not_exportable(learner.algorithm.network)
+    if inexportable:
+        logger.warning(
+            "The behavior %s will have checkpoints, but no brains (.onnx): %s has no method "
+            "export(graph, inputs), by which it would become a part of one. See docs/extending.md.",
+            *(name, ", ".join(inexportable)),
+        )
+    return learner
 
 
 def _device(wanted: str | None) -> torch.device:

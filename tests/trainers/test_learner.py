@@ -5,7 +5,7 @@ import pytest
 import torch
 from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.statistics import StatsAggregationMethod
-from lanista.trainers.brains.verify import BrainVerificationError
+from lanista.trainers.brains.errors import BrainVerificationError
 from lanista.trainers.checkpoints import CheckpointError, load_checkpoint
 from lanista.trainers.errors import TrainerError
 from lanista.trainers.learner import Learner, RunContext

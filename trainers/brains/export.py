@@ -14,8 +14,9 @@ from ..atomic import atomic_write_bytes
 from ..networks.actor import ActingNetwork
 from ..networks.user import not_exportable
 from . import heads, layers, senses
+from .errors import BrainVerificationError
 from .graph import BATCH, GraphBuilder
-from .verify import BrainVerificationError, verify
+from .verify import verify
 
 VERSION_NUMBER = 3.0
 """The version of the brain's interface that Unity's ML-Agents packages since 2.0 read."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from torch import nn
+
 from ..networks.attention import HEADS, MASKED_LOGIT, POOL_EPS, SelfAttention
 from ..networks.entities import ABSENT_BELOW, ENTITY_SIZE, EntityEncoder
 from ..networks.kinds import ObservationKind
 from ..networks.observations import ObservationEncoder
 from ..networks.settings import Activation, EncoderType
-from ..networks.user import Exportable
+from ..networks.user import exported, reference_of
 from ..networks.visual import POOL, POOL_STRIDE, Convolution, VisualEncoder
 from ..normalizer import LIMIT, Normalizer
+from .errors import BrainVerificationError
 from .graph import FLOAT, GraphBuilder
 from .nodes import (
     activation,
@@ -28,8 +31,7 @@ def encode(graph: GraphBuilder, encoder: ObservationEncoder, observations: list[
     """The inputs obs_0, obs_1, ... -> the input of the body."""
     values = _prepared(graph, encoder, observations)
     if encoder.whole is not None:
-        assert isinstance(encoder.whole, Exportable)
-        return encoder.whole.export(graph, values)
+        return _users(graph, encoder.whole, values)
     encodings, sets = [], []
     for part, value in zip(encoder.parts, values, strict=True):
         key = str(part.indices[0])
@@ -38,8 +40,7 @@ def encode(graph: GraphBuilder, encoder: ObservationEncoder, observations: list[
             if isinstance(own, VisualEncoder):
                 encodings.append(visual(graph, own, value, f"visual.{key}"))
             else:
-                assert isinstance(own, Exportable)
-                encodings.append(own.export(graph, value))
+                encodings.append(_users(graph, own, value))
         elif part.kind is ObservationKind.VECTOR:
             encodings.append(value)
         else:
@@ -48,6 +49,17 @@ def encode(graph: GraphBuilder, encoder: ObservationEncoder, observations: list[
         own_vector = joined(graph, encodings) if encodings else None
         encodings.append(entities(graph, encoder.entities, sets, own_vector))
     return joined(graph, encodings)
+
+
+def _users(graph: GraphBuilder, network: nn.Module, inputs: str | list[str]) -> str:
+    """A network of the user's."""
+    try:
+        return exported(network, graph, inputs)
+    except Exception as error:
+        raise BrainVerificationError(
+            f"The network {reference_of(network)} of '{graph.name}' cannot write itself as ONNX: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def _prepared(graph: GraphBuilder, encoder: ObservationEncoder, observations: list[str]) -> list[str]:

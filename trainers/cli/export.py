@@ -20,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, rebuild, verify, write."""
+    from ..brains.errors import BrainVerificationError
     from ..brains.export import export_brain
-    from ..brains.verify import BrainVerificationError
     from ..checkpoint_brain import rebuild_brain, step_of
     from ..checkpoint_file import CheckpointError, load_checkpoint
     from ..coma.brains import brains_of

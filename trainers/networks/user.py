@@ -94,13 +94,19 @@ def build_body(
 
 def not_exportable(network: nn.Module) -> list[str]:
     """The user's classes in a network that cannot become part of a brain."""
-    return sorted(
-        {
-            reference
-            for module in network.modules()
-            if (reference := getattr(module, _REFERENCE, None)) and not isinstance(module, Exportable)
-        }
-    )
+    users = [module for module in network.modules() if reference_of(module)]
+    return sorted({reference_of(module) for module in users if not isinstance(module, Exportable)})
+
+
+def exported(network: nn.Module, graph: GraphBuilder, inputs: Any) -> str:
+    """A user's network as nodes, see `Exportable`."""
+    assert isinstance(network, Exportable)
+    return network.export(graph, inputs)
+
+
+def reference_of(network: nn.Module) -> str:
+    """By what name the YAML has a network of the user's; empty of any other."""
+    return str(getattr(network, _REFERENCE, ""))
 
 
 _REFERENCE = "_lanista_reference"

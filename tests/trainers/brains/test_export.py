@@ -8,9 +8,10 @@ import torch
 from goldendata import array, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanista.trainers.brains.errors import BrainVerificationError
 from lanista.trainers.brains.export import build_brain, export_brain
 from lanista.trainers.brains.operators import not_importable
-from lanista.trainers.brains.verify import BrainVerificationError, verify
+from lanista.trainers.brains.verify import verify
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.settings import NetworkSettings

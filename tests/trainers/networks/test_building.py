@@ -1,0 +1,98 @@
+"""Networks are built as network_settings say, for the policy and for a critic of another shape."""
+
+import numpy as np
+import pytest
+import torch
+from lanista.trainers.networks.activations import activate
+from lanista.trainers.networks.actor_critic import ActorCritic
+from lanista.trainers.networks.body import Body
+from lanista.trainers.networks.initialization import initialize_
+from lanista.trainers.networks.settings import Activation, Initialization, NetworkSettings
+from referencenets import spec_of_shapes
+
+SPEC = spec_of_shapes([(3,), (2,)], continuous=2, branches=(3,))
+
+
+def build(spec=SPEC, shared=False, **settings):
+    generator = torch.Generator().manual_seed(0)
+    return ActorCritic(spec, NetworkSettings.model_validate(settings), ["a", "b"], shared, generator)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    {
+        Activation.SWISH: torch.nn.SiLU(),
+        Activation.RELU: torch.nn.ReLU(),
+        Activation.LEAKY_RELU: torch.nn.LeakyReLU(0.01),
+        Activation.ELU: torch.nn.ELU(),
+        Activation.GELU: torch.nn.GELU(),
+        Activation.TANH: torch.nn.Tanh(),
+    }.items(),
+)
+def test_activations(kind, expected):
+    x = torch.linspace(-5, 5, 101)
+    torch.testing.assert_close(activate(kind, x), expected(x), atol=1e-3, rtol=0)  # GELU: by tanh, not erf
+    body = Body(2, 3, 4, 2, activation=kind)
+    rows = torch.randn(5, 3)
+    hidden = activate(kind, rows @ body.layers[0].weight[1] + body.layers[0].bias[1])
+    wanted = activate(kind, hidden @ body.layers[1].weight[1] + body.layers[1].bias[1])
+    torch.testing.assert_close(body.stream(1, rows), wanted)
+    torch.testing.assert_close(body(rows)[1], wanted)
+
+
+@pytest.mark.parametrize("kind", Initialization)
+def test_initial_weights(kind):
+    weight = initialize_(torch.empty(3, 64, 48), kind, 2.0, torch.Generator().manual_seed(0))
+    deviation = {"kaiming_normal": 64**-0.5, "xavier_uniform": (2 / 112) ** 0.5, "orthogonal": 64**-0.5}
+    assert weight.std().item() == pytest.approx(2.0 * deviation[kind.value], rel=0.05)
+    assert not torch.equal(weight[0], weight[1])
+    if kind is Initialization.ORTHOGONAL:
+        torch.testing.assert_close(weight[0].T @ weight[0], 4.0 * torch.eye(48), atol=1e-4, rtol=0)
+    drawn = [build(initialization=kind.value).body.layers[0].weight for _ in range(2)]
+    assert torch.equal(*drawn), "one seed, one network"
+
+
+def test_normalised_sums_stand_before_the_activation():
+    body = Body(1, 3, 16, 1, activation=Activation.RELU, layer_norm=True)
+    rows = torch.randn(50, 3) * 100 + 7
+    found = body.stream(0, rows)
+    sums = (rows @ body.layers[0].weight[0]).detach().numpy()
+    scaled = (sums - sums.mean(1, keepdims=True)) / sums.std(1, keepdims=True)
+    np.testing.assert_allclose(found.detach().numpy(), np.maximum(scaled, 0.0), atol=1e-3)
+
+
+def test_the_default_is_ml_agents_network():
+    assert build().plain
+    assert not build(activation="relu").plain and not build(layer_norm=True).plain
+
+
+def test_a_critic_of_another_shape():
+    critic = {"hidden_units": 24, "num_layers": 3, "activation": "tanh"}
+    network = build(hidden_units=8, critic=critic)
+    assert not network.plain
+    assert [layer.weight.shape[2] for layer in network.body.layers] == [8, 8]
+    assert [layer.weight.shape[2] for layer in network.critic_body.layers] == [24, 24, 24]
+    assert network.values.weight.shape == (24, 2) and network.actions.weight.shape[0] == 8
+    inputs = network.prepare([torch.randn(4, 3), torch.randn(4, 2)])
+    distribution, values = network.evaluate(inputs)
+    torch.testing.assert_close(values, network.value(inputs))
+    torch.testing.assert_close(distribution.logits, network.act(inputs).logits)
+
+
+def test_a_critic_with_a_smaller_memory_and_another_eye():
+    spec = spec_of_shapes([(3, 40, 40), (2,)], continuous=1)
+    memory = {"memory_size": 12, "sequence_length": 4}
+    critic = {"vis_encode_type": "nature_cnn", "memory": {**memory, "memory_size": 6}}
+    network = build(spec, hidden_units=8, memory=memory, critic=critic)
+    assert (network.memory(0).size, network.memory(-1).size) == (12, 6)
+    assert len(network.critic_encoder.encoders["0"].convolutions) == 3
+    inputs = network.prepare([torch.rand(8, 3, 40, 40), torch.randn(8, 2)])
+    states = torch.randn(2, 12), torch.randn(2, 6)
+    _, values = network.evaluate_with_memory(inputs, *states, 4)
+    encoding, _ = network.memory(-1)(network.critic_encoding(inputs), states[1], 4)
+    torch.testing.assert_close(values, network.values(encoding))
+
+
+def test_a_critic_that_says_nothing_is_built_like_the_policy():
+    shapes = [[tuple(p.shape) for p in build(critic=one, hidden_units=8).parameters()] for one in (None, {})]
+    assert sum(map(np.prod, shapes[0])) == sum(map(np.prod, shapes[1]))

@@ -1,0 +1,201 @@
+"""Networks read images, sets of entities and goals, alone and together."""
+
+import numpy as np
+import pytest
+import torch
+from lanista.trainers.networks.actor import Actor
+from lanista.trainers.networks.actor_critic import ActorCritic
+from lanista.trainers.networks.entities import ABSENT_BELOW, EntityEncoder, absent
+from lanista.trainers.networks.errors import UnsupportedObservationError
+from lanista.trainers.networks.hyper import Goals, HyperLayer
+from lanista.trainers.networks.settings import EncoderType, NetworkSettings
+from lanista.trainers.networks.visual import VisualEncoder
+from referencenets import image_spec, spec_of_shapes
+
+EVERYTHING = spec_of_shapes(
+    [(3,), (3, 20, 24), (6, 4), (2,), (1, 22, 20), (5, 3)], [0, 0, 0, 1, 0, 0], 2, (3,)
+)
+NETWORK = {"hidden_units": 8, "normalize": True}
+
+
+def observations(spec, rows, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(rows, *one.shape, generator=generator) for one in spec.observation_specs]
+
+
+def build(spec=EVERYTHING, shared=False, seed=0, **settings):
+    generator = torch.Generator().manual_seed(seed)
+    chosen = NetworkSettings.model_validate(NETWORK | settings)
+    return ActorCritic(spec, chosen, ["extrinsic"], shared, generator)
+
+
+def test_everything_at_once_becomes_one_vector_in_the_observations_order():
+    encoder = build().encoder
+    assert encoder.size == 3 + 8 + 2 + 8 + 128
+    expected = {0: slice(0, 3), 1: slice(3, 11), 3: slice(11, 13), 4: slice(13, 21)}
+    assert encoder.columns == expected
+    obs = observations(EVERYTHING, 4)
+    before = encoder(encoder.prepare(obs))
+    for index, columns in expected.items():
+        changed = [rows.clone() for rows in obs]
+        changed[index] += 0.5
+        moved = (encoder(encoder.prepare(changed)) - before).abs().sum(0) > 1e-6
+        own = torch.zeros(encoder.size, dtype=torch.bool)
+        own[columns] = own[-128:] = True  # entities are seen from where everything else stands
+        assert moved[columns].any() and not moved[~own].any()
+
+
+def test_pictures_of_bytes_are_read_as_their_numbers():
+    network = build()
+    obs = observations(EVERYTHING, 3)
+    pixels = torch.randint(0, 256, (3, 3, 20, 24), dtype=torch.uint8)
+    said = []
+    for picture in (pixels, pixels.float() / 255):
+        distribution, values = network.evaluate(network.prepare([obs[0], picture, *obs[2:]]))
+        said.append((distribution.mu, values))
+    assert network.prepare([obs[0], pixels, *obs[2:]])[1] is pixels, "a learner keeps a byte a pixel"
+    torch.testing.assert_close(said[0], said[1])
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_one_pass_says_what_two_say_and_each_learns_by_its_own_encoders(shared):
+    network = build(shared=shared)
+    inputs = network.prepare(observations(EVERYTHING, 5))
+    distribution, values = network.evaluate(inputs)
+    torch.testing.assert_close(distribution.mu, network.act(inputs).mu)
+    torch.testing.assert_close(values, network.value(inputs))
+    distribution.mu.sum().backward()
+    learning = [n for n, p in network.named_parameters() if p.grad is not None and p.grad.abs().max() > 0]
+    assert not [name for name in learning if name.startswith("critic_")]
+    for part in ("encoders.1", "encoders.4", "entities.own", "entities.embeddings.1", "entities.attention"):
+        assert any(name.startswith(f"encoder.{part}.") for name in learning), part
+    assert (network.critic_encoder is None) is shared
+
+
+def test_vectors_alone_need_no_encoder_of_the_critics():
+    plain = build(spec_of_shapes([(3,), (2,)], continuous=1))
+    assert plain.plain and plain.critic_encoder is None
+    assert not build().plain and not build(spec_of_shapes([(3,), (2,)], [0, 1], continuous=1)).plain
+
+
+def test_one_seed_gives_one_network():
+    first, again, other = build(seed=1), build(seed=1), build(seed=2)
+    for name, weight in first.state_dict().items():
+        assert torch.equal(weight, again.state_dict()[name]), name
+    assert not torch.equal(first.encoder.encoders["1"].dense.weight, other.encoder.encoders["1"].dense.weight)
+
+
+# Images -----------------------------------------------------------------------------------------------
+
+
+def test_what_is_too_small_says_what_would_do():
+    with pytest.raises(UnsupportedObservationError) as error:
+        VisualEncoder(image_spec(3, 16, 40), EncoderType.NATURE_CNN, 8)
+    message = str(error.value)
+    assert "'eye'" in message and "40x16" in message and "nature_cnn" in message and "36x36" in message
+    assert "vis_encode_type to resnet or match3 or fully_connected" in message
+
+
+@pytest.mark.parametrize("kind", EncoderType)
+def test_a_resnet_s_and_every_other_encoder_s_arithmetic(kind):
+    """Against torch's own modules, in the reference's order of layers."""
+    encoder = VisualEncoder(image_spec(3, 40, 37), kind, 6, torch.Generator().manual_seed(0))
+    relu = torch.nn.LeakyReLU(0.01)
+    images = torch.rand(2, 3, 40, 37)
+    x, layers = images, list(encoder.convolutions)
+    if kind is EncoderType.RESNET:
+        silu, pool = torch.nn.SiLU(), torch.nn.MaxPool2d(3, 2)
+        while layers:
+            entrance, a, b, c, d = layers[:5]
+            del layers[:5]
+            x = pool(entrance(x))
+            x = x + b(silu(a(silu(x))))
+            x = x + d(silu(c(silu(x))))
+        x, relu = silu(x), torch.nn.ReLU()
+    for layer in layers:
+        x = relu(layer(x))
+    torch.testing.assert_close(encoder(images), relu(encoder.dense(x.reshape(2, -1))))
+
+
+# Entities ---------------------------------------------------------------------------------------------
+
+
+def entity_encoder(own=5):
+    return EntityEncoder([4, 3], own, torch.Generator().manual_seed(0))
+
+
+def test_the_order_of_entities_and_what_is_padded_do_not_matter():
+    encoder, generator = entity_encoder(), torch.Generator().manual_seed(1)
+    first, second = torch.randn(7, 6, 4, generator=generator), torch.randn(7, 5, 3, generator=generator)
+    own = torch.randn(7, 5, generator=generator)
+    first[:, 4:] = 0.0
+    expected = encoder([first, second], own)
+    torch.testing.assert_close(encoder([first[:, [3, 5, 1, 0, 2, 4]], second.flip(1)], own), expected)
+    torch.testing.assert_close(encoder([first[:, :4], second], own), expected)
+    assert not torch.allclose(encoder([first[:, :3], second], own), expected)
+    assert not torch.allclose(encoder([first, second], own + 1.0), expected)
+
+
+def test_an_entity_of_next_to_nothing_counts_as_absent():
+    """Pitfall C25, kept: brains in use have it in their graphs."""
+    entities = torch.zeros(1, 3, 4)
+    entities[0, 0, 0] = 0.99 * ABSENT_BELOW**0.5
+    entities[0, 1, 0] = 1.01 * ABSENT_BELOW**0.5
+    assert absent(entities).tolist() == [[True, False, True]]
+
+
+def test_nobody_there_gives_zeros_and_a_gradient_that_is_finite():
+    encoder = entity_encoder(own=0)
+    found = encoder([torch.zeros(2, 6, 4), torch.zeros(2, 5, 3)], None)
+    assert torch.equal(found, torch.zeros(2, 128))
+    found.sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in encoder.parameters())
+
+
+# Goals ------------------------------------------------------------------------------------------------
+
+
+def hyper_layer():
+    return HyperLayer(2, 6, 5, [slice(0, 2), slice(4, 5)], 7, torch.Generator().manual_seed(0))
+
+
+def test_few_goals_are_told_apart_and_change_nothing():
+    layer, generator = hyper_layer(), torch.Generator().manual_seed(1)
+    kinds = torch.randn(3, 6, generator=generator)
+    encodings = kinds[torch.randint(0, 3, (40,), generator=generator)]
+    inputs = torch.randn(40, 6, generator=generator)
+    goals = layer.goals(encodings)
+    assert len(goals.distinct) == 3 and goals.of_row is not None
+    plain = Goals(encodings[:, [0, 1, 4]], None)
+    results = []
+    for found in (goals, plain):
+        layer.zero_grad()
+        out = layer.stream(1, inputs, found)
+        out.square().sum().backward()
+        results.append([out, *(p.grad.clone() for p in layer.parameters())])
+    torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
+
+
+def test_many_goals_and_goals_that_were_learnt_have_matrices_of_their_own():
+    layer = hyper_layer()
+    assert layer.goals(torch.randn(40, 6)).of_row is None
+    assert layer.goals(torch.zeros(40, 6).requires_grad_()).of_row is None
+
+
+def test_goals_decide_how_the_rest_is_read_unless_they_are_read_like_it():
+    spec = spec_of_shapes([(3,), (2,)], [0, 1], continuous=1)
+    for kind, conditioned in (("hyper", True), ("none", False)):
+        network = build(spec, goal_conditioning_type=kind, num_layers=1)
+        assert (network.body.conditioned is not None) is conditioned
+        assert network.encoder.size == 5
+    assert build(spec, body=None, goal_conditioning_type="hyper").body.layers[0].weight.shape == (2, 5, 8)
+
+
+def test_an_actor_may_leave_observations_out():
+    actor = Actor(EVERYTHING, NetworkSettings.model_validate(NETWORK), leave_out=(1, 3))
+    obs = observations(EVERYTHING, 2)
+    expected = actor.act(actor.prepare(obs)).mu
+    obs[1] += 1.0
+    obs[3] += 1.0
+    torch.testing.assert_close(actor.act(actor.prepare(obs)).mu, expected)
+    assert np.isfinite(expected.detach().numpy()).all()

@@ -1,0 +1,211 @@
+"""Users bring an encoder or a whole body, and what cannot work is said at the start."""
+
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+from lanista.trainers.brains.errors import BrainVerificationError
+from lanista.trainers.brains.export import build_brain, export_brain
+from lanista.trainers.brains.verify import verify
+from lanista.trainers.errors import TrainerError
+from lanista.trainers.networks.actor import Actor
+from lanista.trainers.networks.actor_critic import ActorCritic
+from lanista.trainers.networks.errors import UnsupportedObservationError
+from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.networks.user import not_exportable
+from lanista.trainers.settings import RunOptions, TrainerConfigError
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
+from referencenets import spec_of_shapes
+
+MODULE = '''
+import torch
+from torch import nn
+from lanista.trainers.brains import nodes
+
+
+class Scale(nn.Module):
+    """Trains, and cannot leave."""
+
+    def __init__(self, spec, settings):
+        super().__init__()
+        self.size = settings.hidden_units
+        self.layer = nn.Linear(int(torch.tensor(spec.shape).prod()), self.size)
+
+    def forward(self, observation):
+        return torch.tanh(self.layer(observation.flatten(1)))
+
+
+class Ray(Scale):
+    def export(self, graph, inputs):
+        flat = nodes.reshaped(graph, inputs, [-1, self.layer.in_features])
+        return graph.add("Tanh", nodes.dense(graph, "ray", self.layer.weight.T, self.layer.bias, flat))
+
+
+class Wrong(Ray):
+    def export(self, graph, inputs):
+        return graph.add("Mul", super().export(graph, inputs), graph.scalar(1.1))
+
+
+class Clumsy(Ray):
+    def export(self, graph, inputs):
+        raise RuntimeError("no idea how")
+
+
+class Everything(nn.Module):
+    def __init__(self, specs, settings):
+        super().__init__()
+        self.size = 7
+        self.layers = nn.ModuleList(Ray(spec, settings) for spec in specs)
+        self.last = nn.Linear(sum(layer.size for layer in self.layers), self.size)
+
+    def forward(self, observations):
+        return self.last(torch.cat([layer(rows) for layer, rows in zip(self.layers, observations)], 1))
+
+    def export(self, graph, inputs):
+        values = [layer.export(graph, value) for layer, value in zip(self.layers, inputs)]
+        return nodes.dense(graph, "last", self.last.weight.T, self.last.bias, nodes.joined(graph, values))
+
+
+class Sizeless(nn.Module):
+    def __init__(self, spec, settings):
+        super().__init__()
+
+
+class Angry:
+    def __init__(self, spec, settings):
+        raise KeyError("I wanted something else")
+'''
+SPEC = spec_of_shapes([(3,), (3, 20, 20), (2,)], continuous=2, branches=(3,))
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path, monkeypatch):
+    """`my_networks` in the folder in which a run begins."""
+    (tmp_path / "my_networks.py").write_text(textwrap.dedent(MODULE))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield
+    sys.modules.pop("my_networks", None)
+
+
+def settings(**keys):
+    return NetworkSettings.model_validate({"hidden_units": 8, "normalize": True, **keys})
+
+
+def build(spec=SPEC, **keys):
+    return ActorCritic(spec, settings(**keys), ["a"], generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"encoders": {"obs0": "my_networks:Ray"}},
+        {"encoders": {"obs1": "my_networks:Ray", "obs2": "my_networks:Ray"}},
+        {"body": "my_networks:Everything"},
+        {"body": "my_networks:Everything", "memory": {"memory_size": 6}},
+    ],
+    ids=str,
+)
+def test_a_network_of_the_user_s_learns_and_leaves(keys):
+    network = build(**keys)
+    verify(build_brain(network, behavior="B"), network)
+    obs = [torch.rand(4, *one.shape) for one in SPEC.observation_specs]
+    states = [torch.zeros(4, 6)] * 2
+    inputs = network.prepare(obs)
+    if network.memory_size:
+        distribution, values = network.evaluate_with_memory(inputs, *states, 1)
+    else:
+        distribution, values = network.evaluate(inputs)
+    (distribution.mu.sum() + values.sum()).backward()
+    for name, parameter in network.named_parameters():
+        if "encoder" in name:
+            assert parameter.grad is not None, name
+    assert any("whole" in name or "encoders" in name for name, _ in network.named_parameters())
+    again = build(**keys)
+    assert all(torch.equal(a, b) for a, b in zip(network.parameters(), again.parameters())), "one seed"
+
+
+def test_a_body_is_all_there_is_before_memory_and_heads():
+    network = build(body="my_networks:Everything")
+    assert network.actions.weight.shape[0] == 7 and not list(network.body.parameters())
+
+
+def test_an_encoder_reads_what_no_other_would():
+    grid = ObservationSpec((4, 5), (DimensionProperty.NONE,) * 2, ObservationType.DEFAULT, "Grid")
+    spec = BehaviorSpec([grid], ActionSpec(1, ()))
+    network = Actor(spec, settings(encoders={"Grid": "my_networks:Ray"}))
+    verify(build_brain(network, behavior="B"), network)
+    with pytest.raises(UnsupportedObservationError, match="'Grid'"):
+        Actor(spec, settings())
+
+
+def test_vectors_come_normalised():
+    network = Actor(SPEC, settings(encoders={"obs0": "my_networks:Ray"}))
+    rows = [
+        torch.full((10, *one.shape), 100.0) + torch.randn(10, *one.shape) for one in SPEC.observation_specs
+    ]
+    network.update_normalization(rows * 1)
+    seen = network.prepare(rows)[0].detach().numpy()
+    assert np.abs(seen).max() <= 5.0
+
+
+def test_one_that_cannot_leave_trains_and_no_brain_is_written(tmp_path):
+    network = build(encoders={"obs0": "my_networks:Scale"})
+    assert not_exportable(network) == ["my_networks:Scale"] and not not_exportable(build())
+    assert network.act(network.prepare([torch.rand(1, *o.shape) for o in SPEC.observation_specs]))
+    with pytest.raises(
+        BrainVerificationError, match=r"my_networks:Scale has no method export\(graph, inputs\)"
+    ):
+        export_brain(network, tmp_path / "b.onnx", behavior="B")
+    assert not (tmp_path / "b.onnx").exists()
+
+
+def test_one_that_leaves_wrongly_is_refused(tmp_path):
+    for name, message in (("Wrong", "differ"), ("Clumsy", "my_networks:Clumsy.*RuntimeError: no idea how")):
+        with pytest.raises(BrainVerificationError, match=message):
+            network = build(encoders={"obs0": f"my_networks:{name}"})
+            with torch.no_grad():
+                network.actions.weight.mul_(100)
+            export_brain(network, tmp_path / "b.onnx", behavior="B")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"body": "their_networks:Body"}, r"their_networks:Body cannot be imported: .*No module named"),
+        ({"body": "my_networks:Bdy"}, r"my_networks:Bdy cannot be imported: .*Bdy"),
+        (
+            {"body": "my_networks:Angry"},
+            r"my_networks:Angry cannot be built: KeyError.*wanted something else",
+        ),
+        ({"body": "my_networks:Sizeless"}, r"an attribute `size`.* found Sizeless with size None"),
+        ({"body": "an-entry-point"}, r"No installed package offers a network named 'an-entry-point'"),
+    ],
+)
+def test_what_cannot_be_built_says_why(keys, message):
+    with pytest.raises(TrainerError, match=message):
+        build(**keys)
+
+
+def test_a_sensor_that_is_not_there_is_named():
+    with pytest.raises(UnsupportedObservationError, match=r"'Eye', and no sensor has that name.*'obs1'"):
+        build(encoders={"Eye": "my_networks:Ray"})
+
+
+def test_policy_and_critic_read_the_same():
+    with pytest.raises(UnsupportedObservationError, match="both read the same prepared"):
+        build(spec_of_shapes([(3,), (2,)], continuous=1), critic={"body": "my_networks:Everything"})
+
+
+def test_a_reference_that_is_none_is_refused_with_the_settings():
+    text = "behaviors: {B: {network_settings: {body: 'my networks'}}}"
+    with pytest.raises(TrainerConfigError, match=r"body: found 'my networks', expected a class"):
+        RunOptions.from_text(text)
