@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -32,8 +34,13 @@ def _play(options: RunOptions, brain: Path) -> str:
     env = options.env_settings
     words = ["lanista", "play", str(brain)]
     if env.env_path is None:
-        return f"{shlex.join(words)}  (then press Play in the Unity Editor)"
+        return f"{_typed(words)}  (then press Play in the Unity Editor)"
     words += ["--env", env.env_path]
     if env.env_args:
         words += ["--env-args", *env.env_args]
-    return shlex.join(words)
+    return _typed(words)
+
+
+def _typed(words: list[str]) -> str:
+    """A command as the system's shell takes it: that of Windows knows no single quotes."""
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)

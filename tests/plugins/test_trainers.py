@@ -20,7 +20,11 @@ class Mine(PPOSettings):
 
 TRAINER = TrainerType(Mine, algorithm="sample_trainer:nothing")
 NAMELESS = TrainerType(Mine)
+MISBUILT = TrainerType(dict, algorithm="sample_trainer:nothing")
 calls = []
+
+def leave():
+    raise SystemExit(4)
 
 def make():
     calls.append(1)
@@ -93,6 +97,8 @@ def test_a_plug_in_cannot_take_the_place_of_ppo(installed):
         ("sample_trainer:fail", "OSError: no licence"),
         ("sample_trainer:NAMELESS", "that names its algorithm"),
         ("sample_trainer:calls", "that names its algorithm"),
+        ("sample_trainer:leave", "SystemExit: 4"),
+        ("sample_trainer:MISBUILT", "expected a class derived from"),
     ],
 )
 def test_a_plug_in_that_cannot_be_used_is_an_error_that_names_it(value, told, installed):

@@ -56,7 +56,8 @@ class Finding:
 
     def _verdict(self) -> str:
         if self.wrong:
-            return f"{len(self.wrong)} problem{'s' if len(self.wrong) > 1 else ''}"
+            problems = len(self.wrong) + len(self.not_yet)
+            return f"{problems} problem{'s' if problems > 1 else ''}"
         if self.not_yet:
             return "valid, but not trainable yet"
         listed = self.options.behaviors if self.options else {}

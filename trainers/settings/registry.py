@@ -81,12 +81,17 @@ def _of_plugin(name: str) -> TrainerType | None:
     if not isinstance(found, TrainerType) and callable(found):
         try:
             found = found()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PluginError(f"the plug-in {described(entry)} failed: {cause(error)}") from error
     if not isinstance(found, TrainerType) or not found.algorithm:
         raise PluginError(
             f"the plug-in {described(entry)} gave {found!r}, expected a "
             "lanista.trainers.settings.TrainerType that names its algorithm"
+        )
+    if not (isinstance(found.settings, type) and issubclass(found.settings, HyperparamSettings)):
+        raise PluginError(
+            f"the plug-in {described(entry)} gave a TrainerType with the settings {found.settings!r}, "
+            "expected a class derived from lanista.trainers.settings.HyperparamSettings, such as PPOSettings"
         )
     return found
 

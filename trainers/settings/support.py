@@ -23,6 +23,11 @@ SECTIONS = {
 }
 """The sections of a behaviour that are read and checked and nothing more, and what is said about each."""
 
+UNREWARDED = (
+    "found no reward signal, so there is nothing to learn: remove this key for the environment's own "
+    "rewards, or name {extrinsic: {}}"
+)
+
 Lack = tuple[Path, str]
 """Where something is asked for that this version lacks, and a sentence about it."""
 
@@ -47,11 +52,17 @@ def unsupported(options: RunOptions) -> list[Problem]:
 
 
 def trains_nothing(options: RunOptions) -> list[Problem]:
-    """That the configuration tells of no behaviour, if so."""
-    if options.trains_something:
-        return []
-    message = "it tells of no behavior to train; it needs a section that begins like `behaviors:`"
-    return [Problem("", message, options.file or "")]
+    """That the configuration tells of no behaviour, or of one that nothing rewards, if so."""
+    if not options.trains_something:
+        message = "it tells of no behavior to train; it needs a section that begins like `behaviors:`"
+        return [Problem("", message, options.file or "")]
+    aimless: list[Path] = [
+        ("behaviors", name) for name, behavior in options.behaviors.items() if not behavior.reward_signals
+    ]
+    if options.default_settings is not None and not options.default_settings.reward_signals:
+        aimless += [] if options.behaviors else [("default_settings",)]
+    paths: list[Path] = [(*path, "reward_signals") for path in aimless]
+    return [Problem(dotted(path), UNREWARDED, options.place(path)) for path in paths]
 
 
 def require_support(options: RunOptions) -> None:
@@ -72,6 +83,8 @@ def require_trainable(name: str, settings: TrainerSettings) -> None:
         TrainerConfigError: naming each such key.
     """
     problems = [Problem(dotted(path), message) for path, message in _lacks(settings, name)]
+    if not settings.reward_signals:
+        problems.append(Problem(dotted(("behaviors", name, "reward_signals")), UNREWARDED))
     if problems:
         raise TrainerConfigError(problems)
 

@@ -102,7 +102,7 @@ class StatsReporter:
         with self._writing:
             for index, writer in enumerate(self.writers):
                 try:
-                    writer.write_stats(self.category, values, step)
+                    writer.write_stats(self.category, dict(values), step)  # what one removes others get
                 except Exception as error:
                     self._complain(index, error)
 

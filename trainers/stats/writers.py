@@ -61,8 +61,9 @@ def _of_plugin(entry: EntryPoint, options: RunOptions) -> list[StatsWriter]:
     make: Any = _loaded(entry)
     try:
         made = make(options)
-        return [adapted(writer) for writer in (made if isinstance(made, (list, tuple)) else [made])]
-    except Exception as error:
+        several = isinstance(made, Iterable) and not hasattr(made, "write_stats")
+        return [adapted(writer) for writer in (made if several else [made])]
+    except (Exception, SystemExit) as error:
         raise PluginError(f"the plug-in {described(entry)} failed: {cause(error)}") from error
 
 

@@ -127,3 +127,10 @@ def test_names_that_a_pipe_cannot_write_do_not_stop_it(folder: Path) -> None:
     )
     assert result.returncode == 1 and b"Traceback" not in result.stderr
     assert b"b\\xe4r.yaml: 1 problem" in result.stdout
+
+
+def test_the_verdict_counts_every_line_below_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "behaviors: {A: {trainer_type: sac}, B: {reward_signals: {}}}"
+    Path("both.yaml").write_text(text)
+    status, lines = checked(capsys, "both.yaml")
+    assert (status, lines[0], len(lines)) == (1, "both.yaml: 2 problems", 3)

@@ -38,3 +38,24 @@ def test_a_file_that_tells_of_no_behavior_is_refused_before_the_engine_starts() 
     with pytest.raises(TrainerConfigError, match=r"a\.yaml: it tells of no behavior"):
         require_support(RunOptions.from_text("env_settings: {seed: 1}", "a.yaml"))
     require_support(RunOptions.from_text("default_settings: {trainer_type: ppo}", "a.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("yaml", "path"),
+    [
+        ("behaviors: {B: {reward_signals: {}}}", "behaviors.B.reward_signals"),
+        ("default_settings: {reward_signals: {}}", "default_settings.reward_signals"),
+        ("default_settings: {reward_signals: {}}\nbehaviors: {B: {}}", "behaviors.B.reward_signals"),
+    ],
+)
+def test_a_behavior_that_nothing_rewards_is_refused_before_the_engine_starts(yaml: str, path: str) -> None:
+    options = RunOptions.from_text(yaml, "a.yaml")
+    with pytest.raises(TrainerConfigError, match=rf"a\.yaml.*: {path}: found no reward signal"):
+        require_support(options)
+    with pytest.raises(TrainerConfigError, match=r"behaviors\.B\.reward_signals: found no reward signal"):
+        require_trainable("B", options.behavior("B"))
+
+
+def test_a_default_without_rewards_is_no_fault_where_a_behavior_has_them() -> None:
+    behavior = "behaviors: {B: {reward_signals: {extrinsic: {}}}}"
+    require_support(RunOptions.from_text(f"default_settings: {{reward_signals: {{}}}}\n{behavior}"))

@@ -46,6 +46,12 @@ def fail(options):
 
 def wrong(options):
     return [3]
+
+def leave(options):
+    raise SystemExit(3)
+
+def one_by_one(options):
+    yield Mine()
 """
 
 
@@ -120,6 +126,27 @@ def test_a_plug_in_writes_when_it_is_named(installed, tmp_path):
     assert names(options(), tmp_path) == ["TensorBoardWriter"]
 
 
+def test_a_plug_in_may_give_its_writers_one_by_one(installed, tmp_path):
+    installed({"lanista.stats_writers": {"mine": "sample_mine:one_by_one"}}, {"sample_mine": OWN})
+    assert names(options("stats_writers: [mine]"), tmp_path) == ["Mine"]
+
+
+def test_a_writer_that_empties_what_it_is_given_takes_nothing_from_the_others():
+    class Greedy(StatsWriter):
+        def write_stats(self, category, values, step):
+            values.clear()
+
+    class Next(StatsWriter):
+        def write_stats(self, category, values, step):
+            self.got = dict(values)
+
+    last = Next()
+    reporter = StatsReporter("Ball", [Greedy(), last])
+    reporter.add_stat("a", 1.0)
+    reporter.write_stats(10)
+    assert last.got["a"].mean == 1.0
+
+
 def test_checking_settings_executes_no_plug_in(installed):
     installed({"lanista.stats_writers": {"mine": "sample_mine:make"}}, {"sample_mine": "1 / 0"})
     assert options("stats_writers: [mine]").stats_writers == ["mine"]
@@ -131,6 +158,7 @@ def test_checking_settings_executes_no_plug_in(installed):
     [
         ("sample_mine:fail", "RuntimeError: no connection"),
         ("sample_mine:wrong", "expected a StatsWriter"),
+        ("sample_mine:leave", "SystemExit: 3"),
         ("sample_mine:absent", "AttributeError"),
         ("sample_nowhere:make", "No module named 'sample_nowhere'"),
         ("not an entry point!", "cannot be loaded"),

@@ -1,0 +1,37 @@
+"""The last lines of a run name commands that can be typed as they stand."""
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from lanista.trainers import farewell
+from lanista.trainers.settings import RunOptions
+
+
+class OfWindows:
+    name = "nt"
+
+
+def last_command(folder: Path) -> tuple[str, list[str]]:
+    """The command of the last line, and the words that it should hold."""
+    folder.mkdir()
+    brain = folder / "3D Ball.onnx"
+    brain.write_bytes(b"")
+    options = RunOptions.from_text("env_settings: {env_path: Builds/My Game, env_args: [--level, 'a b']}")
+    (line,) = farewell.next_steps(options, folder, ["3D Ball"], unfinished=False)
+    words = ["lanista", "play", str(brain), "--env", "Builds/My Game", "--env-args", "--level", "a b"]
+    return line.partition("See it act: ")[2], words
+
+
+def test_a_shell_reads_the_command_as_it_is_meant(tmp_path: Path) -> None:
+    command, words = last_command(tmp_path / "my run")
+    assert shlex.split(command) == words
+
+
+def test_windows_reads_the_command_as_it_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its shell passes single quotes on as letters."""
+    monkeypatch.setattr(farewell, "os", OfWindows)
+    command, words = last_command(tmp_path / "my run")
+    assert command == subprocess.list2cmdline(words)
+    assert "'" not in command and '"Builds/My Game"' in command
