@@ -69,6 +69,18 @@ def _sorter() -> type[World]:
     return Sorter
 
 
+def _wall_jump() -> type[World]:
+    from .wall_jump import WallJump
+
+    return WallJump
+
+
+def _food() -> type[World]:
+    from .food import Food
+
+    return Food
+
+
 SCENES = {
     scene.name: scene
     for scene in (
@@ -103,6 +115,16 @@ SCENES = {
             "sorter",
             "Unity's Sorter: touch numbered tiles in ascending order (up to 20 tiles as entities)",
             _sorter,
+        ),
+        SceneInfo(
+            "wall-jump",
+            "Unity's WallJump: over a wall, from a block where it is high (one agent, two behaviours)",
+            _wall_jump,
+        ),
+        SceneInfo(
+            "food",
+            "Unity's FoodCollector: gather food, freeze rivals (5 agents, a grid, hybrid actions)",
+            _food,
         ),
     )
 }

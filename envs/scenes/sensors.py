@@ -128,6 +128,8 @@ class Surroundings:
     """[b]."""
     absent: NDArray[np.bool_]
     """[k, m, c + b], what is not there for an agent: itself, who is gone."""
+    farthest: Array | None = None
+    """[k, m, c + b], metres from an agent beyond which its rays pass over a thing; None if over none."""
 
 
 class Rays:
@@ -154,6 +156,8 @@ class Rays:
         distances = np.concatenate([circles, boxes, walls[..., None]], axis=3)
         things = distances[..., :-1]
         things[np.broadcast_to(around.absent[:, :, None], things.shape)] = _MISSED
+        if around.farthest is not None:
+            things[things > around.farthest[:, :, None]] = _MISSED
         nearest = distances.argmin(axis=3)
         distance = np.take_along_axis(distances, nearest[..., None], axis=3)[..., 0]
         tag = np.concatenate([around.circle_tags, around.box_tags, [_WALL_TAG]])[nearest]

@@ -17,11 +17,13 @@ def test_a_picture_has_the_size_asked_for_and_shows_what_changes(name, areas):
     assert before.shape == (100, 160, 3)
     assert before.dtype == np.uint8
     assert len(np.unique(before.reshape(-1, 3), axis=0)) > 50
-    (behavior, spec), *_ = world.specs().items()
-    action = spec.action_spec.empty_action(len(batches[behavior].agent_id))
-    action.discrete[:] = 1
     for _ in range(2):
-        world.step({behavior: (action.continuous, action.discrete)})
+        actions = {}
+        for behavior, spec in world.specs().items():
+            action = spec.action_spec.empty_action(int((~batches[behavior].done).sum()))
+            action.discrete[:] = 1
+            actions[behavior] = (action.continuous, action.discrete)
+        batches = world.step(actions)
     assert np.any(world.draw((160, 100)) != before)
 
 
