@@ -124,6 +124,8 @@ class FileLock:
                 os.close(handle)
                 if error.errno in BUSY:
                     return False
+                with suppress(OSError):
+                    self.path.unlink()
                 raise LockingNotSupportedError(error.errno, error.strerror) from error
             if self._is_still_the_file(handle):
                 self._handle = handle

@@ -34,10 +34,10 @@ def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
     with ExitStack() as claimed:
         try:
             if not folder.parent.is_dir():
-                _require_usable(folder, settings)  # before anything is made
+                require_usable(folder, settings)  # before anything is made
                 folder.parent.mkdir(parents=True, exist_ok=True)
             claimed.callback(_lock(folder).give_back)
-            _require_usable(folder, settings)
+            require_usable(folder, settings)
             if not settings.resume and _is_older_run(folder):
                 logger.info("The old run was set aside as %s.", _set_aside(folder))
             (folder / "run_logs").mkdir(parents=True, exist_ok=True)
@@ -76,8 +76,12 @@ def _lock(folder: Path) -> FileLock:
     return lock
 
 
-def _require_usable(folder: Path, settings: CheckpointSettings) -> None:
-    """Refuse to resume nothing, and to write over something."""
+def require_usable(folder: Path, settings: CheckpointSettings) -> None:
+    """Refuse to resume nothing, and to write over something.
+
+    Raises:
+        TrainerError: says which, and what can be done.
+    """
     if settings.resume and not folder.is_dir():
         close = nearest(folder.name, (run.name for run in runs_in(folder.parent)))
         hint = f" Did you mean --run-id {close}?" if close else ""

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any
 
 from .atomic import atomic_write_text, remove_partials
+from .requirements import load_torch
 
 FORMAT_VERSION = "0.3.0"
 REFERENCE_VERSION = "1.1.0"
@@ -87,6 +88,7 @@ class TrainingStatus:
 
 
 def _metadata() -> dict[str, str]:
+    load_torch()
     import torch
 
     return {

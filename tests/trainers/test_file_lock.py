@@ -103,6 +103,7 @@ def test_a_file_system_without_locks_is_told_from_a_lock_of_another(tmp_path):
 
     with pytest.raises(LockingNotSupportedError, match="No locks available"):
         FileLock(tmp_path / "lock", None_()).take()
+    assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills by a signal")

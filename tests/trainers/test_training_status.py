@@ -2,9 +2,11 @@
 
 import json
 import logging
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from lanista.trainers.errors import TrainerError
 from lanista.trainers.training_status import TrainingStatus, TrainingStatusError
 
 
@@ -34,6 +36,13 @@ def test_the_file_is_strict_json_with_the_reference_s_layout(path):
     assert text.startswith('{\n    "Ball": {\n        "checkpoints"')
     assert json.loads(text)["Ball"]["checkpoints"][0]["reward"] is None
     assert list(json.loads(text)["metadata"]) == ["stats_format_version", "mlagents_version", "torch_version"]
+
+
+def test_a_torch_that_cannot_be_loaded_is_told_to_who_resumes(path, monkeypatch):
+    TrainingStatus(path).save()
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(TrainerError, match=r"torch .*cannot be loaded.*--force-reinstall"):
+        TrainingStatus(path).load()
 
 
 def test_a_missing_file_is_a_warning(path, caplog):

@@ -51,6 +51,8 @@ def load(
 def _in_folder(folder: Path, behavior: str | None, place: int | None) -> Path:
     """The file that the folder of a run, or of one behaviour, stands for."""
     if _has_policy(folder):
+        if behavior not in (None, folder.name):
+            raise LoadError(f"{folder} is the folder of the behaviour {folder.name}: found {behavior=}.")
         return _newest(folder, folder.parent, place)
     found = sorted(inner.name for inner in folder.iterdir() if inner.is_dir() and _has_policy(inner))
     if not found:

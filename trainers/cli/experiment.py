@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from ..errors import TrainerError
+from ..run_folder import require_usable
 from ..settings.errors import TrainerConfigError
 from ..settings.options import RunOptions
 from ..settings.support import trains_nothing, unsupported
@@ -73,8 +75,11 @@ def _checked(file: str) -> Experiment:
         problems = unsupported(options) or trains_nothing(options)
         if problems:
             raise TrainerConfigError(problems)
-    except TrainerConfigError as error:
+        require_usable(Path(options.checkpoint_settings.write_path), options.checkpoint_settings)
+    except TrainerConfigError as error:  # it names the file, and the line
         raise CommandError(f"{error}\nNo run has begun.") from error
+    except TrainerError as error:
+        raise CommandError(f"{file}: {error}\nNo run has begun.") from error
     return Experiment(file, Path(options.checkpoint_settings.write_path))
 
 

@@ -222,6 +222,8 @@ def test_several_behaviours_are_asked_for(tmp_path):
     with pytest.raises(LoadError, match="holds no behaviour 'Bell'"):
         lanista.load(tmp_path, behavior="Bell")
     assert lanista.load(tmp_path, behavior="Goal [2]").path.name == "Goal [2]-5.onnx"
+    with pytest.raises(LoadError, match=r"folder of the behaviour Goal \[2\]: found behavior='Ball'"):
+        lanista.load(tmp_path / "Goal [2]", behavior="Ball")
 
 
 def test_policies_of_places(tmp_path):

@@ -81,6 +81,15 @@ def test_a_file_that_is_wrong_lets_no_run_begin(tmp_path, processes, change, say
     assert not processes
 
 
+def test_a_run_that_would_be_written_over_is_found_before_the_first_begins(tmp_path, processes, capsys):
+    (tmp_path / "results" / "old" / "Basic").mkdir(parents=True)
+    files = [write(tmp_path / f"{name}.yaml", options(tmp_path, name)) for name in ("new", "old")]
+    assert run(["experiment", *files]) == 1
+    said = capsys.readouterr().err
+    assert "old.yaml: Previous data from this run ID was found" in said and "No run has begun" in said
+    assert not processes
+
+
 def test_two_runs_of_one_folder_are_refused(tmp_path, processes, capsys):
     files = [write(tmp_path / f"{name}.yaml", options(tmp_path, "same")) for name in "ab"]
     assert run(["experiment", *files]) == 1
