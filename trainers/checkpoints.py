@@ -131,6 +131,8 @@ class CheckpointManager:
         self._renew_latest(weights, data)
         for model in models:
             _remove(model)  # of a save at the same step, with other weights
+        if reward is None:  # saved again by a run that was resumed at its end: it has earned nothing since
+            reward = next((entry.reward for entry in self.checkpoints if entry.steps == step), None)
         others = [str(path) for path in (weights, *models[1:])]
         saved = Checkpoint(step, str(models[0]), reward, time.time(), others)
         try:

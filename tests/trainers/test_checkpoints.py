@@ -429,3 +429,13 @@ def test_a_model_that_cannot_be_verified_is_an_error_and_the_weights_are_safe(ma
 def test_an_entry_names_the_fields_of_the_reference_s_file():
     entry = Checkpoint(5, "r/B/B-5.onnx", None, 1.5, ["r/B/B-5.pt"])
     assert set(vars(entry)) == {"steps", "file_path", "reward", "creation_time", "auxillary_file_paths"}
+
+
+def test_a_run_that_is_resumed_at_its_end_keeps_what_its_last_checkpoint_earned(make):
+    make().save(500, state(500), 1.5)
+    again = make(load=True)
+    again.load()
+    again.save(500, state(500))
+    assert [entry.reward for entry in again.checkpoints] == [1.5]
+    again.save(501, state(501))
+    assert [entry.reward for entry in again.checkpoints] == [1.5, None]

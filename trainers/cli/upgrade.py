@@ -17,6 +17,14 @@ from ..settings.source import read_file, read_text
 from .errors import CommandError
 
 
+class _Plain(yaml.SafeDumper):
+    """Writes out what several behaviours took from `default`: who edits one does not mean the others."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """No anchors."""
+        return True
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument("old", metavar="OLD", help="a trainer configuration of ML-Agents 0.18 or before")
@@ -40,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
             notes.append("it has today's form already: NEW is a copy.")
         else:
             upgraded = upgrade(old, curriculum, samplers)
-            text, notes = yaml.safe_dump(upgraded.data, sort_keys=False), upgraded.notes
+            text, notes = yaml.dump(upgraded.data, Dumper=_Plain, sort_keys=False), upgraded.notes
         RunOptions.from_source(read_text(text, str(arguments.new)))
     except UpgradeError as error:
         raise CommandError(f"{arguments.old} was not upgraded: {error}.") from error

@@ -157,3 +157,12 @@ def test_what_cannot_be_upgraded_is_told_and_nothing_written(old, text, says, ca
     (old / "bad.yaml").write_text(text)
     assert run(["upgrade", "bad.yaml", "new.yaml"]) == 1
     assert says in capsys.readouterr().err and not (old / "new.yaml").exists()
+
+
+def test_behaviours_that_share_a_default_are_written_out_each(old, capsys):
+    (old / "shared.yaml").write_text(
+        "default: {trainer: ppo, reward_signals: {extrinsic: {gamma: 0.9}}}\nA: {}\nB: {}\n"
+    )
+    assert run(["upgrade", "shared.yaml", "new.yaml"]) == 0
+    text = (old / "new.yaml").read_text()
+    assert text.count("gamma: 0.9") == 2 and "&" not in text and "*" not in text
