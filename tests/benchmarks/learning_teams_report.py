@@ -131,7 +131,7 @@ def draw(tasks: Sequence[TeamTask], points: Sequence[Point], path: Path) -> None
     for panel, task in zip(panels[0], tasks, strict=True):
         for trainer in COLOURS:
             chosen = [p for p in points if p.scene == task.name and p.product == trainer]
-            _draw_trainer(panel, chosen, trainer)
+            draw_seeds(panel, chosen, NAMES[trainer], COLOURS[trainer])
         panel.set_title(task.name, loc="left", fontweight="bold")
         panel.set_xlabel("agent-steps")
         panel.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k")
@@ -145,16 +145,15 @@ def draw(tasks: Sequence[TeamTask], points: Sequence[Point], path: Path) -> None
     plt.close(figure)
 
 
-def _draw_trainer(panel: Any, points: Sequence[Point], trainer: str) -> None:
+def draw_seeds(panel: Any, points: Sequence[Point], label: str, colour: str) -> None:
     """Thin lines for seeds; a thick one for the mean at the steps that all of them have."""
     by_seed: dict[int, dict[int, float]] = defaultdict(dict)
     for point in points:
         by_seed[point.seed][point.step] = point.reward
     if not by_seed:
         return
-    colour = COLOURS[trainer]
     for returns in by_seed.values():
         panel.plot(*zip(*sorted(returns.items()), strict=True), color=colour, linewidth=0.8, alpha=0.45)
     common = sorted(set.intersection(*(set(returns) for returns in by_seed.values())))
     mean = [float(np.mean([returns[step] for returns in by_seed.values()])) for step in common]
-    panel.plot(common, mean, color=colour, linewidth=2.6, label=NAMES[trainer])
+    panel.plot(common, mean, color=colour, linewidth=2.6, label=label)

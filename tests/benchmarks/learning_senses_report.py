@@ -1,0 +1,114 @@
+"""The page and the picture of the senses' learning benchmark, from its tables."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from learning_teams_report import draw_seeds
+
+if TYPE_CHECKING:
+    from learning import Point, Run
+    from learning_senses import SenseTask
+
+COLOURS = ["#d1495b", "#30638e", "#8d99ae"]
+PAGE = """# Senses
+
+<!-- Made by `python tests/benchmarks/learning_senses.py`; edit its report's text there. -->
+
+PPO learns `grid` from pictures and a goal signal, `hallway` with a memory and without, and `sorter` from its
+tiles as entities and as one flat vector. Every brain is then scored by a fresh process that has only the ONNX
+file: its mean reward in {episodes} episodes, with sampled actions, from starts that no training saw.
+
+![Returns of training episodes against steps, all seeds](senses.png)
+
+Thin lines: single seeds; thick: their mean.
+
+{tables}
+## Commands
+
+    python tests/benchmarks/learning_senses.py
+
+Runs that [senses.csv](senses.csv) holds already are not repeated; [senses-curves.csv](senses-curves.csv)
+holds the curves. One run of each kind and its score by hand, here for seed 0:
+
+{commands}"""
+
+
+def write_report(
+    tasks: Sequence[SenseTask], runs: Sequence[Run], points: Sequence[Point], folder: Path
+) -> None:
+    """Write senses.md and senses.png."""
+    from learning import EPISODES
+
+    tasks = [task for task in tasks if any(run.scene == task.name for run in runs)]
+    if not tasks:
+        return
+    draw(tasks, points, folder / "senses.png")
+    page = PAGE.format(
+        episodes=EPISODES,
+        tables="\n".join(_table(task, runs) for task in tasks),
+        commands="\n".join(_commands(task, way) for task in tasks for way in task.ways),
+    )
+    (folder / "senses.md").write_text(page, encoding="utf-8")
+
+
+def _table(task: SenseTask, runs: Sequence[Run]) -> str:
+    chosen = [run for run in runs if run.scene == task.name and run.max_steps == task.max_steps]
+    ways = [way for way in task.ways if any(run.product == way for run in chosen)]
+    scores = {(run.product, run.seed): run for run in chosen}
+    lines = [
+        f"## {task.name}: {task.max_steps:,} agent-steps",
+        "",
+        f"Settings: [{task.settings}](../../{task.settings}). Expected: {task.goal}.",
+        "",
+        "| seed | " + " | ".join(ways) + " |",
+        "|---|" + "---:|" * len(ways),
+    ]
+    for seed in sorted({run.seed for run in chosen}):
+        cells = [_cell(scores.get((way, seed))) for way in ways]
+        lines.append(f"| {seed} | " + " | ".join(cells) + " |")
+    means = [np.mean([run.score for run in chosen if run.product == way]) for way in ways]
+    lines.append("| mean | " + " | ".join(f"**{mean:.3f}**" for mean in means) + " |")
+    return "\n".join([*lines, ""])
+
+
+def _cell(run: Run | None) -> str:
+    return "not run" if run is None else f"{run.score:.3f} (deviation {run.std:.2f})"
+
+
+def _commands(task: SenseTask, way: str) -> str:
+    from learning_senses import command, play_command
+
+    run_id = f"senses-{task.name}"
+    play = play_command(task, way, 0, f"results/{run_id}/{task.behavior}.onnx")
+    return f"    {shlex.join(command(task, way, 0, run_id))}\n    {shlex.join(play)}\n"
+
+
+def draw(tasks: Sequence[SenseTask], points: Sequence[Point], path: Path) -> None:
+    """One panel per task; all ways' curves."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    size = (3.9 * len(tasks) + 0.6, 3.7)
+    figure, panels = plt.subplots(1, len(tasks), figsize=size, squeeze=False, constrained_layout=True)
+    for panel, task in zip(panels[0], tasks, strict=True):
+        for way, colour in zip(task.ways, COLOURS):
+            chosen = [p for p in points if p.scene == task.name and p.product == way]
+            draw_seeds(panel, chosen, way, colour)
+        panel.set_title(task.name, loc="left", fontweight="bold")
+        panel.set_xlabel("agent-steps")
+        panel.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k")
+        panel.set_xlim(0, task.max_steps)
+        panel.grid(color="0.92")
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.legend(loc="best", frameon=False)
+    panels[0][0].set_ylabel("return of training episodes")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
