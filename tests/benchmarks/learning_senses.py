@@ -114,9 +114,9 @@ def run_what_is_missing(given: argparse.Namespace) -> None:
     """Train and score whatever the table lacks; each result is kept at once."""
     runs, points = read(RUNS_CSV, Run), read(CURVES_CSV, Point)
     known = {(run.scene, run.product, run.seed, run.max_steps) for run in runs}
-    chosen = [task for task in TASKS if task.name in given.tasks]
+    chosen = [(task, way) for task in TASKS if task.name in given.tasks for way in task.ways]
     for seed in given.seeds:
-        for task, way in [(task, way) for task in chosen for way in task.ways]:
+        for task, way in chosen:
             if (task.name, way, seed, task.max_steps) in known:
                 continue
             began = time.monotonic()
