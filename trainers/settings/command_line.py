@@ -85,17 +85,24 @@ def parse_command_line(argv: Sequence[str] | None = None) -> RunOptions:
     for flag in line.removed:
         logger.warning("The command line argument %s was removed.", flag)
     typed = set(line.given) | {path for _, path, _ in line.assignments}
-    _refuse_resume_and_force(options.checkpoint_settings, typed)
+    _settle_force(options.checkpoint_settings, typed)
     _settle_beginning(options.checkpoint_settings, typed)
     return options
 
 
-def _refuse_resume_and_force(settings: CheckpointSettings, given: set[Path]) -> None:
+def _settle_force(settings: CheckpointSettings, given: set[Path]) -> None:
+    """Refuse --resume with --force; --force wins over the `resume` of a file: a resumed run records it."""
     section = "checkpoint_settings"
     both = settings.force and (settings.resume or settings.load_model)
-    if both and (section, "force") in given and given & {(section, "resume"), (section, "load_model")}:
+    if not (both and (section, "force") in given):
+        return
+    if given & {(section, "resume"), (section, "load_model")}:
         message = "--resume goes on with the old run and --force sets it aside: leave one of them out"
         raise TrainerConfigError([Problem("", message, "command line")])
+    logger.warning(
+        "--force is given: the 'resume' of the yaml file is ignored, and %s starts anew.", settings.run_id
+    )
+    settings.resume = settings.load_model = False
 
 
 def _warn_of_newcomer(source: Source, path: Path) -> None:

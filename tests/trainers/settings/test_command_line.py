@@ -229,3 +229,13 @@ def test_a_value_of_set_is_read_like_a_file(file: str, capsys: pytest.CaptureFix
         with pytest.raises(SystemExit):
             parse_command_line([file, "--set", f"behaviors.Ball={value}"])
         assert told in capsys.readouterr().err
+
+
+def test_force_wins_over_the_resume_that_a_run_recorded(
+    file: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorded = tmp_path / "recorded.yaml"
+    recorded.write_text("checkpoint_settings: {resume: true, initialize_from: other}")
+    settings = parse_command_line([file, str(recorded), "--force"]).checkpoint_settings
+    assert settings.force and not settings.resume and settings.initialize_from == "other"
+    assert "'resume' of the yaml file is ignored" in caplog.text
