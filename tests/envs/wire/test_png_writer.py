@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 from lanista.envs.wire.codec import Decoder
-from lanista.envs.wire.engine_codec import AgentBatch, StepEncoder
+from lanista.envs.wire.engine_codec import AgentBatch, StepEncoder, encode_hello
 from lanista.envs.wire.png import split_pngs
 from lanista.envs.wire.png_writer import encode_pictures
 from mlagents_envs.base_env import (
@@ -103,3 +103,11 @@ def test_the_same_sensor_may_send_numbers_in_another_step():
 def test_bytes_that_are_no_picture_are_refused():
     with pytest.raises(ValueError, match=r"observation 0 of the shape \(4,\) came as uint8"):
         StepEncoder({"Seer?team=0": spec_of((4,))}).encode({"Seer?team=0": batch_of([pixels(2, 4)], 2)})
+
+
+def test_engines_announce_what_they_can_compress_as_unitys_player_does():
+    """The trainer of the recorded session was told the same (tests/real/transcripts)."""
+    hello = Decoder().decode(encode_hello("Scene", "4.0.0")).hello
+    assert hello.capabilities.concatenated_png_observations
+    assert hello.capabilities.compressed_channel_mapping
+    assert hello.capabilities.variable_length_observation
