@@ -58,7 +58,9 @@ class RowLayout:
     (): none is. Bytes fill whole words."""
 
     @classmethod
-    def of(cls, spec: BehaviorSpec, memory_size: int = 0, places: int = 0) -> RowLayout:
+    def of(
+        cls, spec: BehaviorSpec, memory_size: int = 0, places: int = 0, as_bytes: tuple[bool, ...] = ()
+    ) -> RowLayout:
         """The layout for a behaviour; `memory_size` numbers of recurrent state."""
         return cls(
             tuple(tuple(int(n) for n in o.shape) for o in spec.observation_specs),
@@ -67,6 +69,7 @@ class RowLayout:
             tuple(int(n) for n in spec.action_spec.discrete_branches),
             memory_size,
             places,
+            as_bytes,
         )
 
     def _widths(self) -> list[int]:

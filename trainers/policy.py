@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +18,8 @@ from ..envs.steps import Decision
 from .acting import RecurrentActor, actor_of, sample_gaussian
 from .exploration import explore
 from .networks.actor import ActingNetwork
+
+logger = logging.getLogger(__name__)
 
 
 class Policy:
@@ -37,6 +40,7 @@ class Policy:
         self.exploration = 0.0
         """Share of chance in discrete actions, see `ExploringDistribution`."""
         self.generator = torch.Generator().manual_seed(seed)
+        self._warned = False
 
     @torch.inference_mode()
     def act(
@@ -50,7 +54,7 @@ class Policy:
         agents = np.asarray(_joined([b.agent_id for b in batches]))
         columns, states = self._columns(obs, None if memory is None else torch.from_numpy(memory))
         if self.spec.action_spec.discrete_size or not self.network.actions.plain:
-            whole = self._decide(agents, columns, self._forbidden(batches))
+            whole = self._decide(agents, columns, self._forbidden(batches, agents))
         else:
             whole = self._decide_continuous(agents, columns)
         numbers = float(whole.action.continuous.sum())
@@ -101,8 +105,13 @@ class Policy:
             exploration=exploration,
         )
 
-    def _forbidden(self, batches: Sequence[DecisionSteps]) -> Tensor | None:
-        """[n, sum of branch sizes], True where the engine forbids an action; None if it forbids none."""
+    def _forbidden(self, batches: Sequence[DecisionSteps], agents: NDArray[np.int32]) -> Tensor | None:
+        """[n, sum of branch sizes], True where the engine forbids an action; None if it forbids none.
+
+        An agent that may do nothing in some branch acts there by chance, all actions being equally likely, or
+        by the first one where the policy is deterministic. That is what the logits of forbidden actions come
+        to, in the engine too.
+        """
         branches = self.spec.action_spec.discrete_branches
         if not branches or all(b.action_mask is None for b in batches):
             return None
@@ -113,7 +122,25 @@ class Policy:
             for b in batches
         ]
         joined = _joined(masks)
-        return torch.from_numpy(joined) if joined.any() else None
+        if not joined.any():
+            return None
+        if not self._warned:
+            self._look_for_nothing_allowed(joined, agents)
+        return torch.from_numpy(joined)
+
+    def _look_for_nothing_allowed(self, forbidden: NDArray[np.bool_], agents: NDArray[np.int32]) -> None:
+        sizes = np.array(self.spec.action_spec.discrete_branches)
+        found = np.argwhere(np.logical_and.reduceat(forbidden, np.cumsum(sizes) - sizes, axis=1))
+        if not len(found):
+            return
+        self._warned = True
+        row, branch = found[0].tolist()
+        logger.warning(
+            "Agent %d: its action mask forbids all %d actions of branch %d. It acts there %s. Correct the "
+            "agent's WriteDiscreteActionMask. This is said once.",
+            *(agents[row], sizes[branch], branch),
+            "by the first" if self.deterministic else "by chance",
+        )
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:

@@ -45,6 +45,8 @@ class Load:
     """Share of the agents whose episode ends in a step."""
     new_ids: bool = False
     """An agent gets a new id with every episode."""
+    as_bytes: bool = False
+    """Observations are bytes of pictures."""
 
 
 LOADS = [
@@ -54,6 +56,7 @@ LOADS = [
     Load("12 agents in 3 groups, hybrid", 12, 4, branches=(3, 2)),
     Load("1024 agents in 256 groups, hybrid, new ids", 1024, 4, branches=(3, 2), new_ids=True),
     Load("64 agents, image 3x84x84", 64, obs=(3, 84, 84)),
+    Load("64 agents, image 3x84x84 as bytes", 64, obs=(3, 84, 84), as_bytes=True),
 ]
 
 
@@ -78,6 +81,8 @@ def steps_of(load: Load, count: int) -> Iterator[Step]:
     ids = rng.permutation(n).astype(np.int32)
     groups = (np.arange(n) // load.group_size + 1 if load.group_size else np.zeros(n)).astype(np.int32)
     obs = rng.standard_normal((n, *load.obs)).astype(np.float32)
+    if load.as_bytes:
+        obs = rng.integers(0, 256, obs.shape, dtype=np.uint8)
     mask = [rng.random((n, size)) < 0.2 for size in load.branches] or None
     numbers = rng.standard_normal(n).astype(np.float32)
     for _ in range(count):

@@ -3,6 +3,7 @@
 import io
 
 import numpy as np
+import pytest
 import torch
 from lanista.trainers.update_buffer import EvaluatedSteps, UpdateBuffer
 
@@ -37,3 +38,42 @@ def test_columns_that_share_memory_come_back():
     for a, b in zip(got.obs, expected.obs, strict=True):
         np.testing.assert_array_equal(a, b)
     assert got.action_mask is None
+
+
+def through_a_file(buffer):
+    file = io.BytesIO()
+    torch.save(buffer.state_dict(), file)
+    file.seek(0)
+    again = UpdateBuffer(EvaluatedSteps)
+    again.load_state_dict(torch.load(file, weights_only=True))
+    return again
+
+
+def filmed(pixels):
+    steps = steps_in_one_piece(len(pixels))
+    steps.obs = [pixels, steps.obs[0]]
+    return steps
+
+
+def test_pictures_of_bytes_come_back_as_bytes():
+    pixels = np.arange(2 * 5 * 3 * 4 * 6, dtype=np.uint8).reshape(2, 5, 3, 4, 6)
+    buffer = UpdateBuffer(EvaluatedSteps)
+    buffer.append(filmed(pixels[0]))
+    again = through_a_file(buffer)
+    again.append(filmed(pixels[1]))
+    got = again.columns().obs
+    assert [o.dtype for o in got] == [np.uint8, np.float32]
+    np.testing.assert_array_equal(got[0], np.concatenate(pixels))
+
+
+@pytest.mark.parametrize("saved", [np.uint8, np.float32])
+def test_a_sensor_whose_compression_was_changed_before_a_resume_goes_on_as_numbers(saved):
+    pixels = np.arange(3 * 3 * 4 * 6, dtype=np.uint8).reshape(3, 3, 4, 6)
+    kinds = {np.uint8: pixels, np.float32: pixels / np.float32(255)}
+    buffer = UpdateBuffer(EvaluatedSteps)
+    buffer.append(filmed(kinds[saved]))
+    again = through_a_file(buffer)
+    again.append(filmed(kinds[np.float32 if saved is np.uint8 else np.uint8]))
+    got = again.columns().obs[0]
+    assert got.dtype == np.float32
+    np.testing.assert_array_equal(got, np.concatenate([kinds[np.float32]] * 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -21,6 +22,7 @@ class TeamRewardKind(str, Enum):
 class COMASettings(ClippedObjectiveSettings):
     """Counterfactual multi-agent policy gradients. For teams with discrete actions."""
 
+    learns_sequences: ClassVar[bool] = False  # but from whole trajectories
     lambd: Number = Field(default=0.95, ge=0, le=1)
     """Lambda of the critic's TD(lambda) targets: low trusts the target critic, high the rewards seen."""
     max_num_agents: Integer = Field(default=8, ge=1)

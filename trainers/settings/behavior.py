@@ -150,15 +150,25 @@ class TrainerSettings(Settings):
         note(info, "Framework option was deprecated but was specified")
 
     @model_validator(mode="after")
-    def _sequences_fit(self) -> TrainerSettings:
+    def _sequences_fit(self, info: ValidationInfo) -> TrainerSettings:
         memory = self.network_settings.memory
-        if memory is not None and memory.sequence_length > self.hyperparameters.batch_size:
+        if memory is None or not self.hyperparameters.learns_sequences:
+            return self
+        if memory.sequence_length > self.hyperparameters.batch_size:
             raise refuse(
                 type(self).__name__,
                 f"found {memory.sequence_length}; when using memory, sequence length must be less than or "
                 f"equal to batch size, which is {self.hyperparameters.batch_size}",
                 *("network_settings", "memory", "sequence_length"),
                 value=memory.sequence_length,
+            )
+        if memory.sequence_length > self.time_horizon:
+            note(
+                info,
+                f"network_settings.memory.sequence_length {memory.sequence_length} is longer than "
+                f"time_horizon {self.time_horizon}: no trajectory has so many steps, and what it lacks is "
+                f"filled up with padding. Set sequence_length to {self.time_horizon}, or time_horizon to a "
+                "multiple of it.",
             )
         return self
 

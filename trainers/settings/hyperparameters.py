@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, ValidationInfo, model_validator
 
@@ -30,6 +30,8 @@ class HyperparamSettings(Settings):
     """Size of a gradient step at the start. Lower it if training is unstable."""
     learning_rate_schedule: ScheduleType = ScheduleType.CONSTANT
     """linear: falls to 0 at max_steps; constant: stays."""
+    learns_sequences: ClassVar[bool] = True
+    """A memory is learnt from sequences of sequence_length steps."""
 
     @classmethod
     def _explain(cls, key: Any) -> str:

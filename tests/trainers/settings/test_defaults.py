@@ -135,6 +135,18 @@ def test_a_batch_larger_than_the_buffer_is_a_warning(caplog: pytest.LogCaptureFi
     assert "batch_size 1024 is larger than buffer_size 100" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("horizon", "trainer", "warned"), [(32, "ppo", True), (64, "ppo", False), (32, "coma", False)]
+)
+def test_a_sequence_longer_than_any_trajectory_is_a_warning(
+    horizon: int, trainer: str, warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """COMA learns from whole trajectories."""
+    memory = "network_settings: {memory: {sequence_length: 64}}"
+    read(f"behaviors: {{B: {{trainer_type: {trainer}, time_horizon: {horizon}, {memory}}}}}")
+    assert ("sequence_length 64 is longer than time_horizon 32" in caplog.text) == warned
+
+
 def test_folders_of_a_run() -> None:
     files = read("checkpoint_settings: {run_id: a, initialize_from: b, results_dir: out}").checkpoint_settings
     assert (files.write_path, files.maybe_init_path, files.run_logs_dir) == (
