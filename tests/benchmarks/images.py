@@ -2,11 +2,11 @@
 
     python tests/benchmarks/images.py [--agents 9] [--messages 100]
 
-Pictures are 84 x 64 x 3, drawn like a grid of coloured squares, a shaded ground, or noise. "In place" decodes
-a message in the main thread; "by threads" lets the pool do it while the main thread waits for news, as it does
-in `lanista-learn`, where it would answer other engines. Processor time of the main thread alone is told too.
-Every picture is another one, so that nothing is spared by having been decoded before; "stacked" repeats two of
-its three frames, as stacked sensors do.
+Pictures are 84 x 64 x 3, drawn like a grid of coloured squares, a shaded ground, or noise.
+"In place" decodes a message in the main thread; "by threads" lets the pool do it while the main thread waits,
+as in `lanista-learn`, where it would answer other engines. Its processor time alone is told too.
+Every picture is another one, so that nothing is spared by having been decoded before; "stacked" repeats two
+of its three frames, as stacked sensors do.
 """
 
 from __future__ import annotations
