@@ -13,6 +13,7 @@ from ...agent_processor.trajectory import Rollout
 from ...envs.steps import ObsArray
 from ..networks.actor import Actor
 from ..networks.team_critic import Members, TeamCritic, flat_actions
+from ..portions import rows_at_once
 from ..recurrent import CriticMemories, remember
 from .moments import Moments, group_moments
 from .steps import Floats, Ints
@@ -124,7 +125,8 @@ class Judge:
     def _encode_steps(self, rollout: Rollout) -> Encodings:
         rows = self.rows(rollout.obs, rollout.continuous, rollout.discrete)
         moments = group_moments(np.arange(rollout.steps), rollout.mates)
-        parts = [self.encode(rows, part) for part in moments.portions(EVALUATED_AT_ONCE)]
+        at_once = min(EVALUATED_AT_ONCE, rows_at_once(rows.inputs) or EVALUATED_AT_ONCE)
+        parts = [self.encode(rows, part) for part in moments.portions(at_once)]
         order = torch.from_numpy(np.argsort(moments.steps)).to(self.device)
         return Encodings(*(torch.cat(columns).index_select(0, order) for columns in zip(*parts)))
 

@@ -83,6 +83,8 @@ class POCA:
         Raises:
             FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
         """
+        if self.network.encoder.normalizers is None:
+            return
         obs = [o[: rollout.steps] for o in rollout.obs]
         if not self.network.update_normalization(self.judge.tensors(obs)):
             self.optimizer.leave_out(self.spec, obs)

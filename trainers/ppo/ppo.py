@@ -18,6 +18,7 @@ from ..distributions import ActionDistribution, Actions
 from ..gradient import GuardedAdam
 from ..initial_weights import take_over
 from ..networks.actor_critic import ActorCritic
+from ..portions import in_portions
 from ..precision import Precision, widened
 from ..recurrent import CriticMemories, padded, remember
 from ..returns import generalized_advantages
@@ -100,6 +101,8 @@ class PPO:
         Raises:
             FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
         """
+        if self.network.encoder.normalizers is None:
+            return
         obs = [o[: rollout.steps] for o in rollout.obs]
         if not self.network.update_normalization(self._obs(obs)):
             self.optimizer.leave_out(self.spec, obs)
@@ -156,7 +159,7 @@ class PPO:
     @torch.inference_mode()
     def _values(self, rollout: Rollout) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """The critic's values of the steps [steps, S] and of what follows each trajectory [J, S]."""
-        values = self.network.value(self._critic_inputs(rollout)).cpu().numpy()
+        values = in_portions(self.network.value, self._critic_inputs(rollout)).cpu().numpy()
         return values[: rollout.steps], values[rollout.steps :]
 
     @torch.inference_mode()
@@ -164,7 +167,7 @@ class PPO:
         self, rollout: Rollout, memories: CriticMemories
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
         """As `_values`, in the order of time; and the critic's states before each sequence."""
-        encodings = self.network.critic_encoding(self._critic_inputs(rollout))
+        encodings = in_portions(self.network.critic_encoding, self._critic_inputs(rollout))
         steps, following = encodings[: rollout.steps], encodings[rollout.steps :]
         said = remember(self.network.memory(-1), memories, rollout, self.sequence_length, steps, following)
         assert said.following is not None

@@ -1,0 +1,167 @@
+"""Pictures of bytes on their way through acting, judging and learning give what numbers give, to the bit."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from lanista.trainers.learner import Learner, RunContext
+from lanista.trainers.networks.errors import UnsupportedObservationError
+from lanista.trainers.portions import PICTURES_AT_ONCE, in_portions
+from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.settings.source import Source
+from lanista.trainers.stats.display import make_display
+from lanista.trainers.training_status import TrainingStatus
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DecisionSteps,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+    TerminalSteps,
+)
+from reliability.resume import differences
+
+NONE, SHIFTS = DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
+AGENTS, BEHAVIOR = 3, "Seer?team=0"
+BUFFER = 48
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Networks so small are held up by more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def seer(side: int = 20) -> BehaviorSpec:
+    """Sees a picture, a vector, and another picture."""
+    camera = ObservationSpec((3, side, side), (NONE, SHIFTS, SHIFTS), ObservationType.DEFAULT, "camera")
+    vector = ObservationSpec((2,), (NONE,), ObservationType.DEFAULT, "vector")
+    grid = ObservationSpec((1, 21, 23), (NONE, SHIFTS, SHIFTS), ObservationType.DEFAULT, "grid")
+    return BehaviorSpec([camera, vector, grid], ActionSpec(0, (3,)))
+
+
+def make(folder: Path, spec: BehaviorSpec, trainer: str, memory: bool, resume: bool = False) -> Learner:
+    network: dict[str, Any] = {"hidden_units": 8, "num_layers": 1, "normalize": True}
+    if memory:
+        network["memory"] = {"memory_size": 4, "sequence_length": 3}
+    behavior = {
+        "trainer_type": trainer,
+        "hyperparameters": {"batch_size": 12, "buffer_size": BUFFER, "num_epoch": 1},
+        "network_settings": network,
+        "time_horizon": 7,
+    }
+    options = RunOptions.from_source(Source({"behaviors": {"Seer": behavior}}))
+    run = RunContext(
+        folder=folder,
+        seed=1,
+        status=TrainingStatus(folder / "status.json"),
+        writers=(),
+        display=make_display("test", plain=True),
+        resume=resume,
+    )
+    return Learner("Seer", spec, options.behavior("Seer"), run)
+
+
+def messages(spec: BehaviorSpec, as_bytes: bool) -> Iterator[tuple[DecisionSteps, TerminalSteps]]:
+    """A team whose last member ends now and then."""
+    rng = np.random.default_rng(0)
+
+    def see(n: int) -> list[np.ndarray]:
+        pixels = [rng.integers(0, 256, (n, *each.shape), dtype=np.uint8) for each in spec.observation_specs]
+        return [o if as_bytes and o.ndim == 4 else (o / np.float32(255)).astype(np.float32) for o in pixels]
+
+    groups, first = np.ones(AGENTS, np.int32), 0
+    while True:
+        ids = np.arange(first, first + AGENTS, dtype=np.int32)
+        for step in range(10):
+            rewards = rng.normal(size=AGENTS).astype(np.float32)
+            over = TerminalSteps.empty(spec)
+            if step == 0 and first:
+                old = ids - AGENTS
+                over = TerminalSteps(see(AGENTS), rewards, groups > 1, old, groups, rewards)
+            yield DecisionSteps(see(AGENTS), rewards, ids, None, groups, rewards), over
+        first += AGENTS
+
+
+def play(learner: Learner, spec: BehaviorSpec, as_bytes: bool, ticks: int) -> None:
+    manager, decided = learner.manager(BEHAVIOR), None
+    told = messages(spec, as_bytes)
+    learner.trainer.portion = 20
+    for _ in range(ticks):
+        decisions, terminals = next(told)
+        manager.add_experiences(decisions, terminals, 0, decided)
+        (decided,) = learner.decide([decisions], [(0, BEHAVIOR)])
+        learner.advance()
+    learner.trainer.take_in()
+
+
+@pytest.mark.parametrize(
+    ("trainer", "memory"), [("ppo", False), ("ppo", True), ("poca", False), ("poca", True), ("coma", False)]
+)
+def test_bytes_teach_what_numbers_teach(tmp_path: Path, trainer: str, memory: bool) -> None:
+    spec = seer()
+    states = []
+    for as_bytes in (True, False):
+        learner = make(tmp_path / str(as_bytes), spec, trainer, memory)
+        before = copy.deepcopy(learner.algorithm.network.state_dict())
+        play(learner, spec, as_bytes, ticks=30)
+        states.append(learner.trainer.state_dict())
+        after = learner.algorithm.network.state_dict()
+        assert any(not torch.equal(before[key], after[key]) for key in before), "nothing was learnt"
+    bytes_, numbers = (state.pop("buffer") for state in states)
+    found = {text.partition(":")[0] for text in differences(*states)}
+    assert not found
+    kinds = {torch.uint8: bytes_["obs"], torch.float32: numbers["obs"]}
+    for kind, (camera, vector, grid) in kinds.items():
+        assert (camera.dtype, vector.dtype, grid.dtype) == (kind, torch.float32, kind)
+        assert len(camera) > 0
+    for ours, theirs in zip(bytes_["obs"], numbers["obs"], strict=True):
+        assert torch.equal(ours / 255 if ours.dtype == torch.uint8 else ours, theirs)
+
+
+def test_a_resumed_run_goes_on_with_a_half_full_buffer_of_bytes(tmp_path: Path) -> None:
+    spec = seer()
+    learner = make(tmp_path, spec, "ppo", memory=False)
+    play(learner, spec, as_bytes=True, ticks=10)
+    assert learner.save()
+    waiting = len(learner.trainer.buffer)
+    assert 0 < waiting < BUFFER
+    resumed = make(tmp_path, spec, "ppo", memory=False, resume=True)
+    assert len(resumed.trainer.buffer) == waiting
+    for ours, theirs in zip(resumed.trainer.buffer.columns().obs, learner.trainer.buffer.columns().obs):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours, theirs)
+    play(resumed, spec, as_bytes=True, ticks=8)
+    assert resumed.trainer.buffer.columns().obs[0].dtype == np.uint8
+
+
+def test_a_picture_below_the_encoders_minimum_is_refused_when_the_behavior_appears(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedObservationError, match=r"camera.*20"):
+        make(tmp_path, seer(side=19), "ppo", memory=False)
+
+
+def test_pictures_go_through_a_network_some_at_a_time() -> None:
+    pictures = torch.randint(0, 256, (700, 3, 64, 84), dtype=torch.uint8)
+    vectors = torch.arange(700.0)[:, None]
+    sizes = []
+
+    def network(inputs: Any) -> torch.Tensor:
+        sizes.append(inputs[0].nbytes)
+        return inputs[1] + inputs[0][:, 0, 0, :1]
+
+    found = in_portions(network, [pictures, vectors])
+    assert torch.equal(found, vectors + pictures[:, 0, 0, :1])
+    assert len(sizes) == 3 and max(sizes) <= PICTURES_AT_ONCE
+    sizes.clear()
+    in_portions(lambda inputs: sizes.append(0) or inputs[0], [vectors])
+    assert len(sizes) == 1, "vectors go together"

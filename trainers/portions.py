@@ -1,0 +1,28 @@
+"""Passes over many rows without gradients, some at a time where the rows hold pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+PICTURES_AT_ONCE = 4 << 20
+"""Bytes of pictures. As numbers they are four times that within a pass; what convolutions make comes on top.
+"""
+FEWEST = 16
+
+
+def rows_at_once(inputs: Sequence[Tensor]) -> int | None:
+    """How many rows should go through a network together; None: all, for there are no pictures."""
+    of_row = sum(rows[0].nbytes for rows in inputs if rows.dim() == 4 and len(rows))
+    return max(FEWEST, PICTURES_AT_ONCE // of_row) if of_row else None
+
+
+def in_portions(network: Callable[[Sequence[Tensor]], Tensor], inputs: Sequence[Tensor]) -> Tensor:
+    """What a network makes of its inputs, row by row: [rows, ...]."""
+    at_once = rows_at_once(inputs)
+    if at_once is None or len(inputs[0]) <= at_once:
+        return network(inputs)
+    parts = zip(*(torch.split(rows, at_once) for rows in inputs), strict=True)
+    return torch.cat([network(part) for part in parts])
