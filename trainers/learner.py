@@ -30,6 +30,7 @@ from .checkpoints import CheckpointError, CheckpointManager, load_checkpoint
 from .coma.brains import brains_of, suffixes_of
 from .coma.policy import PlacePolicy
 from .initial_weights import initial_checkpoint
+from .networks.user import not_exportable
 from .on_policy import OnPolicyTrainer
 from .precision import Precision
 from .reward_record import EPISODES
@@ -119,6 +120,7 @@ class Learner:
         if self.acts_apart:
             network = copy.deepcopy(network).cpu().requires_grad_(False)
         self.acting = network
+        self.leaves_brains = not not_exportable(network)
         greedy = self.algorithm.greedy_when_tested and not run.training
         deterministic = settings.network_settings.deterministic or greedy
         self.policy = make_policy(network, spec, run.seed + 2, deterministic=deterministic)
@@ -283,12 +285,12 @@ class Learner:
                 self.spec,
                 self.settings.network_settings,
                 list(self.settings.reward_signals),
-                getattr(self.algorithm.network, "shared_critic", None),
-                getattr(self.algorithm.network, "arguments", None),
+                *(getattr(self.algorithm.network, key, None) for key in ("shared_critic", "arguments")),
             ),
             "judged": judged,
         }
-        saved = self.checkpoints.save(step, state, reward, export, judged=judged, due=due) is not None
+        brains = export if self.leaves_brains else None
+        saved = self.checkpoints.save(step, state, reward, brains, judged=judged, due=due) is not None
         if saved:
             self.run.display.checkpoint(self.name, step)
         return saved
@@ -314,7 +316,7 @@ class Learner:
                 f"{self.name}: the weights at the end of the run, step {self.trainer.step}, were not saved: "
                 "see the warning before. Older checkpoints are as they were; --resume goes on from the last."
             )
-        if brain is None:
+        if brain is None and self.leaves_brains:
             raise CheckpointError(
                 f"{self.name}: the weights at the end of the run, step {self.trainer.step}, are saved, but "
                 f"not their brain: see the message before. {self.run.folder / self.name}.onnx, if it is "
@@ -322,7 +324,7 @@ class Learner:
             )
         if flaw is not None:
             raise flaw
-        return brain
+        return brain or self.checkpoints.latest_path
 
     def conclude(self) -> None:
         """End an inference that had a limit: what was earned since the last summary is told too."""

@@ -1,0 +1,122 @@
+"""Every trainer learns from images of bytes, entities, goals and vectors at once."""
+
+import numpy as np
+import pytest
+import torch
+from lanista.agent_processor.trajectory import AgentKey, Rollout
+from lanista.envs.finite import NonFinite
+from lanista.trainers.algorithms import make_algorithm, make_policy
+from lanista.trainers.coma.actors import Actors
+from lanista.trainers.coma.critic import CentralCritic, Steps
+from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.settings.behavior import TrainerSettings
+from lanista.trainers.threads import UpdateThreads
+from mlagents_envs.base_env import DecisionSteps
+from referencenets import spec_of_shapes
+
+SHAPES = [(3,), (3, 20, 20), (4, 3), (2,)]
+SPEC = spec_of_shapes(SHAPES, [0, 0, 0, 1], continuous=1, branches=(2,))
+MEMORIES = [None, {"memory_size": 8, "sequence_length": 4}]
+STEPS, TRAJECTORIES = 8, 4
+
+
+def observations(random, rows):
+    obs = [random.normal(size=(rows, *shape)).astype(np.float32) for shape in SHAPES]
+    obs[1] = random.integers(0, 256, obs[1].shape).astype(np.uint8)
+    obs[2][:, 2:] = 0.0
+    obs[3] = np.eye(2, dtype=np.float32)[random.integers(0, 2, rows)]
+    return obs
+
+
+def rollout(teams, memory_size):
+    """Trajectories of agents that, in `teams`, act two by two."""
+    random, n = np.random.default_rng(0), STEPS * TRAJECTORIES
+    mates = np.arange(n).reshape(TRAJECTORIES, STEPS)[[1, 0, 3, 2]].reshape(n, 1) if teams else None
+    return Rollout(
+        numbers=np.arange(n),
+        obs=observations(random, n),
+        continuous=random.normal(size=(n, 1)).astype(np.float32),
+        discrete=random.integers(0, 2, (n, 1)).astype(np.int32),
+        log_probs=np.full((n, 2), -1.0, np.float32),
+        action_mask=np.zeros((n, 2), bool),
+        reward=random.normal(size=n).astype(np.float32),
+        group_reward=np.zeros(n, np.float32),
+        done=np.zeros(n, bool),
+        interrupted=np.zeros(n, bool),
+        memory=np.zeros((n, memory_size), np.float32) if memory_size else None,
+        prev_discrete=np.zeros((n, 1), np.int32),
+        mates=mates,
+        lengths=np.full(TRAJECTORIES, STEPS),
+        next_obs=observations(random, TRAJECTORIES),
+        next_mates_obs=None,
+        next_mates=np.zeros(TRAJECTORIES, np.int64),
+        done_reached=np.zeros(TRAJECTORIES, bool),
+        interrupted_at_end=np.zeros(TRAJECTORIES, bool),
+        all_group_dones=np.zeros(TRAJECTORIES, bool),
+        agents=[AgentKey(0, k) for k in range(TRAJECTORIES)],
+    )
+
+
+@pytest.mark.parametrize("memory", MEMORIES, ids=["forgets", "remembers"])
+@pytest.mark.parametrize("trainer", ["ppo", "poca"])
+def test_an_update_moves_every_part_of_actor_and_critic(trainer, memory):
+    network = {"hidden_units": 8, "normalize": True, "memory": memory, "critic": {"num_layers": 3}}
+    hyper = {"batch_size": 16, "buffer_size": 32, "learning_rate": 0.01}
+    config = TrainerSettings.model_validate(
+        {"trainer_type": trainer, "network_settings": network, "hyperparameters": hyper}
+    )
+    algorithm = make_algorithm(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP)
+    critic = getattr(algorithm, "critic", None)
+    networks = [algorithm.network] if critic is None else [algorithm.network, critic]
+    before = [{k: v.clone() for k, v in one.state_dict().items()} for one in networks]
+    rows = rollout(trainer == "poca", memory["memory_size"] if memory else 0)
+    algorithm.normalize(rows)
+    evaluation = algorithm.evaluate(rows, {"extrinsic": rows.reward}, {"extrinsic": False})
+    assert evaluation.steps.obs[1].dtype == np.uint8
+    losses = algorithm.update(evaluation.steps, 0, UpdateThreads(1, fixed=True))
+    assert all(np.isfinite(list(losses.values())))
+    for one, old in zip(networks, before):
+        still = [
+            n for n, p in one.named_parameters() if torch.equal(p, old[n]) and "actions.log_sigma" not in n
+        ]
+        assert not still
+
+
+def test_a_policy_acts_on_bytes_as_on_numbers():
+    config = TrainerSettings.model_validate({"trainer_type": "ppo", "network_settings": {"hidden_units": 8}})
+    network = make_algorithm(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP).network
+    obs, ids, zeros = observations(np.random.default_rng(0), 6), np.arange(6, dtype=np.int32), np.zeros(6)
+    said = []
+    for picture in (obs[1], obs[1].astype(np.float32) / 255):
+        policy = make_policy(network, SPEC, 1, deterministic=True)
+        steps = DecisionSteps([obs[0], picture, *obs[2:]], zeros, ids, None, ids, zeros)
+        said.append(policy.act([steps])[0])
+    np.testing.assert_allclose(said[0].action.continuous, said[1].action.continuous, atol=1e-6)
+    np.testing.assert_array_equal(said[0].action.discrete, said[1].action.discrete)
+
+
+@pytest.mark.parametrize("hidden", [None, 0, 1])
+@pytest.mark.parametrize("shared", [True, False])
+def test_coma_s_actors_and_critic_read_them_too(shared, hidden):
+    """`hidden` is the state, which the critic alone reads: a vector, or an image."""
+    spec = spec_of_shapes(SHAPES, [0, 0, 0, 1], branches=(2,))
+    config, places, rows = NetworkSettings(hidden_units=8, normalize=True), 2, 6
+    actors = Actors(spec, config, places, shared=shared, indexed=shared, hidden=hidden)
+    critic = CentralCritic(spec, config, places, ["a"], hidden, 1 if shared else places)
+    obs = [torch.from_numpy(o) for o in observations(np.random.default_rng(0), rows)]
+    where = torch.tensor([0, 1] * 3)
+    expected = actors.act(actors.prepare(obs), where).logits
+    assert expected.shape == (rows, 2)
+    for place in range(places):
+        alone = actors.alone(place)
+        torch.testing.assert_close(alone.act(alone.prepare(obs)).logits[place::2], expected[place::2])
+    if hidden is not None:
+        changed = [o.clone() for o in obs]
+        changed[hidden] = changed[hidden].flip(0)
+        torch.testing.assert_close(actors.act(actors.prepare(changed), where).logits, expected)
+    table = critic.table(*critic.prepare(obs), torch.zeros(rows, 1, dtype=torch.int64))
+    pairs = torch.arange(rows).view(3, 2).repeat_interleave(2, 0)
+    values = critic(table, Steps(torch.arange(rows), pairs, where))
+    assert values.shape == (rows, 1, 2)
+    values.sum().backward()
+    assert all(p.grad is not None for n, p in critic.named_parameters() if "encoder" in n)
