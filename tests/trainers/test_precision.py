@@ -6,6 +6,7 @@ import torch
 from console_runs import learn
 from lanista.trainers.brains.play import Brain
 from lanista.trainers.checkpoints import load_checkpoint
+from lanista.trainers.precision import widened
 
 YAML = """\
 behaviors:
@@ -40,3 +41,11 @@ def test_a_run_in_bf16_learns_nearly_what_one_in_float32_learns(tmp_path, traine
     differences = [(short[key] - exact[key]).abs().max().item() for key in exact]
     assert 0.0 < max(differences) <= 2 * UPDATES_SIZE
     assert np.isfinite(differences).all()
+
+
+def test_sums_are_taken_in_float32():
+    """bfloat16 has no 257."""
+    ones = torch.ones(257, dtype=torch.bfloat16)
+    assert widened(ones).sum().item() == 257.0
+    counts = torch.arange(3)
+    assert widened(counts) is counts

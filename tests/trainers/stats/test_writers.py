@@ -246,7 +246,7 @@ def test_a_listener_that_fails_is_named_once_and_nobody_else_suffers(caplog):
     ]
 
 
-def test_where_ml_agents_is_installed_its_plug_ins_get_its_own_classes(monkeypatch):
+def test_where_ml_agents_is_installed_its_plug_ins_get_its_own_classes(monkeypatch, caplog):
     theirs = types.ModuleType("mlagents.trainers.stats")
     theirs.StatsPropertyType = Enum("StatsPropertyType", {"HYPERPARAMETERS": "hyperparameters"})
     theirs.StatsAggregationMethod = Enum("StatsAggregationMethod", {"AVERAGE": 0, "SUM": 2})
@@ -263,5 +263,6 @@ def test_where_ml_agents_is_installed_its_plug_ins_get_its_own_classes(monkeypat
     reporter.add_property(StatsPropertyType.MAX_STEPS, 10)
     reporter.add_stat("Goals", 2.0, StatsAggregationMethod.SUM)
     reporter.write_stats(5)
+    assert not caplog.records, "a property that ML-Agents has not is not handed on"
     assert writer.told == (theirs.StatsPropertyType.HYPERPARAMETERS, {"a": 1})
     assert writer.last == {"Goals": theirs.StatsSummary([2.0], theirs.StatsAggregationMethod.SUM)}
