@@ -18,7 +18,7 @@ from .sensors import Stack
 from .sizes import SceneSetting, choose
 from .soloists import Soloists
 from .sorter_room import AGENT_HALF, GRAVITY_SCALE, TILE_DEPTH, Room
-from .sorter_senses import FRAMES, HIGHEST, PLACE, View, observation_specs, own_body, own_place, tile_rows
+from .sorter_senses import FRAMES, PLACE, View, observation_specs, own_body, own_place, tile_rows
 from .world import Actions, Batches, World
 
 BEHAVIOR = "Sorter?team=0"
@@ -40,6 +40,8 @@ class Setting(SceneSetting):
 
     senses: str
     """How agents observe the tiles."""
+    numbers: int
+    """Tiles bear numbers from 1 to this one."""
     tiles: int
     """The most tiles of an episode, where the trainer does not set `num_tiles`."""
     places: int
@@ -54,8 +56,8 @@ class Setting(SceneSetting):
 
 
 SETTINGS = {
-    "full": Setting("entities", 20, 20, 20.5, 3.5, 2.0, 5000),
-    "small": Setting("entities", 3, 10, 7.0, 2.0, 1.0, 500),
+    "full": Setting("entities", 20, 20, 20, 20.5, 3.5, 2.0, 5000),
+    "small": Setting("entities", 6, 4, 10, 7.0, 2.0, 1.0, 500),
 }
 
 
@@ -66,6 +68,7 @@ class Sorter(World):
         self,
         areas: int = 8,
         size: str = "full",
+        numbers: int = 0,
         tiles: int = 0,
         places: int = 0,
         radius: float = 0.0,
@@ -78,6 +81,7 @@ class Sorter(World):
 
         `areas`: how many rooms there are.
         `size`: full is the original, small is for learning within minutes.
+        `numbers`: tiles bear one from 1 to this one, each another.
         `tiles`: the most of an episode, unless the trainer sets num_tiles.
         `places`: for tiles, along the wall.
         `radius`: metres from the middle of the room to the tiles.
@@ -87,6 +91,7 @@ class Sorter(World):
         `senses`: entities (a row for each tile, as many as there are) or flat (the same rows as one vector).
         """
         given = {
+            "numbers": numbers,
             "tiles": tiles,
             "places": places,
             "radius": radius,
@@ -103,10 +108,10 @@ class Sorter(World):
         self.agents = Soloists(areas)
         self.heading: Array = np.zeros(areas)
         """[areas], radians from z towards x."""
-        self.numbers: Indices = np.zeros((areas, HIGHEST), np.intp)
-        """[areas, 20], of the tiles that are there, ascending; then zeros."""
-        self.places: Indices = np.full((areas, HIGHEST), -1, np.intp)
-        """[areas, 20], where these tiles are; -1 for no tile."""
+        self.numbers: Indices = np.zeros((areas, setting.numbers), np.intp)
+        """[areas, numbers], of the tiles that are there, ascending; then zeros."""
+        self.places: Indices = np.full((areas, setting.numbers), -1, np.intp)
+        """[areas, numbers], where these tiles are; -1 for no tile."""
         self.visited: Indices = np.zeros(areas, np.intp)
         """[areas], how many tiles were visited: the first so many."""
         self._count = np.zeros(areas, np.intp)
@@ -121,7 +126,7 @@ class Sorter(World):
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behaviour of three branches of 3: forward and back, right and left, turn left and right."""
-        observations = observation_specs(flat=self.setting.senses == "flat")
+        observations = observation_specs(self.setting.numbers, flat=self.setting.senses == "flat")
         return {BEHAVIOR: BehaviorSpec(observations, ActionSpec.create_discrete((3, 3, 3)))}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
@@ -190,15 +195,13 @@ class Sorter(World):
     def _begin(self, which: Indices) -> None:
         """New tiles; the agent back in the middle, where its heading stays."""
         setting, random = self.setting, self._random
-        most = self._most_tiles(which)
-        count = random.integers(1, most + 1)
-        there = np.arange(HIGHEST) < count[:, None]
-        chosen = random.random((len(which), HIGHEST)).argsort(axis=1) + 1
-        self.numbers[which] = np.sort(np.where(there, chosen, HIGHEST + 1), axis=1) * there
+        count = random.integers(1, self._most_tiles(which) + 1)
+        there = np.arange(setting.numbers) < count[:, None]
+        chosen = random.random((len(which), setting.numbers)).argsort(axis=1) + 1
+        self.numbers[which] = np.sort(np.where(there, chosen, setting.numbers + 1), axis=1) * there
         spread = random.random((len(which), setting.places)).argsort(axis=1)
-        self.places[which] = -1
-        self.places[which, : setting.places] = spread[:, :HIGHEST]
-        self.places[which] = np.where(there, self.places[which], -1)
+        tiles = min(setting.numbers, setting.places)
+        self.places[which, :tiles] = np.where(there[:, :tiles], spread[:, :tiles], -1)
         self.visited[which] = 0
         self._count[which] = count
         self._age[which] = 0
@@ -213,7 +216,7 @@ class Sorter(World):
             ValueError: It is less than 1, or more than there is room for.
         """
         most = np.array([int(self._parameters.get("num_tiles", self.setting.tiles)) for _ in which], np.intp)
-        highest = min(HIGHEST, self.setting.places)
+        highest = min(self.setting.numbers, self.setting.places)
         if most.min() < 1 or most.max() > highest:
             raise ValueError(
                 f"sorter: the environment parameter num_tiles is {most.min()} to {most.max()}; it must be "
@@ -255,9 +258,11 @@ def _check_room(setting: Setting) -> None:
     Raises:
         ValueError: More tiles than numbers or places, or tiles that touch each other or the start.
     """
-    most = min(HIGHEST, setting.places)
+    most = min(setting.numbers, setting.places)
     if setting.tiles > most:
-        raise ValueError(f"sorter: tiles is {setting.tiles}; it must be at most {most}, one for each place.")
+        raise ValueError(
+            f"sorter: tiles is {setting.tiles}; it must be at most {most}, one for each number and place."
+        )
     # Between two tiles, and between any and the agent's start, an agent has room.
     step = 2 * np.sin(np.pi / setting.places) * (setting.radius - TILE_DEPTH / 2)
     if step < setting.tile_width + 2 * AGENT_HALF or setting.radius < TILE_DEPTH + 4 * AGENT_HALF:

@@ -10,15 +10,12 @@ Indices = NDArray[np.intp]
 Array = NDArray[np.float64]
 Floats = NDArray[np.float32]
 
-HIGHEST = 20
-"""Tiles bear numbers from 1 to this one."""
-ROW = HIGHEST + 3
-"""Numbers that tell of one tile."""
 FRAMES = 2
 PLACE = 4
 """Numbers that tell where an agent is and looks, in each frame."""
 
-_X, _Z, _VISITED = HIGHEST, HIGHEST + 1, HIGHEST + 2
+_WAY_AND_VISIT = 3
+"""Numbers that follow a tile's marks in its row: the way to it along x and z, and whether it was visited."""
 _SCALE = 20.0
 """Places are observed in units of this many metres."""
 
@@ -34,35 +31,37 @@ class View:
     heading: Array
     """[k], radians from z towards x."""
     numbers: Indices
-    """[k, 20], of the tiles, ascending; 0 for no tile."""
+    """[k, n], of the tiles, ascending; 0 for no tile. The highest is n, 20 in the original."""
     tiles: Array
-    """[2, k, 20], where they are."""
+    """[2, k, n], where they are."""
     visited: Indices
     """[k], how many of them were visited: the first so many."""
 
 
-def observation_specs(flat: bool) -> list[ObservationSpec]:
-    """Tiles, own motion, place. `flat`: the tiles as one vector and not as entities."""
-    tiles = _vector("BufferSensor", HIGHEST * ROW)
+def observation_specs(highest: int, flat: bool) -> list[ObservationSpec]:
+    """Tiles, own motion, place. `highest`: tile's number. `flat`: tiles as one vector and not as entities."""
+    row = highest + _WAY_AND_VISIT
+    tiles = _vector("BufferSensor", highest * row)
     if not flat:
         any_number = (DimensionProperty.VARIABLE_SIZE, DimensionProperty.NONE)
-        tiles = ObservationSpec((HIGHEST, ROW), any_number, ObservationType.DEFAULT, "BufferSensor")
+        tiles = ObservationSpec((highest, row), any_number, ObservationType.DEFAULT, "BufferSensor")
     place = f"StackingSensor_size{FRAMES}_VectorSensor_size{PLACE}"
     return [tiles, _vector("PhysicsBodySensor:Agent", 10), _vector(place, PLACE * FRAMES)]
 
 
 def tile_rows(view: View) -> Floats:
-    """A row for each tile, in ascending order of their numbers, then zeros: [k, 20, 23].
+    """A row for each tile, in ascending order of their numbers, then zeros: [k, n, n + 3].
 
     A 1 at the tile's number, its way from the agent along x and z, and whether it was visited. The mark of
-    tile 20 is lost: the way takes its place, as in the original.
+    tile n is lost: the way takes its place, as in the original.
     """
-    rows = np.zeros((*view.numbers.shape, ROW), np.float32)
+    highest = view.numbers.shape[1]
+    rows = np.zeros((*view.numbers.shape, highest + _WAY_AND_VISIT), np.float32)
     room, tile = np.nonzero(view.numbers)
     rows[room, tile, view.numbers[room, tile]] = 1
     away = (view.tiles[:, room, tile] - view.position[:, room]) / _SCALE
-    rows[room, tile, _X], rows[room, tile, _Z] = away
-    rows[room, tile, _VISITED] = tile < view.visited[room]
+    rows[room, tile, highest], rows[room, tile, highest + 1] = away
+    rows[room, tile, highest + 2] = tile < view.visited[room]
     return rows
 
 

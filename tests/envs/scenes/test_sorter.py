@@ -192,6 +192,14 @@ def test_five_thousand_steps_interrupt_an_episode():
     assert batch.reward[0] == pytest.approx(5 * STEP)
 
 
+def test_a_setting_with_fewer_numbers_has_fewer_and_shorter_rows():
+    table = Table(areas=200, numbers=4, tiles=3)
+    assert table.world.specs()[BEHAVIOR].observation_specs[0].shape == (4, 7)
+    assert table.batch.obs[0].shape == (200, 4, 7)
+    assert set(table.world.numbers.ravel()) == {0, 1, 2, 3, 4}
+    assert set((table.world.numbers > 0).sum(axis=1)) == {1, 2, 3}
+
+
 def test_flat_tiles_are_the_same_numbers_as_one_vector():
     table, flat = Table(areas=3, seed=4), Table(areas=3, seed=4, senses="flat")
     (spec,) = flat.world.specs().values()
@@ -221,6 +229,7 @@ def test_the_seed_decides_everything(size):
         ({"areas": 0}, "areas is 0"),
         ({"tiles": 21}, "tiles is 21; it must be at most 20"),
         ({"places": 8}, "tiles is 20; it must be at most 8"),
+        ({"numbers": 5}, "tiles is 20; it must be at most 5"),
         ({"radius": 10.0}, "radius of 10 m has no room for 20 places for tiles 3.5 m wide"),
         ({"senses": "rays"}, "no senses 'rays'; it has entities, flat"),
         ({"max_steps": 4}, "max-steps is 4; it must be at least 5"),
