@@ -59,7 +59,7 @@ def test_copy(case):
 
 @pytest.mark.parametrize("case", cases("normalizer", "trainer"))
 def test_what_a_trainer_normalises(case):
-    """Only vectors are normalised, so the others, which wait for their encoders, are left out here."""
+    """Only vectors are normalised; the others are left out here."""
     given_ = case["inputs"]
     if given_["trainer"] in LATER_TRAINERS:
         pytest.skip(f"the trainer {given_['trainer']} comes later")
