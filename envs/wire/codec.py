@@ -18,7 +18,7 @@ from .columns import Columns
 from .decoding import Decoding
 from .errors import ObservationError, WireError
 from .hello import Capabilities, EngineHello
-from .images import Seen
+from .images import Picture, Seen
 from .messages import (
     AgentInfoProto,
     BrainParametersProto,
@@ -68,15 +68,31 @@ class _Outline:
     side_channel: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Outcome:
-    """A message that was read, but for its pictures."""
+    """A message that was read, but for its pictures. (Not frozen: that would cost a microsecond.)"""
 
     status: int
     hello: EngineHello | None
     specs: dict[str, BehaviorSpec]
     columns: dict[str, tuple[AgentReader, Columns]] | None
     side_channel: bytes
+
+    def message(self) -> EngineMessage:
+        """The message, when its pictures are there."""
+        steps = None
+        if self.columns is not None:
+            steps = {name: reader.split(columns) for name, (reader, columns) in self.columns.items()}
+        return EngineMessage(self.status, self.hello, self.specs, steps, self.side_channel)
+
+    def pictures(self) -> list[Picture]:
+        """What is still to be decoded."""
+        found: list[Picture] = []
+        if self.columns is not None:
+            for _, columns in self.columns.values():
+                if columns.pictures:
+                    found += columns.pictures
+        return found
 
 
 class Underway:
@@ -100,11 +116,7 @@ class Underway:
         """
         if self._pictures is not None:
             self._pictures.finish()
-        told = self._outcome
-        steps = None
-        if told.columns is not None:
-            steps = {name: reader.split(columns) for name, (reader, columns) in told.columns.items()}
-        return EngineMessage(told.status, told.hello, told.specs, steps, told.side_channel)
+        return self._outcome.message()
 
 
 class Decoder:
@@ -142,7 +154,7 @@ class Decoder:
             when_done: Called, from any thread, as soon as the result is ready, if it is not at once.
         """
         outcome = self._read_all(data)
-        found = [picture for _, columns in (outcome.columns or {}).values() for picture in columns.pictures]
+        found = outcome.pictures()
         if not found:
             return Underway(outcome, None)
         self._seen.next_message()

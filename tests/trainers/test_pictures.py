@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from lanista.trainers.brains.load import load
+from lanista.trainers.brains.play import Brain
 from lanista.trainers.learner import Learner, RunContext
 from lanista.trainers.networks.errors import UnsupportedObservationError
 from lanista.trainers.portions import PICTURES_AT_ONCE, in_portions
@@ -165,3 +167,22 @@ def test_pictures_go_through_a_network_some_at_a_time() -> None:
     sizes.clear()
     in_portions(lambda inputs: sizes.append(0) or inputs[0], [vectors])
     assert len(sizes) == 1, "vectors go together"
+
+
+def test_a_brain_and_a_checkpoint_read_bytes_as_the_numbers_that_they_are(tmp_path: Path) -> None:
+    spec = seer()
+    learner = make(tmp_path, spec, "ppo", memory=False)
+    assert learner.save()
+    obs = [each[:1] for each in next(messages(spec, as_bytes=True))[0].obs]
+    numbers = [each / np.float32(255) if each.dtype == np.uint8 else each for each in obs]
+    (folder,) = {path.parent for path in tmp_path.rglob("*.onnx")}
+    for file in (next(folder.glob("*.onnx")), next(folder.glob("*.pt"))):
+        brain = load(file)
+        found = brain.act(obs, deterministic=True)
+        expected = brain.act(numbers, deterministic=True)
+        np.testing.assert_array_equal(found.discrete, expected.discrete)
+    brain = Brain(next(folder.glob("*.onnx")))
+    zeros, ids = np.zeros(1, np.float32), np.zeros(1, np.int32)
+    feeds = [brain._feeds(DecisionSteps(each, zeros, ids, None, ids, zeros)) for each in (obs, numbers)]
+    for key, value in feeds[0].items():
+        np.testing.assert_array_equal(value, feeds[1][key])

@@ -10,6 +10,8 @@ import numpy as np
 from mlagents_envs.base_env import ActionTuple, DecisionSteps
 from numpy.typing import ArrayLike, NDArray
 
+from ...envs.pixels import as_floats
+
 
 class LoadError(Exception):
     """A policy that cannot be loaded; the message names the file and what is wrong."""
@@ -99,7 +101,8 @@ class LoadedPolicy:
 
         Args:
             obs: one array per observation, in the behaviour's order: [n, *shape] each, or [*shape] each for a
-                single agent. Where the policy reads one observation, the array alone will do.
+                single agent. Where the policy reads one observation, the array alone will do. Pictures are
+                channels first, and 0 to 1 or uint8.
             action_mask: which discrete actions are forbidden (True), as in `DecisionSteps.action_mask`: one
                 array [n, branch size] per branch, or all side by side [n, sum of sizes]; without n for a
                 single agent.
@@ -158,7 +161,10 @@ class LoadedPolicy:
         read = self.observations
         if not isinstance(obs, (list, tuple)) or (list(read) == [0] and _is_numbers(obs)):
             obs = [obs]
-        arrays = [np.asarray(array, dtype=np.float32) for array in obs]
+        arrays = [
+            as_floats(np.asarray(array)) if len(read.get(k, ())) == 3 else np.asarray(array, np.float32)
+            for k, array in enumerate(obs)
+        ]
         wanted = max(read) + 1
         if len(arrays) != wanted:
             raise ValueError(

@@ -13,6 +13,7 @@ import onnxruntime
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps
 from numpy.typing import NDArray
 
+from ...envs.pixels import as_floats
 from .memories import AgentMemories
 
 READABLE_VERSION = 3.0
@@ -137,7 +138,9 @@ class Brain:
             problem = _mismatch(index, shape, [rows.shape[1:] for rows in steps.obs])
             if problem:
                 raise self._error(problem)
-            feeds[f"obs_{index}"] = np.ascontiguousarray(steps.obs[index], np.float32)
+            rows = steps.obs[index]
+            numbers = as_floats(rows) if len(shape) == 3 else np.asarray(rows, np.float32)
+            feeds[f"obs_{index}"] = np.ascontiguousarray(numbers)
         if "action_masks" in self._inputs:
             allowed = np.ones((len(steps), sum(self.branches)), np.float32)
             if steps.action_mask is not None:
