@@ -37,8 +37,8 @@ behaviors:
 def test_it_is_trained_resumed_and_played(tmp_path, capsys, kind, threaded):
     yaml = YAML % (kind, threaded)
     assert learn(tmp_path, "--env", "scene:basic", yaml=yaml).good
-    ended = learn(tmp_path, "--env", "scene:basic", "--resume", yaml=yaml.replace("200", "400"))
-    assert re.search(r"resuming training from step 2\d\d", ended.out)
+    ended = learn(tmp_path, "--env", "scene:basic", "--resume", yaml=yaml.replace("200", "2000"))
+    assert re.search(r"resuming training from step [1-9]\d\d", ended.out)
     assert weights_are_finite(ended.files("checkpoint.pt"))
     (path,) = (p for p in ended.files("Basic.onnx") if p.parent.name == "r")
     _, network = rebuild_brain(load_checkpoint(*ended.files("checkpoint.pt")))
