@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from importlib.util import find_spec
 
 import pytest
 from goldendata import bytes_of, cases, kinds
