@@ -51,15 +51,15 @@ class SenseTask:
 
 
 TASKS = [
-    SenseTask("grid", "GridWorld", 100_000, 16, {"pictures and goal": []}, {}, "0.8 or more"),
+    SenseTask("grid", "GridWorld", 100_000, 16, {"pictures and a goal": []}, {}, "0.8 or more"),
     SenseTask(
         "hallway",
         "Hallway",
         3_000_000,
         64,
         {
-            "LSTM": [],
-            "GRU": ["--set", "behaviors.Hallway.network_settings.memory.memory_type=gru"],
+            "an LSTM": [],
+            "a GRU": ["--set", "behaviors.Hallway.network_settings.memory.memory_type=gru"],
             "no memory": ["--set", "behaviors.Hallway.network_settings.memory=null"],
         },
         {},
@@ -70,8 +70,8 @@ TASKS = [
         "Sorter",
         1_000_000,
         32,
-        {"entities": [], "flat": []},
-        {"flat": "&senses=flat"},
+        {"entities": [], "one flat vector": []},
+        {"one flat vector": "&senses=flat"},
         "entities above the flattened tiles by more than the spread of the seeds",
     ),
 ]

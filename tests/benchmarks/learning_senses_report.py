@@ -19,9 +19,9 @@ PAGE = """# Senses
 
 <!-- Made by `python tests/benchmarks/learning_senses.py`; edit its report's text there. -->
 
-PPO learns `grid` from pictures and a goal signal, `hallway` with a memory and without, and `sorter` from its
-tiles as entities and as one flat vector. Every brain is then scored by a fresh process that has only the ONNX
-file: its mean reward in {episodes} episodes, with sampled actions, from starts that no training saw.
+PPO learns {what}.
+Every brain is then scored by a fresh process that has only the ONNX file: its mean reward in {episodes}
+episodes, with sampled actions, from starts that no training saw.
 
 ![Returns of training episodes against steps, all seeds](senses.png)
 
@@ -49,6 +49,7 @@ def write_report(
         return
     draw(tasks, points, folder / "senses.png")
     page = PAGE.format(
+        what=", ".join(f"`{task.name}` with {' or '.join(task.ways)}" for task in tasks),
         episodes=EPISODES,
         tables="\n".join(_table(task, runs) for task in tasks),
         commands="\n".join(_commands(task, way) for task in tasks for way in task.ways),
