@@ -18,10 +18,11 @@ from .environments import make_env_manager, takes_state
 from .errors import TrainerError
 from .farewell import next_steps
 from .initial_weights import find_start
-from .learner import Learner, RunContext
+from .learner import Learner
 from .networks.errors import UnsupportedObservationError
 from .networks.user import not_exportable
 from .precision import Precision
+from .run_context import RunContext
 from .run_folder import forget_beginnings, write_configuration
 from .settings.options import RunOptions
 from .settings.support import require_trainable

@@ -8,7 +8,8 @@ from lanista.envs.statistics import StatsAggregationMethod
 from lanista.trainers.brains.errors import BrainVerificationError
 from lanista.trainers.checkpoints import CheckpointError, load_checkpoint
 from lanista.trainers.errors import TrainerError
-from lanista.trainers.learner import Learner, RunContext
+from lanista.trainers.learner import Learner
+from lanista.trainers.run_context import RunContext
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.settings.source import Source
 from lanista.trainers.stats.display import make_display
@@ -169,7 +170,7 @@ def test_a_last_brain_that_is_wrong_is_an_error_and_no_older_one_is_listed(tmp_p
         raise BrainVerificationError("it acts otherwise")
 
     for name in ("export_brain", "export_brains"):
-        monkeypatch.setattr(f"lanista.trainers.learner.{name}", export, raising=False)
+        monkeypatch.setattr(f"lanista.trainers.learner_files.{name}", export, raising=False)
     with pytest.raises(CheckpointError, match=r"weights at the end .* are saved, but not their brain"):
         learner.finish()
     assert (tmp_path / "Ball" / "checkpoint.pt").exists() and not (tmp_path / "Ball.onnx").exists()

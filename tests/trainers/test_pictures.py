@@ -12,9 +12,10 @@ import pytest
 import torch
 from lanista.trainers.brains.load import load
 from lanista.trainers.brains.play import Brain
-from lanista.trainers.learner import Learner, RunContext
+from lanista.trainers.learner import Learner
 from lanista.trainers.networks.errors import UnsupportedObservationError
 from lanista.trainers.portions import PICTURES_AT_ONCE, in_portions
+from lanista.trainers.run_context import RunContext
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.settings.source import Source
 from lanista.trainers.stats.display import make_display

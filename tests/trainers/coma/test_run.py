@@ -12,7 +12,8 @@ from lanista.trainers.checkpoint_brain import rebuild_brain
 from lanista.trainers.checkpoint_file import load_checkpoint
 from lanista.trainers.cli.export import run as export
 from lanista.trainers.coma.brains import brains_of
-from lanista.trainers.learner import Learner, RunContext
+from lanista.trainers.learner import Learner
+from lanista.trainers.run_context import RunContext
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.stats.display import make_display
 from lanista.trainers.training_status import TrainingStatus
@@ -74,9 +75,9 @@ def test_a_run_learns_and_leaves_brains_that_act_as_its_networks(tmp_path, hyper
         else:
             wanted = network.act(obs)
         np.testing.assert_array_equal(played, wanted.deterministic().discrete)
-    listed = one.checkpoints.checkpoints[-1].files
+    listed = one.files.checkpoints.checkpoints[-1].files
     assert sum(file.suffix == ".onnx" for file in listed) == len(brains)
-    assert all((one.checkpoints.folder / file.name).exists() for file in listed)
+    assert all((one.files.checkpoints.folder / file.name).exists() for file in listed)
 
 
 @pytest.mark.parametrize("hyper", WAYS.values(), ids=WAYS.keys())
@@ -101,7 +102,7 @@ def test_a_checkpoint_can_be_resumed_and_exported(tmp_path, hyper, capsys):
 
 def test_old_brains_of_all_places_are_removed_with_their_checkpoints(tmp_path):
     one = learner(tmp_path, {"share_parameters": False})
-    one.checkpoints.keep = 2
+    one.files.checkpoints.keep = 2
     for step in (10, 20, 30):
         one.trainer.clock.restore(step)
         one.save()

@@ -5,7 +5,8 @@ import shutil
 
 import pytest
 from lanista.trainers.errors import CheckpointError
-from lanista.trainers.learner import Learner, RunContext
+from lanista.trainers.learner import Learner
+from lanista.trainers.run_context import RunContext
 from lanista.trainers.stats.display import make_display
 from lanista.trainers.training_status import TrainingStatus
 from mlagentscheckpoints import FOLDER, case_of

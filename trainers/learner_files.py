@@ -1,0 +1,189 @@
+"""The files of one behaviour in a run: what is saved, and what a run begins with or goes on from."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from mlagents_envs.base_env import BehaviorSpec
+
+from .brains.errors import BrainVerificationError
+from .brains.export import export_brain
+from .checkpoint_brain import KEY as BRAIN
+from .checkpoint_brain import describe_brain
+from .checkpoints import CheckpointError, CheckpointManager, load_checkpoint
+from .coma.brains import brains_of, suffixes_of
+from .initial_weights import initial_checkpoint
+from .networks.user import not_exportable
+from .on_policy import OnPolicyTrainer
+from .policy import Policy
+from .run_context import RunContext
+
+logger = logging.getLogger(__name__)
+
+
+class LearnerFiles:
+    """Writes and reads the checkpoints of one behaviour's trainer and policy, and exports its brains."""
+
+    def __init__(
+        self,
+        name: str,
+        spec: BehaviorSpec,
+        run: RunContext,
+        trainer: OnPolicyTrainer[Any],
+        network: Any,
+        policy: Policy,
+    ) -> None:
+        """`network`: what is learnt and becomes brains; `policy`: what acts, whose generator is saved."""
+        self.name = name
+        self.spec = spec
+        self.run = run
+        self.trainer = trainer
+        self.policy = policy
+        self.settings = trainer.settings
+        self.network = network
+        self.leaves_brains = not not_exportable(self.network)
+        self.checkpoints = CheckpointManager(
+            name,
+            run.folder,
+            self.settings.keep_checkpoints,
+            run.status,
+            suffixes_of(self.network),
+            self.settings.keep_best,
+        )
+
+    # Saving ---------------------------------------------------------------------------------------------
+
+    def save(self, judged: float | None, due: bool = True) -> bool:
+        """Write a checkpoint and its brain; a full disk is warned of and survived. Whether it was written.
+
+        Args:
+            judged: the mean reward by which the policy is one of the best; None: it is not.
+            due: it is one of those that `keep_checkpoints` counts.
+        """
+        step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
+        export = self._export if self.leaves_brains else None
+        saved = self.checkpoints.save(step, self._state(judged), reward, export, judged=judged, due=due)
+        if saved is not None:
+            self.run.display.checkpoint(self.name, step)
+        return saved is not None
+
+    def _state(self, judged: float | None) -> dict[str, Any]:
+        """What a checkpoint holds."""
+        return {
+            **self.trainer.state_dict(),
+            "acting": self.policy.generator.get_state(),
+            BRAIN: describe_brain(
+                self.name,
+                self.spec,
+                self.settings.network_settings,
+                list(self.settings.reward_signals),
+                *(getattr(self.network, key, None) for key in ("shared_critic", "arguments")),
+            ),
+            "judged": judged,
+        }
+
+    def _export(self, path: Path) -> None:
+        """Write the brains that belong to the checkpoint whose (first) brain is `path`."""
+        step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
+        for suffix, brain in brains_of(self.network).items():
+            file = path.with_name(f"{path.stem}{suffix}.onnx")
+            try:
+                export_brain(brain, file, behavior=self.name, step=step, reward=reward)
+                logger.info("Exported %s", file)
+            except BrainVerificationError as error:
+                logger.error("The brain %s was not written; the checkpoint itself is. %s", file, error)
+
+    def finish(self, saved: bool) -> Path:
+        """Copy the brain of the last save to where the engine's user looks; its path, or the checkpoint's.
+
+        Args:
+            saved: whether the last save succeeded.
+
+        Raises:
+            CheckpointError: the weights or the brain could not be written.
+        """
+        brain = self.checkpoints.finish()
+        if not saved:
+            raise CheckpointError(
+                f"{self.name}: the weights at the end of the run, step {self.trainer.step}, were not saved: "
+                "see the warning before. Older checkpoints are as they were; --resume goes on from the last."
+            )
+        if brain is None and self.leaves_brains:
+            raise CheckpointError(
+                f"{self.name}: the weights at the end of the run, step {self.trainer.step}, are saved, but "
+                f"not their brain: see the message before. {self.run.folder / self.name}.onnx, if it is "
+                "there, is of an older checkpoint. `lanista export` makes a brain of a checkpoint."
+            )
+        return brain or self.checkpoints.latest_path
+
+    # Beginning and going on -----------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """Load what the run goes on from, or the weights that it begins with.
+
+        Raises:
+            CheckpointError: weights are missing or do not fit.
+        """
+        if self.run.resume and self.checkpoints.any_saved:
+            self._resume()
+            return
+        if self.run.resume:
+            logger.warning("%s: the run had saved no checkpoint yet; training starts from step 0.", self.name)
+        path = initial_checkpoint(self.name, self.settings.init_path, self.run.initialize_from)
+        if path is not None:
+            self._begin_with(path)
+        elif not self.run.training:
+            logger.warning(
+                "%s: there are no weights to act by; it acts by random ones. Give the trained run's "
+                "--run-id with --resume, or --initialize-from.",
+                self.name,
+            )
+
+    def _resume(self) -> None:
+        state = self.checkpoints.load()
+        try:
+            self.trainer.load_state_dict(state)
+            self.policy.generator.set_state(state["acting"])
+        except (RuntimeError, KeyError, TypeError, ValueError) as error:
+            raise self._unfit(error) from error
+        if self.run.training:
+            self.checkpoints.best.resume(self.trainer.step, state.get("judged"))
+        logger.info("%s: resuming training from step %d.", self.name, self.trainer.step)
+        if self.run.training and not self.trainer.should_still_train:
+            self._warn_of_the_end()
+
+    def _warn_of_the_end(self) -> None:
+        """Say why a resumed run has nothing to train."""
+        rewarded = self.trainer.reached is not None
+        key, what = ("stop_at_reward", "is reached") if rewarded else ("max_steps", "are taken")
+        logger.warning(
+            "%s: its %s, %s, %s: nothing is left to train. To go on, allow more with "
+            "--set behaviors.%s.%s=...",
+            *(self.name, key, getattr(self.settings, key), what, self.name, key),
+        )
+
+    def _begin_with(self, path: Path) -> None:
+        """Take what fits of a checkpoint into a new run."""
+        state = load_checkpoint(path)
+        try:
+            misfits = self.trainer.algorithm.begin_with(state)
+        except CheckpointError as error:
+            raise CheckpointError(f"{self.name}: could not initialize from {path}: {error}") from error
+        if misfits:
+            logger.warning(
+                "%s: not all of %s fits, and what does not begins with random weights: %s.",
+                *(self.name, path, "; ".join(misfits)),
+            )
+        logger.info("%s: starting training from step 0 with the weights of %s.", self.name, path)
+
+    def _unfit(self, error: Exception) -> CheckpointError:
+        """The error for a checkpoint that is whole, and of another network or program."""
+        causes = [line.strip() for line in str(error).splitlines() if line.strip()]
+        cause = causes[1] if len(causes) > 1 else f"{type(error).__name__}: {error}"
+        return CheckpointError(
+            f"{self.name}: the saved run cannot be resumed, because its checkpoint does not fit: {cause} Use "
+            "the settings that it was made with (network_settings, reward_signals and trainer_type; they are "
+            "in its configuration.yaml) and an environment with the same observations and actions."
+        )
