@@ -1,0 +1,43 @@
+"""What a replay gives for one gradient step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..distributions import Actions
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayBatch:
+    """B steps drawn from a replay, on the learner's device. With a memory: whole sequences one after another.
+
+    A step's return is that of n steps (`n_step`), fewer before an end: rewards are their discounted sum, and
+    `next_obs` is where a value stands for the rest.
+    """
+
+    obs: list[Tensor]
+    """Per sensor [B, *shape]: float32, or uint8 for pictures that came as bytes."""
+    next_obs: list[Tensor]
+    """The same where the return bootstraps."""
+    actions: Actions
+    """As stored: continuous [B, A] float32, discrete [B, branches] int64."""
+    action_mask: Tensor | None
+    """[B, sum of branch sizes], True where the action was forbidden; None where none ever was."""
+    next_action_mask: Tensor | None
+    """The same at `next_obs`."""
+    rewards: Tensor
+    """[B, signals], strengths included: the discounted sum of the steps until `next_obs`."""
+    discounts: Tensor
+    """[B, signals]: what the value of `next_obs` is multiplied by: gamma to the power of the number of steps,
+    0 behind a true end (but for signals that ignore ends)."""
+    weights: Tensor | None
+    """[B] importance weights of prioritised drawing, the largest 1; None: all are 1."""
+    real: Tensor | None
+    """[B] bool, False where a sequence is padding; None without a memory."""
+    states: Tensor | None
+    """[sequences, memory_size]: the actor's state before each sequence; None without a memory."""
+
+    def __len__(self) -> int:
+        return len(self.rewards)
