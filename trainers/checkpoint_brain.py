@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from mlagents_envs.base_env import (
@@ -18,6 +19,7 @@ from .coma.actors import Actors
 from .coma.brains import Network
 from .networks.actor import Actor
 from .networks.actor_critic import ActorCritic
+from .networks.head_kinds import HeadKind
 from .networks.settings import NetworkSettings
 
 KEY = "brain"
@@ -31,11 +33,12 @@ def describe_brain(
     reward_signals: list[str],
     shared_critic: bool | None,
     actors: Mapping[str, Any] | None = None,
+    head: HeadKind | None = None,
 ) -> dict[str, Any]:
     """Plain values, fit for a checkpoint, from which `rebuild_brain` makes the same network.
 
     `shared_critic` is None where the network is an actor alone; `actors` are the arguments of `Actors`, where
-    actors differ from place to place.
+    actors differ from place to place; `head` is that of an actor alone.
     """
     return {
         "behavior": behavior,
@@ -54,6 +57,7 @@ def describe_brain(
         "reward_signals": [str(name) for name in reward_signals],
         "shared_critic": shared_critic,
         "actors": None if actors is None else dict(actors),
+        "head": None if head is None else asdict(head),
     }
 
 
@@ -76,7 +80,7 @@ def rebuild_brain(state: Mapping[str, Any]) -> tuple[str, Network]:
         if described.get("actors") is not None:
             network = Actors(spec, settings, **described["actors"])
         elif described["shared_critic"] is None:
-            network = Actor(spec, settings)
+            network = Actor(spec, settings, head=HeadKind(**(described.get("head") or {})))
         else:
             network = ActorCritic(spec, settings, described["reward_signals"], described["shared_critic"])
         network.load_state_dict(state["Policy"])

@@ -192,6 +192,11 @@ class ActionDistribution:
             return Actions(continuous, self._sample_discrete(None))
         return Actions(continuous, self.probabilities.argmax(-1))
 
+    def shortfall(self, chosen: Tensor) -> Tensor:
+        """[B, K]: by how much these discrete actions [B, K] are less probable than the likeliest."""
+        taken = self.probabilities.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
+        return self.probabilities.max(-1).values - taken
+
     def log_probs(self, actions: Actions) -> Tensor:
         """[B, A + K]: one column per continuous component, then one per branch. Never a joint probability."""
         columns: list[Tensor] = []

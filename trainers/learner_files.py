@@ -79,7 +79,7 @@ class LearnerFiles:
                 self.spec,
                 self.settings.network_settings,
                 list(self.settings.reward_signals),
-                *(getattr(self.network, key, None) for key in ("shared_critic", "arguments")),
+                *(getattr(self.network, key, None) for key in ("shared_critic", "arguments", "head")),
             ),
             "judged": judged,
         }

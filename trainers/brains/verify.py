@@ -65,6 +65,8 @@ def verify(model: ModelProto, network: ActingNetwork) -> None:
     random = np.random.default_rng(0)
     for batch in BATCHES:
         _check_in_closed_loop(name, session, network, batch, random)
+    if network.actions.greedy:
+        return
     inputs = _random_inputs(network, 1, random)
     _check_sampled(name, _drawn(session, inputs), _expected(network, inputs)[0])
 
@@ -82,6 +84,8 @@ def _check_in_closed_loop(
         found = _run(session, inputs)
         expected, states = _expected(network, inputs)
         _check_deterministic(name, found, expected, batch)
+        if network.actions.greedy:
+            _check_equal(name, found)
         if states is not None:
             _check_states(name, found, states.numpy()[:, None], batch, step)
             remembered = {"recurrent_in": found["recurrent_out"]}
@@ -181,13 +185,12 @@ def _check_deterministic(name: str, found: Arrays, expected: ActionDistribution,
     if expected.branches.sizes:
         actions = wanted.discrete.numpy()
         _same_shape(name, "deterministic_discrete_actions", found, actions.shape)
-        chosen = torch.from_numpy(found["deterministic_discrete_actions"]).unsqueeze(-1)
-        probabilities = expected.probabilities
-        behind = probabilities.max(-1).values - probabilities.gather(-1, chosen).squeeze(-1)
+        chosen = torch.from_numpy(found["deterministic_discrete_actions"])
+        behind = expected.shortfall(chosen)
         if not (behind <= NEARLY_EQUAL).all():
             raise BrainVerificationError(
                 f"The brain of '{name}' does not choose the network's likeliest action (batch of {batch}, "
-                f"branch {int(behind.max(0).values.argmax())}, {float(behind.max()):.3g} less likely)."
+                f"branch {int(behind.max(0).values.argmax())}, {float(behind.max()):.3g} behind it)."
             )
 
 
@@ -197,6 +200,16 @@ def _same_shape(name: str, output: str, found: Arrays, shape: Sequence[int]) -> 
         raise BrainVerificationError(
             f"Output '{output}' of the brain of '{name}' is {actual} instead of {tuple(shape)}."
         )
+
+
+def _check_equal(name: str, found: Arrays) -> None:
+    """A greedy policy's sampled outputs, which engines read by default, are the deterministic ones."""
+    for output in ("continuous_actions", "discrete_actions"):
+        if output in found and not np.array_equal(found[output], found[f"deterministic_{output}"]):
+            raise BrainVerificationError(
+                f"The outputs '{output}' and 'deterministic_{output}' of the brain of '{name}' differ, and "
+                "its policy always does the same."
+            )
 
 
 def _check_sampled(name: str, found: Arrays, expected: ActionDistribution) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..distributions import ActionDistribution
 from .actor_critic import ActorCritic
 from .body import body_on
-from .heads import ActionHead
+from .head_kinds import HeadKind
 from .memory import Memory
 from .observations import ObservationEncoder
 from .settings import NetworkSettings
@@ -28,6 +28,7 @@ class Actor(nn.Module):
         *,
         squashed: bool = False,
         sigma_of_state: bool = False,
+        head: HeadKind | None = None,
         leave_out: Sequence[int] = (),
     ) -> None:
         """Build the network with fresh weights, drawn from `generator` or torch's own.
@@ -38,6 +39,7 @@ class Actor(nn.Module):
             generator: of the first weights.
             squashed: continuous actions go through tanh, as SAC's.
             sigma_of_state: the deviations of continuous actions depend on the state, as SAC's.
+            head: another kind of head; both of the above are said there then.
             leave_out: positions of observations that it does not read.
 
         Raises:
@@ -46,14 +48,14 @@ class Actor(nn.Module):
         """
         super().__init__()
         self.spec = spec
+        self.head = head or HeadKind(squashed=squashed, sigma_of_state=sigma_of_state)
+        """What a checkpoint has to say of the head for the network to be built again."""
         self.encoder = ObservationEncoder(spec.observation_specs, settings, generator, leave_out=leave_out)
         self.body = body_on(self.encoder, 1, settings, generator)
         memory = [] if settings.memory is None else [settings.memory]
         self.memories = nn.ModuleList(Memory(self.body.hidden, kind, generator) for kind in memory)
         encoding_size = self.memory(0).output_size if memory else self.body.hidden
-        self.actions = ActionHead(
-            encoding_size, spec.action_spec, generator, squashed=squashed, sigma_of_state=sigma_of_state
-        )
+        self.actions = self.head.build(encoding_size, spec.action_spec, generator)
 
     @property
     def memory_size(self) -> int:

@@ -21,6 +21,9 @@ class ActionHead(nn.Module):
     brains all go through these columns.
     """
 
+    greedy = False
+    """Whether agents do the best that is known: see `greedy_heads`."""
+
     def __init__(
         self,
         input_size: int,
@@ -52,6 +55,10 @@ class ActionHead(nn.Module):
     def plain(self) -> bool:
         """Whether sigma is the same in every state and actions are not squashed."""
         return not self.squashed and not self.sigma_of_state
+
+    def acting_layer(self) -> tuple[Tensor, Tensor]:
+        """Weight [input, columns] and bias [columns] of the product that gives `columns`."""
+        return self.weight, self.bias
 
     def columns(self, encoding: Tensor) -> Tensor:
         """[B, input] -> [B, means, logits of branches, log sigmas of the state]."""
