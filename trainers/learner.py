@@ -101,7 +101,7 @@ class Learner:
                 self.reporter,
                 memory_size=self.acting.memory_size,
                 trajectory_queue=self.collected,
-                places=self.algorithm.places,
+                places=self.trainer.places,
             )
             self.managers[behavior_id] = manager
         return self.managers[behavior_id]

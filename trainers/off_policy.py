@@ -46,7 +46,7 @@ class OffPolicyAlgorithm(Protocol):
         ...
 
     def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
-        """What is expected of each of the trajectories' own steps [steps, signals], by the statistic's name."""
+        """What is expected of each of the own steps [steps, signals], by the statistic's name: "Value"."""
         ...
 
     def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> Learnt:

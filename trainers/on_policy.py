@@ -1,8 +1,7 @@
-"""What on-policy trainers share: drain the queues, evaluate, update, and say when something is due."""
+"""On-policy trainers: evaluate the steps, collect enough of them, update, and start over."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from itertools import groupby
@@ -12,63 +11,39 @@ from typing import Any, Generic, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..agent_processor.processor import TrajectoryQueue
-from ..agent_processor.rollout import only
-from ..agent_processor.rollout import rollout as gather
 from ..agent_processor.stats_sink import StatsSink
-from ..agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout, Trajectory
+from ..agent_processor.trajectory import AgentKey, Rollout
 from ..envs.finite import NonFinite
-from ..envs.statistics import StatsAggregationMethod
-from .clock import StepClock
 from .episodes import EpisodeRewards
 from .rewards.provider import RewardProvider
 from .settings.behavior import TrainerSettings
 from .stats.timers import Timers
 from .threads import ACTING_THREADS, UpdateThreads
+from .trainer import AVERAGE, LearningAlgorithm, Rewards, Trainer, TrainerEvents
 from .update_buffer import Evaluation, Steps, UpdateBuffer
 
-logger = logging.getLogger(__name__)
-
-AVERAGE = StatsAggregationMethod.AVERAGE
 PORTIONS = 64
 """A buffer is filled in about so many passes. A pass costs most by the call, not by the step; and the
 normaliser should soon know what the agents see."""
 TEAM_PORTIONS = 16
 """The same where teams are judged, by products that small portions would not fill."""
-SUMMARY_PORTIONS = 16
-"""Steps wait for a pass at most until they are such a part of a summary: what is reported when they are made
-(the entropy, lengths of episodes) then belongs to almost the same steps as what is reported by the pass."""
-LARGEST_REWARD = 1e34
-"""With larger ones returns could be infinite in 32 bits, and nothing infinite may be saved."""
 LARGEST_PORTION = 4096
 """Beyond this many steps the calls of a pass cost nothing, and what waits costs memory."""
 
 
-class OnPolicyAlgorithm(Protocol[Steps]):
+class OnPolicyAlgorithm(LearningAlgorithm, Protocol[Steps]):
     """What an algorithm adds: how it values steps, and how it learns from them."""
 
-    signals: list[str]
     looks_at_mates: bool
     """Rollouts are to hold the teammates' steps too."""
     learns_as_team: bool
     """What groups earn is of interest, and is reported."""
     steps_kind: type[Steps]
     """The columns that the update buffer keeps."""
-    greedy_when_tested: bool
-    """Its agents try things by chance only while they learn."""
 
     @property
     def places(self) -> int:
         """Of the rosters that rollouts are to have; 0: none."""
-        ...
-
-    @property
-    def exploration(self) -> float:
-        """Share of plain chance in what agents do, until the next update."""
-        ...
-
-    def normalize(self, rollout: Rollout) -> None:
-        """Let the running observation statistics take in these steps."""
         ...
 
     def evaluate(
@@ -88,52 +63,8 @@ class OnPolicyAlgorithm(Protocol[Steps]):
         """Learn from the steps, `threads` going over the minibatches; figures by statistics' names."""
         ...
 
-    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
-        """Take over what fits of another run's `state_dict`; what does not, with the reasons.
 
-        Raises:
-            CheckpointError: nothing of the policy fits.
-        """
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that the next update depends on."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
-        ...
-
-
-class TrainerEvents(Protocol):
-    """Whom a trainer tells what is due; the run writes the files."""
-
-    def summary(self, step: int) -> bool:
-        """The statistics so far belong to this multiple of `summary_freq`. True: `best` is due too."""
-        ...
-
-    def best(self) -> bool:
-        """Save now, beside the checkpoints that are due: no policy was better. True: as of `checkpoint`."""
-        ...
-
-    def checkpoint(self) -> bool:
-        """Save now. True: what has not been counted yet is to be dropped (the engines start afresh)."""
-        ...
-
-    def reached(self, mean: float) -> None:
-        """The mean reward has reached `stop_at_reward`: the training is over."""
-        ...
-
-    def taken_in(self) -> None:
-        """Trajectories were processed: the normaliser has seen them."""
-        ...
-
-    def updated(self) -> None:
-        """The policy has new weights."""
-        ...
-
-
-class OnPolicyTrainer(Generic[Steps]):
+class OnPolicyTrainer(Trainer, Generic[Steps]):
     """Collects trajectories of one behaviour until there are enough, then updates and starts over."""
 
     def __init__(
@@ -150,182 +81,58 @@ class OnPolicyTrainer(Generic[Steps]):
         update_threads: UpdateThreads | None = None,
         timers: Timers | None = None,
     ) -> None:
-        self.settings = settings
-        self.algorithm = algorithm
-        self.providers = providers
-        self.strengths = {name: s.strength for name, s in settings.reward_signals.items()}
-        self.stats = stats
-        self.events = events
-        self.training = training
-        self.non_finite = non_finite
-        self.timers = timers or Timers()
-        self.update_threads = update_threads or UpdateThreads(ACTING_THREADS)
-        self.clock = StepClock(settings.summary_freq, settings.checkpoint_interval)
-        self.buffer = UpdateBuffer(algorithm.steps_kind)
-        self.episodes = EpisodeRewards(list(providers), returns_kept, groups=algorithm.learns_as_team)
-        self.queues: list[TrajectoryQueue] = []
-        self.portion = max(
-            1,
-            min(
-                settings.hyperparameters.buffer_size
-                // (TEAM_PORTIONS if algorithm.learns_as_team else PORTIONS),
-                settings.summary_freq // SUMMARY_PORTIONS,
-                LARGEST_PORTION,
-            ),
+        portions = TEAM_PORTIONS if algorithm.learns_as_team else PORTIONS
+        super().__init__(
+            settings,
+            algorithm,
+            providers,
+            stats,
+            events,
+            training=training,
+            non_finite=non_finite,
+            timers=timers,
+            episodes=EpisodeRewards(list(providers), returns_kept, groups=algorithm.learns_as_team),
+            portion=min(settings.hyperparameters.buffer_size // portions, LARGEST_PORTION),
         )
-        """Agent-steps after which it is worth to `advance`."""
-        self.reached: float | None = None
-        """The `stop_at_reward` that was reached, which ends the training."""
-        self._warned = False
+        self.algorithm: OnPolicyAlgorithm[Steps] = algorithm
+        self.looks_at_mates = algorithm.looks_at_mates
+        self.places = algorithm.places
+        self.update_threads = update_threads or UpdateThreads(ACTING_THREADS)
+        self.buffer = UpdateBuffer(algorithm.steps_kind)
 
-    @property
-    def step(self) -> int:
-        """Agent-steps counted so far."""
-        return self.clock.step
+    def _forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        self.algorithm.forget(env, agent_ids)
 
-    @property
-    def should_still_train(self) -> bool:
-        """Steps are still to be learnt from."""
-        over = self.reached is not None or (not self.settings.endless and self.step > self.settings.max_steps)
-        return self.training and not over
+    def _learn(self) -> bool:
+        if len(self.buffer) <= self.settings.hyperparameters.buffer_size:
+            return False
+        with self.timers.span("_update_policy"):
+            self._update()
+        return True
 
-    def subscribe(self, queue: TrajectoryQueue) -> None:
-        """Take trajectories from this queue too."""
-        self.queues.append(queue)
-
-    def advance(self) -> bool:
-        """Take in what lies in the queues, update when there is enough. False: there was nothing to do."""
-        something = self.take_in()
-        if self.should_still_train and len(self.buffer) > self.settings.hyperparameters.buffer_size:
-            with self.timers.span("_update_policy"):
-                self._update()
-        return something
-
-    def take_in(self) -> bool:
-        """Take in what lies in the queues, without an update. False: there was nothing."""
-        collected = [item for queue in self.queues for item in queue.drain()]
-        if collected:
-            self._take_in(collected)
-            self.events.taken_in()
-        return bool(collected)
-
-    def _take_in(self, collected: Iterable[Trajectory | EpisodesForgotten]) -> None:
-        """Process in as few passes as the summaries and checkpoints that fall due in between allow."""
-        ready: list[Trajectory] = []
-
-        def flush() -> None:
-            if ready:
-                with self.timers.span("process_trajectory"):
-                    self.process(gather(ready, with_mates=self.algorithm.looks_at_mates))
-                ready.clear()
-
-        for trajectory in collected:
-            if isinstance(trajectory, EpisodesForgotten):
-                flush()
-                self.episodes.forget(trajectory.env, trajectory.agent_ids)
-                self.algorithm.forget(trajectory.env, trajectory.agent_ids)
-                continue
-            length = len(trajectory)
-            summary, checkpoint = self.clock.due_summary(length), self.clock.due_checkpoint(length)
-            if summary is not None or checkpoint:
-                flush()
-            better = False
-            if summary is not None:
-                self.clock.pass_summary()
-                better = self.events.summary(summary)
-            if checkpoint and self.training:
-                self.clock.pass_checkpoint()
-                if self.events.checkpoint():
-                    return
-            elif better and self.events.best():
-                return
-            self.clock.count(length)
-            self.stats.set_stat("Step", float(self.step))
-            ready.append(trajectory)
-        flush()
-
-    @np.errstate(over="ignore", invalid="ignore")  # said where the gradient is found to be no number
-    def process(self, rollout: Rollout) -> None:
-        """Value the steps, count the rewards, and keep the steps for the next update."""
-        if self.training:
-            self.algorithm.normalize(rollout)
-        rewards = {
-            name: np.float32(self.strengths[name]) * provider.evaluate(rollout)
-            for name, provider in self.providers.items()
-        }
-        self._evaluate(rollout, rewards)
-        self.episodes.add(rollout, rewards, self.stats)
-        self._look_at_reward()
-
-    def _look_at_reward(self) -> None:
-        """End the training where agents earn what they were to learn to earn."""
-        wanted, mean = self.settings.stop_at_reward, self.episodes.record.recent_mean()
-        if wanted is None or mean is None or mean < wanted or not self.should_still_train:
+    def _value(self, rollout: Rollout, rewards: Rewards) -> None:
+        kept, rewards, gaps = self._sift(rollout, rewards)
+        self._begin_anew(gaps)
+        if kept is None:
             return
-        self.reached = wanted
-        self.events.reached(mean)
-
-    def _evaluate(self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]]) -> None:
-        """Value the steps and keep them for the next update, but for those that cannot be learnt from."""
-        too_large = _too_large(rollout, rewards)
-        if too_large is not None:
-            first = int(np.argmax(too_large))
-            steps = slice(start := int(rollout.lengths[:first].sum()), start + int(rollout.lengths[first]))
-            largest = max(float(np.abs(column[steps]).max()) for column in rewards.values())
-            self._leave_out(f"a reward of {rollout.agents[first]} is {largest:.3g}, times its strength")
-            gaps = [rollout.agents[j] for j in np.flatnonzero(too_large).tolist()]
-            self._begin_anew(gaps)
-            if too_large.all():
-                return
-            kept = np.repeat(~too_large, rollout.lengths)
-            rollout = only(rollout, ~too_large)
-            rewards = {name: column[kept] for name, column in rewards.items()}
-        else:
-            gaps = []
         ignores = {name: provider.ignores_done for name, provider in self.providers.items()}
         # Judging teams computes as much as learning does, a single agent's critic hardly.
         with self.update_threads.judging() if self.algorithm.learns_as_team else nullcontext():
-            evaluation = self.algorithm.evaluate(rollout, rewards, ignores)
+            evaluation = self.algorithm.evaluate(kept, rewards, ignores)
         self._begin_anew(gaps)
-        self._report_estimates(rollout, evaluation.estimates)
+        self._report_estimates(kept, evaluation.estimates)
         if not self.should_still_train:
             return
         if np.isfinite(evaluation.steps.advantages).all() and np.isfinite(evaluation.steps.returns).all():
             self.buffer.append(evaluation.steps)
         else:
             self._leave_out("the critic's values or the advantages are not finite numbers")
-            self._begin_anew(rollout.agents)
+            self._begin_anew(kept.agents)
 
     def _begin_anew(self, agents: Iterable[AgentKey]) -> None:
         """Critics are not to go on from what they remember of episodes that have a gap."""
         for env, of_env in groupby(sorted(set(agents)), key=attrgetter("env")):
             self.algorithm.forget(env, np.array([agent.agent for agent in of_env], dtype=np.int32))
-
-    def _leave_out(self, found: str) -> None:
-        """Some trajectories will not be learnt from: their numbers are finite, but too large.
-
-        Raises:
-            FloatingPointError: `non_finite` is STOP. The steps in the buffer can be learnt from and saved.
-        """
-        if self.non_finite is NonFinite.STOP:
-            raise FloatingPointError(
-                f"Nothing can be learnt from a trajectory before step {self.step}: {found}. Check the size "
-                "of rewards and observations, set network_settings.normalize: true, or let such trajectories "
-                "be left out with env_settings.non_finite: drop."
-            )
-        if not self._warned:
-            self._warned = True
-            logger.warning("Left out before step %d: %s. This is said once.", self.step, found)
-
-    def _report_estimates(self, rollout: Rollout, estimates: Mapping[str, NDArray[np.float32]]) -> None:
-        starts = np.cumsum(rollout.lengths) - rollout.lengths
-        means = {
-            kind: np.add.reduceat(columns, starts, axis=0) / rollout.lengths[:, None]
-            for kind, columns in estimates.items()
-        }
-        for s, name in enumerate(self.algorithm.signals):
-            for kind, of_trajectories in means.items():
-                self.stats.add_stats(f"Policy/{name.capitalize()} {kind}", of_trajectories[:, s], AVERAGE)
 
     @np.errstate(over="ignore", invalid="ignore")
     def _update(self) -> None:
@@ -340,31 +147,9 @@ class OnPolicyTrainer(Generic[Steps]):
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on."""
-        return {
-            **self.algorithm.state_dict(),
-            "step": self.step,
-            "due": self.clock.due(),
-            "buffer": self.buffer.state_dict(),
-            "reached": self.reached,
-            **self.episodes.state_dict(),
-        }
+        return {**super().state_dict(), "buffer": self.buffer.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on exactly where `state_dict` was taken."""
-        self.algorithm.load_state_dict(state)
-        self.clock.restore(int(state["step"]), state.get("due"))
+        super().load_state_dict(state)
         self.buffer.load_state_dict(state["buffer"])
-        self.episodes.load_state_dict(state)
-        reached, wanted = state.get("reached"), self.settings.stop_at_reward
-        # With a higher goal than the one that was reached a resumed run trains on.
-        over = reached is not None and wanted is not None and reached >= wanted
-        self.reached = reached if over else None
-
-
-def _too_large(rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]]) -> NDArray[np.bool_] | None:
-    """[J] in which trajectories a reward is above `LARGEST_REWARD`; None where it is in none."""
-    fine = [np.abs(column) <= LARGEST_REWARD for column in rewards.values()]
-    if all(column.all() for column in fine):
-        return None
-    starts = np.cumsum(rollout.lengths) - rollout.lengths
-    return ~np.logical_and.reduceat(np.logical_and.reduce(fine), starts)

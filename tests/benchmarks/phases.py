@@ -79,7 +79,7 @@ def install(phases: Phases) -> None:
     from lanista.envs import unity, worker
     from lanista.envs.manager import EnvManager
     from lanista.envs.wire.codec import Decoder
-    from lanista.trainers import flat, gradient, on_policy
+    from lanista.trainers import flat, gradient, on_policy, trainer
     from lanista.trainers.acting import DenseActor
     from lanista.trainers.controller import TrainerController
     from lanista.trainers.learner import Learner
@@ -97,7 +97,7 @@ def install(phases: Phases) -> None:
         (unity, "encode_actions", "encode"),
         (AgentManager, "add_experiences", "agent processor"),
         (on_policy.OnPolicyTrainer, "advance", "take in: the rest"),
-        (on_policy, "gather", "take in: gather the rows"),
+        (trainer, "gather", "take in: gather the rows"),
         (ppo.PPO, "normalize", "take in: normaliser"),
         (ppo.PPO, "evaluate", "take in: critic's values"),
         (ppo, "generalized_advantages", "take in: advantages"),

@@ -119,7 +119,7 @@ def gathers(monkeypatch):
         random = np.random.default_rng(len(trajectory))
         return rollout_of(random.normal(3.0, 2.0, (len(trajectory), 4)).astype(np.float32))
 
-    monkeypatch.setattr("lanista.trainers.on_policy.gather", gather)
+    monkeypatch.setattr("lanista.trainers.trainer.gather", gather)
 
 
 def same(a, b):

@@ -202,7 +202,7 @@ def gathers(monkeypatch):
         calls.append([len(t) for t in trajectories])
         return rollout_of([len(t) for t in trajectories])
 
-    monkeypatch.setattr("lanista.trainers.on_policy.gather", gather)
+    monkeypatch.setattr("lanista.trainers.trainer.gather", gather)
     return calls
 
 
@@ -304,7 +304,7 @@ def played(monkeypatch, items, rewards=1.0):
             agents=[t.agent for t in trajectories],
         )
 
-    monkeypatch.setattr("lanista.trainers.on_policy.gather", gather)
+    monkeypatch.setattr("lanista.trainers.trainer.gather", gather)
     trainer = trainer_with(Events())
     trainer.subscribe(
         Queue([item if isinstance(item, EpisodesForgotten) else Played(*item) for item in items])
