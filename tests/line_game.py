@@ -1,7 +1,7 @@
 """The environment of the reference's recorded runs, stepped in place, and runs of `lanista-learn` with it."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,9 @@ class LineGame(BaseEnv):
         assert not options, f"unknown rules: {options}"
         sensor = ObservationSpec((2,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "line")
         self.spec = BehaviorSpec([sensor], actions)
-        self.make = lambda k: Line(self.spec, agents, max_len, groups, seed + 100 * k)
+        self.max_len = max_len
+        """Steps of an episode; also an environment parameter."""
+        self.make = lambda k: Line(self.spec, agents, self.max_len, groups, seed + 100 * k)
         self.names = list(behaviors)
         self.lines: dict[str, Line] = {}
 
@@ -119,6 +121,13 @@ class LineGame(BaseEnv):
     def behavior_specs(self) -> dict[str, BehaviorSpec]:
         """All of the same kind."""
         return dict.fromkeys(self.names, self.spec)
+
+    def set_parameters(self, parameters: Mapping[str, Any]) -> None:
+        """Episodes that have begun go on by the new rules."""
+        if "max_len" in parameters:
+            self.max_len = int(parameters["max_len"].value)
+        for line in self.lines.values():
+            line.max_len = self.max_len
 
     def reset(self) -> None:
         """All begin anew, by the same chance."""

@@ -11,9 +11,9 @@ from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
 from ..agent_processor.rosters import RosterFullError
 from ..envs.behavior_name import BehaviorName
 from ..envs.manager import EnvManager
-from ..envs.pipelined import Parameters
 from ..envs.restarts import EngineStopped
 from ..envs.steps import Decision, EnvironmentStep
+from .curriculum.curriculum import Curriculum, Standing
 from .errors import TrainerError
 from .learner import Learner
 from .learner_thread import LearnerThread
@@ -43,7 +43,7 @@ class TrainerController:
         make_envs: Callable[[], EnvManager],
         make_learner: MakeLearner,
         display: Display,
-        parameters: Parameters | None = None,
+        curriculum: Curriculum | None = None,
         *,
         training: bool = True,
         patience: float = 60.0,
@@ -56,7 +56,7 @@ class TrainerController:
             make_envs: the environments, not yet started; called again for every restart of all engines.
             make_learner: the learner of a behaviour that an environment has shown.
             display: what the user sees.
-            parameters: environment parameters that every environment gets.
+            curriculum: the lessons by which the environments' parameters change.
             training: learn and save; else only act.
             patience: seconds within which some agent has to ask for its first decision.
             on_first_learner: called once there is something to save.
@@ -65,7 +65,7 @@ class TrainerController:
         self._make_envs = make_envs
         self._make_learner = make_learner
         self.display = display
-        self.parameters = parameters
+        self.curriculum = curriculum or Curriculum()
         self.training = training
         self.envs = make_envs()
         self.learners: dict[str, Learner] = {}
@@ -146,7 +146,7 @@ class TrainerController:
     def _loop(self) -> None:
         with self._timers.span("TrainerController._reset_env"):
             self.envs.start()
-            steps = self.envs.reset(self.parameters)
+            steps = self.envs.reset(self.curriculum.samplers())
         silent_until = time.monotonic() + self._patience
         while self._goes_on():
             with self._timers.span("TrainerController.advance"):
@@ -165,8 +165,38 @@ class TrainerController:
         if any(learner.restart_due for learner in self.learners.values()):
             with self._timers.span("TrainerController._reset_env"):
                 return self._restart_engines()
+        if self._begin_lessons(len(steps)):
+            with self._timers.span("TrainerController._reset_env"):
+                return self.envs.reset()
         with self._timers.span("EnvManager.wait"):
             return self.envs.wait(WAIT)
+
+    def _begin_lessons(self, looks: int) -> bool:
+        """Look as often as environments have answered whether lessons are over; whether to reset for it."""
+        reset = changed = False
+        for _ in range(looks):
+            advance = self.curriculum.advance(self._standing)
+            if advance is None:
+                continue
+            for parameter in advance.parameters:
+                logger.info("%s", self.curriculum.line(parameter))
+                self.show_lesson(parameter)
+            for learner in self.learners.values():
+                learner.forget_returns()
+            changed, reset = True, reset or advance.reset
+        if changed:
+            self.envs.set_parameters(self.curriculum.samplers())
+        return reset
+
+    def show_lesson(self, parameter: str) -> None:
+        """Let the display show the lesson that a parameter is in."""
+        lessons, number = self.curriculum.lessons[parameter], self.curriculum.numbers[parameter]
+        if len(lessons) > 1:
+            self.display.lesson(parameter, lessons[number].name, number + 1, len(lessons))
+
+    def _standing(self, behavior: str) -> Standing | None:
+        learner = self.learners.get(behavior)
+        return None if learner is None else learner.standing()
 
     def _nobody_asked(self) -> str:
         seen = ", ".join(self.envs.behavior_specs) or "none"
@@ -264,7 +294,7 @@ class TrainerController:
         self._forget(None)
         self.envs = self._make_envs()
         self.envs.start()
-        return self.envs.reset(self.parameters)
+        return self.envs.reset(self.curriculum.samplers())
 
     def _learner(self, behavior_id: str) -> Learner:
         """The learner of a behaviour id, made when the behaviour is first seen."""

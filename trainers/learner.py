@@ -21,6 +21,7 @@ from .acting_memories import ActingMemories, Asking
 from .algorithms import make_algorithm, make_policy, make_reward_providers
 from .behavior_folder import require_folder_name
 from .coma.policy import PlacePolicy
+from .curriculum.curriculum import Standing
 from .learner_files import LearnerFiles
 from .on_policy import OnPolicyTrainer
 from .reward_record import EPISODES
@@ -51,6 +52,8 @@ class Learner:
         self.settings = settings
         self.run = run
         self.restart_due = False
+        self.elo: float | None = None
+        """The rating of self-play."""
         self._asked = 0
         """Decisions since the trainer last advanced."""
         self.reporter = StatsReporter(name, run.writers)
@@ -65,6 +68,7 @@ class Learner:
             self,
             training=run.training,
             non_finite=run.non_finite,
+            returns_kept=run.curriculum.returns_kept(name),
             update_threads=None if settings.threaded else run.update_threads(),
             timers=run.timers.of_thread() if settings.threaded else run.timers,
         )
@@ -157,6 +161,15 @@ class Learner:
         self.manager(behavior_id).forget_agents(env, agent_ids)
         self.collected.put(EpisodesForgotten(env, agent_ids))
 
+    def standing(self) -> Standing:
+        """How far the training has come, by which lessons are measured; from any thread."""
+        returns = self.trainer.episodes.recent_returns.copy()
+        return Standing(self.trainer.step, self.settings.max_steps, returns, self.elo)
+
+    def forget_returns(self) -> None:
+        """A lesson has begun: what episodes earned before says nothing about it."""
+        self.trainer.episodes.recent_returns.clear()
+
     # What falls due in the trainer ----------------------------------------------------------------------
 
     @property
@@ -170,7 +183,7 @@ class Learner:
     def summary(self, step: int) -> bool:
         """Write the statistics of the last `summary_freq` steps; whether the policy is one of the best."""
         self.reporter.add_stat("Is Training", float(self.trainer.should_still_train))
-        for parameter, lesson in self.run.lessons.items():
+        for parameter, lesson in self.run.curriculum.numbers.items():
             self.reporter.set_stat(f"Environment/Lesson Number/{parameter}", float(lesson))
         self.reporter.write_stats(step)
         return self.trainer.should_still_train and self._judge()

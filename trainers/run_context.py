@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
 from ..envs.finite import NonFinite
+from .curriculum.curriculum import Curriculum
 from .precision import Precision
 from .stats.display import Display
 from .stats.timers import Timers
@@ -42,5 +43,5 @@ class RunContext:
     """Of the run's loop; a thread that learns beside it has timers of its own."""
     update_threads: Callable[[], UpdateThreads] = field(default=lambda: UpdateThreads(ACTING_THREADS))
     """Processor threads of a policy update that nothing runs beside."""
-    lessons: Mapping[str, int] = field(default_factory=dict)
-    """The number of the lesson of each environment parameter, 0 where there is one only."""
+    curriculum: Curriculum = field(default_factory=Curriculum)
+    """The lesson of each environment parameter."""

@@ -9,11 +9,13 @@ from pathlib import Path
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 
+from ..envs.behavior_name import BehaviorName
 from ..envs.finite import NonFinite
 from ..envs.processors import processors
 from ..envs.sources import in_process
 from .coma.requirements import UnsupportedActionError, with_offered_state
 from .controller import TrainerController
+from .curriculum.curriculum import Curriculum
 from .environments import make_env_manager, takes_state
 from .errors import TrainerError
 from .farewell import next_steps
@@ -69,7 +71,7 @@ def train(
         non_finite=NonFinite(options.env_settings.non_finite),
         precision=Precision(options.torch_settings.precision),
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
-        lessons=dict.fromkeys(options.environment_parameters or {}, 0),
+        curriculum=_curriculum(options, status),
         update_threads=partial(_update_threads, options),
         timers=timers,
     )
@@ -77,7 +79,7 @@ def train(
         partial(make_env_manager, options, seed, folder / "run_logs"),
         partial(_make_learner, options, context),
         display,
-        options.parameters(seed),
+        context.curriculum,
         training=context.training,
         patience=options.env_settings.timeout_wait,
         on_first_learner=lambda: _under_way(options, folder, controller, signals),
@@ -108,16 +110,34 @@ def _under_way(
     """The first learner stands; of a resumed run, the settings fit what was saved."""
     signals.call(controller.stop)
     if len(controller.learners) == 1:
-        _tell_lessons(options)
+        _tell_lessons(controller)
     if options.checkpoint_settings.resume and not options.checkpoint_settings.inference:
         write_configuration(folder, options)
 
 
-def _tell_lessons(options: RunOptions) -> None:
-    values = options.parameters(options.env_settings.seed)
-    for name, parameter in (options.environment_parameters or {}).items():
-        lesson, value = parameter.curriculum[0].name, values[name].description()
-        logger.info("Parameter '%s' is in lesson '%s' and has value '%s'.", name, lesson, value)
+def _curriculum(options: RunOptions, status: TrainingStatus) -> Curriculum:
+    """The lessons with which the run begins, or goes on."""
+    resumed = options.checkpoint_settings.resume
+    curriculum = Curriculum(options.environment_parameters, options.env_settings.seed)
+    for complaint in curriculum.keep_in(status, resumed=resumed):
+        logger.warning("%s", complaint)
+    return curriculum
+
+
+def _tell_lessons(controller: TrainerController) -> None:
+    """Log the lessons; warn of one that waits for a behaviour which may never appear."""
+    curriculum = controller.curriculum
+    for parameter in curriculum.lessons:
+        logger.info("%s", curriculum.line(parameter))
+        controller.show_lesson(parameter)
+    shown = {BehaviorName.parse(behavior_id).name for behavior_id in controller.envs.behavior_specs}
+    for parameter, criteria in curriculum.awaited():
+        if criteria.behavior not in shown:
+            logger.warning(
+                "Parameter '%s' stays in lesson '%s' until the behavior %s is trained, which the environment "
+                "has not shown so far (shown: %s).",
+                *(parameter, curriculum.lesson(parameter).name, criteria.behavior, ", ".join(sorted(shown))),
+            )
 
 
 def _make_learner(options: RunOptions, context: RunContext, name: str, spec: BehaviorSpec) -> Learner:

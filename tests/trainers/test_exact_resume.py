@@ -3,6 +3,9 @@
 Whole processes, killed at any moment, are the subject of tests/reliability/resume.py.
 """
 
+import json
+from itertools import cycle
+
 import pytest
 from lanista.trainers.checkpoints import load_checkpoint
 from lanista.trainers.controller import TrainerController
@@ -77,3 +80,44 @@ def test_no_bit_differs(runs, tmp_path, monkeypatch, capsys, trainer, memory, ke
     assert states[0]["step"] > 700 and numbers(states[0]) > 200
     found = {text.partition(":")[0]: text for text in differences(*states)}
     assert found.keys() <= (ROWS if trainer == "poca" else set()), found
+
+
+def lessons(count):
+    """Every lesson lasts 12 episodes, and is another length of episodes; every second one resets."""
+    criteria = "behavior: Tiny, measure: reward, threshold: -2, min_lesson_length: 12"
+    told = [
+        f"{{name: L{k}, value: {5 + 3 * (k % 3)}, completion_criteria: {{{criteria}, require_reset: {r}}}}}"
+        for k, r in zip(range(count - 1), cycle(["false", "true"]))
+    ]
+    return "\n      - ".join(
+        ["environment_parameters:\n  max_len:\n    curriculum:", *told, "{name: last, value: 9}"]
+    )
+
+
+def test_no_bit_differs_in_the_middle_of_a_curriculum(runs, tmp_path, monkeypatch, capsys):
+    yaml = YAML.format(trainer="ppo", memory="", keep_best=0) + lessons(30)
+    (tmp_path / "c.yaml").write_text(yaml)
+    runs.restarting_at_checkpoints("c.yaml", "--run-id", "unkilled", "--seed", "3")
+    whole = capsys.readouterr().out
+    killed = tmp_path / "results" / "killed" / "Tiny"
+    Kill(monkeypatch, killed / "checkpoint.pt", 40)
+    with pytest.raises(KeyboardInterrupt, match="here"):
+        runs.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--seed", "3")
+    capsys.readouterr()
+    status = json.loads((killed.parent / "run_logs" / "training_status.json").read_text())
+    at_the_kill = status["max_len"]["lesson_num"]
+    runs.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--resume")
+    resumed = capsys.readouterr().out
+    ends = [
+        (
+            load_checkpoint(tmp_path / "results" / run / "Tiny" / "checkpoint.pt"),
+            json.loads((tmp_path / "results" / run / "run_logs" / "training_status.json").read_text())[
+                "max_len"
+            ],
+        )
+        for run in ("unkilled", "killed")
+    ]
+    assert not differences(*ends)
+    assert 2 < at_the_kill < ends[0][1]["lesson_num"] - 2 and ends[0][1]["smoothed_reward"] != 0
+    lines = [line for line in whole.splitlines() if "is in lesson" in line]
+    assert [line for line in resumed.splitlines() if "is in lesson" in line] == lines[at_the_kill:]

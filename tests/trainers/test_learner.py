@@ -7,6 +7,7 @@ from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.statistics import StatsAggregationMethod
 from lanista.trainers.brains.errors import BrainVerificationError
 from lanista.trainers.checkpoints import CheckpointError, load_checkpoint
+from lanista.trainers.curriculum.curriculum import Curriculum, Standing
 from lanista.trainers.errors import TrainerError
 from lanista.trainers.learner import Learner
 from lanista.trainers.run_context import RunContext
@@ -187,10 +188,16 @@ class Summaries(StatsWriter):
 
 def test_every_summary_tells_the_lessons(tmp_path):
     summaries = Summaries()
-    learner = make(tmp_path, writers=[summaries], run={"lessons": {"gravity": 0, "height": 2}})
+    heights = (
+        "{curriculum: [{name: a, value: 1, completion_criteria: {behavior: Ball}}, {name: b, value: 2}]}"
+    )
+    options = RunOptions.from_text(f"environment_parameters: {{gravity: 3, height: {heights}}}")
+    curriculum = Curriculum(options.environment_parameters)
+    curriculum.advance(lambda _: Standing(0, 1, [1.0]))
+    learner = make(tmp_path, writers=[summaries], run={"curriculum": curriculum})
     for step in (10, 20):
         learner.summary(step)
-        for parameter, lesson in (("gravity", 0.0), ("height", 2.0)):
+        for parameter, lesson in (("gravity", 0.0), ("height", 1.0)):
             told = summaries.values[step][f"Environment/Lesson Number/{parameter}"]
             assert told.aggregated_value == lesson
             assert told.aggregation_method is StatsAggregationMethod.MOST_RECENT

@@ -16,7 +16,7 @@ from ..settings.notes import logger as notes_logger
 from ..settings.options import RunOptions
 from ..settings.presets import read_preset
 from ..settings.source import Source, read_file
-from ..settings.support import trains_nothing, unsupported
+from ..settings.support import contradictions, unsupported
 
 WRONG = 1
 """The exit status when something is wrong with a file."""
@@ -135,7 +135,7 @@ def check(files: Sequence[str], presets: Sequence[str] = (), *, explained: bool 
             sources: list[Source] = [*map(read_preset, presets), *map(read_file, files)]
             source = compose(sources)
             finding.options = RunOptions.from_source(source)
-            finding.not_yet, finding.wrong = unsupported(finding.options), trains_nothing(finding.options)
+            finding.not_yet, finding.wrong = unsupported(finding.options), contradictions(finding.options)
         except TrainerConfigError as error:
             finding.wrong = error.problems
     if explained and source is not None:

@@ -17,7 +17,7 @@ from ..errors import TrainerError
 from ..run_folder import require_usable
 from ..settings.errors import TrainerConfigError
 from ..settings.options import RunOptions
-from ..settings.support import trains_nothing, unsupported
+from ..settings.support import contradictions, unsupported
 from .errors import CommandError
 
 INTERRUPTED = 130
@@ -72,7 +72,7 @@ def _checked(file: str) -> Experiment:
     """The experiment that a file tells of, or CommandError."""
     try:
         options = RunOptions.from_file(file)
-        problems = unsupported(options) or trains_nothing(options)
+        problems = unsupported(options) or contradictions(options)
         if problems:
             raise TrainerConfigError(problems)
         require_usable(Path(options.checkpoint_settings.write_path), options.checkpoint_settings)

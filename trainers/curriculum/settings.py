@@ -13,7 +13,7 @@ from ..settings.base import Settings, refuse
 from ..settings.nearest import nearest
 from ..settings.notes import note
 from ..settings.values import Flag, Integer, Number, Text
-from .samplers import Sampler, SamplerForm, SamplerSettings, read_sampler
+from .samplers import Sampler, SamplerForm, read_sampler
 
 
 class MeasureType(str, Enum):
@@ -21,6 +21,8 @@ class MeasureType(str, Enum):
 
     REWARD = "reward"
     PROGRESS = "progress"
+    ELO = "Elo"
+    """As ML-Agents' documentation names it; its code does not know it."""
 
 
 class CompletionCriteriaSettings(Settings):
@@ -29,11 +31,12 @@ class CompletionCriteriaSettings(Settings):
     behavior: Text
     """The behaviour whose training is measured."""
     measure: MeasureType = MeasureType.REWARD
-    """reward: the mean return of its last episodes; progress: the part of max_steps that is done."""
+    """reward: the mean return of its last episodes; progress: the part of max_steps that is done; Elo: the
+    rating that it has reached by self_play."""
     min_lesson_length: Integer = Field(default=0, ge=0)
-    """Episodes that must have ended before the reward counts."""
+    """Episodes that must have ended in this lesson before anything is measured; the reward is their mean."""
     signal_smoothing: Flag = True
-    """Mix a quarter of the previous reward measure into the new one."""
+    """Mix a quarter of the previous measure of the reward into the new one, at every look."""
     threshold: Number = 0.0
     """The lesson is over when the measure is above this."""
     require_reset: Flag = False
@@ -125,9 +128,3 @@ def with_seeds(parameters: EnvironmentParameters, run_seed: int) -> EnvironmentP
             if lesson.value.seed == -1:
                 lesson.value.seed = seed_of(run_seed, next(numbers))
     return copy
-
-
-def first_values(parameters: EnvironmentParameters, run_seed: int) -> dict[str, SamplerSettings]:
-    """The value with which each parameter begins: that of its first lesson."""
-    seeded = with_seeds(parameters, run_seed)
-    return {name: parameter.curriculum[0].value for name, parameter in seeded.items() if parameter.curriculum}

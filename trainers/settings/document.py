@@ -169,7 +169,7 @@ def _sections() -> Iterator[str]:
     for name, section in optional.items():
         yield _section(3, f"{name}{_later(name in SECTIONS_TO_COME)}", section)
     yield "\n## environment_parameters.NAME\n" + PARAMETERS
-    yield _section(3, f"With lessons{_later(True)}", EnvironmentParameterSettings)
+    yield _section(3, "With lessons", EnvironmentParameterSettings)
     yield _section(4, "A lesson", Lesson)
     yield _section(4, "completion_criteria", CompletionCriteriaSettings)
     yield _section(3, "A sampler", SamplerForm)

@@ -8,8 +8,7 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 
-from ..curriculum.samplers import SamplerSettings
-from ..curriculum.settings import EnvironmentParameters, MeasureType, first_values
+from ..curriculum.settings import EnvironmentParameters, MeasureType
 from ..stats.settings import WriterNames
 from .base import Refusal, Settings, later, own, refuse_all
 from .behavior import TrainerSettings
@@ -156,10 +155,6 @@ class RunOptions(Settings):
         listed = [*self.behaviors.values(), *([self.default_settings] if self.default_settings else [])]
         for settings in listed:
             settings.network_settings.deterministic = True
-
-    def parameters(self, run_seed: int) -> dict[str, SamplerSettings]:
-        """What the environments are told at first, by name; empty without environment parameters."""
-        return first_values(self.environment_parameters or {}, run_seed)
 
     def behavior(self, name: str) -> TrainerSettings:
         """The settings of the behaviour `name` (without `?team=`), as it first appears in an environment.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..curriculum.hopeless import hopeless_lessons
 from .base import Settings, plain
 from .behavior import TrainerSettings
 from .errors import Problem, TrainerConfigError
@@ -41,12 +42,6 @@ def unsupported(options: RunOptions) -> list[Problem]:
     lacks = [lack for name, settings in options.behaviors.items() for lack in _lacks(settings, name)]
     if options.default_settings is not None and not options.behaviors:
         lacks += _lacks(options.default_settings)
-    for name, parameter in (options.environment_parameters or {}).items():
-        if len(parameter.curriculum) > 1:
-            message = (
-                f"has {len(parameter.curriculum)} lessons; this version cannot go through them: keep one"
-            )
-            lacks.append((("environment_parameters", name, "curriculum"), message))
     lacks += _later_keys(options, ())
     return [Problem(dotted(path), message, options.place(path)) for path, message in lacks]
 
@@ -65,13 +60,18 @@ def trains_nothing(options: RunOptions) -> list[Problem]:
     return [Problem(dotted(path), UNREWARDED, options.place(path)) for path in paths]
 
 
+def contradictions(options: RunOptions) -> list[Problem]:
+    """What is right key by key and yet cannot work: nothing to train, or lessons that would never end."""
+    return [*trains_nothing(options), *hopeless_lessons(options)]
+
+
 def require_support(options: RunOptions) -> None:
-    """Refuse a run that would leave something undone that its configuration asks for, or that trains nothing.
+    """Refuse a run that would leave something undone that its configuration asks for, or that cannot work.
 
     Raises:
         TrainerConfigError: naming each such key.
     """
-    problems = unsupported(options) or trains_nothing(options)
+    problems = unsupported(options) or contradictions(options)
     if problems:
         raise TrainerConfigError(problems)
 

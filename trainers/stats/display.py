@@ -39,6 +39,9 @@ class Display(StatsWriter):
     def checkpoint(self, behavior: str, step: int) -> None:
         """A checkpoint was saved at `step`."""
 
+    def lesson(self, parameter: str, name: str, number: int, lessons: int) -> None:
+        """An environment parameter is in the lesson `name`, the `number`th of `lessons`."""
+
     def status(self, text: str) -> None:
         """What the run is doing now, in a few words."""
 
@@ -85,6 +88,8 @@ class LiveDisplay(Display):
         self.title = title
         self.console: Console = console or Console()
         self.behaviors: dict[str, BehaviorProgress] = {}
+        self.lessons: dict[str, str] = {}
+        """The lesson of each environment parameter that has several."""
         self.doing = _STARTING
         self._clock = clock
         self._begin = clock()
@@ -119,6 +124,11 @@ class LiveDisplay(Display):
     def checkpoint(self, behavior: str, step: int) -> None:
         """A checkpoint was saved at `step`."""
         self._of(behavior).checkpoint = step
+
+    def lesson(self, parameter: str, name: str, number: int, lessons: int) -> None:
+        """Show the lesson of a parameter in a line of its own."""
+        with self._lock:
+            self.lessons[parameter] = f"{name} ({number}/{lessons})"
 
     def status(self, text: str) -> None:
         """Show `text` at the foot of the picture."""
@@ -159,7 +169,7 @@ class LiveDisplay(Display):
             width, height = self.console.size
             width = max(width - _ECHO, 1)
             behaviors = list(self.behaviors.values())
-            return draw(self.title, self.doing, behaviors, now - self._begin, width, height)
+            return draw(self.title, self.doing, behaviors, now - self._begin, width, height, self.lessons)
 
 
 def make_display(title: str, plain: bool = False, silent: bool = False) -> Display:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.box import ROUNDED
 from rich.console import Group, RenderableType
@@ -29,11 +29,20 @@ GOOD = "bright_green"
 
 
 def draw(
-    title: str, doing: str, behaviors: Sequence[BehaviorProgress], elapsed: float, width: int, height: int
+    title: str,
+    doing: str,
+    behaviors: Sequence[BehaviorProgress],
+    elapsed: float,
+    width: int,
+    height: int,
+    lessons: Mapping[str, str] | None = None,
 ) -> RenderableType:
-    """The whole picture for a terminal of `width` x `height` characters; `elapsed` in seconds."""
+    """The whole picture for a terminal of `width` x `height` characters; `elapsed` in seconds.
+
+    `lessons`: what to say of each environment parameter that has several.
+    """
     inner = max(width - 6, 20)
-    roomy = width >= _ROOMY_WIDTH and len(behaviors) * _ROOMY_LINES + 3 <= height
+    roomy = width >= _ROOMY_WIDTH and len(behaviors) * _ROOMY_LINES + 3 + bool(lessons) <= height
     body: list[RenderableType] = []
     if not behaviors:
         body.append(Text("no behavior has appeared yet", style=FAINT))
@@ -44,6 +53,8 @@ def draw(
             body.append(_block(behavior, inner))
     else:
         body.append(_table(behaviors, inner))
+    if lessons:
+        body.append(_lessons(lessons))
     return Panel(
         Group(*body),
         box=ROUNDED,
@@ -57,6 +68,14 @@ def draw(
         subtitle_align="right",
         width=width,
     )
+
+
+def _lessons(lessons: Mapping[str, str]) -> RenderableType:
+    line = Text("lesson", no_wrap=True, overflow="ellipsis")
+    for index, (parameter, lesson) in enumerate(lessons.items()):
+        line.append(" · " if index else "  ", style=FAINT)
+        line.append(f"{parameter} ").append(lesson, style=f"bold {ACCENT}")
+    return line
 
 
 def _block(behavior: BehaviorProgress, width: int) -> RenderableType:

@@ -1,6 +1,7 @@
 """Environment parameters: how they are written, seeded and told to environments."""
 
 import pytest
+from lanista.trainers.curriculum.curriculum import Curriculum
 from lanista.trainers.curriculum.samplers import SAMPLERS
 from lanista.trainers.curriculum.settings import with_seeds
 from lanista.trainers.settings import RunOptions, TrainerConfigError
@@ -43,8 +44,8 @@ def test_seeds_behind_the_greatest_begin_anew() -> None:
 
 def test_environments_are_told_the_first_lesson_of_each() -> None:
     channel = Channel()
-    values = RunOptions.from_text(TEXT).parameters(100)
-    for name, sampler in values.items():
+    curriculum = Curriculum(RunOptions.from_text(TEXT).environment_parameters, 100)
+    for name, sampler in curriculum.samplers().items():
         sampler.apply(name, channel)
     assert channel.calls == [
         ("set_float_parameter", "gravity", 9.81),
@@ -58,8 +59,7 @@ def test_environments_are_told_the_first_lesson_of_each() -> None:
 
 
 def test_no_parameters_tell_nothing() -> None:
-    assert RunOptions().parameters(0) == {}
-    assert RunOptions.from_text("environment_parameters: {p: {curriculum: []}}").parameters(0) == {}
+    assert Curriculum(RunOptions().environment_parameters).samplers() == {}
 
 
 def test_a_single_value_is_a_lesson_named_like_its_parameter() -> None:

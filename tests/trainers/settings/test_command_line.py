@@ -43,7 +43,7 @@ def test_set_reaches_any_key_and_wins_over_flags(file: str) -> None:
     ball = options.behaviors["Ball"]
     assert (options.env_settings.seed, ball.hyperparameters.batch_size, ball.max_steps) == (6, 1000, 7)
     assert ball.reward_signals["extrinsic"].gamma == 0.5
-    assert options.parameters(0)["mass"].value == 2
+    assert options.environment_parameters["mass"].curriculum[0].value.value == 2
 
 
 def test_set_reaches_into_lists_and_quoted_names() -> None:

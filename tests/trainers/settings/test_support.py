@@ -21,12 +21,6 @@ def test_refused_with_its_path(path: str) -> None:
         require_trainable("B", options.behavior("B"))
 
 
-def test_lessons_are_refused() -> None:
-    lessons = "[{name: a, value: 1, completion_criteria: {behavior: B}}, {name: b, value: 2}]"
-    with pytest.raises(TrainerConfigError, match=r"environment_parameters\.w\.curriculum: has 2 lessons"):
-        require_support(RunOptions.from_text(f"environment_parameters: {{w: {{curriculum: {lessons}}}}}"))
-
-
 def test_ppo_with_parameters_is_supported() -> None:
     lesson = "{curriculum: [{name: a, value: 1}]}"
     parameters = f"environment_parameters: {{g: 3, l: {lesson}}}"

@@ -158,3 +158,13 @@ def test_a_history_stays_small_and_keeps_its_shape(values, capacity):
     assert len(history.points) < capacity or len(values) < capacity
     assert min(values) - 1e-9 <= min(history.points, default=0.5)
     assert max(history.points, default=0.5) <= max(values) + 1e-9 or len(values) == 1
+
+
+def test_the_lesson_of_each_parameter_is_in_the_picture(clock):
+    display = live(clock)
+    train(display, clock)
+    assert "lesson" not in shown(display)
+    display.lesson("wall_height", "Low", 1, 3)
+    display.lesson("num_tiles", "UpTo4", 2, 11)
+    display.lesson("wall_height", "High", 3, 3)
+    assert "lesson  wall_height High (3/3) · num_tiles UpTo4 (2/11)" in shown(display)

@@ -1,0 +1,110 @@
+"""Lessons go on when they are learned, and a resumed run goes on with them."""
+
+import pytest
+from lanista.trainers.curriculum.curriculum import LESSON, SMOOTHED, Curriculum, Standing
+from lanista.trainers.settings import RunOptions
+from lanista.trainers.training_status import TrainingStatus, TrainingStatusError
+
+LESSONS = """
+environment_parameters:
+  gravity: 9.81
+  wall:
+    curriculum:
+      - {name: low, value: 1, completion_criteria: {behavior: B, threshold: 1}}
+      - {name: middle, value: 2, completion_criteria: {behavior: B, threshold: 2}}
+      - {name: high, value: 3}
+"""
+
+
+def make(text: str = LESSONS) -> Curriculum:
+    return Curriculum(RunOptions.from_text(text).environment_parameters, 7)
+
+
+def earned(*returns: float, elo: float | None = None):
+    return lambda behavior: Standing(10, 100, returns, elo)
+
+
+def test_a_behavior_that_nobody_has_seen_ends_no_lesson() -> None:
+    curriculum = make()
+    assert curriculum.advance(lambda behavior: None) is None
+    assert curriculum.numbers == {"gravity": 0, "wall": 0}
+
+
+def test_the_line_is_ml_agents() -> None:
+    curriculum = make()
+    assert curriculum.line("wall") == "Parameter 'wall' is in lesson 'low' and has value 'Float: value=1.0'."
+    curriculum.advance(earned(4.0))
+    assert (
+        curriculum.line("wall") == "Parameter 'wall' is in lesson 'middle' and has value 'Float: value=2.0'."
+    )
+
+
+def test_numbers_that_are_not_finite_end_no_lesson_and_are_not_remembered() -> None:
+    curriculum = make()
+    for value in (float("nan"), float("inf")):
+        assert curriculum.advance(earned(value)) is None
+    assert curriculum.smoothed["wall"] == 0.0
+
+
+def test_a_rating_ends_a_lesson_once_there_is_one() -> None:
+    curriculum = make(LESSONS.replace("threshold: 1}", "threshold: 1250, measure: Elo}"))
+    assert curriculum.advance(earned(9.0)) is None
+    assert curriculum.advance(earned(9.0, elo=1250.0)) is None
+    advance = curriculum.advance(earned(9.0, elo=1250.5))
+    assert advance is not None and advance.parameters == ("wall",)
+
+
+def test_the_last_lesson_waits_for_nothing() -> None:
+    curriculum = make()
+    for _ in range(2):
+        curriculum.advance(earned(100.0))
+    assert list(curriculum.awaited()) == []
+
+
+def saved(tmp_path, **of_wall: object) -> TrainingStatus:
+    status = TrainingStatus(tmp_path / "training_status.json")
+    for key, value in of_wall.items():
+        status.set("wall", key, value)
+    return status
+
+
+def test_a_resumed_curriculum_goes_on_as_the_other_would(tmp_path) -> None:
+    first = make()
+    status = saved(tmp_path)
+    assert first.keep_in(status) == []
+    for reward in (0.5, 1.5, 1.6):
+        first.advance(earned(reward))
+    assert first.numbers["wall"] == 1
+    status.save()
+    again = TrainingStatus(status.path)
+    again.load()
+    second = make()
+    assert second.keep_in(again, resumed=True) == []
+    assert (second.numbers, second.smoothed) == (first.numbers, first.smoothed)
+    assert (second.advance(earned(2.1)) is None) == (first.advance(earned(2.1)) is None)
+    assert second.smoothed == first.smoothed
+
+
+def test_a_new_run_begins_with_the_first_lesson_and_says_so_in_its_status(tmp_path) -> None:
+    status = saved(tmp_path)
+    make().keep_in(status)
+    assert (status.get("wall", LESSON), status.get("gravity", LESSON)) == (0, 0)
+
+
+def test_ml_agents_status_has_lessons_and_no_smoothed_reward(tmp_path) -> None:
+    curriculum = make()
+    curriculum.keep_in(saved(tmp_path, lesson_num=1), resumed=True)
+    assert curriculum.lesson("wall").name == "middle" and curriculum.smoothed["wall"] == 0.0
+
+
+def test_lessons_that_were_taken_out_leave_the_last_one(tmp_path) -> None:
+    curriculum = make()
+    (complaint,) = curriculum.keep_in(saved(tmp_path, lesson_num=8), resumed=True)
+    assert "was in lesson 9" in complaint and "'high'" in complaint
+    assert curriculum.lesson("wall").name == "high"
+
+
+@pytest.mark.parametrize("key, value", [(LESSON, "two"), (LESSON, -1), (LESSON, True), (SMOOTHED, None)])
+def test_a_damaged_status_is_told(tmp_path, key: str, value: object) -> None:
+    with pytest.raises(TrainingStatusError, match=rf"training_status\.json: wall\.{key} is "):
+        make().keep_in(saved(tmp_path, **{key: value}), resumed=True)

@@ -1,0 +1,124 @@
+"""Runs with lessons: what environments are told, when they are reset, and what a user sees of it."""
+
+import json
+import re
+
+import pytest
+from console_runs import learn
+from line_game import LineGame, Runs
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+BEHAVIOR = """\
+behaviors:
+  {behavior}:
+    trainer_type: ppo
+    hyperparameters: {{batch_size: 16, buffer_size: 64, num_epoch: 1}}
+    network_settings: {{hidden_units: 8, num_layers: 1}}
+    max_steps: 600
+    time_horizon: 8
+    summary_freq: 100
+"""
+LESSONS = """\
+environment_parameters:
+  {parameter}:
+    curriculum:
+      - name: First
+        value: {values[0]}
+        completion_criteria:
+          {{behavior: {behavior}, measure: progress, threshold: 0.3, require_reset: {reset}}}
+      - name: Second
+        value: {values[1]}
+        completion_criteria: {{behavior: {behavior}, measure: progress, threshold: 0.6}}
+      - name: Third
+        value: {values[2]}
+"""
+LINE = r"^\[INFO\] Parameter 'num_tiles' is in lesson '(\w+)' and has value '(.+)'\.$"
+
+
+def sorter(*values: int) -> str:
+    told = {"behavior": "Sorter", "parameter": "num_tiles", "reset": "true"}
+    return (BEHAVIOR + LESSONS).format(values=values, **told)
+
+
+def test_a_scene_is_told_its_lessons_over_the_wire(tmp_path) -> None:
+    ended = learn(tmp_path, "--env", "scene:sorter?size=small", yaml=sorter(2, 3, 4))
+    assert ended.good
+    assert re.findall(LINE, ended.out, re.MULTILINE) == [
+        ("First", "Float: value=2.0"),
+        ("Second", "Float: value=3.0"),
+        ("Third", "Float: value=4.0"),
+    ]
+    (events,) = ended.files("events.out.tfevents.*")
+    curve = EventAccumulator(str(events)).Reload().Scalars("Environment/Lesson Number/num_tiles")
+    numbers = {each.step: each.value for each in curve}
+    assert (numbers[100], numbers[300], numbers[600]) == (0, 1, 2)
+    (status,) = ended.files("training_status.json")
+    assert json.loads(status.read_text())["num_tiles"] == {"lesson_num": 2}
+
+
+def test_what_the_scene_was_told_is_what_it_plays_by(tmp_path) -> None:
+    """It has no room for so many tiles, and says so when the second lesson has begun."""
+    ended = learn(tmp_path, "--env", "scene:sorter?size=small", yaml=sorter(2, 99, 4))
+    assert "num_tiles is 99" in ended.error
+    assert [name for name, _ in re.findall(LINE, ended.out, re.MULTILINE)] == ["First", "Second"]
+
+
+class Told(LineGame):
+    """Remembers what it was told, and when it was reset."""
+
+    log: list
+
+    def set_parameters(self, parameters) -> None:
+        super().set_parameters(parameters)
+        self.log.append(parameters["max_len"].value)
+
+    def reset(self) -> None:
+        super().reset()
+        self.log.append("reset")
+
+
+@pytest.fixture
+def told(monkeypatch, tmp_path):
+    """A run of the line game with these lessons; what its only environment was told."""
+    monkeypatch.chdir(tmp_path)
+    runs = Runs(monkeypatch)
+    monkeypatch.setattr("line_game.LineGame", Told)
+
+    def told(*arguments: str, reset: str = "false", behavior: str = "Tiny", more: str = "") -> list:
+        Told.log = []
+        lessons = LESSONS.format(parameter="max_len", behavior=behavior, values=(5, 6, 7), reset=reset)
+        (tmp_path / "c.yaml").write_text(BEHAVIOR.format(behavior="Tiny") + more + lessons)
+        assert runs("c.yaml", "--run-id", "r", "--seed", "3", *arguments) == 0
+        return Told.log
+
+    return told
+
+
+def test_a_lesson_begins_with_the_episodes_that_begin_then(told) -> None:
+    assert told() == [5.0, "reset", 6.0, 7.0]
+
+
+def test_a_lesson_resets_the_environments_where_that_is_asked_for(told) -> None:
+    assert told(reset="true") == [5.0, "reset", 6.0, "reset", 7.0]
+
+
+def test_a_resumed_run_begins_in_its_lesson(told, capsys) -> None:
+    told("--set", "behaviors.Tiny.max_steps=300")
+    capsys.readouterr()
+    assert told("--resume")[0] == 7.0
+    assert "Parameter 'max_len' is in lesson 'Third'" in capsys.readouterr().out
+
+
+def test_a_lesson_that_waits_for_a_behavior_that_never_comes_is_warned_of(told, capsys) -> None:
+    told(behavior="Other", more="  Other: {trainer_type: ppo}\n")
+    out = capsys.readouterr().out
+    assert "stays in lesson 'First' until the behavior Other is trained" in out and "(shown: Tiny)" in out
+
+
+def test_a_damaged_lesson_ends_the_resumed_run_before_the_engine_starts(told, tmp_path, capsys) -> None:
+    told()
+    file = tmp_path / "results" / "r" / "run_logs" / "training_status.json"
+    file.write_text(file.read_text().replace('"lesson_num": 2', '"lesson_num": "two"'))
+    with pytest.raises(AssertionError):
+        told("--resume")
+    assert "max_len.lesson_num is 'two'" in capsys.readouterr().err
