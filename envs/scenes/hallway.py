@@ -59,7 +59,7 @@ class Setting(SceneSetting):
 
 SETTINGS = {
     "full": Setting(width=20.0, length=50.0, speed=1.5, rays=2, sight=12.0, frames=3, max_steps=3000),
-    "small": Setting(width=6.0, length=20.0, speed=1.5, rays=2, sight=4.0, frames=1, max_steps=1800),
+    "small": Setting(width=6.0, length=17.0, speed=1.5, rays=2, sight=3.0, frames=1, max_steps=1800),
 }
 
 

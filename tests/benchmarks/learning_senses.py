@@ -55,7 +55,7 @@ TASKS = [
     SenseTask(
         "hallway",
         "Hallway",
-        3_000_000,
+        5_000_000,
         64,
         {
             "an LSTM": [],
