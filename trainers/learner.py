@@ -219,7 +219,7 @@ class Learner:
         if self.acts_apart:
             self._publish(dict(self.algorithm.network.named_buffers()))
 
-    def updated(self) -> None:
+    def updated(self, figures: Mapping[str, float]) -> None:
         """Hand new weights to the acting copy, where there is one."""
         if self.acts_apart:
             self._publish(self.algorithm.network.state_dict())

@@ -143,7 +143,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         for key, value in figures.items():
             self.stats.add_stat(key, value, AVERAGE)
         self.buffer.clear()
-        self.events.updated()
+        self.events.updated(figures)
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on."""

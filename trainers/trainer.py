@@ -93,8 +93,8 @@ class TrainerEvents(Protocol):
         """Trajectories were processed: the normaliser has seen them."""
         ...
 
-    def updated(self) -> None:
-        """The policy has new weights."""
+    def updated(self, figures: Mapping[str, float]) -> None:
+        """The policy has new weights; what came of the update, by statistics' names."""
         ...
 
 

@@ -54,7 +54,7 @@ class Events:
     def taken_in(self):
         pass
 
-    def updated(self):
+    def updated(self, figures):
         self.calls.append(("updated",))
 
 

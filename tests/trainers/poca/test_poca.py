@@ -51,7 +51,7 @@ class Events:
     def checkpoint(self):
         return False
 
-    def updated(self):
+    def updated(self, figures):
         pass
 
     def taken_in(self):
