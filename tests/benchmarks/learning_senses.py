@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from learning import EPISODES, RESULTS, Point, Run, curve, read, run_command, write
+from learning import EPISODES, RESULTS, Point, Run, curve, free_port, read, run_command, write
 from learning_senses_report import write_report
 
 RUNS_CSV, CURVES_CSV = RESULTS / "senses.csv", RESULTS / "senses-curves.csv"
@@ -101,7 +101,8 @@ def measure(task: SenseTask, way: str, seed: int, threads: int) -> tuple[Run, li
     with TemporaryDirectory() as name:
         program, *arguments = command(task, way, seed, "run")
         limits = ["--set", f"torch_settings.num_threads={threads}"] if threads else []
-        run_command([scripts / program, *arguments, "--results-dir", name, *limits])
+        port = f"--base-port={free_port()}"  # others may train on this machine
+        run_command([scripts / program, *arguments, "--results-dir", name, port, *limits])
         folder = Path(name) / "run"
         program, *arguments = play_command(task, way, seed, str(folder / f"{task.behavior}.onnx"))
         (figures,) = json.loads(run_command([scripts / program, *arguments, "--json"]))["behaviors"].values()
@@ -114,7 +115,13 @@ def run_what_is_missing(given: argparse.Namespace) -> None:
     """Train and score whatever the table lacks; each result is kept at once."""
     runs, points = read(RUNS_CSV, Run), read(CURVES_CSV, Point)
     known = {(run.scene, run.product, run.seed, run.max_steps) for run in runs}
-    chosen = [(task, way) for task in TASKS if task.name in given.tasks for way in task.ways]
+    chosen = [
+        (task, way)
+        for task in TASKS
+        if task.name in given.tasks
+        for way in task.ways
+        if not given.ways or way in given.ways
+    ]
     for seed in given.seeds:
         for task, way in chosen:
             if (task.name, way, seed, task.max_steps) in known:
@@ -135,6 +142,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds to train with")
     names = [task.name for task in TASKS]
     parser.add_argument("--tasks", nargs="+", choices=names, default=names, help="tasks to train")
+    parser.add_argument("--ways", nargs="+", default=[], help="ways of reading observations; all if none")
     parser.add_argument("--threads", type=int, default=0, help="torch_settings.num_threads of every run")
     given = parser.parse_args()
     run_what_is_missing(given)
