@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..launch import resolve
 from ..one_action import with_action
+from ..side_channels import EnvironmentParametersChannel, SideChannelManager
 from ..steps import BehaviorSteps
 from ..wire.engine_codec import AgentBatch, Observed
 from .arguments import UsageError, parse_options
@@ -88,6 +89,19 @@ class WorldEnvironment(BaseEnv):  # type: ignore[misc]
         action = spec._validate_action(action, 1, behavior_name)
         given = self._actions.get(behavior_name)
         self._actions[behavior_name] = with_action(given, spec, decisions, agent_id, action, behavior_name)
+
+    def set_parameters(self, parameters: Mapping[str, object]) -> None:
+        """Set environment parameters, which the world reads when its rules say so.
+
+        Args:
+            parameters: Numbers, or samplers, as of `UnityEnvironment.set_parameters`.
+
+        Raises:
+            UnitySideChannelException: A value is neither a number nor a sampler.
+        """
+        channel = EnvironmentParametersChannel()
+        channel.set_parameters(parameters)
+        SideChannelManager([self.parameters]).process(SideChannelManager([channel]).generate())
 
     def close(self) -> None:
         """Nothing is held."""

@@ -1,40 +1,47 @@
-"""The ball3d scene, run as an engine that notes when it was first told to step.
+"""A scene of Lanista's, run as an engine that notes when it was first told to step.
 
-    timed_scene.py --mlagents-port N [--areas N] [--mark FILE]
+    timed_scene.py NAME --mlagents-port N [--mark FILE] [options of the scene]
 
 Benchmarks start trainers with `executable` in place of the exported scene: the same world and the same wire,
 and FILE then holds the time (of the system's clock, seconds) of the first environment step.
 """
 
+import argparse
 import shlex
 import sys
 import time
 from pathlib import Path
 
-from lanista.envs.scenes.ball3d import Ball3D
 from lanista.envs.scenes.client import main
+from lanista.envs.scenes.registry import find
+from lanista.envs.scenes.world import World
 
 
-class TimedBall3D(Ball3D):
-    def __init__(self, areas: int = 12, mark: str = "") -> None:
-        super().__init__(areas)
-        self._mark = mark
+def timed(world: type[World], mark: str) -> type[World]:
+    """The same world with the same options, which notes its first step in the file `mark`."""
 
-    def step(self, actions):
-        if self._mark:
-            Path(self._mark).write_text(repr(time.time()))
-            self._mark = ""
-        return super().step(actions)
+    class Timed(world):
+        def step(self, actions):
+            nonlocal mark
+            if mark:
+                Path(mark).write_text(repr(time.time()))
+                mark = ""
+            return super().step(actions)
+
+    return Timed
 
 
-def executable(folder: Path) -> Path:
+def executable(folder: Path, scene: str = "ball3d") -> Path:
     """Writes a file that any trainer can start as its environment."""
-    path = folder / "timed_ball3d.x86_64"
-    command = shlex.join([sys.executable, str(Path(__file__).resolve())])
+    path = folder / f"timed_{scene}.x86_64"
+    command = shlex.join([sys.executable, str(Path(__file__).resolve()), scene])
     path.write_text(f'#!/bin/sh\nunset PYTHONPATH PYTHONHOME\nexec {command} "$@"\n')
     path.chmod(0o755)
     return path
 
 
 if __name__ == "__main__":
-    sys.exit(main(TimedBall3D))
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--mark", default="")
+    given, others = parser.parse_known_args(sys.argv[2:])
+    sys.exit(main(timed(find(sys.argv[1]).load(), given.mark), others, sys.argv[1]))

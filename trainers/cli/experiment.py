@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from ..settings.support import contradictions, unsupported
 from .errors import CommandError
 
 INTERRUPTED = 130
+POSIX = os.name == "posix"
 
 
 @dataclass
@@ -114,8 +116,8 @@ class _Stopping:
 
     def _signal(self, number: int, frame: FrameType | None) -> None:
         self.asked = True
-        # Ctrl-C comes from the terminal, which has told the run itself.
-        if number == signal.SIGTERM and self.process is not None:
+        # Windows' console has told the run of a Ctrl-C itself.
+        if self.process is not None and (POSIX or number == signal.SIGTERM):
             self.process.terminate()
 
 
@@ -123,7 +125,7 @@ def _train(experiment: Experiment, stopping: _Stopping) -> None:
     """One run, in a process of its own: what one leaves in memory or breaks is not the next one's."""
     began = time.monotonic()
     command = [sys.executable, "-m", "lanista.trainers.cli.main", "learn", experiment.file]
-    with subprocess.Popen(command) as process:
+    with subprocess.Popen(command, preexec_fn=_ignore_ctrl_c if POSIX else None) as process:
         stopping.process = process
         if stopping.asked:
             process.terminate()
@@ -134,6 +136,11 @@ def _train(experiment: Experiment, stopping: _Stopping) -> None:
         experiment.outcome = "stopped"
     else:
         experiment.outcome = "done" if status == 0 else f"failed (status {status})"
+
+
+def _ignore_ctrl_c() -> None:
+    """Whether a SIGINT is the terminal's, which tells both, or for this process alone: the run hears once."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _print_table(experiments: Sequence[Experiment]) -> None:

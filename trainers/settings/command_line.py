@@ -201,6 +201,10 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
             flags[section, key] = RENAMED.get(key, "--" + key.replace("_", "-"))
             _add_flag(group, flags[section, key], f"{section}.{key}", model, key)
     _add_others(parser.add_argument_group("other"))
+    # Scripts may hold abbreviations that mlagents-learn, whose parser is argparse's too, understands.
+    models = {section: model for section, (model, _) in SECTIONS.items()}
+    own = {flag for (section, *key), flag in flags.items() if key and models[section].is_own(key[0])}
+    parser.give_way |= {*own, "--preset", "--version", "--set"}
     return parser, flags
 
 

@@ -14,12 +14,14 @@ class OneLineParser(argparse.ArgumentParser):
     """`argparse.ArgumentParser` with short errors, which name the nearest known flag.
 
     `more_of` names a positional argument of any number whose values may also stand behind flags, where
-    argparse itself has no place for them any more.
+    argparse itself has no place for them any more. Flags in `give_way` do not make an abbreviation of another
+    flag ambiguous.
     """
 
     def __init__(self, *, more_of: str | None = None, **options: Any) -> None:
         super().__init__(**options)
         self._more_of = more_of
+        self.give_way: set[str] = set()
 
     def parse_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -37,6 +39,12 @@ class OneLineParser(argparse.ArgumentParser):
             hint = f". Did you mean {close}?" if close else ""
             self.error(f"unrecognized arguments: {' '.join(strange)}{hint}")
         return known
+
+    def _get_option_tuples(self, option_string: str) -> list[Any]:
+        """The flags that `option_string` may be short for: those that do not give way, if there are any."""
+        found: list[Any] = super()._get_option_tuples(option_string)  # type: ignore[misc]
+        first = [one for one in found if self.give_way.isdisjoint(one[0].option_strings)]
+        return first or found
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line and end the process with status 2."""

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from lanista.envs.manager import EnvManager
 from lanista.envs.scenes.batches import Ended, without_groups
+from lanista.envs.scenes.grid_camera import PLUS
 from lanista.envs.scenes.in_place import make_in_place
 from mlagents_envs.base_env import ActionTuple
-from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
+from mlagents_envs.exception import UnityActionException, UnityEnvironmentException, UnitySideChannelException
 
 
 def test_makes_a_scene_with_options_from_its_name_and_from_arguments():
@@ -26,6 +28,27 @@ def test_makes_a_scene_with_options_from_its_name_and_from_arguments():
 def test_refuses_what_it_does_not_know(name, message):
     with pytest.raises(UnityEnvironmentException, match=message):
         make_in_place(name)
+
+
+class Ten:
+    """A distribution as the configuration's are: it sends itself."""
+
+    def apply(self, key, channel):
+        channel.set_uniform_sampler_parameters(key, 10.0, 10.0, seed=1)
+
+
+def test_a_manager_sets_its_parameters_as_those_of_a_process():
+    env = make_in_place("scene:grid?areas=2", seed=1)
+    with EnvManager(lambda index: env, 1) as manager:
+        manager.start()
+        manager.reset({"gridSize": Ten(), "numPlusGoals": 3})
+    np.testing.assert_array_equal(env.world.cells, 10)
+    assert (env.world.kinds == PLUS).sum() == 2 * 3
+
+
+def test_a_parameter_that_is_no_number_is_refused_by_its_name():
+    with pytest.raises(UnitySideChannelException, match="'gridSize' is 'large'"):
+        make_in_place("scene:grid").set_parameters({"gridSize": "large"})
 
 
 def test_steps_like_any_environment():

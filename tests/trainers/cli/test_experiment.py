@@ -1,6 +1,7 @@
 """`lanista experiment`: several runs, one after the other, and what became of each."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -97,18 +98,25 @@ def test_two_runs_of_one_folder_are_refused(tmp_path, processes, capsys):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_a_signal_ends_the_run_in_good_order_and_begins_no_other(tmp_path):
+@pytest.mark.parametrize("told", ["alone by SIGTERM", "alone by SIGINT", "with its run by Ctrl-C"])
+def test_a_signal_ends_the_run_in_good_order_and_begins_no_other(tmp_path, told):
     files = [
         write(tmp_path / f"{name}.yaml", options(tmp_path, name, max_steps=10_000_000, summary_freq=500))
         for name in ("first", "second")
     ]
     command = [sys.executable, "-m", "lanista.trainers.cli.main", "experiment", *files]
     log = tmp_path / "log"
-    with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+    with (
+        log.open("w") as output,
+        subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True) as process,
+    ):
         while "Step: 500" not in log.read_text():
             assert process.poll() is None, log.read_text()
             time.sleep(0.1)
-        process.send_signal(signal.SIGTERM)
+        if "Ctrl-C" in told:
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            process.send_signal(signal.SIGINT if "SIGINT" in told else signal.SIGTERM)
         assert process.wait(timeout=120) == experiment.INTERRUPTED, log.read_text()
     assert (tmp_path / "results" / "first" / "Basic.onnx").is_file()
     assert not (tmp_path / "results" / "second").exists()

@@ -108,6 +108,33 @@ def test_a_wrong_flag_ends_with_2_and_a_wrong_combination_names_the_flag(
         parse_command_line(["--num-envs", "2"])
 
 
+@pytest.mark.parametrize(
+    "typed, path, value",
+    [
+        (["--inf"], ("checkpoint_settings", "inference"), True),
+        (["--s", "7"], ("env_settings", "seed"), 7),
+        (["--s=7"], ("env_settings", "seed"), 7),
+        (["--num-e", "2"], ("env_settings", "num_envs"), 2),
+        (["--prec", "bf16"], ("torch_settings", "precision"), "bf16"),
+        (["--inf", "--inference-s", "9"], ("checkpoint_settings", "inference_steps"), 9),
+    ],
+)
+def test_flags_that_mlagents_lacks_make_none_of_its_abbreviations_ambiguous(
+    typed: list[str], path: tuple[str, str], value: object, file: str
+) -> None:
+    options = parse_command_line([file, *typed])
+    assert getattr(getattr(options, path[0]), path[1]) == value
+
+
+def test_an_abbreviation_of_two_of_mlagents_flags_is_refused(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parse_command_line([file, "--num", "2"])
+    said = capsys.readouterr().err
+    assert "--num-areas" in said and "--num-envs" in said
+
+
 def test_environment_arguments_take_the_rest_of_the_line() -> None:
     options = parse_command_line(["--env", "scene:ball3d", "--env-args", "--areas", "4", "--seed", "5"])
     assert options.env_settings.env_args == ["--areas", "4", "--seed", "5"]

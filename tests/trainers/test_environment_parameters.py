@@ -1,0 +1,61 @@
+"""What the configuration sets of a scene reaches its process over the wire, and shows in what agents see."""
+
+import numpy as np
+import pytest
+from lanista.envs.steps import Decision
+from lanista.trainers.environments import make_env_manager
+from lanista.trainers.settings.command_line import parse_command_line
+from mlagents_envs.base_env import ActionTuple
+
+
+def begun(tmp_path, scene, behavior, parameters):
+    """The environment of a run with these parameters, a live process, and what it said first."""
+    config = tmp_path / "config.yaml"
+    config.write_text(f"behaviors: {{{behavior}: {{trainer_type: ppo}}}}\nenvironment_parameters: {parameters}")
+    run = parse_command_line([str(config), "--env", f"scene:{scene}"])
+    manager = make_env_manager(run, 3, tmp_path)
+    manager.start()
+    (step,) = manager.reset(run.parameters(3))
+    return manager, step.steps[f"{behavior}?team=0"][0]
+
+
+def contents(pictures):
+    """How many plus signs, crosses and agents stand on each grid of 8 x 8 cells."""
+    # A grid as high as its picture, of 64 pixels, has cells of 8; it stands in the middle.
+    middles = pictures[:, :, 4::8, 14:74:8].astype(float) / 255
+    assert middles.shape[1:] == (3, 8, 8)
+    red, green, blue = middles.transpose(1, 0, 2, 3)
+    shown = ((green - red > 0.3) & (green - blue > 0.2), red - green > 0.3, blue - red > 0.3)
+    return np.stack([each.sum((1, 2)) for each in shown], axis=1)
+
+
+def test_a_grid_is_as_the_configuration_sets_it(tmp_path):
+    set_so = "{gridSize: 8, numPlusGoals: 3, numExGoals: 2}"
+    manager, decisions = begun(tmp_path, "grid", "GridWorld", set_so)
+    with manager:
+        np.testing.assert_array_equal(contents(decisions.obs[0]), np.tile([3, 2, 1], (9, 1)))
+
+
+def test_each_grid_draws_for_itself_where_the_configuration_has_a_distribution(tmp_path):
+    drawn = "{sampler_type: uniform, sampler_parameters: {min_value: 1, max_value: 6}}"
+    manager, decisions = begun(tmp_path, "grid", "GridWorld", f"{{gridSize: 8, numPlusGoals: {drawn}}}")
+    with manager:
+        plus, ex, agents = contents(decisions.obs[0]).T
+    assert set(plus) <= {1, 2, 3, 4, 5} and len(set(plus)) > 2
+    np.testing.assert_array_equal(ex, 1)
+    np.testing.assert_array_equal(agents, 1)
+
+
+@pytest.mark.parametrize("parameters, moves", [("{}", True), ("{gravity: 1000.0}", False)])
+def test_gravity_holds_the_agents_of_the_hallway_where_they_are(tmp_path, parameters, moves):
+    manager, before = begun(tmp_path, "hallway", "Hallway", parameters)
+    with manager:
+        count = len(before)
+        forward = ActionTuple(discrete=np.ones((count, 1), np.int32))
+        zeros = np.zeros(count, np.float32)
+        manager.send(0, {"Hallway?team=0": Decision(before.agent_id, forward, forward, zeros[:, None], zeros)})
+        (step,) = manager.wait()
+        after = step.steps["Hallway?team=0"][0]
+    newest = slice(-35, None)  # of three frames
+    seen = np.abs(after.obs[0][:, newest] - before.obs[0][:, newest]).max(axis=1)
+    assert (seen > 0.01).any() == moves
