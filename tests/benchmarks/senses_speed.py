@@ -62,15 +62,16 @@ Written by `python tests/benchmarks/senses_speed.py` from senses-speed.csv; ever
 
 PPO of Lanista and of ML-Agents 1.1.0 train the same processes of two scenes at full size with the same YAML
 ([grid.yaml](../../config/ppo/grid.yaml): 9 agents, pictures of 84 x 64 pixels as PNG, two convolutions;
-[hallway.yaml](../../config/ppo/hallway.yaml): 16 agents, rays, an LSTM over sequences of 64 steps). In turns;
-medians, ratios within a round. Rates and processor time count from the first summary to the last; memory is the
-peak of all of a trainer's processes together, the engine's apart. "Threaded" is `threaded: true`, "bf16" is
-`precision: bf16`. {busy}
+[hallway.yaml](../../config/ppo/hallway.yaml): 16 agents, rays, an LSTM over sequences of 64 steps). In
+turns; medians, ratios within a round. Rates and processor time count from the first summary to the last;
+memory is the peak of all of a trainer's processes together, without the engine's. "Threaded" is
+`threaded: true`, "bf16" is `precision: bf16`. {busy}
 
 {table}
 
-Peak memory is mostly torch itself where the buffer is small. `grid-memory` is `grid` with `buffer_size: 10240`,
-`batch_size: 256` and one epoch: 165 MB of pictures as bytes, four times that as the numbers that ML-Agents keeps.
+Peak memory is mostly torch itself where the buffer is small. `grid-memory` is `grid` with
+`buffer_size: 10240`, `batch_size: 256` and one epoch: 165 MB of pictures as bytes, four times that as the
+numbers that ML-Agents keeps.
 """
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from lanista.envs.steps import Decision
+from lanista.trainers.curriculum.curriculum import Curriculum
 from lanista.trainers.environments import make_env_manager
 from lanista.trainers.settings.command_line import parse_command_line
 from mlagents_envs.base_env import ActionTuple
@@ -11,11 +12,12 @@ from mlagents_envs.base_env import ActionTuple
 def begun(tmp_path, scene, behavior, parameters):
     """The environment of a run with these parameters, a live process, and what it said first."""
     config = tmp_path / "config.yaml"
-    config.write_text(f"behaviors: {{{behavior}: {{trainer_type: ppo}}}}\nenvironment_parameters: {parameters}")
+    behaviors = f"{{{behavior}: {{trainer_type: ppo}}}}"
+    config.write_text(f"behaviors: {behaviors}\nenvironment_parameters: {parameters}")
     run = parse_command_line([str(config), "--env", f"scene:{scene}"])
     manager = make_env_manager(run, 3, tmp_path)
     manager.start()
-    (step,) = manager.reset(run.parameters(3))
+    (step,) = manager.reset(Curriculum(run.environment_parameters, 3).samplers())
     return manager, step.steps[f"{behavior}?team=0"][0]
 
 
@@ -53,7 +55,8 @@ def test_gravity_holds_the_agents_of_the_hallway_where_they_are(tmp_path, parame
         count = len(before)
         forward = ActionTuple(discrete=np.ones((count, 1), np.int32))
         zeros = np.zeros(count, np.float32)
-        manager.send(0, {"Hallway?team=0": Decision(before.agent_id, forward, forward, zeros[:, None], zeros)})
+        decision = Decision(before.agent_id, forward, forward, zeros[:, None], zeros)
+        manager.send(0, {"Hallway?team=0": decision})
         (step,) = manager.wait()
         after = step.steps["Hallway?team=0"][0]
     newest = slice(-35, None)  # of three frames

@@ -202,9 +202,9 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
             _add_flag(group, flags[section, key], f"{section}.{key}", model, key)
     _add_others(parser.add_argument_group("other"))
     # Scripts may hold abbreviations that mlagents-learn, whose parser is argparse's too, understands.
-    models = {section: model for section, (model, _) in SECTIONS.items()}
-    own = {flag for (section, *key), flag in flags.items() if key and models[section].is_own(key[0])}
-    parser.give_way |= {*own, "--preset", "--version", "--set"}
+    for section, (model, _) in SECTIONS.items():
+        parser.give_way |= {flags[section, key] for key in model.written() if model.is_own(key)}
+    parser.give_way |= {"--preset", "--version", "--set"}
     return parser, flags
 
 
