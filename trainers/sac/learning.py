@@ -52,6 +52,9 @@ class Losses(NamedTuple):
 class DerivedGradient:
     """Computes the losses of a batch, and adds their gradient to each parameter's `grad`."""
 
+    adds = True
+    """To what lies there; False: it is written over."""
+
     def __init__(
         self, networks: Networks, sequences: Sequences | None, lead: int, precision: Precision, device: Any
     ) -> None:

@@ -28,6 +28,7 @@ from ..replay.batch import ReplayBatch
 from ..schedules import LEARNING_RATE_FLOOR, Schedule
 from ..settings.behavior import TrainerSettings
 from ..threads import UpdateThreads
+from .closed_form import DenseGradient, fits
 from .learning import DerivedGradient, Losses, Networks
 from .losses import follow
 from .networks import Sequences, TwinQ, ValueNetwork
@@ -60,6 +61,7 @@ class SAC:
         self.device = device
         self.signals = list(settings.reward_signals)
         self.gammas = [s.gamma for s in settings.reward_signals.values()]
+        self.precision = precision
         self.networks = _networks(spec, settings, device, seed)
         self.network = self.networks.actor
         memory = settings.network_settings.memory
@@ -75,17 +77,20 @@ class SAC:
         self._of_value = self.optimizer.flat.vector.detach()[-size:]
         self._of_target = FlatParameters(self.networks.target.parameters()).vector.detach()
         self.networks.target.requires_grad_(False)
-        self.gradient = self._gradient(precision)
+        self.gradient: DerivedGradient | DenseGradient = self._gradient()
         self.noise = torch.Generator().manual_seed(seed + 1)
         linear = hyper.learning_rate_schedule == "linear"
         self.learning_rate = Schedule(hyper.learning_rate, LEARNING_RATE_FLOOR, settings.max_steps, linear)
 
-    def _gradient(self, precision: Precision) -> DerivedGradient:
+    def _gradient(self) -> DerivedGradient | DenseGradient:
+        """The quick way to the gradient, where there is one."""
+        if fits(self.networks) and self.precision is Precision.FLOAT32:
+            return DenseGradient(self.networks)
         sequences = None
         if self.memories is not None:
             length = self.sequence_length
             sequences = Sequences(length, min(int(self.hyper.burn_in_ratio * length), length - 1))
-        return DerivedGradient(self.networks, sequences, self.hyper.n_step, precision, self.device)
+        return DerivedGradient(self.networks, sequences, self.hyper.n_step, self.precision, self.device)
 
     # What comes in ------------------------------------------------------------------------------------
 
@@ -153,7 +158,8 @@ class SAC:
     def _step(self, batch: ReplayBatch, rate: float, policy_step: int) -> Losses:
         shape = (len(batch.rewards), self.network.actions.continuous_size)
         noise = torch.randn(shape, generator=self.noise, device=self.noise.device).to(self.device)
-        self.optimizer.zero_gradient()
+        if self.gradient.adds:
+            self.optimizer.zero_gradient()
         losses = self.gradient(batch, noise)
         self.optimizer.step(rate, policy_step)
         follow(self._of_target, self._of_value, self.hyper.tau)

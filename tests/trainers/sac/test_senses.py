@@ -1,0 +1,152 @@
+"""SAC with memories, pictures, entities and goals, in both precisions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from lanista.trainers.distributions import Actions
+from lanista.trainers.networks.memory import Memory
+from lanista.trainers.networks.settings import MemorySettings
+from lanista.trainers.precision import Precision
+from lanista.trainers.sac.networks import Sequences
+from lanista.trainers.threads import UpdateThreads
+from mlagents_envs.base_env import ObservationType
+from sacbatches import ACTIONS, algorithm, some_batch, spec_of
+
+THREADS = UpdateThreads(1)
+LENGTH, COUNT, SIZE = 4, 3, 8
+ROWS = LENGTH * COUNT
+MEMORY = {"memory": {"memory_size": SIZE, "sequence_length": LENGTH}}
+SHAPES = {"picture": ((3, 20, 20), (4,)), "entities": ((6, 3), (4,)), "goal": ((4,), (3,))}
+
+
+def remembering(kind, **hyper):
+    return algorithm(spec_of(ACTIONS[kind]), network=MEMORY, **hyper)
+
+
+def sequences(spec, real=None, **changes):
+    real = torch.ones(ROWS, dtype=torch.bool) if real is None else real
+    return some_batch(spec, ROWS, states=(COUNT, SIZE), real=real, **changes)
+
+
+def learn(sac, batch, steps=2):
+    for _ in range(steps):
+        learnt = sac.update(batch, 0, THREADS)
+    return learnt
+
+
+def weights(sac):
+    return {entry: sac.state_dict()[entry] for entry in ("Policy", "Q", "Value", "Target", "Temperatures")}
+
+
+def same(one, other):
+    return all(torch.equal(one[e][k], other[e][k]) for e in one for k in one[e])
+
+
+def assert_everything_moves(sac, batch):
+    """But normalisers, and the coefficient of a kind of actions that there is none of."""
+
+    def tensors():
+        return {f"{e}.{n}": t.clone() for e, m in weights(sac).items() for n, t in m.items() if t.numel()}
+
+    before = tensors()
+    figures = learn(sac, batch).figures
+    assert all(np.isfinite(x) for name, x in figures.items() if "Discrete" not in name)
+    still = [name for name, tensor in tensors().items() if torch.equal(tensor, before[name])]
+    without = [] if sac.spec.action_spec.continuous_size else ["Temperatures.log_continuous"]
+    assert [name for name in still if "normalizers" not in name] == without
+
+
+@pytest.mark.parametrize("precision", Precision)
+@pytest.mark.parametrize("kind", ACTIONS)
+def test_with_a_memory_all_weights_learn(kind, precision):
+    sac = remembering(kind, precision=precision)
+    assert_everything_moves(sac, sequences(sac.spec, masked=True))
+
+
+@pytest.mark.parametrize("kind", ACTIONS)
+@pytest.mark.parametrize("precision", Precision)
+@pytest.mark.parametrize("sense", SHAPES)
+def test_with_other_senses_all_weights_learn(sense, precision, kind):
+    spec = spec_of(ACTIONS[kind], SHAPES[sense])
+    if sense == "goal":
+        spec.observation_specs[1] = spec.observation_specs[1]._replace(
+            observation_type=ObservationType.GOAL_SIGNAL
+        )
+    sac = algorithm(spec, precision=precision)
+    batch = some_batch(spec, ROWS)
+    if sense == "picture":
+        pictures = [
+            (rows[0].abs() * 80).clamp(0, 255).to(torch.uint8) for rows in (batch.obs, batch.next_obs)
+        ]
+        batch = replace(batch, obs=[pictures[0], batch.obs[1]], next_obs=[pictures[1], batch.next_obs[1]])
+    assert_everything_moves(sac, batch)
+
+
+@pytest.mark.parametrize("kind", ACTIONS)
+@pytest.mark.parametrize("burn_in_ratio", [0.0, 0.5])
+def test_padding_and_what_lies_behind_it_teach_nothing(kind, burn_in_ratio):
+    real = torch.ones(ROWS, dtype=torch.bool)
+    real[LENGTH - 1 :: LENGTH] = False
+    one, other = (remembering(kind, burn_in_ratio=burn_in_ratio) for _ in range(2))
+    batch = sequences(one.spec, real)
+    others = sequences(one.spec, real, seed=2)
+
+    def mixed(a, b):
+        return torch.where(real.view(-1, *[1] * (a.dim() - 1)), a, b)
+
+    changed = replace(
+        batch,
+        obs=[mixed(a, b) for a, b in zip(batch.obs, others.obs, strict=True)],
+        next_obs=[mixed(a, b) for a, b in zip(batch.next_obs, others.next_obs, strict=True)],
+        actions=Actions(*(mixed(a, b) for a, b in zip(batch.actions, others.actions, strict=True))),
+        rewards=mixed(batch.rewards, others.rewards),
+        discounts=mixed(batch.discounts, others.discounts),
+    )
+    assert learn(one, batch).figures == pytest.approx(learn(other, changed).figures, nan_ok=True)
+    assert same(weights(one), weights(other))
+
+
+@pytest.mark.parametrize("kind", ACTIONS)
+def test_a_burn_in_is_seen_and_not_learnt_from(kind):
+    """What was earned there changes nothing; what was seen there does, through the memories."""
+    half = remembering(kind, burn_in_ratio=0.5)
+    batch = sequences(half.spec)
+    warming = (torch.arange(ROWS) % LENGTH < LENGTH // 2).unsqueeze(1)
+    errors = learn(half, batch).errors
+    assert torch.equal(errors == 0, warming.squeeze(1))
+    earning = remembering(kind, burn_in_ratio=0.5)
+    learn(earning, replace(batch, rewards=torch.where(warming, 100.0, batch.rewards)))
+    assert same(weights(half), weights(earning))
+    seeing = remembering(kind, burn_in_ratio=0.5)
+    learn(seeing, replace(batch, obs=[torch.where(warming, -o, o) for o in batch.obs]))
+    assert not same(weights(half), weights(seeing))
+
+
+def test_a_run_through_a_memory_is_its_steps_one_by_one():
+    memory = Memory(5, MemorySettings(memory_size=SIZE))
+    rows, states = torch.randn(ROWS, 5), torch.randn(COUNT, SIZE)
+    expected, state = [], states
+    for t in range(LENGTH):
+        said, state = memory(rows[t::LENGTH], state, 1)
+        expected.append(said)
+    whole = torch.stack(expected, 1)
+    for burn_in in (0, 1, 3):
+        found = Sequences(LENGTH, burn_in).run(memory, rows, states)
+        torch.testing.assert_close(found, whole[:, burn_in:].flatten(0, 1))
+
+
+@pytest.mark.parametrize("n_step", [1, 2])
+def test_the_target_remembers_what_came_before(n_step):
+    """V' of a sequence's t-th next observation is that of a memory which has seen all up to there."""
+    sac = algorithm(
+        spec_of(ACTIONS["continuous"], ((3,),)), network=MEMORY | {"normalize": False}, n_step=n_step
+    )
+    target, states = sac.networks.target, torch.zeros(COUNT, SIZE)
+    seen = torch.randn(COUNT, LENGTH + n_step, 3)
+    obs, following = (seen[:, k : k + LENGTH].flatten(0, 1) for k in (0, n_step))
+    found = sac.gradient._following(target, [obs], [following], states, Sequences(LENGTH))
+    said, _ = target.memory(target.encoding([seen.flatten(0, 1)]), states, LENGTH + n_step)
+    expected = target.values(said).view(COUNT, LENGTH + n_step, -1)[:, n_step:].flatten(0, 1)
+    torch.testing.assert_close(found, expected)
