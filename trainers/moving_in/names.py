@@ -38,6 +38,7 @@ def policy_tensors(network: ActingNetwork) -> Named:
     named |= body_tensors(network.body, 0, BODY)
     if network.memory_size:
         named |= memory_tensors(network.memory(0), MEMORY)
+    assert isinstance(network.actions, ActionHead), "ML-Agents' policies give distributions"
     named |= action_tensors(network.actions)
     if isinstance(network, ActorCritic) and network.shared_critic:
         named |= value_tensors(network.values)

@@ -36,11 +36,14 @@ class Sequences:
         """[n * length, ...] -> [n * (length - burn_in), ...], without the burn-in."""
         if not self.burn_in:
             return rows
-        return rows.unflatten(0, (-1, self.length))[:, self.burn_in :].flatten(0, 1)
+        return self._by_sequence(rows)[:, self.burn_in :].flatten(0, 1)
 
     def burnt(self, rows: Tensor) -> Tensor:
         """[n * length, ...] -> [n * burn_in, ...], the burn-in alone."""
-        return rows.unflatten(0, (-1, self.length))[:, : self.burn_in].flatten(0, 1)
+        return self._by_sequence(rows)[:, : self.burn_in].flatten(0, 1)
+
+    def _by_sequence(self, rows: Tensor) -> Tensor:
+        return rows.reshape(len(rows) // self.length, self.length, *rows.shape[1:])
 
     def warm(self, memory: Memory, encodings: Tensor, states: Tensor) -> Tensor:
         """The states [n, size] behind the burn-in, from those before it; encodings are of all steps."""
