@@ -1,4 +1,4 @@
-"""The recurrent states with which a run's agents go into their next decisions."""
+"""The states, of a memory or of a drifting noise, with which a run's agents go into their next decisions."""
 
 from __future__ import annotations
 
@@ -54,6 +54,15 @@ class ActingMemories:
         for key, decision in zip(asking, decided, strict=True):
             assert decision.memory is not None
             self._known(key).store(decision.agent_id, decision.memory)
+
+    def replace(
+        self, asking: Sequence[Asking], batches: Sequence[DecisionSteps], states: NDArray[np.float32]
+    ) -> None:
+        """Keep new states of the agents of all batches, which lie one batch behind another: [n, size]."""
+        start = 0
+        for key, batch in zip(asking, batches, strict=True):
+            self._known(key).store(np.asarray(batch.agent_id), states[start : start + len(batch)])
+            start += len(batch)
 
     def _known(self, key: Asking) -> AgentMemories:
         if key not in self._of:

@@ -13,6 +13,8 @@ from .coma.actors import Actors
 from .coma.coma import COMA
 from .coma.policy import PlacePolicy
 from .coma.team_reward import TeamReward
+from .explorers import Explorer
+from .greedy_policy import policy_of
 from .networks.actor import Actor
 from .networks.actor_critic import ActorCritic
 from .plugins.algorithms import algorithm_of_plugin
@@ -60,9 +62,17 @@ def make_reward_providers(algorithm: Algorithm, settings: TrainerSettings) -> di
 
 
 def make_policy(
-    network: Actor | ActorCritic | Actors, spec: BehaviorSpec, seed: int, *, deterministic: bool
+    network: Actor | ActorCritic | Actors,
+    spec: BehaviorSpec,
+    seed: int,
+    *,
+    deterministic: bool,
+    explorer: Explorer | None = None,
 ) -> Policy:
-    """What acts by an algorithm's network, or by a copy of it."""
-    kind: Any = PlacePolicy if isinstance(network, Actors) else Policy
-    policy: Policy = kind(network, spec, seed, deterministic=deterministic)
-    return policy
+    """What acts by an algorithm's network, or by a copy of it.
+
+    `explorer`: how agents of a greedy policy try something else.
+    """
+    if isinstance(network, Actors):
+        return PlacePolicy(network, spec, seed, deterministic=deterministic)
+    return policy_of(network, spec, seed, deterministic=deterministic, explorer=explorer)

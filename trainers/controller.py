@@ -230,8 +230,7 @@ class TrainerController:
         waiting: dict[Learner, list[tuple[int, str, DecisionSteps]]] = {}
         for step in steps:
             for behavior_id, learner in self._of_behavior.items():
-                if learner.memories is not None:
-                    learner.memories.end(step, behavior_id)
+                learner.end_episodes(step, behavior_id)
             for behavior_id, (decisions, _) in step.steps.items():
                 if len(decisions):
                     entry = (step.env, behavior_id, decisions)

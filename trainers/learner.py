@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from ..agent_processor.processor import AgentManager, TrajectoryQueue
 from ..agent_processor.queues import AgentManagerQueue
 from ..agent_processor.trajectory import EpisodesForgotten
-from ..envs.steps import Decision
+from ..envs.steps import BehaviorId, Decision, EnvironmentStep
 from .acting_memories import ActingMemories, Asking
 from .algorithms import make_algorithm, make_policy, make_reward_providers
 from .behavior_folder import require_folder_name
 from .coma.policy import PlacePolicy
 from .curriculum.curriculum import Standing
+from .greedy_policy import GreedyPolicy
 from .learner_files import LearnerFiles
 from .on_policy import OnPolicyTrainer
 from .reward_record import EPISODES
@@ -84,7 +85,13 @@ class Learner:
         self.acting = network
         greedy = self.algorithm.greedy_when_tested and not run.training
         deterministic = settings.network_settings.deterministic or greedy
-        self.policy = make_policy(network, spec, run.seed + 2, deterministic=deterministic)
+        self.policy = make_policy(
+            network,
+            spec,
+            run.seed + 2,
+            deterministic=deterministic,
+            explorer=getattr(self.algorithm, "explorer", None),
+        )
         self.memories = ActingMemories(network.memory_size) if network.memory_size else None
         self.files = LearnerFiles(name, spec, run, self.trainer, self.algorithm.network, self.policy)
         self._judged: float | None = None
@@ -124,12 +131,21 @@ class Learner:
         self.policy.exploration = self.algorithm.exploration
         if isinstance(self.policy, PlacePolicy):
             self.policy.places = self._places(batches, asking)
+        elif isinstance(self.policy, GreedyPolicy):
+            self.policy.step, self.policy.asking = self.trainer.step, asking
         self._asked += sum(len(batch) for batch in batches)
         if self.memories is None:
             return self.policy.act(batches)
         decided = self.policy.act(batches, self.memories.read(asking, batches))
         self.memories.store(asking, decided)
         return decided
+
+    def end_episodes(self, step: EnvironmentStep, behavior_id: BehaviorId) -> None:
+        """What acting keeps of agents ends with their episodes: to be called before they are answered."""
+        if self.memories is not None:
+            self.memories.end(step, behavior_id)
+        if isinstance(self.policy, GreedyPolicy) and self.policy.explorer is not None:
+            self.policy.explorer.end(step, behavior_id)
 
     @property
     def acts_by_place(self) -> bool:

@@ -13,7 +13,8 @@ from ..envs.behavior_name import BehaviorName
 from ..envs.finite import NonFinite
 from ..envs.processors import processors
 from ..envs.sources import in_process
-from .coma.requirements import UnsupportedActionError, with_offered_state
+from .action_kinds import UnsupportedActionError
+from .coma.requirements import with_offered_state
 from .controller import TrainerController
 from .curriculum.curriculum import Curriculum
 from .environments import make_env_manager, takes_state

@@ -6,8 +6,8 @@ import numpy as np
 from mlagents_envs.base_env import ActionTuple, DecisionSteps
 from numpy.typing import NDArray
 
+from ..greedy_policy import policy_of
 from ..networks.actor import ActingNetwork
-from ..policy import Policy
 from .memories import AgentMemories
 
 
@@ -20,7 +20,7 @@ class CheckpointPolicy:
         """`seed`: of drawn actions; None for another one each time."""
         drawn = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
         spec = network.spec
-        self._policy = Policy(network.requires_grad_(False), spec, drawn)
+        self._policy = policy_of(network.requires_grad_(False), spec, drawn)
         self._memories = AgentMemories(network.memory_size)
         self.continuous_size = int(spec.action_spec.continuous_size)
         self.branches = tuple(int(size) for size in spec.action_spec.discrete_branches)

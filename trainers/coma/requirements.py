@@ -5,13 +5,10 @@ from __future__ import annotations
 from mlagents_envs.base_env import BehaviorSpec
 
 from ...envs.global_state import STATE
+from ..action_kinds import require_discrete as require_discrete_alone
 from ..networks.errors import UnsupportedObservationError
 from ..settings.behavior import TrainerSettings
 from ..settings.nearest import nearest
-
-
-class UnsupportedActionError(ValueError):
-    """Actions that the algorithm has no way to learn."""
 
 
 def require_discrete(spec: BehaviorSpec) -> None:
@@ -20,13 +17,11 @@ def require_discrete(spec: BehaviorSpec) -> None:
     Raises:
         UnsupportedActionError: there are some.
     """
-    continuous = spec.action_spec.continuous_size
-    if continuous or not spec.action_spec.discrete_branches:
-        found = f"{continuous} continuous actions" if continuous else "no actions at all"
-        raise UnsupportedActionError(
-            f"It has {found}, and COMA weighs every action that an agent could have taken, so it needs "
-            "discrete ones alone. Use trainer_type: poca for teams with continuous actions."
-        )
+    require_discrete_alone(
+        spec.action_spec,
+        "COMA weighs every action that an agent could have taken, so it needs discrete ones alone",
+        "Use trainer_type: poca for teams with continuous actions.",
+    )
 
 
 def state_position(spec: BehaviorSpec, name: str | None) -> int | None:
