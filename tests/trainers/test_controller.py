@@ -72,7 +72,6 @@ class FakeLearner:
 
     restart_due = False
     goes_on = True
-    memories = None
     settings = SimpleNamespace(threaded=False)
 
     acts_by_place = False
@@ -87,6 +86,9 @@ class FakeLearner:
         if behavior_id not in self.managers:
             self.managers[behavior_id] = AgentManager(behavior_id, SPEC, HORIZON, Sink())
         return self.managers[behavior_id]
+
+    def end_episodes(self, step, behavior_id):
+        pass
 
     def forget(self, env):
         pass

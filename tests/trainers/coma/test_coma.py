@@ -8,11 +8,11 @@ import torch
 from coma_plays import Batch, Play, make, settings, vector_spec
 from lanista.agent_processor.rollout import rollout
 from lanista.envs.finite import NonFinite
+from lanista.trainers.action_kinds import UnsupportedActionError
 from lanista.trainers.coma.coma import COMA
 from lanista.trainers.coma.critic import Steps
 from lanista.trainers.coma.learning import Learning, _as_actions
 from lanista.trainers.coma.losses import clipped_losses
-from lanista.trainers.coma.requirements import UnsupportedActionError
 from lanista.trainers.coma.settings import TeamRewardKind
 from lanista.trainers.coma.steps import places_of
 from lanista.trainers.coma.team_reward import TeamReward

@@ -85,7 +85,7 @@ def test_gradient_steps_are_the_references(double, dueling, signals, masked, tau
         given = batch(SPEC, 7, signals, step, masked=masked, weighted=masked)
         learnt = learner.update(given, step, THREADS)
         loss = reference_loss(weights, target, given, signals, dueling, double)
-        assert learnt.figures["Losses/Value Loss"] == pytest.approx(float(loss), rel=1e-4)
+        assert learnt.figures["Losses/Value Loss"] == pytest.approx(loss.item(), rel=1e-4)
         adam.zero_grad()
         loss.backward()
         adam.step()
