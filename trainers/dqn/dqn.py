@@ -184,7 +184,7 @@ class DQN:
             "Policy": self.network.state_dict(),
             "Target": self.target.network.state_dict(),
             "Optimizer": self.optimizer.state_dict(),
-            "updates": self.updates,
+            "gradient_steps": self.updates,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -192,7 +192,7 @@ class DQN:
         self.network.load_state_dict(state["Policy"])
         self.target.network.load_state_dict(state["Target"])
         self.optimizer.load_state_dict(state["Optimizer"])
-        self.updates = int(state["updates"])
+        self.updates = int(state["gradient_steps"])
 
     def _tensors(self, columns: list[ObsArray]) -> list[Tensor]:
         return [torch.from_numpy(np.ascontiguousarray(column)).to(self.device) for column in columns]

@@ -70,10 +70,10 @@ class TD3(DeterministicActorCritic):
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on."""
-        return super().state_dict() | {"smoother": self.smoother.get_state(), "updates": self.updates}
+        return super().state_dict() | {"smoother": self.smoother.get_state(), "gradient_steps": self.updates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` gave."""
         super().load_state_dict(state)
         self.smoother.set_state(state["smoother"].cpu())
-        self.updates = int(state["updates"])
+        self.updates = int(state["gradient_steps"])
