@@ -69,19 +69,25 @@ class AgentProcessor:
         self._queues.append(queue)
 
     def add_experiences(
-        self, decisions: DecisionSteps, terminals: TerminalSteps, env: int, decided: Decision | None
+        self,
+        decisions: DecisionSteps,
+        terminals: TerminalSteps,
+        env: int,
+        decided: Decision | None,
+        lost_lives: NDArray[np.int32] | None = None,
     ) -> None:
         """Take in one step of environment `env`.
 
         `decided` is what the policy answered to the decision steps that this environment sent before; None
         when it was not asked. Terminal steps are dealt with before decision steps, so an id may end and begin
         again in one step; an id that ends twice ended with the first.
+        `lost_lives`: ids among the decision steps; see `EnvironmentStep`.
         """
         if decided is not None:
             self._act(env, decided)
         ended = self._end(env, terminals) if len(terminals) else NOBODY
         if len(decisions):
-            self._go_on(env, decisions)
+            self._go_on(env, decisions, lost_lives)
         self._publish()
         if len(ended):
             self._groups.remove(ended)
@@ -99,6 +105,8 @@ class AgentProcessor:
             newest, whose = self._rosters.newest(rosters), self._rosters.slots_of_newest(rosters)
             agents = np.where(newest >= 0, self._agents.agent[whose], -1)
             for trajectory, rows, ids in zip(self._ready, newest, agents):
+                if trajectory.life_lost:  # nobody goes on, as far as can be learnt
+                    rows, ids = np.full_like(rows, -1), np.full_like(ids, -1)
                 trajectory.next_roster, trajectory.next_agents = rows, ids
                 trajectory.blocks = self._rows.blocks
             self._rosters.settle()
@@ -195,7 +203,7 @@ class AgentProcessor:
         agents.reset(ended)
         return ended
 
-    def _go_on(self, env: int, decisions: DecisionSteps) -> None:
+    def _go_on(self, env: int, decisions: DecisionSteps, lost_lives: NDArray[np.int32] | None = None) -> None:
         """Finish the steps that led to these decision steps, cut what is long, and begin the next rows."""
         agents = self._agents
         slots, rows = agents.admit(env, np.asarray(decisions.agent_id))
@@ -216,8 +224,9 @@ class AgentProcessor:
         if len(going):
             next_rows = np.arange(begun.start, begun.stop)[which]
             place, lengths, longest = self._finish(env, going, rows, decisions, which, next_rows, None)
-            if longest >= self._horizon:
-                self._cut(going, lengths, next_rows, place)
+            lost = None if lost_lives is None else np.isin(agents.agent[going], lost_lives)
+            if lost is not None or longest >= self._horizon:
+                self._cut(going, lengths, next_rows, place, lost)
         agents.begin(env, slots, begun)
         if self._rosters is not None:
             seated = self._rosters.seat(env, slots, np.asarray(decisions.group_id), begun)
@@ -248,14 +257,27 @@ class AgentProcessor:
         self._rows.finish(rows, reward, group_reward, mates, interrupted)
         return place, *self._agents.follow(slots, numbers)
 
-    def _cut(self, slots: Slots, lengths: NDArray[np.int64], next_rows: Rows, place: Place | None) -> None:
-        """Emit the trajectories that have reached the time horizon; their episodes go on."""
-        long = np.flatnonzero(lengths >= self._horizon)
-        cut = slots[long]
+    def _cut(
+        self,
+        slots: Slots,
+        lengths: NDArray[np.int64],
+        next_rows: Rows,
+        place: Place | None,
+        lost: NDArray[np.bool_] | None,
+    ) -> None:
+        """Emit trajectories of episodes that go on: what has reached the time horizon, or `lost` a life."""
+        over = lengths >= self._horizon
+        if lost is not None:
+            self._rows.end(self._agents.row[slots[lost]])
+            over |= lost
+        which = np.flatnonzero(over)
+        if not len(which):
+            return
+        cut = slots[which]
         if place is not None:
-            place = (place[0][long], place[1][long])
-        self._emit(cut, lengths[long], next_rows[long], place, None)
-        self._agents.earlier[cut] += self._horizon
+            place = (place[0][which], place[1][which])
+        self._emit(cut, lengths[which], next_rows[which], place, None, None if lost is None else lost[which])
+        self._agents.earlier[cut] += lengths[which]
         self._agents.count[cut] = 0
 
     def _emit(
@@ -265,8 +287,12 @@ class AgentProcessor:
         next_rows: Rows,
         place: Place | None,
         interrupted: NDArray[np.bool_] | None,
+        lost: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Make the agents' open trajectories ready; `interrupted` is given when their episodes end."""
+        """Make the agents' open trajectories ready; `interrupted` is given when their episodes end.
+
+        `lost`: who has lost a life, where episodes go on.
+        """
         agents, n = self._agents, len(slots)
         trails = agents.trail[slots, : lengths.max()]
         next_mates: Sequence[Rows] = [_NO_ROWS] * n
@@ -278,6 +304,7 @@ class AgentProcessor:
             all_over = self._groups.all_over(*place).tolist()
         ended = interrupted is not None
         was_interrupted = interrupted.tolist() if interrupted is not None else [False] * n
+        lives = lost.tolist() if lost is not None else [False] * n
         envs, ids = agents.env[slots].tolist(), agents.agent[slots].tolist()
         ends, following = lengths.tolist(), next_rows.tolist()
         for i in range(n):
@@ -288,9 +315,10 @@ class AgentProcessor:
                 rows=trails[i, : ends[i]],
                 next_row=following[i],
                 next_mates=next_mates[i],
-                done_reached=ended,
+                done_reached=ended or lives[i],
                 interrupted=was_interrupted[i],
                 all_group_dones_reached=all_over[i],
+                life_lost=lives[i],
             )
             self._ready.append(trajectory)
         if self._rosters is not None:

@@ -55,6 +55,7 @@ def rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Roll
         next_place=_next_places(trajectories) if rosters else None,
         next_agents=_stacked([t.next_agents for t in trajectories]) if rosters else None,
         exploration=held.exploration,
+        life_lost=np.array([t.life_lost for t in trajectories], dtype=bool),
     )
 
 
@@ -101,6 +102,7 @@ def only(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
         next_place=None if whole.next_place is None else whole.next_place[keep],
         next_agents=None if whole.next_agents is None else whole.next_agents[keep],
         exploration=None if whole.exploration is None else whole.exploration[order],
+        life_lost=None if whole.life_lost is None else whole.life_lost[keep],
     )
 
 

@@ -169,6 +169,11 @@ class RowStore:
             if mates is not None:
                 block.widen_mates(mates.shape[1])[offsets, : mates.shape[1]] = mates[which]
 
+    def end(self, rows: Rows) -> None:
+        """With these finished rows a life is over: for what is learnt nothing comes behind them."""
+        for block, offsets, _ in self.blocks.parts(rows):
+            block.columns.done[offsets] = True
+
     @property
     def crowded(self) -> bool:
         """It is time to call `keep`: half as many blocks have begun as were kept last time."""

@@ -51,6 +51,8 @@ class Trajectory:
 
     next_agents: NDArray[np.int64] | None = None
     """[places] the ids of the agents whose rows these are, -1 where nobody is. None without rosters."""
+    life_lost: bool = False
+    """The agent lost a life: for what is learnt its episode is done, and yet it goes on."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -141,6 +143,13 @@ class Rollout:
     """[J, places] the ids of the agents in `next_roster`, all of the trajectory's environment; -1: nobody."""
     exploration: NDArray[np.float32] | None = None
     """[N]: see `Decision`."""
+    life_lost: NDArray[np.bool_] | None = None
+    """[J] which of the `done_reached` are lost lives, with episodes that go on. None: none."""
+
+    @property
+    def episode_over(self) -> NDArray[np.bool_]:
+        """[J] with which trajectories an episode has come to its end."""
+        return self.done_reached if self.life_lost is None else self.done_reached & ~self.life_lost
 
     @property
     def steps(self) -> int:

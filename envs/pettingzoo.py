@@ -21,12 +21,15 @@ from mlagents_envs.base_env import (
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
 from numpy.typing import NDArray
 
-from .faults import GameFaultError
+from .action_masks import forbidden, given_mask
+from .action_spaces import actor
+from .copies import seed_of_copy
+from .faults import GameFaultError, UnsupportedSpaceError
 from .global_state import STATE
 from .one_action import with_action
 from .pettingzoo_reports import Behavior, Report, decision_steps, terminal_steps
 from .pixels import Images
-from .spaces import ACTION_MASK, UnsupportedSpaceError, actor, forbidden, sensors
+from .spaces import sensors
 from .steps import BehaviorSteps
 
 _HELP = "PettingZoo's parallel_api_test checks an environment."
@@ -100,7 +103,7 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
             raise UnityEnvironmentException(
                 f"A PettingZoo environment got {areas} areas; it needs at least 1."
             )
-        self._areas = [_Area(make(), index, _seed(seed, index)) for index in range(areas)]
+        self._areas = [_Area(make(), index, seed_of_copy(seed, index)) for index in range(areas)]
         self._state_observation = state_observation
         self._images = images
         self._behaviors: dict[str, Behavior] = {}
@@ -186,8 +189,8 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
         for name, reports in self._waiting.items():
             behavior = self._behaviors[name]
             given = self._actions.get(name) or behavior.spec.action_spec.empty_action(len(reports))
-            for report, continuous, discrete in zip(reports, given.continuous, given.discrete):
-                chosen[report.area][report.agent] = behavior.actor.decode(continuous, discrete)
+            for report, action in zip(reports, behavior.actor.decode(given.continuous, given.discrete)):
+                chosen[report.area][report.agent] = action
         return chosen
 
     def _begin_step(self) -> None:
@@ -290,7 +293,7 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
     ) -> None:
         behavior = self._behavior(area, agent)
         branches = behavior.spec.action_spec.discrete_branches
-        mask = _mask(observation, info) if branches and not ended else None
+        mask = given_mask(observation, info) if branches and not ended else None
         try:
             seen = behavior.read(observation, state)
             closed = None if mask is None else forbidden(mask, branches)
@@ -334,22 +337,8 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
         )  # fmt: skip
 
 
-def _mask(observation: Any, info: Mapping[str, Any] | None) -> Any:
-    """1 where an action is allowed, in the form of `Space.sample`; None: all are."""
-    if isinstance(observation, Mapping) and ACTION_MASK in observation:
-        return observation[ACTION_MASK]
-    return info.get(ACTION_MASK) if info else None
-
-
 def _behavior_name(agent: str, taken: Sequence[str] | Mapping[str, Any]) -> str:
     """`agent_0` is the first of the behaviour `agent`; `agent2` if others have that name already."""
     stem = agent.rstrip("0123456789").rstrip("_- ") or "agent"
     names = [stem, *(f"{stem}{k}" for k in range(2, len(taken) + 2))]
     return next(f"{name}?team=0" for name in names if f"{name}?team=0" not in taken)
-
-
-def _seed(seed: int | None, area: int) -> int | None:
-    """An area's seed: the first has the one that was given, as if it was alone."""
-    if seed is None or area == 0:
-        return seed
-    return int(np.random.SeedSequence((seed & 0xFFFFFFFF, area)).generate_state(1)[0] >> 1)

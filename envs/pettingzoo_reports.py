@@ -10,7 +10,8 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
 from numpy.typing import NDArray
 
-from .spaces import Actor, Sensor
+from .action_spaces import Actor
+from .spaces import Sensor
 from .steps import ObsArray
 
 

@@ -5,9 +5,12 @@ from collections.abc import Callable, Mapping
 from selectors import BaseSelector
 from typing import Protocol
 
+import numpy as np
 from mlagents_envs.base_env import ActionTuple, BaseEnv, BehaviorSpec
 from mlagents_envs.exception import UnityTimeOutException
+from numpy.typing import NDArray
 
+from .finite import NO_AGENTS
 from .steps import BehaviorSteps, EngineStatistics
 
 Parameters = Mapping[str, object]
@@ -59,6 +62,9 @@ class PipelinedEnv(Protocol):
     def get_steps(self, behavior_name: str) -> BehaviorSteps:
         """What the last answer said of one behaviour's agents."""
 
+    def lost_lives(self, behavior_name: str) -> NDArray[np.int32]:
+        """[n] which agents of the last answer's decision steps lost a life; see `EnvironmentStep`."""
+
     def statistics(self) -> EngineStatistics:
         """What the engine's own code has reported since the last call."""
 
@@ -91,6 +97,7 @@ class InPlace:
         self.timeout_wait = math.inf
         self._pending: Callable[[], None] | None = None
         self._acted: set[str] = set()
+        self._lost_lives: Callable[[str], NDArray[np.int32]] | None = getattr(env, "lost_lives", None)
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
@@ -131,6 +138,10 @@ class InPlace:
     def get_steps(self, behavior_name: str) -> BehaviorSteps:
         """The environment's."""
         return self.env.get_steps(behavior_name)  # type: ignore[no-any-return]
+
+    def lost_lives(self, behavior_name: str) -> NDArray[np.int32]:
+        """Those of an environment that knows of lives."""
+        return NO_AGENTS if self._lost_lives is None else self._lost_lives(behavior_name)
 
     def overdue(self) -> Exception:
         """Not called by a manager: what runs in the caller's thread is never late."""

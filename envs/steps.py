@@ -53,3 +53,6 @@ class EnvironmentStep:
     """The environment was reset or started again: its unfinished trajectories are void."""
     void_agents: Mapping[BehaviorId, NDArray[np.int32]] = field(default_factory=dict)
     """Agents whose numbers were not finite and whose unfinished trajectories are void therefore."""
+    lost_lives: Mapping[BehaviorId, NDArray[np.int32]] = field(default_factory=dict)
+    """Agents that lost a life on the way to their decision step: their trajectories end there as those of
+    agents that have terminated, but their episodes go on."""

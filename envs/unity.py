@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from selectors import BaseSelector
 
+import numpy as np
 from mlagents_envs.base_env import (
     ActionTuple,
     BaseEnv,
@@ -20,9 +21,10 @@ from mlagents_envs.exception import (
     UnityEnvironmentException,
     UnityTimeOutException,
 )
+from numpy.typing import NDArray
 
 from . import leaving, ports
-from .finite import NonFinite, check_steps
+from .finite import NO_AGENTS, NonFinite, check_steps
 from .handshake import shake_hands
 from .incoming import Incoming
 from .launch import Launch
@@ -287,6 +289,10 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             action,
             behavior_name,
         )
+
+    def lost_lives(self, behavior_name: str) -> NDArray[np.int32]:
+        """Nobody: engines say it by the end of an episode."""
+        return NO_AGENTS
 
     def statistics(self) -> EngineStatistics:
         """What the engine's code has reported since the last call; nothing without a `StatsSideChannel`."""

@@ -136,7 +136,7 @@ class Worker:
             SpecConflictError: It describes a behaviour otherwise than other environments.
         """
         steps = {}
-        void = {}
+        void, lost_lives = {}, {}
         for name, spec in env.behavior_specs.items():
             if self._specs.get(name) is not spec:
                 merged.add(name, spec, self.name)
@@ -146,6 +146,8 @@ class Worker:
             steps[name], dropped = check_steps(said, spec, self.name, name, policy, warned)
             if len(dropped):
                 void[name] = dropped
+            if len(lost := env.lost_lives(name)):
+                lost_lives[name] = lost
         return EnvironmentStep(
             env=self.index,
             steps=steps,
@@ -153,6 +155,7 @@ class Worker:
             statistics=env.statistics(),
             fresh=self._resetting,
             void_agents=void,
+            lost_lives=lost_lives,
         )
 
     def _check_ids(self, ids: NDArray[np.int32], behavior: BehaviorId) -> None:

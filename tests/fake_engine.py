@@ -127,6 +127,9 @@ class FakeEngine:
     def get_steps(self, behavior_name: str) -> tuple[DecisionSteps, TerminalSteps]:
         return ball_steps(7, *(self.values or (self.life, self._answers)))
 
+    def lost_lives(self, behavior_name: str) -> np.ndarray:
+        return np.zeros(0, np.int32)
+
     def statistics(self) -> dict:
         return {}
 

@@ -262,7 +262,11 @@ class TrainerController:
                 if len(decisions) or len(terminals) or behavior_id in step.decisions:
                     try:
                         manager.add_experiences(
-                            decisions, terminals, step.env, step.decisions.get(behavior_id)
+                            decisions,
+                            terminals,
+                            step.env,
+                            step.decisions.get(behavior_id),
+                            step.lost_lives.get(behavior_id),
                         )
                     except RosterFullError as error:
                         raise TrainerError(str(error)) from error

@@ -37,7 +37,7 @@ class EpisodeRewards:
         columns = np.stack([rollout.reward[own], *(rewards[n] for n in self.names[1:]), *of_group], axis=1)
         starts = np.cumsum(rollout.lengths) - rollout.lengths
         sums = np.add.reduceat(columns.astype(np.float64), starts, axis=0)
-        flags = zip(rollout.done_reached.tolist(), rollout.all_group_dones.tolist())
+        flags = zip(rollout.episode_over.tolist(), rollout.all_group_dones.tolist())
         for agent, earned, (done, all_done) in zip(rollout.agents, sums, flags, strict=True):
             total = self.sums.pop(agent, 0.0) + earned
             if done:

@@ -8,7 +8,10 @@ pytest.importorskip("gymnasium")
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.spaces import UnsupportedSpaceError, actor, forbidden, sensors
+from lanista.envs.action_masks import forbidden
+from lanista.envs.action_spaces import actor
+from lanista.envs.faults import UnsupportedSpaceError
+from lanista.envs.spaces import sensors
 from mlagents_envs.base_env import DimensionProperty
 
 SHIFTS = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
@@ -91,18 +94,22 @@ def test_actions_are_values_of_their_space(random):
     space = spaces.Dict(a=parts[0], b=spaces.Tuple(parts[1:]))
     acting = actor(space)
     chance = np.random.default_rng(random.randint(0, 2**30))
-    continuous = chance.uniform(-1, 1, acting.spec.continuous_size).astype(np.float32)
-    discrete = np.array([chance.integers(n) for n in acting.spec.discrete_branches], np.int32)
-    assert space.contains(acting.decode(continuous, discrete))
+    agents = random.randint(1, 3)
+    continuous = chance.uniform(-1, 1, (agents, acting.spec.continuous_size)).astype(np.float32)
+    branches = acting.spec.discrete_branches
+    discrete = chance.integers(branches, size=(agents, len(branches))).astype(np.int32)
+    decoded = acting.decode(continuous, discrete)
+    assert len(decoded) == agents
+    assert all(space.contains(action) for action in decoded)
 
 
 def test_a_box_is_stretched_to_its_bounds_where_it_has_two():
     space = spaces.Box(np.float32([0, -np.inf, 2]), np.float32([1, np.inf, 4]))
     acting = actor(space)
-    nothing = np.zeros(0, np.int32)
-    np.testing.assert_allclose(acting.decode(np.float32([-1, -1, -1]), nothing), [0, -1, 2])
-    np.testing.assert_allclose(acting.decode(np.float32([1, 0.5, 0]), nothing), [1, 0.5, 3])
-    assert acting.decode(np.float32([1, 1, 1]), nothing).dtype == np.float32
+    decoded = acting.decode(np.float32([[-1, -1, -1], [1, 0.5, 0]]), np.zeros((2, 0), np.int32))
+    np.testing.assert_allclose(decoded, [[0, -1, 2], [1, 0.5, 3]])
+    assert decoded[0].dtype == np.float32
+    assert acting.unbounded == ("action",)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +126,7 @@ def test_a_box_is_stretched_to_its_bounds_where_it_has_two():
 @pytest.mark.filterwarnings("error")
 def test_bounds_near_the_limits_of_the_dtype_are_none(dtype, bound, stretched):
     space = spaces.Box(-bound, bound, (3,), dtype)
-    acted = actor(space).decode(np.float32([-1, 0, 1]), np.zeros(0, np.int32))
+    (acted,) = actor(space).decode(np.float32([[-1, 0, 1]]), np.zeros((1, 0), np.int32))
     np.testing.assert_allclose(acted, np.array([-1, 0, 1]) * (float(bound) if stretched else 1))
     assert space.contains(acted)
 

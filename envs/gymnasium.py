@@ -1,0 +1,258 @@
+"""Gymnasium's environments as a BaseEnv: many copies, whose agents are one behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from mlagents_envs.base_env import (
+    ActionTuple,
+    BaseEnv,
+    BehaviorMapping,
+    BehaviorSpec,
+    DecisionSteps,
+    TerminalSteps,
+)
+from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
+from numpy.typing import NDArray
+
+from .action_masks import forbidden, given_mask
+from .copies import seed_of_copy
+from .faults import UnsupportedSpaceError
+from .finite import NO_AGENTS
+from .gymnasium_env import BREAKS, Env, broken, mapped
+from .gymnasium_views import Views
+from .lives import Lives
+from .one_action import with_action
+from .pixels import Images
+from .steps import BehaviorSteps
+
+
+@dataclass(slots=True)
+class _Ended:
+    """The copies whose episodes ended in this step, row for row."""
+
+    copies: list[int] = field(default_factory=list)
+    ids: list[int] = field(default_factory=list)
+    interrupted: list[bool] = field(default_factory=list)
+
+
+class GymnasiumEnvironment(BaseEnv):  # type: ignore[misc]
+    """Any number of copies of an environment, stepped one after the other in the caller's thread.
+
+    Each copy has one agent, which decides at every step. When its episode ends, its last observation comes in
+    the TerminalSteps, and the first one of its next episode, under a new id, in the DecisionSteps of the same
+    step. Truncation is an interruption, unless the episode has terminated too.
+
+    Whatever the copies hand out is copied at once, so that they may use their arrays again.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Env],
+        behavior: str,
+        *,
+        seed: int | None = None,
+        copies: int = 1,
+        stack: int = 1,
+        lives: bool = False,
+        images: Images = "float32",
+    ) -> None:
+        """Make the copies.
+
+        Args:
+            make: Makes one.
+            behavior: What the behaviour is called, such as `CartPole`.
+            seed: Of the first copy's chance; the others' are drawn from it. None: another one each time.
+            copies: How many.
+            stack: How many frames agents see at once.
+            lives: Losing a life ends the trajectory, though not the episode; see `lost_lives`.
+            images: What images are given out as: 0 to 1, or for a trainer the bytes.
+
+        Raises:
+            UnityEnvironmentException: There are no copies.
+            UnsupportedSpaceError: A space cannot be used.
+        """
+        if copies < 1:
+            raise UnityEnvironmentException(
+                f"A Gymnasium environment got {copies} copies; it needs at least 1."
+            )
+        first = make()
+        self.name = f"{behavior}?team=0"
+        try:
+            seen, self._actor = mapped(first, images)
+        except UnsupportedSpaceError:
+            first.close()
+            raise
+        self._envs = [first, *(make() for _ in range(copies - 1))]
+        self._seeds = [seed_of_copy(seed, copy) for copy in range(copies)]
+        self._views = Views(seen, copies, stack)
+        self._lives = Lives(copies) if lives else None
+        self._spec = BehaviorSpec(self._views.specs, self._actor.spec)
+        self._ids = [0] * copies
+        self._next_id = 0
+        self._nobody = TerminalSteps.empty(self._spec)
+        self._no_group = np.zeros(copies, np.int32), np.zeros(copies, np.float32)
+        self._steps: BehaviorSteps | None = None
+        self._lost = NO_AGENTS
+        self._actions: ActionTuple | None = None
+
+    @property
+    def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
+        """The one behaviour."""
+        return BehaviorMapping({self.name: self._spec})  # type: ignore[no-any-return]
+
+    def reset(self) -> None:
+        """Begin a new episode in every copy. The episodes that are cut thereby are not reported.
+
+        Raises:
+            GameFaultError: An observation is not of its space.
+        """
+        self._begin_step()
+        masks: dict[int, Any] = {}
+        for copy in range(len(self._envs)):
+            self._begin_episode(copy, masks)
+        self._finish_step(np.zeros(len(self._envs), np.float32), masks, self._nobody)
+
+    def step(self) -> None:
+        """Let the agents act; without actions these are zeros. A first step without a reset is a reset.
+
+        Raises:
+            GameFaultError: An observation, a reward or a mask is not as Gymnasium would have it.
+        """
+        if self._steps is None:
+            self.reset()
+            return
+        given = self._actions or self._spec.action_spec.empty_action(len(self._envs))
+        actions = self._actor.decode(given.continuous, given.discrete)
+        self._begin_step()
+        rewards = np.zeros(len(self._envs), np.float32)
+        masks: dict[int, Any] = {}
+        ended, lost = _Ended(), []
+        for copy, (env, action) in enumerate(zip(self._envs, actions)):
+            observation, reward, terminated, truncated, info = env.step(action)
+            try:
+                rewards[copy] = float(reward)
+                self._views.see(copy, observation)
+            except BREAKS as error:
+                raise broken(env, error) from error
+            if terminated or truncated:
+                ended.copies.append(copy)
+                ended.ids.append(self._ids[copy])
+                ended.interrupted.append(not terminated)
+                continue
+            mask = given_mask(observation, info)
+            if mask is not None:
+                masks[copy] = mask
+            if self._lives is not None and self._lives.lost(copy, env, info):
+                lost.append(self._ids[copy])
+        self._lost = np.array(lost, np.int32) if lost else NO_AGENTS
+        terminals = self._end_episodes(ended, rewards, masks) if ended.copies else self._nobody
+        self._finish_step(rewards, masks, terminals)
+
+    def lost_lives(self, behavior_name: str) -> NDArray[np.int32]:
+        """[n] the agents of the last DecisionSteps that lost a life on the way there and go on.
+
+        What they earned until then is to be valued as if their episode had ended.
+        """
+        return self._lost
+
+    def draw(self) -> NDArray[np.uint8]:
+        """A picture of the first copy, [height, width, 3]; its render mode is to be `rgb_array`."""
+        picture: NDArray[np.uint8] = np.asarray(self._envs[0].render(), np.uint8)
+        return picture
+
+    def get_steps(self, behavior_name: str) -> BehaviorSteps:
+        """Who waits for a decision, and who ended.
+
+        Raises:
+            UnityActionException: There is no such behaviour, or no reset yet.
+        """
+        if behavior_name != self.name or self._steps is None:
+            known = self.name if self._steps is not None else "none before the first reset"
+            raise UnityActionException(f"There is no behaviour {behavior_name!r}; known: {known}.")
+        return self._steps
+
+    def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
+        """Set what the agents of the last DecisionSteps do, one row each."""
+        decisions, _ = self.get_steps(behavior_name)
+        self._actions = self._spec.action_spec._validate_action(action, len(decisions), behavior_name)
+
+    def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
+        """Set what one agent of the last DecisionSteps does.
+
+        Raises:
+            UnityActionException: There is no such behaviour, or a shape is wrong.
+            IndexError: The agent does not wait for a decision.
+        """
+        decisions, _ = self.get_steps(behavior_name)
+        spec = self._spec.action_spec
+        action = spec._validate_action(action, 1, behavior_name)
+        self._actions = with_action(self._actions, spec, decisions, agent_id, action, behavior_name)
+
+    def close(self) -> None:
+        """Close every copy."""
+        for env in self._envs:
+            env.close()
+
+    def _begin_step(self) -> None:
+        self._actions = None
+        self._lost = NO_AGENTS
+        self._views.turn()
+
+    def _begin_episode(self, copy: int, masks: dict[int, Any]) -> None:
+        """The agent of a copy gets an id and its first observation."""
+        env = self._envs[copy]
+        observation, info = env.reset(seed=self._seeds[copy])
+        self._seeds[copy] = None  # from now on its chance goes on
+        self._ids[copy] = self._next_id
+        self._next_id += 1
+        try:
+            self._views.begin(copy, observation)
+        except BREAKS as error:
+            raise broken(env, error) from error
+        mask = given_mask(observation, info)
+        if mask is not None:
+            masks[copy] = mask
+        if self._lives is not None:
+            self._lives.begin(copy, env, info)
+
+    def _end_episodes(
+        self, ended: _Ended, rewards: NDArray[np.float32], masks: dict[int, Any]
+    ) -> TerminalSteps:
+        """Tell of those that have ended, and begin their next episodes, which have earned nothing yet."""
+        count = len(ended.copies)
+        group_ids, group_rewards = self._no_group
+        terminals = TerminalSteps(
+            self._views.of(ended.copies),
+            rewards[ended.copies],
+            np.array(ended.interrupted, np.bool_),
+            np.array(ended.ids, np.int32),
+            group_ids[:count],
+            group_rewards[:count],
+        )
+        rewards[ended.copies] = 0
+        for copy in ended.copies:
+            self._begin_episode(copy, masks)
+        return terminals
+
+    def _finish_step(
+        self, rewards: NDArray[np.float32], masks: dict[int, Any], terminals: TerminalSteps
+    ) -> None:
+        ids = np.array(self._ids, np.int32)
+        branches = self._spec.action_spec.discrete_branches
+        closed = self._closed(masks, branches) if masks and branches else None
+        decisions = DecisionSteps(self._views.now, rewards, ids, closed, *self._no_group)
+        self._steps = decisions, terminals
+
+    def _closed(self, masks: Mapping[int, Any], branches: tuple[int, ...]) -> list[NDArray[np.bool_]]:
+        """[copies, branch size] per branch, True where an action is forbidden."""
+        flat = np.zeros((len(self._envs), sum(branches)), np.bool_)
+        for copy, mask in masks.items():
+            try:
+                flat[copy] = forbidden(mask, branches)
+            except BREAKS as error:
+                raise broken(self._envs[copy], error) from error
+        return np.split(flat, np.cumsum(branches)[:-1], axis=1)
