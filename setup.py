@@ -47,12 +47,14 @@ setup(
         "psutil>=5.9",
     ],
     extras_require={
+        "gymnasium": ["gymnasium>=0.29"],
         "pettingzoo": ["pettingzoo>=1.24"],
         "hub": ["huggingface_hub>=0.20"],
         "docs": SITE,
         "dev": [
             *SITE,
             "grpcio-tools",
+            "gymnasium>=0.29",
             "hypothesis",
             "matplotlib",
             "mpe2",

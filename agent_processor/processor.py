@@ -44,10 +44,12 @@ class AgentProcessor:
         stats: StatsSink,
         memory_size: int = 0,
         places: int = 0,
+        by_worker: bool = False,
     ) -> None:
         """`max_trajectory_length` is the time horizon; `memory_size` is 0 without recurrent networks.
 
         `places`: of the rosters that a centralised critic reads; 0 where nobody asks for them.
+        `by_worker`: report the lengths of each environment's episodes by themselves too.
         """
         if max_trajectory_length < 1:
             raise ValueError(f"{behavior_id}: time_horizon is {max_trajectory_length}; it must be at least 1")
@@ -55,6 +57,7 @@ class AgentProcessor:
         self._horizon = max_trajectory_length
         self._stats = stats
         self._memory_size = memory_size
+        self._by_worker = by_worker
         self._queues: list[TrajectoryQueue] = []
         self._rows = RowStore(spec, memory_size, places=places)
         self._agents = AgentSlots(spec.action_spec.discrete_size, memory_size, max_trajectory_length)
@@ -193,7 +196,7 @@ class AgentProcessor:
             rows = agents.row[ending]
             place, lengths, _ = self._finish(env, ending, rows, terminals, acted, next_rows, interrupted)
             self._emit(ending, lengths, next_rows, place, interrupted)
-            self._stats.add_stats("Environment/Episode Length", agents.earlier[ending] + lengths - 1, AVERAGE)
+            self._report_lengths(env, agents.earlier[ending] + lengths - 1)
         ended = slots[first]
         if self._rosters is not None:
             last = np.full(len(slots), -1, dtype=np.int64)
@@ -202,6 +205,12 @@ class AgentProcessor:
             self._rosters.leave(ended, last[first])
         agents.reset(ended)
         return ended
+
+    def _report_lengths(self, env: int, lengths: NDArray[np.int64]) -> None:
+        """Episodes of this environment have ended."""
+        self._stats.add_stats("Environment/Episode Length", lengths, AVERAGE)
+        if self._by_worker:
+            self._stats.add_stats(f"Environment/Worker {env}/Episode Length", lengths, AVERAGE)
 
     def _go_on(self, env: int, decisions: DecisionSteps, lost_lives: NDArray[np.int32] | None = None) -> None:
         """Finish the steps that led to these decision steps, cut what is long, and begin the next rows."""
@@ -338,15 +347,17 @@ class AgentManager(AgentProcessor):
         max_queued: int = 0,
         trajectory_queue: TrajectoryQueue | None = None,
         places: int = 0,
+        by_worker: bool = False,
     ) -> None:
         """Put together trajectories for one trainer.
 
         Args:
-            behavior_id, spec, max_trajectory_length, stats, memory_size, places: as of `AgentProcessor`.
+            behavior_id, spec, max_trajectory_length, stats, memory_size, places, by_worker: as of
+                `AgentProcessor`.
             max_queued: bounds the trajectory queue, whose `put` then waits for the trainer; 0: no bound.
             trajectory_queue: a queue that several behaviours share, instead of one made here.
         """
-        super().__init__(behavior_id, spec, max_trajectory_length, stats, memory_size, places)
+        super().__init__(behavior_id, spec, max_trajectory_length, stats, memory_size, places, by_worker)
         if trajectory_queue is None:
             trajectory_queue = AgentManagerQueue(behavior_id, max_queued)
         self.trajectory_queue = trajectory_queue

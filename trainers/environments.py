@@ -38,7 +38,7 @@ def check_environment(options: RunOptions) -> None:
     """
     env = options.env_settings
     if env.env_path is not None and in_process(env.env_path):
-        check_source(env.env_path)
+        check_source(env.env_path, env.env_args)
         _refuse_parameters(options)
         return
     if env.env_path is not None:

@@ -24,6 +24,8 @@ class EpisodeRewards:
         self.sums: dict[AgentKey, NDArray[np.float64]] = {}
         self.names = [ENVIRONMENT, *signals]
         self.groups = groups
+        self.by_worker = False
+        """Report the returns of each environment's episodes by themselves too."""
         self.recent_returns: deque[float] = deque(maxlen=max(1, returns_kept))
         """Returns of the last finished episodes, newest first."""
         self._finished_since_update: list[float] = []
@@ -41,15 +43,17 @@ class EpisodeRewards:
         for agent, earned, (done, all_done) in zip(rollout.agents, sums, flags, strict=True):
             total = self.sums.pop(agent, 0.0) + earned
             if done:
-                self._report(total, all_done, stats)
+                self._report(agent.env, total, all_done, stats)
             else:
                 self.sums[agent] = total
 
-    def _report(self, total: NDArray[np.float64], all_done: bool, stats: StatsSink) -> None:
+    def _report(self, env: int, total: NDArray[np.float64], all_done: bool, stats: StatsSink) -> None:
         ret = float(total[0])
         self.recent_returns.appendleft(ret)
         self._finished_since_update.append(ret)
         stats.add_stat("Environment/Cumulative Reward", ret, StatsAggregationMethod.HISTOGRAM)
+        if self.by_worker:
+            stats.add_stat(f"Environment/Worker {env}/Cumulative Reward", ret, StatsAggregationMethod.AVERAGE)
         for name, value in zip(self.names[1:], total[1:]):
             stats.add_stat(f"Policy/{name.capitalize()} Reward", float(value), StatsAggregationMethod.AVERAGE)
         if self.groups and all_done:

@@ -113,6 +113,7 @@ class Learner:
                 memory_size=self.acting.memory_size,
                 trajectory_queue=self.collected,
                 places=self.trainer.places,
+                by_worker=self.settings.worker_statistics,
             )
             self.managers[behavior_id] = manager
         return self.managers[behavior_id]

@@ -131,6 +131,7 @@ class Trainer(ABC):
         self.timers = timers or Timers()
         self.clock = StepClock(settings.summary_freq, settings.checkpoint_interval)
         self.episodes = episodes
+        self.episodes.by_worker = settings.worker_statistics
         self.queues: list[TrajectoryQueue] = []
         self.portion = max(1, min(portion, settings.summary_freq // SUMMARY_PORTIONS))
         """Agent-steps after which it is worth to `advance`."""

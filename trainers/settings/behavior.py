@@ -94,6 +94,9 @@ class TrainerSettings(Settings):
     """Steps of an agent after which its unfinished trajectory is handed to the trainer."""
     summary_freq: Integer = Field(default=50000, ge=1)
     """Trainer steps between summaries on the console and in TensorBoard."""
+    worker_statistics: Flag = own(False)
+    """Report the rewards and lengths of episodes of each environment by itself too, as
+    `Environment/Worker <k>/Cumulative Reward` and `.../Episode Length`: k from 0 to num_envs - 1."""
     threaded: Flag = False
     """Learn in a thread of its own while the environments go on stepping. Faster; not repeatable."""
     self_play: SelfPlaySettings | None = None
