@@ -79,7 +79,11 @@ def _decoder(space: Any, path: str, taken: _Taken) -> Decode:
             starts = space.start
         part = slice(first, len(taken.branches))
         shape, dtype = space.shape, space.dtype
-        return lambda rows, chosen: list((chosen[:, part].reshape(len(chosen), *shape) + starts).astype(dtype))
+
+        def decode(rows: Rows, chosen: Branches) -> list[NDArray[np.generic]]:
+            return list((chosen[:, part].reshape(len(chosen), *shape) + starts).astype(dtype))
+
+        return decode
     if isinstance(space, spaces.Box):
         begin = taken.continuous
         taken.continuous += math.prod(space.shape)

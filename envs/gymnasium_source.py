@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from mlagents_envs.base_env import BaseEnv
@@ -102,15 +103,31 @@ def _spec(path: str, name: str) -> Any:
         raise UnityEnvironmentException(
             "Gymnasium is not installed: pip install 'lanista[gymnasium]'."
         ) from error
+    module, _, env_id = name.rpartition(":")
+    if module:
+        _register(path, module)
     try:
-        return gymnasium.spec(name)
-    except ModuleNotFoundError as error:
-        raise UnityEnvironmentException(
-            f"{path}: there is no module {error.name!r}, neither installed nor in {os.getcwd()}."
-        ) from error
+        return gymnasium.spec(env_id)
     except gymnasium.error.Error as error:
-        hint = f" {_ATARI}" if name.startswith("ALE/") else _versions(gymnasium.registry, name)
+        hint = f" {_ATARI}" if env_id.startswith("ALE/") else _versions(gymnasium.registry, env_id)
         raise UnityEnvironmentException(f"{path}: {_one_line(error)}{hint}") from error
+
+
+def _register(path: str, module: str) -> None:
+    """Import a module that registers environments.
+
+    Raises:
+        UnityEnvironmentException: There is no such module, or it needs a package that is not there.
+    """
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        missing = error.name or module
+        if module == missing or module.startswith(f"{missing}."):
+            why = f"there is no module {missing!r}, neither installed nor in {os.getcwd()}"
+        else:
+            why = f"the module {module} needs the package {missing!r}, which is not installed"
+        raise UnityEnvironmentException(f"{path}: {why}.") from error
 
 
 def _versions(registry: Any, name: str) -> str:

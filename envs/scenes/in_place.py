@@ -25,6 +25,9 @@ from .parameters import Parameters
 from .registry import UnknownSceneError, find
 from .world import World
 
+PICTURE = (640, 400)
+"""Width and height of pictures."""
+
 
 class WorldEnvironment(BaseEnv):  # type: ignore[misc]
     """A world as a `BaseEnv`, without wire or process."""
@@ -102,6 +105,10 @@ class WorldEnvironment(BaseEnv):  # type: ignore[misc]
         channel = EnvironmentParametersChannel()
         channel.set_parameters(parameters)
         SideChannelManager([self.parameters]).process(SideChannelManager([channel]).generate())
+
+    def draw(self) -> NDArray[np.uint8]:
+        """A picture of now, [height, width, 3]. Raises NotImplementedError where the world draws none."""
+        return self.world.draw(PICTURE)
 
     def close(self) -> None:
         """Nothing is held."""

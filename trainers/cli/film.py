@@ -1,35 +1,39 @@
-"""A GIF of what happens in a scene."""
+"""A GIF of what happens in an environment."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..atomic import atomic_write
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from ...envs.scenes.world import World
-
 FRAME_MS = 60
-SIZE = (640, 400)
+
+Draw = Callable[[], NDArray[np.uint8]]
+"""A picture of now, [height, width, 3]."""
 
 
 class Film:
-    """Takes one picture of the world per step, up to `frames`, and writes them as an animation that loops."""
+    """Takes one picture per step, up to `frames`, and writes them as an animation that loops."""
 
-    def __init__(self, world: World, frames: int) -> None:
-        self.world = world
+    def __init__(self, draw: Draw, frames: int) -> None:
+        self.draw = draw
         self.frames = frames
         self._pictures: list[Image] = []
 
     def take(self) -> None:
-        """Take a picture of now. Raises NotImplementedError where the world does not draw itself."""
+        """Take a picture of now. Raises NotImplementedError where a scene's world does not draw itself."""
         from PIL import Image
 
         if len(self._pictures) < self.frames:
-            picture = Image.fromarray(self.world.draw(SIZE))
+            picture = Image.fromarray(self.draw())
             self._pictures.append(self._with_few_colours(picture))
 
     def _with_few_colours(self, picture: Image) -> Image:

@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("brain", metavar="BRAIN.onnx", help="Lanista's, ML-Agents' or Unity's own brain")
     parser.add_argument(
         "--env",
-        help="an executable, a scene such as scene:ball3d, or pettingzoo:MODULE; without it the Unity "
-        "Editor's Play button",
+        help="an executable, a scene such as scene:ball3d, gymnasium:ID or pettingzoo:MODULE; without it the "
+        "Unity Editor's Play button",
     )
     parser.add_argument("--episodes", type=_positive, default=100, help="episodes to count (100)")
     parser.add_argument(
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     style.add_argument("--sampled", action="store_true", help="actions drawn as in training")
     parser.add_argument("--seed", type=int, default=0, help="of the environment (0)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON and nothing else")
-    parser.add_argument("--render", metavar="FILE.gif", type=Path, help="film a scene (only with scene:NAME)")
+    parser.add_argument("--render", metavar="FILE.gif", type=Path, help="film a scene or gymnasium:ID")
     parser.add_argument(
         "--render-steps", metavar="N", type=_positive, default=150, help="steps that are filmed (150)"
     )
@@ -105,18 +105,24 @@ def _deterministic(arguments: argparse.Namespace, brain: Any) -> bool:
 
 
 def _environment(arguments: argparse.Namespace) -> BaseEnv:
-    if arguments.render is not None:
-        from ...envs.scenes.in_place import make_in_place
-
-        if not (arguments.env or "").startswith("scene:"):
-            raise CommandError("--render films scenes only: give --env scene:NAME (see lanista scenes).")
-        return make_in_place(arguments.env, seed=arguments.seed, arguments=arguments.env_args)
     from ...envs.sources import in_process, make_source
 
+    filmed = arguments.render is not None
+    if filmed and (arguments.env or "").startswith("scene:"):
+        from ...envs.scenes.in_place import make_in_place
+
+        return make_in_place(arguments.env, seed=arguments.seed, arguments=arguments.env_args)
+    if filmed and not (arguments.env or "").startswith("gymnasium:"):
+        raise CommandError(
+            "--render films scenes and Gymnasium's environments only: give --env scene:NAME (see lanista "
+            "scenes) or gymnasium:ID."
+        )
     if in_process(arguments.env):
         # A brain that does not read the state does not mind it: it is the last of the observations.
         return make_source(
-            arguments.env, arguments.seed, arguments.env_args, arguments.num_areas, with_state=True
+            *(arguments.env, arguments.seed, arguments.env_args, arguments.num_areas),
+            with_state=True,
+            drawn=filmed,
         )
     from ...envs.side_channels import EngineConfigurationChannel, StatsSideChannel
     from ...envs.unity import UnityEnvironment
@@ -140,7 +146,7 @@ def _play(arguments: argparse.Namespace, env: Any, player: Any) -> Mapping[str, 
         return player.play()  # type: ignore[no-any-return]
     from .film import Film
 
-    film = Film(env.world, arguments.render_steps)
+    film = Film(env.draw, arguments.render_steps)
     results = player.play(film.take)
     try:
         film.save(arguments.render)

@@ -1,0 +1,125 @@
+"""A lost life ends a trajectory for good, and the episode goes on."""
+
+import numpy as np
+from lanista.agent_processor.processor import AgentManager
+from lanista.agent_processor.rollout import only, rollout
+from lanista.envs.steps import Decision
+from lanista.trainers.episodes import EpisodeRewards
+from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
+from processor_scripts import ListSink, vector_spec
+
+SPEC = vector_spec((1,), continuous=1)
+MEMORY = 2
+
+
+class Game:
+    """Agents 1 and 2 of environment 3, whose observation is the time and whose reward is always 1."""
+
+    def __init__(self, horizon=100, places=0, by_worker=False):
+        self.sink = ListSink()
+        self.manager = AgentManager(
+            "B?team=0", SPEC, horizon, self.sink, MEMORY, places=places, by_worker=by_worker
+        )
+        self.time, self.waiting = 0, []
+
+    def step(self, lost=(), over=()):
+        """One step; what trajectories it finished."""
+        going = [agent for agent in (1, 2) if agent not in over]
+        answer = self.answer(self.waiting) if self.waiting else None
+        decisions = DecisionSteps(*self.said(going)[:3], None, *self.said(going)[3:])
+        obs, reward, ids, *group = self.said(list(over))
+        terminals = TerminalSteps(obs, reward, np.zeros(len(over), bool), ids, *group)
+        lives = np.array(lost, np.int32) if lost else None
+        self.manager.add_experiences(decisions, terminals, 3, answer, lives)
+        self.time, self.waiting = self.time + 1, going
+        return self.manager.trajectory_queue.drain()
+
+    def said(self, ids):
+        n = len(ids)
+        obs = [np.full((n, 1), self.time, np.float32)]
+        return (
+            obs,
+            np.ones(n, np.float32),
+            np.array(ids, np.int32),
+            np.zeros(n, np.int32),
+            np.zeros(n, np.float32),
+        )
+
+    def answer(self, ids):
+        n = len(ids)
+        action = ActionTuple(np.zeros((n, 1), np.float32), np.zeros((n, 0), np.int32))
+        memory = np.full((n, MEMORY), self.time, np.float32)
+        return Decision(
+            np.array(ids, np.int32), action, action, np.zeros((n, 1), np.float32), np.zeros(n), memory
+        )
+
+
+def played(game):
+    """Agent 1 loses a life at the third step and ends at the fifth; agent 2 ends with it."""
+    return [t for k in range(6) for t in game.step(lost=[1] if k == 3 else [], over=[1, 2] if k == 5 else [])]
+
+
+def test_the_trajectory_ends_truly_and_the_agent_goes_on_where_it_is():
+    lost, first, second = played(Game())
+    rows = rollout([lost, first, second])
+    assert [t.agent.agent for t in (lost, first, second)] == [1, 1, 2]
+    assert rows.lengths.tolist() == [3, 2, 5]
+    assert rows.obs[0][:, 0].tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
+    assert rows.next_obs[0][:, 0].tolist() == [3, 5, 5]
+    assert rows.done_reached.tolist() == [True, True, True]
+    assert not rows.interrupted_at_end.any()
+    assert rows.episode_over.tolist() == [False, True, True]
+    assert np.flatnonzero(rows.done).tolist() == [2, 4, 9]
+    # It goes on with what it remembers: a player does too, who is told of no lives.
+    assert rows.memory[:, 0].tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
+    assert only(rows, np.array([True, False, True])).episode_over.tolist() == [False, True]
+
+
+def test_statistics_count_whole_games():
+    game = Game(by_worker=True)
+    trajectories = played(game)
+    for key in ("Environment/Episode Length", "Environment/Worker 3/Episode Length"):
+        assert [value for name, value, _ in game.sink.stats if name == key] == [4, 4]
+    episodes, sink = EpisodeRewards(["extrinsic"]), ListSink()
+    episodes.by_worker = True
+    for trajectory in trajectories:
+        rows = rollout([trajectory])
+        episodes.add(rows, {"extrinsic": rows.reward}, sink)
+    for key in ("Environment/Cumulative Reward", "Environment/Worker 3/Cumulative Reward"):
+        assert [value for name, value, _ in sink.stats if name == key] == [5, 5]
+    assert not episodes.sums
+
+
+def test_nothing_is_reported_by_environment_unless_wanted():
+    game = Game()
+    played(game)
+    assert not [name for name, *_ in game.sink.stats if "Worker" in name]
+
+
+def test_the_horizon_cuts_as_ever():
+    trajectories = played(Game(horizon=2))
+    told = [(t.agent.agent, len(t), t.done_reached, t.life_lost) for t in trajectories]
+    cut, lost, over = (False, False), (True, True), (True, False)
+    assert sorted(told) == sorted(
+        [(1, 2, *cut), (2, 2, *cut), (1, 1, *lost), (2, 2, *cut), (1, 2, *over), (2, 1, *over)]
+    )
+
+
+def test_a_life_lost_at_the_horizon_is_a_true_end():
+    first = next(t for t in played(Game(horizon=3)) if t.agent.agent == 1)
+    assert (len(first), first.done_reached, first.life_lost) == (3, True, True)
+
+
+def test_the_lives_of_agents_that_are_not_known_are_of_no_interest():
+    game = Game()
+    game.step()
+    assert game.step(lost=[7]) == []
+    game.manager.forget_agents(3, np.array([1], np.int32))
+    assert game.step(lost=[1]) == []
+
+
+def test_a_critic_of_teams_finds_nobody_behind_a_lost_life():
+    game = Game(places=2)
+    lost = [t for k in range(3) for t in game.step(lost=[1] if k == 2 else [])]
+    assert [t.next_roster.tolist() for t in lost] == [[-1, -1]]
+    assert lost[0].next_agents.tolist() == [-1, -1]

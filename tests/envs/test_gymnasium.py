@@ -1,0 +1,228 @@
+"""Gymnasium's environments as agents of one behaviour: episodes, frames, seeds, masks, lives."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("gymnasium")
+
+import gymnasium
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
+from gymnasium_games import GAME, NUMBER, Cat, Told, environment, episode, moment, number
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lanista.envs.faults import GameFaultError
+from lanista.envs.gymnasium import GymnasiumEnvironment
+from lanista.envs.pipelined import InPlace
+from mlagents_envs.base_env import ActionTuple
+from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
+
+
+def told(steps):
+    decisions, terminals = steps
+    return [
+        (steps.agent_id.tolist(), steps.obs[0][:, 0].tolist(), steps.reward.tolist())
+        for steps in (decisions, terminals)
+    ]
+
+
+def test_episodes_end_with_their_own_last_observation_and_the_next_begins_at_once():
+    env, _ = environment(episode(number(10), number(11), terminated=True), episode(number(20), number(21)))
+    env.reset()
+    assert told(env.get_steps(GAME)) == [([0], [10], [0]), ([], [], [])]
+    env.step()
+    assert told(env.get_steps(GAME)) == [([1], [20], [0]), ([0], [11], [1])]
+    env.step()
+    assert told(env.get_steps(GAME)) == [([1], [21], [1]), ([], [], [])]
+
+
+@pytest.mark.parametrize(
+    ("terminated", "truncated", "interrupted"),
+    [(True, False, False), (False, True, True), (True, True, False)],
+)
+def test_truncation_is_an_interruption_and_termination_is_not(terminated, truncated, interrupted):
+    end = episode(number(0), number(1), terminated=terminated, truncated=truncated)
+    env, _ = environment(end)
+    env.reset()
+    env.step()
+    assert env.get_steps(GAME)[1].interrupted.tolist() == [interrupted]
+
+
+def test_copies_that_end_do_not_disturb_the_others():
+    lengths = iter([2, 3, 2])
+
+    def make():
+        n = next(lengths)
+        return Told(NUMBER, Discrete(2), episode(*(number(10 * n + k) for k in range(n)), truncated=True))
+
+    env = GymnasiumEnvironment(make, "Game", copies=3)
+    env.reset()
+    env.step()
+    assert told(env.get_steps(GAME)) == [
+        ([3, 1, 4], [20, 31, 20], [0, 1, 0]),
+        ([0, 2], [21, 21], [1, 1]),
+    ]
+
+
+def test_what_was_handed_out_stays_as_it_was():
+    env, _ = environment(episode(number(1), number(2), number(3)), stack=2)
+    env.reset()
+    before = env.get_steps(GAME)[0].obs[0]
+    env.step()
+    assert before.tolist() == [[0, 1]] and env.get_steps(GAME)[0].obs[0].tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize("images", ["uint8", "float32"])
+def test_a_stack_holds_the_last_frames_oldest_first_and_zeros_before_an_episode(images):
+    seen = Dict(eye=Box(0, 255, (2, 3), np.uint8), speed=NUMBER)
+    frames = [{"eye": np.full((2, 3), k, np.uint8), "speed": number(k)} for k in range(1, 9)]
+    env, _ = environment(episode(*frames[:5], truncated=True), [moment(frames[7])], seen=seen, stack=3,
+                         images=images)  # fmt: skip
+    specs = env.behavior_specs[GAME].observation_specs
+    assert [(spec.name, spec.shape) for spec in specs] == [
+        ("StackingSensor_size3_eye", (3, 2, 3)),
+        ("StackingSensor_size3_speed", (3,)),
+    ]
+    scale = 255 if images == "float32" else 1
+    for expected in ([0, 0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4]):
+        env.step()
+        eye, speed = env.get_steps(GAME)[0].obs
+        np.testing.assert_allclose(eye[0, :, 1, 2] * scale, expected, rtol=1e-6)
+        assert speed[0].tolist() == expected
+    env.step()
+    decisions, terminals = env.get_steps(GAME)
+    assert terminals.obs[1].tolist() == [[3, 4, 5]] and decisions.obs[1].tolist() == [[0, 0, 8]]
+    np.testing.assert_allclose(terminals.obs[0][0, :, 0, 0] * scale, [3, 4, 5], rtol=1e-6)
+
+
+def test_every_copy_has_a_seed_of_its_own_for_its_first_episode():
+    def seeds(seed):
+        env, games = environment(episode(number(0), number(1), truncated=True), copies=3, seed=seed)
+        env.reset()
+        env.step()
+        assert [game.seeds[1:] for game in games] == [[None]] * 3
+        return [game.seeds[0] for game in games]
+
+    assert seeds(5) == seeds(5)
+    assert seeds(5)[0] == 5 and len(set(seeds(5) + seeds(6))) == 6
+    assert seeds(None) == [None] * 3
+
+
+def test_masks_come_from_the_info_or_the_observation():
+    acts = Tuple([Discrete(2), Discrete(3, start=4)])
+    mask = (np.int8([1, 0]), np.int8([0, 1, 1]))
+    env, _ = environment([moment(number(0)), moment(number(1), info={"action_mask": mask})], acts=acts)
+    env.reset()
+    assert env.get_steps(GAME)[0].action_mask is None
+    env.step()
+    assert [part.tolist() for part in env.get_steps(GAME)[0].action_mask] == [
+        [[False, True]],
+        [[True, False, False]],
+    ]
+    seen = Dict(place=NUMBER, action_mask=MultiBinary(2))
+    env, _ = environment([moment({"place": number(0), "action_mask": np.int8([0, 1])})], seen=seen)
+    env.reset()
+    assert env.get_steps(GAME)[0].action_mask[0].tolist() == [[True, False]]
+    assert [spec.name for spec in env.behavior_specs[GAME].observation_specs] == ["place"]
+
+
+@pytest.mark.parametrize("wrong", [
+    moment(np.float32([1, 2])), moment(number(1), None), moment(number(1), "much"), moment("far"),
+    moment(number(1), info={"action_mask": np.ones(5)}),
+])  # fmt: skip
+def test_what_is_not_of_the_spaces_is_a_fault_of_the_game(wrong):
+    env, _ = environment([moment(number(0)), wrong])
+    env.reset()
+    with pytest.raises(GameFaultError, match=r"Told.*check_env"):
+        env.step()
+
+
+def test_a_number_that_a_discrete_space_does_not_hold_is_a_fault():
+    env, _ = environment([moment(3)], seen=Discrete(3))
+    with pytest.raises(GameFaultError, match="found 3"):
+        env.reset()
+
+
+def test_actions_may_be_set_for_one_agent_and_are_zeros_else():
+    env, games = environment([moment(number(0))] * 3, acts=Discrete(3, start=5), copies=2)
+    with pytest.raises(UnityActionException, match="none before the first reset"):
+        env.get_steps(GAME)
+    env.reset()
+    env.set_action_for_agent(GAME, 1, ActionTuple(discrete=np.int32([[2]])))
+    env.step()
+    env.step()
+    assert [game.actions for game in games] == [[5, 5], [7, 5]]
+    with pytest.raises(IndexError, match="agent_id 7"):
+        env.set_action_for_agent(GAME, 7, ActionTuple(discrete=np.int32([[2]])))
+    with pytest.raises(UnityActionException, match="no behaviour 'Other'"):
+        env.get_steps("Other")
+
+
+def test_all_copies_are_closed_and_drawn_is_the_first():
+    env, games = environment([moment(number(0))] * 2, copies=2)
+    env.reset()
+    env.step()
+    assert env.draw().shape == (4, 6, 3) and (env.draw() == 1).all()
+    env.close()
+    assert [game.closed for game in games] == [True, True]
+    with pytest.raises(UnityEnvironmentException, match="0 copies"):
+        environment([moment(number(0))], copies=0)
+
+
+# Lives ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("emulator", [False, True], ids=["info", "emulator"])
+def test_lost_lives_are_told_but_for_the_last(emulator):
+    env = InPlace(GymnasiumEnvironment(lambda: Cat(2, emulator), "Cat", lives=True))
+    env.send_reset()
+    env.receive()
+    found = []
+    for _ in range(12):
+        env.send_step()
+        env.receive()
+        found.append(
+            (env.lost_lives("Cat?team=0").tolist(), env.get_steps("Cat?team=0")[1].agent_id.tolist())
+        )
+    lost, over = ([0], []), ([], [0])
+    nothing = ([], [])
+    assert found[:6] == [nothing, nothing, lost, nothing, nothing, over]
+    assert found[8] == ([1], []) and found[11] == ([], [1])
+
+
+def test_lives_are_not_looked_for_unless_wanted_and_must_be_there_if_they_are():
+    env = GymnasiumEnvironment(lambda: Cat(2), "Cat")
+    env.reset()
+    for _ in range(3):
+        env.step()
+    assert len(env.lost_lives("Cat?team=0")) == 0
+    env, _ = environment([moment(number(0))], lives=True)
+    with pytest.raises(GameFaultError, match=r"tells of no lives.*Leave lives out"):
+        env.reset()
+
+
+# Gymnasium's own environments -----------------------------------------------------------------------------
+
+
+@settings(max_examples=5)
+@given(st.integers(0, 2**20))
+def test_cart_poles_are_as_gymnasium_steps_them(seed):
+    env = GymnasiumEnvironment(
+        lambda: gymnasium.make("CartPole-v1", max_episode_steps=15), "CartPole", seed=seed
+    )
+    plain = gymnasium.make("CartPole-v1", max_episode_steps=15)
+    env.reset()
+    np.testing.assert_array_equal(env.get_steps("CartPole?team=0")[0].obs[0][0], plain.reset(seed=seed)[0])
+    chance = np.random.default_rng(seed)
+    for _ in range(60):
+        action = int(chance.integers(2))
+        env.set_actions("CartPole?team=0", ActionTuple(discrete=np.int32([[action]])))
+        env.step()
+        observation, reward, terminated, truncated, _ = plain.step(action)
+        decisions, terminals = env.get_steps("CartPole?team=0")
+        if terminated or truncated:
+            np.testing.assert_array_equal(terminals.obs[0][0], observation)
+            assert terminals.reward[0] == reward and terminals.interrupted[0] == (not terminated)
+            observation = plain.reset()[0]
+        else:
+            assert len(terminals) == 0 and decisions.reward[0] == reward
+        np.testing.assert_array_equal(decisions.obs[0][0], observation)

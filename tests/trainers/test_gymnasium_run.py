@@ -1,0 +1,55 @@
+"""Runs in Gymnasium's environments by the command, from the first step to a brain that plays."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from console_runs import learn
+
+pytest.importorskip("gymnasium")
+
+YAML = """\
+behaviors:
+  {name}:
+    trainer_type: ppo
+    hyperparameters: {{batch_size: 32, buffer_size: 128}}
+    network_settings: {{hidden_units: 8, num_layers: 1}}
+    max_steps: 400
+    time_horizon: 32
+    summary_freq: 200
+    worker_statistics: true
+"""
+PLAY = "import sys; from lanista.trainers.cli.main import main; main()"
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "rewards"), [("CartPole-v1", 20, (8, 20)), ("Pendulum-v1", 10, (-170, 0))]
+)
+def test_a_run_learns_and_leaves_a_brain_that_plays(tmp_path, name, limit, rewards):
+    behavior = name.partition("-")[0]
+    env = f"gymnasium:{name}?max_episode_steps={limit}"
+    flags = ("--num-envs", "2", "--num-areas", "2", "--set", "stats_writers=[csv]")
+    ended = learn(tmp_path, "--env", env, *flags, yaml=YAML.format(name=behavior))
+    assert ended.good
+    results = ended.folder / "results" / "r"
+    (summaries,) = results.rglob("*.csv")
+    rows = list(csv.DictReader(summaries.open()))
+    for worker in (0, 1):
+        told = [float(row[f"Environment/Worker {worker}/Cumulative Reward"]) for row in rows]
+        assert told and all(rewards[0] <= each <= rewards[1] for each in told)
+        lengths = [float(row[f"Environment/Worker {worker}/Episode Length"]) for row in rows]
+        assert all(1 < each <= limit for each in lengths)
+    play = [sys.executable, "-c", PLAY, "play", results / f"{behavior}.onnx", "--env", env, "--json"]
+    played = subprocess.run(
+        [*map(str, play), "--episodes", "3", "--num-areas", "2"], capture_output=True, text=True, check=True
+    )
+    assert np.isfinite(json.loads(played.stdout)["behaviors"][f"{behavior}?team=0"]["mean_reward"])
+
+
+def test_an_environment_that_is_not_there_ends_the_run_before_it_begins(tmp_path):
+    ended = learn(tmp_path, "--env", "gymnasium:CartPol-v1", yaml=YAML.format(name="CartPole"))
+    assert "Did you mean: `CartPole`" in ended.error
+    assert not (ended.folder / "results" / "r").exists()
