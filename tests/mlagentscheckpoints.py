@@ -44,8 +44,7 @@ def _train(python: str | Path, case: dict[str, Any], folder: Path) -> Path:
     folder.mkdir()
     behavior = {
         "trainer_type": case["trainer"],
-        "hyperparameters": {"batch_size": 32, "buffer_size": 200, "num_epoch": 2}
-        | ({"shared_critic": True} if case["shared_critic"] else {}),
+        "hyperparameters": _hyperparameters(case),
         "network_settings": case["network_settings"],
         "reward_signals": {name: {} for name in case["signals"]},
         "max_steps": case["steps"],
@@ -67,6 +66,13 @@ def _train(python: str | Path, case: dict[str, Any], folder: Path) -> Path:
     ]
     _call(python, HERE / "peer" / "run_peer.py", config, *arguments, "--env-args", *case["scene_arguments"])
     return folder / "real"
+
+
+def _hyperparameters(case: dict[str, Any]) -> dict[str, Any]:
+    if case["trainer"] == "sac":
+        return {"batch_size": 32, "buffer_size": 2000, "steps_per_update": 20, "tau": 0.1}
+    epochs = {"batch_size": 32, "buffer_size": 200, "num_epoch": 2}
+    return epochs | ({"shared_critic": True} if case["shared_critic"] else {})
 
 
 def _call(python: str | Path, *arguments: object) -> None:

@@ -10,6 +10,7 @@ import torch
 from lanista.envs.finite import NonFinite
 from lanista.trainers.algorithms import make_algorithm
 from lanista.trainers.networks.team_critic import Members, flat_actions
+from lanista.trainers.sac.networks import Sequences
 from lanista.trainers.settings.options import RunOptions
 from referencenets import vector_spec
 
@@ -38,7 +39,8 @@ def assert_judges_alike(algorithm: Any, case: dict[str, Any], said: Path) -> Non
         found = {name: torch.from_numpy(array) for name, array in arrays.items()}
     with torch.no_grad():
         ours = _actor(algorithm, case, found)
-        ours |= (_team if case["trainer"] == "poca" else _critic)(algorithm, case, found)
+        critics = {"ppo": _critic, "poca": _team, "sac": _soft}
+        ours |= critics[case["trainer"]](algorithm, case, found)
     expected = {name.removeprefix("said_"): x for name, x in found.items() if name.startswith("said_")}
     assert ours.keys() == expected.keys()
     for name, tensor in ours.items():
@@ -73,6 +75,25 @@ def _critic(algorithm, case, found):
     states = found["actor_memory" if case["shared_critic"] else "critic_memory"]
     encoding, _ = network.memory(-1)(network.critic_encoding(inputs), states, 1)
     return {"values": network.values(encoding)}
+
+
+def _soft(algorithm, case, found):
+    """Both action values as ML-Agents shapes them, and the two state values."""
+    _, q, _, value, target = algorithm.networks
+    inputs = algorithm.network.prepare(_obs(case, found, 0))
+    encodings = [network.encoding(inputs) for network in (value, target)]
+    if not algorithm.network.memory_size:
+        twins = q(q.encode(inputs), found["continuous_0"].tanh())
+    else:
+        states = found["critic_memory"]
+        hidden = q.bodies(q.encode(inputs), found["continuous_0"].tanh())
+        twins = q.over_sequences(hidden, [states, states], Sequences(1))
+        both = zip((value, target), encodings, strict=True)
+        encodings = [network.memory(encoding, states, 1)[0] for network, encoding in both]
+    values, slow = (n.values(e) for n, e in zip((value, target), encodings, strict=True))
+    if not case["branches"]:
+        twins = twins.squeeze(-1)
+    return {"q1": twins[0], "q2": twins[1], "values": values, "target_values": slow}
 
 
 def _team(algorithm, case, found):

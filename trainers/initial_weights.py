@@ -163,7 +163,7 @@ def take_over_weights(networks: Mapping[str, nn.Module], state: Mapping[str, Any
 
     if is_mlagents(state):
         raise CheckpointError(
-            "it is ML-Agents', whose weights begin runs with trainer_type ppo or poca alone"
+            "it is ML-Agents', whose weights begin runs with trainer_type ppo, poca or sac alone"
         )
     misfits: list[str] = []
     for index, (entry, network) in enumerate(networks.items()):

@@ -18,6 +18,7 @@ from mlagents.plugins.trainer_type import register_trainer_plugins
 from mlagents.trainers.poca.optimizer_torch import TorchPOCAOptimizer
 from mlagents.trainers.policy.torch_policy import TorchPolicy
 from mlagents.trainers.ppo.optimizer_torch import TorchPPOOptimizer
+from mlagents.trainers.sac.optimizer_torch import TorchSACOptimizer
 from mlagents.trainers.settings import RunOptions
 from mlagents.trainers.torch_entities.agent_action import AgentAction
 from mlagents.trainers.torch_entities.networks import SharedActorCritic, SimpleActor
@@ -51,18 +52,32 @@ def networks(case):
         "reward_signals": {name: {"network_settings": {"hidden_units": 8}} for name in case["signals"]},
     }
     settings = RunOptions.from_dict({"behaviors": {"B": behavior}}).behaviors["B"]
-    actor, arguments = SimpleActor, {"conditional_sigma": False, "tanh_squash": False}
+    soft = case["trainer"] == "sac"
+    actor, arguments = SimpleActor, {"conditional_sigma": soft, "tanh_squash": soft}
     if case["shared_critic"]:
         actor, arguments = SharedActorCritic, {**arguments, "stream_names": case["signals"]}
     policy = TorchPolicy(1, spec_of(case), settings.network_settings, actor, arguments)
-    kind = TorchPOCAOptimizer if case["trainer"] == "poca" else TorchPPOOptimizer
-    return policy, kind(policy, settings)
+    kinds = {"ppo": TorchPPOOptimizer, "poca": TorchPOCAOptimizer, "sac": TorchSACOptimizer}
+    return policy, kinds[case["trainer"]](policy, settings)
 
 
-def make(policy, optimizer, path):
+def critics(case, optimizer):
+    """By their names in a checkpoint."""
+    modules = optimizer.get_modules()
+    names = ["q_network", "value_network", "target_network"] if case["trainer"] == "sac" else ["critic"]
+    return {name: modules[name] for name in (f"Optimizer:{name}" for name in names)}
+
+
+def adams(case, optimizer):
+    if case["trainer"] != "sac":
+        return [optimizer.optimizer]
+    return [optimizer.policy_optimizer, optimizer.value_optimizer, optimizer.entropy_optimizer]
+
+
+def make(case, policy, optimizer, path):
     """A checkpoint that no training made, but with numbers everywhere that are not those of a beginning."""
     generator = torch.Generator().manual_seed(5)
-    for module in (policy.actor, optimizer.critic):
+    for module in (policy.actor, *critics(case, optimizer).values()):
         for name, tensor in module.state_dict().items():
             if name.endswith("normalization_steps"):
                 tensor.fill_(40)
@@ -71,19 +86,20 @@ def make(policy, optimizer, path):
                 tensor.copy_(40 * torch.rand(tensor.shape, generator=generator))
             elif name.endswith(("bias", "log_sigma")):
                 tensor.copy_(0.3 * torch.randn(tensor.shape, generator=generator))
-    parameters = [p for group in optimizer.optimizer.param_groups for p in group["params"]]
-    for p in parameters:
-        if p.requires_grad:
-            p.grad = 0.01 * torch.randn(p.shape, generator=generator)
-    optimizer.optimizer.step()
+    for adam in adams(case, optimizer):
+        for p in (p for group in adam.param_groups for p in group["params"]):
+            if p.requires_grad:
+                p.grad = 0.01 * torch.randn(p.shape, generator=generator)
+        adam.step()
     modules = {**policy.get_modules(), **optimizer.get_modules()}
     torch.save({name: module.state_dict() for name, module in modules.items()}, path)
 
 
-def load(policy, optimizer, path):
+def load(case, policy, optimizer, path):
     state = torch.load(path, weights_only=True)
     policy.actor.load_state_dict(state["Policy"])
-    optimizer.critic.load_state_dict(state["Optimizer:critic"])
+    for name, module in critics(case, optimizer).items():
+        module.load_state_dict(state[name])
 
 
 def inputs(case):
@@ -125,7 +141,10 @@ def judge(case, policy, optimizer):
         said["mu"], said["sigma"] = found.continuous.mean, found.continuous.std.expand(ROWS, -1)
     if found.discrete:
         said["probabilities"] = torch.cat([branch.probs for branch in found.discrete], 1)
-    if case["trainer"] == "poca":
+    if case["trainer"] == "sac":
+        said |= _soft(case, optimizer, obs[0], told, critic_memory)
+        values, after = optimizer.critic.critic_pass(obs[0], memories=critic_memory)
+    elif case["trainer"] == "poca":
         values, after = optimizer.critic.critic_pass(obs, memories=critic_memory)
         actions = [_action(case, told, who) for who in range(1, 1 + MATES)]
         baselines, _ = optimizer.critic.baseline(obs[0], (obs[1:], actions), memories=critic_memory)
@@ -135,6 +154,15 @@ def judge(case, policy, optimizer):
         values, after = optimizer.critic.critic_pass(obs[0], memories=memory)
     said["values"] = torch.stack([values[name] for name in case["signals"]], 1)
     return {**given, **{f"said_{name}": tensor.detach().numpy() for name, tensor in said.items()}}
+
+
+def _soft(case, optimizer, obs, told, memory):
+    """Both action values, of every discrete action where there are some, and the slow state value."""
+    actions = told["continuous_0"].tanh() if case["continuous"] else None
+    both = optimizer.q_network(obs, actions=actions, memories=memory, sequence_length=1)
+    slow, _ = optimizer.target_network(obs, memories=memory, sequence_length=1)
+    said = {f"q{k + 1}": torch.stack([q[name] for name in case["signals"]], 1) for k, q in enumerate(both)}
+    return {**said, "target_values": torch.stack([slow[name] for name in case["signals"]], 1)}
 
 
 def _action(case, told, who):
@@ -149,8 +177,8 @@ def main() -> None:
     torch.manual_seed(4)
     policy, optimizer = networks(case)
     if "--new" in sys.argv:
-        make(policy, optimizer, path)
-    load(policy, optimizer, path)
+        make(case, policy, optimizer, path)
+    load(case, policy, optimizer, path)
     np.savez_compressed(sys.argv[3], **judge(case, policy, optimizer))
 
 

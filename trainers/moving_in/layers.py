@@ -25,7 +25,7 @@ SHOWN = 12
 
 def weights_of(saved: Mapping[str, Tensor]) -> Named:
     """A state dict without facts and without what stands in it twice."""
-    return {k: tensor for k, tensor in saved.items() if k not in FACTS and not k.startswith(AGAIN)}
+    return {k: tensor for k, tensor in saved.items() if k not in FACTS and AGAIN not in k}
 
 
 def differences(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> list[str]:

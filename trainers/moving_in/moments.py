@@ -44,6 +44,17 @@ def moments(adam: Mapping[str, Any], modules: Sequence[Mapping[str, Tensor]]) ->
     )
 
 
+def joined(parts: Sequence[Moments]) -> Moments | str:
+    """Of several Adams that move tensors of different names as one, or why they are not as one."""
+    steps = {part.steps for part in parts}
+    if len(steps) > 1:
+        return f"its parts have been moved {' and '.join(map(str, sorted(steps)))} times"
+    mean, square = (
+        {k: v for part in parts for k, v in getattr(part, key).items()} for key in ("mean", "square")
+    )
+    return Moments(max(steps, default=0), mean, square)
+
+
 def _parameter_names(modules: Sequence[Mapping[str, Tensor]]) -> list[str]:
     """In the order of `parameters()`: no buffers (the normalisers'), and none twice."""
     seen: set[int] = set()

@@ -25,11 +25,14 @@ from ..networks.settings import EncoderType, MemoryType
 from ..networks.team_critic import TeamCritic
 from ..networks.visual import Convolution, VisualEncoder
 from ..normalizer import Normalizer
+from ..sac.networks import TWINS, TwinQ, ValueNetwork
 
 Named = dict[str, Tensor]
 BODY = "network_body."
 MEMORY = f"{BODY}lstm."
 STEPS = "normalization_steps"
+TWIN_NAMES = ("q1_network.", "q2_network.")
+"""Before the names of the tensors of SAC's two action values."""
 
 
 def policy_tensors(network: ActingNetwork) -> Named:
@@ -67,6 +70,30 @@ def team_critic_tensors(critic: TeamCritic) -> Named:
     if critic.memories:
         named |= memory_tensors(critic.memory, MEMORY)
     return named | value_tensors(critic.values)
+
+
+def twin_tensors(networks: TwinQ) -> Named:
+    """Both action values of SAC, as `Optimizer:q_network` has them, without their normalisers."""
+    named: Named = {}
+    for twin in range(TWINS):
+        one = encoder_tensors(networks.encoder(twin), BODY) | body_tensors(networks.body, twin, BODY)
+        if networks.memories:
+            one |= memory_tensors(networks.memory(twin), MEMORY)
+        for i, signal in enumerate(networks.signals):
+            columns = slice(i * networks.outputs, (i + 1) * networks.outputs)
+            name = f"value_heads.value_heads.{signal}"
+            one[f"{name}.weight"] = networks.head.weight[twin][:, columns].T
+            one[f"{name}.bias"] = networks.head.bias[twin, 0, columns]
+        named |= {f"{TWIN_NAMES[twin]}{name}": view for name, view in one.items()}
+    return named
+
+
+def state_value_tensors(network: ValueNetwork) -> Named:
+    """The state value of SAC, as `Optimizer:value_network` has it, without its normaliser."""
+    named = encoder_tensors(network.encoder, BODY) | body_tensors(network.body, 0, BODY)
+    if network.memories:
+        named |= memory_tensors(network.memory, MEMORY)
+    return named | value_tensors(network.values)
 
 
 def normalizer_tensors(encoder: ObservationEncoder) -> Named:

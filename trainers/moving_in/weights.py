@@ -1,12 +1,12 @@
 """A checkpoint of ML-Agents as one of ours, for a run that begins with its weights.
 
-Such a checkpoint holds modules by name, each a state dict: `Policy`, `global_step`, `Optimizer:critic` and
-the optimiser's Adam. It is read like ours, with nothing executed.
+Such a checkpoint holds modules by name, each a state dict: `Policy`, `global_step`, the critics
+(`Optimizer:critic`; of SAC three networks) and the optimisers' Adams. It is read like ours, with nothing
+executed.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,25 +14,23 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import CheckpointError
-from ..networks.actor import Actor
-from ..networks.actor_critic import ActorCritic
-from ..networks.team_critic import TeamCritic
-from .layers import description, differences, weights_of
-from .moments import Moments, moments
-from .names import (
-    STEPS,
-    Named,
-    critic_tensors,
-    normalizer_tensors,
-    policy_tensors,
-    team_critic_tensors,
-)
+from ..sac.networks import ValueNetwork
+from .filled import COEFFICIENTS, CRITIC, POLICY, STATE_VALUE, TARGET, TWINS, Filled, entry_of, fill, under
+from .layers import differences, weights_of
+from .moments import Moments, joined, moments
+from .names import Named, state_value_tensors
 
 STEP = ("global_step", "_GlobalSteps__global_step")
-POLICY, CRITIC = "Policy", "Optimizer:critic"
-ADAMS = {"ppo": "Optimizer:value_optimizer", "poca": "Optimizer:adam"}
-"""By trainer_type: where the optimiser of policy and critic is."""
-HEADS = "value_heads."
+ADAMS: dict[str, dict[str, tuple[str, ...]]] = {
+    "ppo": {"Optimizer:value_optimizer": (POLICY, CRITIC)},
+    "poca": {"Optimizer:adam": (POLICY, CRITIC)},
+    "sac": {
+        "Optimizer:policy_optimizer": (POLICY,),
+        "Optimizer:value_optimizer": (TWINS, STATE_VALUE),
+        "Optimizer:entropy_optimizer": (COEFFICIENTS,),
+    },
+}
+"""By trainer_type: the optimisers, and the entries whose tensors each of them moves."""
 
 
 def is_mlagents(state: Mapping[str, Any]) -> bool:
@@ -48,9 +46,9 @@ def step_of(state: Mapping[str, Any]) -> int:
 
 def trainer_of(state: Mapping[str, Any]) -> str:
     """The trainer_type that wrote a checkpoint of ML-Agents; "" of a plug-in's."""
-    if "Optimizer:q_network" in state:
+    if TWINS in state:
         return "sac"
-    return next((trainer for trainer, entry in ADAMS.items() if entry in state), "")
+    return next((trainer for trainer, adams in ADAMS.items() if adams.keys() & state.keys()), "")
 
 
 def as_ours(networks: Mapping[str, nn.Module], state: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -62,128 +60,84 @@ def as_ours(networks: Mapping[str, nn.Module], state: Mapping[str, Any]) -> tupl
 
     Returns:
         Our state: the networks, and `Optimizer` if all of the checkpoint fits. And what was not taken over,
-        with the reason, of critic or optimiser; that part is as `networks` has it.
+        with the reason, of critics or optimisers; that part is as `networks` has it.
 
     Raises:
-        CheckpointError: the policy is another network than ours (told layer by layer) or SAC's, or holds
-            numbers that are not finite.
+        CheckpointError: the policy is another network than ours (told layer by layer) or another trainer's,
+            or holds numbers that are not finite.
     """
     trainer = trainer_of(state)
-    if trainer == "sac":
+    filled = Filled(networks)
+    if trainer == "sac" and filled.trainer != "sac":
         raise CheckpointError(
-            "it is of ML-Agents' trainer sac, whose networks are others than those of ppo and poca. Begin "
-            "with random weights, or with a checkpoint of ML-Agents' ppo or poca."
+            "it is of ML-Agents' trainer sac, whose networks are others than those of ppo and poca. Train on "
+            "with trainer_type: sac, or begin with random weights, or with a checkpoint of ppo or poca."
         )
-    filled = _Filled(networks)
-    filled.take_policy(weights_of(_entry(state, POLICY)))
-    told = filled.take_critic(weights_of(_entry(state, CRITIC)), trainer)
+    filled.take_policy(weights_of(entry_of(state, POLICY)))
+    told = filled.take_critics(state, trainer)
     ours: dict[str, Any] = {entry: network.state_dict() for entry, network in filled.networks.items()}
     if not told:
-        found = _moments(state, trainer, shared=not filled.critic)
+        found = _moments(state, trainer, filled)
         if isinstance(found, str):
             told = [f"Optimizer ({found})"]
         else:
-            ours["Optimizer"] = _flat_state(networks, found)
+            ours["Optimizer"] = _flat_state(networks, found, trainer)
     return ours, told
 
 
-class _Filled:
-    """Copies of networks, whose tensors are filled under ML-Agents' names."""
+def take_target(network: ValueNetwork, state: Mapping[str, Any]) -> bool:
+    """Give SAC's slow copy of the state value the one of ML-Agents' checkpoint. Whether that fits.
 
-    def __init__(self, networks: Mapping[str, nn.Module]) -> None:
-        self.networks = {entry: copy.deepcopy(network).cpu() for entry, network in networks.items()}
-        policy, *critics = self.networks.values()
-        assert isinstance(policy, (Actor, ActorCritic))
-        self.policy = policy_tensors(policy)
-        self.seen = normalizer_tensors(policy.encoder)
-        self.critic: Named = {}
-        """Empty where it shares the policy's body."""
-        self.trainer = "ppo"
-        for critic in critics:
-            assert isinstance(critic, TeamCritic)
-            self.critic, self.trainer = team_critic_tensors(critic), "poca"
-        if isinstance(policy, ActorCritic) and not policy.shared_critic:
-            self.critic = critic_tensors(policy)
-
-    def take_policy(self, theirs: Named) -> None:
-        """All of it, or CheckpointError."""
-        unfit = differences(self.policy, theirs)
-        if unfit:
-            raise CheckpointError(
-                "it is ML-Agents', and its policy is another network than the settings and the environment "
-                f"ask for. {description(theirs)}. What differs: {'; '.join(unfit)}"
-            )
-        counts = sorted({int(theirs[name]) for name in self.seen if name.endswith(STEPS)})
-        if len(counts) > 1:
-            raise CheckpointError(
-                f"it is ML-Agents', and its normalisers have seen {' and '.join(map(str, counts))} steps; "
-                "expected one number for all observations"
-            )
-        _fill(self.policy, theirs)
-
-    def take_critic(self, theirs: Named, trainer: str) -> list[str]:
-        """The body if it fits, and each signal's head; what was not taken over, with the reason."""
-        if not self.critic:
-            return []
-        if trainer not in (self.trainer, ""):
-            return [f"critic (in the file it is that of trainer_type {trainer}, here of {self.trainer})"]
-        body, heads = _parted(self.critic)
-        their_body, their_heads = _parted(theirs)
-        unfit = differences(body | self.seen, their_body)
-        if unfit:
-            return [f"critic ({'; '.join(unfit)})"]
-        _fill(body | {name: view for name, view in heads.items() if name in theirs}, theirs)
-        told = [f"critic ({clause})" for clause in differences(heads, their_heads)]
-        return told + [
-            f"critic's normaliser ({name} is not the policy's, which is taken for both)"
-            for name, view in self.seen.items()
-            if not torch.allclose(view.double(), theirs[name].double(), rtol=1e-4, atol=1e-5)
-        ]
+    Raises:
+        CheckpointError: it holds numbers that are not finite.
+    """
+    views, theirs = state_value_tensors(network), weights_of(entry_of(state, TARGET))
+    theirs = {name: tensor for name, tensor in theirs.items() if ".normalizer." not in name}
+    if differences(views, theirs):
+        return False
+    fill(views, theirs)
+    return True
 
 
-def _entry(state: Mapping[str, Any], entry: str) -> Named:
-    found = state.get(entry)
-    return dict(found) if isinstance(found, Mapping) else {}
+def _moments(state: Mapping[str, Any], trainer: str, filled: Filled) -> Moments | str:
+    """Adam's state of all that is moved, the critics' tensors under names with their entries before them."""
+    found = []
+    for adam, entries in ADAMS.get(trainer, {"": ()}).items():
+        if not isinstance(state.get(adam), Mapping):
+            return "not in the file"
+        modules = [_module(state, entry, filled) for entry in entries]
+        one = moments(state[adam], modules)
+        if isinstance(one, str):
+            return one
+        found.append(one)
+    return joined(found)
 
 
-def _parted(tensors: Mapping[str, Tensor]) -> tuple[Named, Named]:
-    """A critic's body and its heads."""
-    heads = {name: tensor for name, tensor in tensors.items() if name.startswith(HEADS)}
-    return {name: tensor for name, tensor in tensors.items() if name not in heads}, heads
+def _module(state: Mapping[str, Any], entry: str, filled: Filled) -> Named:
+    """The tensors that an optimiser moves of an entry, in its order; none of a critic that is shared."""
+    if entry == POLICY:
+        return entry_of(state, POLICY)
+    if entry == COEFFICIENTS:
+        return filled.moved(COEFFICIENTS)
+    return under(entry, entry_of(state, entry)) if entry in filled.critics else {}
 
 
-@torch.no_grad()
-def _fill(views: Named, theirs: Mapping[str, Tensor]) -> None:
-    for name, view in views.items():
-        if not bool(torch.isfinite(theirs[name]).all()):
-            raise CheckpointError(f"it is ML-Agents', and its tensor {name} holds NaN or infinite numbers")
-        view.copy_(theirs[name])
-
-
-def _moments(state: Mapping[str, Any], trainer: str, *, shared: bool) -> Moments | str:
-    """Adam's state, the critic's tensors under names with its entry before them."""
-    adam = state.get(ADAMS.get(trainer, ""))
-    if not isinstance(adam, Mapping):
-        return "not in the file"
-    critic = {f"{CRITIC}.{name}": tensor for name, tensor in _entry(state, CRITIC).items()}
-    return moments(adam, [_entry(state, POLICY)] + [critic] * (not shared))
-
-
-def _flat_state(networks: Mapping[str, nn.Module], found: Moments) -> dict[str, Any]:
+def _flat_state(networks: Mapping[str, nn.Module], found: Moments, trainer: str) -> dict[str, Any]:
     """The same as the state of a `FlatAdam` over the networks' parameters."""
+    entries = [entry for entries in ADAMS[trainer].values() for entry in entries]
     return {
         "steps": found.steps,
-        "mean": _flat(networks, found.mean),
-        "square": _flat(networks, found.square),
+        "mean": _flat(networks, found.mean, entries),
+        "square": _flat(networks, found.square, entries),
     }
 
 
-def _flat(networks: Mapping[str, nn.Module], numbers: Named) -> Tensor:
+def _flat(networks: Mapping[str, nn.Module], numbers: Named, entries: list[str]) -> Tensor:
     """One number for each of the networks' parameters; zero where ML-Agents had none."""
-    holder = _Filled(networks)
-    views = holder.policy | {f"{CRITIC}.{name}": view for name, view in holder.critic.items()}
+    holder = Filled(networks)
+    views = {name: view for entry in entries for name, view in holder.moved(entry).items()}
     parameters = [p for network in holder.networks.values() for p in network.parameters() if p.requires_grad]
     for parameter in parameters:
         parameter.data.zero_()
-    _fill({name: view for name, view in views.items() if name in numbers}, numbers)
+    fill({name: view for name, view in views.items() if name in numbers}, numbers)
     return torch.cat([parameter.detach().reshape(-1) for parameter in parameters])

@@ -18,6 +18,7 @@ from ...envs.steps import ObsArray
 from ..flat import FlatParameters
 from ..gradient import GuardedAdam
 from ..initial_weights import take_over
+from ..moving_in.weights import is_mlagents, take_target
 from ..networks.actor import Actor
 from ..networks.observations import require_equal_parts
 from ..off_policy import Learnt
@@ -178,13 +179,17 @@ class SAC:
             CheckpointError: nothing of the policy fits.
         """
         misfits = take_over(self._learnt(), self.optimizer, state)
-        target = state.get("Target")
-        taken = not any(clause.startswith("Value.") for clause in misfits)
-        if taken and isinstance(target, Mapping):
-            self.networks.target.load_state_dict(target)
-        else:
-            self._of_target.copy_(self._of_value)
+        self._of_target.copy_(self._of_value)
+        if not any(clause.startswith(("Value", "value_network")) for clause in misfits):
+            self._take_target(state)
         return misfits
+
+    def _take_target(self, state: Mapping[str, Any]) -> None:
+        """The slow copy of the value that has been taken over, where the checkpoint has it."""
+        if is_mlagents(state):
+            take_target(self.networks.target, state)
+        elif isinstance(state.get("Target"), Mapping):
+            self.networks.target.load_state_dict(state["Target"])
 
     def _learnt(self) -> dict[str, torch.nn.Module]:
         """By their entries in a checkpoint, in the optimiser's order."""

@@ -7,10 +7,17 @@ import pytest
 import torch
 from lanista.trainers.checkpoint_file import load_checkpoint
 from lanista.trainers.errors import CheckpointError
-from lanista.trainers.moving_in.names import policy_tensors, team_critic_tensors
+from lanista.trainers.moving_in.names import (
+    policy_tensors,
+    state_value_tensors,
+    team_critic_tensors,
+    twin_tensors,
+)
 from lanista.trainers.moving_in.weights import is_mlagents, step_of, trainer_of
 from mlagentscheckpoints import FOLDER, NAMES, case_of
 from mlagentsjudgements import algorithm_of, assert_judges_alike
+
+ADAMS_OF_POLICIES = ("Optimizer:policy_optimizer", "Optimizer:value_optimizer", "Optimizer:adam")
 
 
 def checkpoint(name):
@@ -25,7 +32,7 @@ def begun(name, state=None, **changes):
 
 def test_there_are_checkpoints_of_all_kinds():
     kinds = {(case["trainer"], case["shared_critic"]) for case in map(case_of, NAMES)}
-    assert kinds == {("ppo", False), ("ppo", True), ("poca", False)}
+    assert kinds == {("ppo", False), ("ppo", True), ("poca", False), ("sac", False)}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -49,7 +56,7 @@ def test_the_optimiser_goes_on_as_mlagents_would(name):
     """One step of torch's Adam with ML-Agents' state and of ours, by the same gradients."""
     algorithm, _ = begun(name)
     state = checkpoint(name)
-    adam = next(state[entry] for entry in ("Optimizer:value_optimizer", "Optimizer:adam") if entry in state)
+    adam = next(state[entry] for entry in ADAMS_OF_POLICIES if entry in state)
     assert algorithm.optimizer.adam.steps == int(next(iter(adam["state"].values()))["step"]) > 0
     head, rate, gradient = "action_model._discrete_distribution.branches.0.bias", 0.01, 0.5
     if head not in state["Policy"]:
@@ -87,6 +94,72 @@ def test_moments_of_every_tensor_arrive_at_its_place():
                 seen += 1
             number += 1
     assert seen == len(moments)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if case_of(name)["trainer"] == "sac"])
+def test_moments_of_sac_arrive_at_their_places(name):
+    """Of three optimisers there, in one vector here."""
+    algorithm, _ = begun(name)
+    state = checkpoint(name)
+    networks, seen = algorithm.networks, 0
+    algorithm.optimizer.flat.vector.data.copy_(algorithm.optimizer.adam.mean)
+    temperatures = networks.temperatures
+    parts = [
+        ("policy", [("Policy", policy_tensors(networks.actor))]),
+        (
+            "value",
+            [
+                ("Optimizer:q_network", twin_tensors(networks.q)),
+                ("Optimizer:value_network", state_value_tensors(networks.value)),
+            ],
+        ),
+    ]
+    for adam, modules in parts:
+        moments, number = state[f"Optimizer:{adam}_optimizer"]["state"], 0
+        for entry, views in modules:
+            for key in (key for key in state[entry] if "normalizer" not in key):
+                if number in moments and key in views:
+                    torch.testing.assert_close(views[key].detach(), moments[number]["exp_avg"])
+                    seen += 1
+                number += 1
+    moments = state["Optimizer:entropy_optimizer"]["state"]
+    both = [temperatures.log_discrete.detach(), temperatures.log_continuous.detach()[None]]
+    for number, moment in moments.items():
+        torch.testing.assert_close(both[number], moment["exp_avg"])
+    adams = ("policy", "value")
+    assert seen == sum(len(state[f"Optimizer:{adam}_optimizer"]["state"]) for adam in adams)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if case_of(name)["trainer"] == "sac"])
+def test_sac_s_coefficients_begin_as_the_settings_say(name):
+    """They are in no checkpoint of ML-Agents (pitfall C7)."""
+    algorithm, _ = begun(name, hyperparameters={"init_entcoef": 0.25})
+    alpha = algorithm.networks.temperatures.alpha
+    assert alpha.continuous.item() == pytest.approx(0.25)
+    assert alpha.discrete.tolist() == pytest.approx([0.25] * len(case_of(name)["branches"]))
+
+
+def test_a_target_that_does_not_fit_is_the_value_s():
+    state = checkpoint("ball3d-sac")
+    del state["Optimizer:target_network"]
+    algorithm, told = begun("ball3d-sac", state)
+    assert told == [] and torch.equal(algorithm._of_target, algorithm._of_value)
+
+
+def test_critics_of_sac_that_do_not_fit_are_told_one_by_one():
+    algorithm, told = begun("hybrid-sac", reward_signals={"extrinsic": {}})
+    assert [clause.partition(" ")[0] for clause in told] == ["q_network", "q_network"] * 2 + [
+        "value_network"
+    ] * 2
+    theirs = checkpoint("hybrid-sac")
+    head = theirs["Optimizer:q_network"]["q2_network.value_heads.value_heads.extrinsic.bias"]
+    assert torch.equal(algorithm.networks.q.head.bias[1, 0], head)
+    assert algorithm.optimizer.adam.steps == 0
+
+
+def test_a_run_of_sac_takes_the_discrete_policy_of_ppo():
+    _, told = begun("basic-sac", checkpoint("basic-sac") | {"Optimizer:value_optimizer": {}})
+    assert len(told) == 1 and told[0].startswith("Optimizer (")
 
 
 # What does not fit ------------------------------------------------------------------------------------
@@ -166,7 +239,7 @@ def test_sac_is_refused_by_name():
 
 def test_coma_is_told_that_mlagents_has_no_such_weights():
     algorithm = algorithm_of(case_of("basic-shared") | {"shared_critic": False}, trainer_type="coma")
-    with pytest.raises(CheckpointError, match="ppo or poca"):
+    with pytest.raises(CheckpointError, match="ppo, poca or sac"):
         algorithm.begin_with(checkpoint("basic-shared"))
 
 

@@ -12,6 +12,7 @@ from lanista.trainers.moving_in.names import (
     encoder_tensors,
     hyper_tensors,
     memory_tensors,
+    twin_tensors,
     value_tensors,
     visual_tensors,
 )
@@ -29,6 +30,7 @@ from lanista.trainers.networks.observations import ObservationEncoder
 from lanista.trainers.networks.settings import EncoderType, MemorySettings, NetworkSettings
 from lanista.trainers.networks.team_critic import TeamCritic
 from lanista.trainers.networks.visual import MIN_SIDE, VisualEncoder
+from lanista.trainers.sac.networks import TwinQ
 from referencenets import (
     behavior_spec,
     image_spec,
@@ -53,7 +55,6 @@ BUILT = {
     "encoder_min",
 }
 ELSEWHERE = {"forward_poca_critic": "test_team_critic.py"}
-LATER_MODULES = {"SAC Q1 and Q2"}
 BODY_INPUTS = {"input_size", "num_layers", "hidden_size"}
 
 
@@ -72,7 +73,7 @@ def shapes(named):
 
 
 def of_networks(given):
-    return given.get("what", "POCA critic") not in {*LATER_MODULES, "POCA critic"}
+    return given.get("what", "POCA critic") not in {"SAC Q1 and Q2", "POCA critic"}
 
 
 @pytest.mark.parametrize("case", modules(of_networks))
@@ -98,6 +99,19 @@ def test_parameters_of_actors_and_critics(case):
     expected = [p for p in case["expected"]["parameters"] if p["trainable"]]
     assert shapes(named) == {p["name"]: p["shape"] for p in expected}
     assert sum(view.numel() for view in named.values()) == case["expected"]["parameter_count_trainable"]
+
+
+@pytest.mark.parametrize("case", modules(lambda given: given.get("what") == "SAC Q1 and Q2"))
+def test_parameters_of_the_twin_action_values(case):
+    given = case["inputs"]
+    spec, settings = behavior_spec(given["spec"]), network_settings(given["network_settings"])
+    twins = TwinQ(spec, settings, given["streams"])
+    named = twin_tensors(twins)
+    expected = [p for p in case["expected"]["parameters"] if p["trainable"]]
+    assert shapes(named) == {p["name"]: p["shape"] for p in expected}
+    count = case["expected"]["parameter_count_trainable"]
+    assert sum(view.numel() for view in named.values()) == count
+    assert sum(p.numel() for p in twins.parameters()) == count
 
 
 @pytest.mark.parametrize("case", modules(lambda given: given.get("what") == "POCA critic"))
