@@ -24,11 +24,12 @@ from .ppo.ppo import PPO
 from .precision import Precision
 from .rewards.extrinsic import ExtrinsicReward
 from .rewards.provider import RewardProvider
+from .sac.sac import SAC
 from .settings.behavior import TrainerSettings
 
 Algorithm = PPO | POCA | COMA
 
-_algorithms: dict[str, Callable[..., Any]] = {"ppo": PPO, "poca": POCA, "coma": COMA}
+_algorithms: dict[str, Callable[..., Any]] = {"ppo": PPO, "poca": POCA, "coma": COMA, "sac": SAC}
 
 
 def make_algorithm(

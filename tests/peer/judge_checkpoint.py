@@ -142,7 +142,7 @@ def judge(case, policy, optimizer):
     if found.discrete:
         said["probabilities"] = torch.cat([branch.probs for branch in found.discrete], 1)
     if case["trainer"] == "sac":
-        said |= _soft(case, optimizer, obs[0], told, critic_memory)
+        said |= _soft(case, policy, optimizer, obs[0], told, critic_memory)
         values, after = optimizer.critic.critic_pass(obs[0], memories=critic_memory)
     elif case["trainer"] == "poca":
         values, after = optimizer.critic.critic_pass(obs, memories=critic_memory)
@@ -156,8 +156,16 @@ def judge(case, policy, optimizer):
     return {**given, **{f"said_{name}": tensor.detach().numpy() for name, tensor in said.items()}}
 
 
-def _soft(case, optimizer, obs, told, memory):
-    """Both action values, of every discrete action where there are some, and the slow state value."""
+def _soft(case, policy, optimizer, obs, told, memory):
+    """Both action values, of every discrete action where there are some, and the slow state value.
+
+    All critics get the policy's normaliser first, as at the beginning of each update.
+    """
+    own = policy.actor.network_body
+    for network in (optimizer.q_network.q1_network, optimizer.q_network.q2_network):
+        network.network_body.copy_normalization(own)
+    for network in (optimizer.critic, optimizer.target_network):
+        network.network_body.copy_normalization(own)
     actions = told["continuous_0"].tanh() if case["continuous"] else None
     both = optimizer.q_network(obs, actions=actions, memories=memory, sequence_length=1)
     slow, _ = optimizer.target_network(obs, memories=memory, sequence_length=1)

@@ -113,8 +113,10 @@ class Filled:
             return [f"{name} ({'; '.join(unfit)})"]
         fill(body | {key: view for key, view in heads.items() if key in theirs}, theirs)
         told = [f"{name} ({clause})" for clause in differences(heads, their_heads)]
+        if entry != CRITIC:  # to SAC's critics ML-Agents gives the policy's normaliser at every update
+            return told
         return told + [
-            f"{name}'s normaliser ({key} is not the policy's, which is taken for all)"
+            f"{name}'s normaliser ({key} is not the policy's, which is taken for both)"
             for key, view in seen.items()
             if not torch.allclose(view.double(), theirs[key].double(), rtol=1e-4, atol=1e-5)
         ]
