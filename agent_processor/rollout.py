@@ -28,6 +28,8 @@ def rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Roll
     rows, (mates, roster, next_roster) = _renumber(blocks, own, mates, *(rosters or (None, None)))
     next_mates, next_mates_obs = _next_mates(blocks, trajectories, mates is not None)
     held = blocks.columns(rows)
+    next_numbers = np.array([t.next_row for t in trajectories], dtype=np.int64)
+    following = blocks.columns(next_numbers)
     return Rollout(
         numbers=rows,
         obs=held.obs,
@@ -43,7 +45,7 @@ def rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Roll
         prev_discrete=held.prev_discrete,
         mates=mates,
         lengths=np.array([len(t) for t in trajectories], dtype=np.int64),
-        next_obs=blocks.obs(np.array([t.next_row for t in trajectories], dtype=np.int64)),
+        next_obs=following.obs,
         next_mates_obs=next_mates_obs,
         next_mates=next_mates,
         done_reached=np.array([t.done_reached for t in trajectories], dtype=bool),
@@ -56,6 +58,8 @@ def rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Roll
         next_agents=_stacked([t.next_agents for t in trajectories]) if rosters else None,
         exploration=held.exploration,
         life_lost=np.array([t.life_lost for t in trajectories], dtype=bool),
+        next_numbers=next_numbers,
+        next_action_mask=following.action_mask,
     )
 
 
@@ -103,6 +107,8 @@ def only(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
         next_agents=None if whole.next_agents is None else whole.next_agents[keep],
         exploration=None if whole.exploration is None else whole.exploration[order],
         life_lost=None if whole.life_lost is None else whole.life_lost[keep],
+        next_numbers=None if whole.next_numbers is None else whole.next_numbers[keep],
+        next_action_mask=None if whole.next_action_mask is None else whole.next_action_mask[keep],
     )
 
 

@@ -145,6 +145,11 @@ class Rollout:
     """[N]: see `Decision`."""
     life_lost: NDArray[np.bool_] | None = None
     """[J] which of the `done_reached` are lost lives, with episodes that go on. None: none."""
+    next_numbers: NDArray[np.int64] | None = None
+    """[J] the numbers of the rows that `next_obs` is of. Where the agent goes on, its next trajectory begins
+    with this row. None where somebody else than `rollout` made this Rollout."""
+    next_action_mask: NDArray[np.bool_] | None = None
+    """[J, sum of branch sizes] the masks there; all False behind an end. None as `action_mask`."""
 
     @property
     def episode_over(self) -> NDArray[np.bool_]:

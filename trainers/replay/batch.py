@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -14,7 +15,7 @@ class ReplayBatch:
     """B steps drawn from a replay, on the learner's device. With a memory: whole sequences one after another.
 
     A step's return is that of n steps (`n_step`), fewer before an end: rewards are their discounted sum, and
-    `next_obs` is where a value stands for the rest.
+    `next_obs` is where a value stands for the rest. The tensors are good until the next batch is drawn.
     """
 
     obs: list[Tensor]
@@ -38,6 +39,8 @@ class ReplayBatch:
     """[B] bool, False where a sequence is padding; None without a memory."""
     states: Tensor | None
     """[sequences, memory_size]: the actor's state before each sequence; None without a memory."""
+    extra: Mapping[str, Tensor] = field(default_factory=dict)
+    """[B, ...] the columns that the algorithm declared (`ExtraColumn`), by name."""
 
     def __len__(self) -> int:
         return len(self.rewards)

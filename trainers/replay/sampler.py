@@ -1,0 +1,118 @@
+"""Batches drawn from a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..distributions import Actions
+from .batch import ReplayBatch
+from .observations import Ints
+from .priorities import of_sequences
+from .replay import Replay
+from .returns import n_step_returns
+
+
+class Sampler:
+    """Draws batches, on the learner's device, and tells the replay how wrong their values were."""
+
+    def __init__(
+        self,
+        gammas: Sequence[float],
+        ignores_ends: Sequence[bool],
+        device: torch.device,
+        seed: int,
+        n_step: int = 1,
+    ) -> None:
+        """`ignores_ends`: of each reward signal whether it goes on behind an episode's true end."""
+        self.gammas = np.array(gammas, np.float32)
+        self.ignores_ends = np.array(ignores_ends, np.bool_)
+        self.device = device
+        self.n_step = n_step
+        self.generator = torch.Generator().manual_seed(seed)
+        self._units: Ints = np.zeros(0, np.int64)
+
+    def batch(
+        self,
+        replay: Replay,
+        batch_size: int,
+        beta: float = 1.0,
+        scale: NDArray[np.float32] | None = None,
+    ) -> ReplayBatch:
+        """A batch of `batch_size` steps, rounded down to whole sequences but for the first.
+
+        Args:
+            replay: it must hold something.
+            batch_size: steps.
+            beta: how much the bias of prioritised drawing is corrected.
+            scale: [S] what rewards are divided by.
+        """
+        units = max(1, batch_size // replay.layout.sequence_length)
+        chances = torch.rand(units, generator=self.generator, dtype=torch.float64).numpy()
+        self._units = replay.draw(chances)
+        drawn = self._gather(replay, replay.places(self._units), scale)
+        if replay.priorities is not None:
+            held = len(replay) // replay.layout.sequence_length
+            weights = replay.priorities.importance(self._units, held, beta)
+            length = replay.layout.sequence_length
+            drawn = replace(drawn, weights=self._tensor(np.repeat(weights, length)))
+        return drawn
+
+    def _gather(self, replay: Replay, places: Ints, scale: NDArray[np.float32] | None) -> ReplayBatch:
+        columns, layout = replay.columns, replay.layout
+        rewards, discounts, following = n_step_returns(
+            places,
+            columns.rewards,
+            columns.following,
+            columns.ended,
+            self.gammas,
+            self.ignores_ends,
+            self.n_step,
+        )
+        pairs = [observations.pairs(places, following) for observations in replay.observations]
+        masks = (None, None) if columns.masks is None else columns.masks.pairs(places, following)
+        length = layout.sequence_length
+        states = columns.states.take(places[::length] // length, axis=0) if layout.memory_size else None
+        return ReplayBatch(
+            obs=[self._tensor(own) for own, _ in pairs],
+            next_obs=[self._tensor(ahead) for _, ahead in pairs],
+            actions=Actions(
+                self._tensor(columns.continuous.take(places, axis=0)),
+                self._tensor(columns.discrete.take(places, axis=0).astype(np.int64)),
+            ),
+            action_mask=None if masks[0] is None else self._tensor(masks[0]),
+            next_action_mask=None if masks[1] is None else self._tensor(masks[1]),
+            rewards=self._tensor(rewards if scale is None else rewards / scale),
+            discounts=self._tensor(discounts),
+            weights=None,
+            real=self._tensor(columns.real.take(places)) if layout.memory_size else None,
+            states=None if states is None else self._tensor(states),
+            extra={name: self._tensor(column.take(places, axis=0)) for name, column in columns.extra.items()},
+        )
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
+
+    def learnt(self, replay: Replay, errors: Tensor | None) -> None:
+        """The temporal-difference errors [B] of the batch that was drawn last."""
+        if replay.priorities is None or errors is None:
+            return
+        sizes = errors.detach().abs().float().cpu().numpy()
+        length = replay.layout.sequence_length
+        if length > 1:
+            sizes = of_sequences(sizes, replay.columns.real[replay.places(self._units)], length)
+        replay.priorities.renew(self._units, sizes)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The random state."""
+        return {"drawing": self.generator.get_state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        self.generator.set_state(state["drawing"])
