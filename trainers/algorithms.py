@@ -27,7 +27,8 @@ from .rewards.provider import RewardProvider
 from .sac.sac import SAC
 from .settings.behavior import TrainerSettings
 
-Algorithm = PPO | POCA | COMA
+Algorithm = Any
+"""A PPO, SAC, ... or what a plug-in makes; trainers say what they ask of it."""
 
 _algorithms: dict[str, Callable[..., Any]] = {"ppo": PPO, "poca": POCA, "coma": COMA, "sac": SAC}
 

@@ -19,8 +19,22 @@ ENVIRONMENT = "environment"
 class EpisodeRewards:
     """Sums rewards per living agent and reports them when the episode ends."""
 
-    def __init__(self, signals: list[str], returns_kept: int = 1, *, groups: bool = False) -> None:
-        """`groups`: also what each one's group earned while it lived, told when the whole group has ended."""
+    def __init__(
+        self,
+        signals: list[str],
+        returns_kept: int = 1,
+        *,
+        groups: bool = False,
+        most_since_update: int | None = None,
+    ) -> None:
+        """Begin without any episode.
+
+        Args:
+            signals: the names of the reward signals.
+            returns_kept: how many of the last returns are remembered.
+            groups: also what each one's group earned while it lived, told when the whole group has ended.
+            most_since_update: how many of the last returns `mean_since_update` counts; None: all.
+        """
         self.sums: dict[AgentKey, NDArray[np.float64]] = {}
         self.names = [ENVIRONMENT, *signals]
         self.groups = groups
@@ -28,7 +42,7 @@ class EpisodeRewards:
         """Report the returns of each environment's episodes by themselves too."""
         self.recent_returns: deque[float] = deque(maxlen=max(1, returns_kept))
         """Returns of the last finished episodes, newest first."""
-        self._finished_since_update: list[float] = []
+        self._finished_since_update: deque[float] = deque(maxlen=most_since_update)
         self.record = RewardRecord()
         """What the run is judged by: the rewards of groups where they earn any, else those of agents."""
 

@@ -6,7 +6,6 @@ import copy
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,12 +23,15 @@ from .coma.policy import PlacePolicy
 from .curriculum.curriculum import Standing
 from .greedy_policy import GreedyPolicy
 from .learner_files import LearnerFiles
+from .off_policy import OffPolicyTrainer
 from .on_policy import OnPolicyTrainer
 from .reward_record import EPISODES
 from .run_context import RunContext
 from .settings.behavior import TrainerSettings
+from .settings.hyperparameters import OffPolicyHyperparamSettings
 from .stats.reporter import StatsReporter
 from .stats.writer import StatsPropertyType
+from .trainer import Trainer
 
 logger = logging.getLogger(__name__)
 
@@ -61,18 +63,7 @@ class Learner:
         self.reporter.add_property(StatsPropertyType.HYPERPARAMETERS, settings.as_dict())
         self.reporter.add_property(StatsPropertyType.MAX_STEPS, settings.max_steps)
         self.algorithm = make_algorithm(spec, settings, run.device, run.seed, run.non_finite, run.precision)
-        self.trainer: OnPolicyTrainer[Any] = OnPolicyTrainer(
-            settings,
-            self.algorithm,
-            make_reward_providers(self.algorithm, settings),
-            self.reporter,
-            self,
-            training=run.training,
-            non_finite=run.non_finite,
-            returns_kept=run.curriculum.returns_kept(name),
-            update_threads=None if settings.threaded else run.update_threads(),
-            timers=run.timers.of_thread() if settings.threaded else run.timers,
-        )
+        self.trainer = self._make_trainer()
         self.collected: TrajectoryQueue = AgentManagerQueue(name, THREADED_QUEUE if settings.threaded else 0)
         """What the agents of all teams have brought, in the order in which it came."""
         self.trainer.subscribe(self.collected)
@@ -101,6 +92,33 @@ class Learner:
         if self.acts_apart:
             self.acting.load_state_dict(self.algorithm.network.state_dict())
         self._first_step = self.trainer.step
+
+    def _make_trainer(self) -> Trainer:
+        settings, run = self.settings, self.run
+        threads = None if settings.threaded else run.update_threads()
+        timers = run.timers.of_thread() if settings.threaded else run.timers
+        providers = make_reward_providers(self.algorithm, settings)
+        kept = run.curriculum.returns_kept(self.name)
+        if isinstance(settings.hyperparameters, OffPolicyHyperparamSettings):
+            return OffPolicyTrainer(
+                *(settings, self.algorithm, providers, self.reporter, self, self.spec),
+                name=self.name,
+                training=run.training,
+                non_finite=run.non_finite,
+                returns_kept=kept,
+                seed=run.seed + 3,
+                device=run.device,
+                update_threads=threads,
+                timers=timers,
+            )
+        return OnPolicyTrainer(
+            *(settings, self.algorithm, providers, self.reporter, self),
+            training=run.training,
+            non_finite=run.non_finite,
+            returns_kept=kept,
+            update_threads=threads,
+            timers=timers,
+        )
 
     def manager(self, behavior_id: str) -> AgentManager:
         """The agent manager of one of the behaviour's ids (one per team)."""

@@ -16,9 +16,9 @@ from .checkpoints import CheckpointError, CheckpointManager, load_checkpoint
 from .coma.brains import brains_of, suffixes_of
 from .initial_weights import initial_checkpoint
 from .networks.user import not_exportable
-from .on_policy import OnPolicyTrainer
 from .policy import Policy
 from .run_context import RunContext
+from .trainer import Trainer
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class LearnerFiles:
         name: str,
         spec: BehaviorSpec,
         run: RunContext,
-        trainer: OnPolicyTrainer[Any],
+        trainer: Trainer,
         network: Any,
         policy: Policy,
     ) -> None:
@@ -66,6 +66,7 @@ class LearnerFiles:
         export = self._export if self.leaves_brains else None
         saved = self.checkpoints.save(step, self._state(judged), reward, export, judged=judged, due=due)
         if saved is not None:
+            self.trainer.save_beside(self.checkpoints.folder)
             self.run.display.checkpoint(self.name, step)
         return saved is not None
 
@@ -149,6 +150,7 @@ class LearnerFiles:
         except (RuntimeError, KeyError, TypeError, ValueError) as error:
             raise self._unfit(error) from error
         if self.run.training:
+            self.trainer.load_beside(self.checkpoints.folder)
             self.checkpoints.best.resume(self.trainer.step, state.get("judged"))
         logger.info("%s: resuming training from step %d.", self.name, self.trainer.step)
         if self.run.training and not self.trainer.should_still_train:

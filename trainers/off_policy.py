@@ -1,17 +1,43 @@
-"""What off-policy trainers share: keep steps in a replay, and draw batches from it to learn from."""
+"""Off-policy trainers: keep steps in a replay, and draw batches from it to learn from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+import torch
+from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..agent_processor.stats_sink import StatsSink
 from ..agent_processor.trajectory import Rollout
+from ..envs.finite import NonFinite
+from .episodes import EpisodeRewards
+from .errors import TrainerError
 from .replay.batch import ReplayBatch
-from .threads import UpdateThreads
+from .replay.layout import ExtraColumn, ReplayLayout
+from .replay.memory import require_room, size_text
+from .replay.replay import Replay
+from .replay.reward_scale import RewardScale
+from .replay.sampler import Sampler
+from .reward_record import EPISODES
+from .rewards.provider import LearnedReward, RewardProvider
+from .settings.behavior import TrainerSettings
+from .settings.hyperparameters import OffPolicyHyperparamSettings, ReplaySettings
+from .stats.timers import Timers
+from .threads import ACTING_THREADS, UpdateThreads
+from .trainer import AVERAGE, LearningAlgorithm, Rewards, Trainer, TrainerEvents
+from .update_clock import UpdateClock
+
+PORTION = 8
+"""Steps are taken in when about such a part of a batch has come."""
+BURST = 32
+"""Updates of a threaded trainer after which it looks for new steps, and hands over its weights."""
+KEPT_SHARE = 0.8
+"""Of `buffer_size`, what stays when a replay has grown beyond it; so ML-Agents does."""
 
 
 class Learnt(NamedTuple):
@@ -23,30 +49,22 @@ class Learnt(NamedTuple):
     """[B] the size of each step's temporal-difference error, for priorities; None where there is none."""
 
 
-class OffPolicyAlgorithm(Protocol):
+class OffPolicyAlgorithm(LearningAlgorithm, Protocol):
     """What an algorithm adds: how it values steps, and how it learns from a batch."""
 
-    signals: list[str]
     gammas: list[float]
     """Of each signal."""
     network: Any
     """What acts and is exported."""
     sequence_length: int
     """Of the sequences that it learns from; 1 without a memory."""
-    greedy_when_tested: bool
-    """Its agents try things by chance only while they learn."""
-
-    @property
-    def exploration(self) -> float:
-        """How much chance there is in what agents do, until the next update."""
-        ...
-
-    def normalize(self, rollout: Rollout) -> None:
-        """Let the running observation statistics take in these steps."""
-        ...
 
     def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
         """What is expected of each of the own steps [steps, signals], by the statistic's name: "Value"."""
+        ...
+
+    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        """The unfinished episodes of all agents, of one environment's or of some of it will never end."""
         ...
 
     def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> Learnt:
@@ -54,21 +72,222 @@ class OffPolicyAlgorithm(Protocol):
         ...
 
     def figures(self, policy_step: int) -> dict[str, float]:
-        """What is told at summaries, such as the learning rate, by statistics' names."""
+        """What is told at summaries, such as the share of chance, by statistics' names."""
         ...
 
-    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
-        """Take over what fits of another run's `state_dict`; what does not, with the reasons.
+
+@runtime_checkable
+class KeepsColumns(Protocol):
+    """An algorithm that wants to have more back with a batch than every batch holds."""
+
+    extra_columns: Sequence[ExtraColumn]
+
+    def extra(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
+        """[steps, ...] the columns of the trajectories' own steps, by name."""
+        ...
+
+
+class OffPolicyTrainer(Trainer):
+    """Collects steps of one behaviour in a replay, and learns from batches of them again and again."""
+
+    def __init__(
+        self,
+        settings: TrainerSettings,
+        algorithm: OffPolicyAlgorithm,
+        providers: Mapping[str, RewardProvider],
+        stats: StatsSink,
+        events: TrainerEvents,
+        spec: BehaviorSpec,
+        *,
+        name: str = "",
+        training: bool = True,
+        non_finite: NonFinite = NonFinite.STOP,
+        returns_kept: int = 1,
+        seed: int = 0,
+        device: torch.device | None = None,
+        update_threads: UpdateThreads | None = None,
+        timers: Timers | None = None,
+    ) -> None:
+        """Prepare to learn; the replay takes its memory as it fills.
 
         Raises:
-            CheckpointError: nothing of the policy fits.
+            TrainerError: the replay, full, is larger than the memory that there is.
         """
-        ...
+        hyper = settings.hyperparameters
+        assert isinstance(hyper, OffPolicyHyperparamSettings)
+        super().__init__(
+            settings,
+            algorithm,
+            providers,
+            stats,
+            events,
+            training=training,
+            non_finite=non_finite,
+            timers=timers,
+            episodes=EpisodeRewards(list(providers), returns_kept, most_since_update=EPISODES),
+            portion=hyper.batch_size // PORTION,
+        )
+        self.algorithm: OffPolicyAlgorithm = algorithm
+        self.hyper = hyper
+        self.name = name
+        own = hyper if isinstance(hyper, ReplaySettings) else ReplaySettings()
+        self.own = own
+        """Lanista's own keys; a plug-in's trainer may have none of them."""
+        self.update_threads = update_threads or UpdateThreads(ACTING_THREADS)
+        self.updates = UpdateClock(hyper.steps_per_update, hyper.buffer_init_steps)
+        self.signal_updates = UpdateClock(hyper.reward_signal_steps_per_update, hyper.buffer_init_steps)
+        self.learned = {n: p for n, p in providers.items() if isinstance(p, LearnedReward)}
+        """The signals that learn themselves."""
+        ignores = [providers[signal].ignores_done for signal in algorithm.signals]
+        self.sampler = Sampler(algorithm.gammas, ignores, device or torch.device("cpu"), seed, own.n_step)
+        self.reward_scale = RewardScale(algorithm.gammas) if own.normalize_rewards else None
+        self.layout = self._layout(spec)
+        self.replay: Replay | None = None
+        """None until the first steps come."""
+        if training:
+            require_room(name, self.layout)
+
+    def _layout(self, spec: BehaviorSpec) -> ReplayLayout:
+        algorithm = self.algorithm
+        return ReplayLayout.of(
+            spec,
+            self.hyper.buffer_size,
+            len(algorithm.signals),
+            frame_stack=self.own.frame_stack,
+            sequence_length=algorithm.sequence_length,
+            memory_size=algorithm.network.memory_size,
+            longest=self.settings.time_horizon,
+            prioritized=self.own.prioritized_replay,
+            extra=algorithm.extra_columns if isinstance(algorithm, KeepsColumns) else (),
+        )
+
+    # Taking in ------------------------------------------------------------------------------------------
+
+    def _forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        self.algorithm.forget(env, agent_ids)
+        if self.reward_scale is not None:
+            self.reward_scale.forget(env, agent_ids)
+
+    def _value(self, rollout: Rollout, rewards: Rewards) -> None:
+        kept, rewards, _ = self._sift(rollout, rewards)
+        if kept is None:
+            return
+        self._report_estimates(kept, self.algorithm.estimates(kept))
+        if not self.should_still_train:
+            return
+        columns = np.stack([rewards[signal] for signal in self.algorithm.signals], axis=1)
+        if self.reward_scale is not None:
+            self.reward_scale.add(kept, columns)
+        extra = self.algorithm.extra(kept) if isinstance(self.algorithm, KeepsColumns) else None
+        self._replay_for(kept).append(kept, columns, extra)
+
+    def _replay_for(self, rollout: Rollout) -> Replay:
+        """The replay, made when the first observations show whether pictures come as bytes."""
+        if self.replay is None:
+            dtypes = tuple(obs.dtype for obs in rollout.obs)
+            if dtypes != self.layout.dtypes:
+                self.layout = replace(self.layout, dtypes=dtypes)
+                require_room(self.name, self.layout)
+            self.replay = self._make_replay(self.layout)
+        return self.replay
+
+    def _make_replay(self, layout: ReplayLayout) -> Replay:
+        try:
+            return Replay(layout, self.own.prioritized_alpha if self.own.prioritized_replay else None)
+        except MemoryError as error:
+            raise TrainerError(
+                f"The behavior {self.name}: the system gives no {size_text(layout.nbytes())} of memory for "
+                f"a replay of {layout.capacity:,} steps. Lower hyperparameters.buffer_size."
+            ) from error
+
+    def _begin_afresh(self) -> None:
+        super()._begin_afresh()
+        if self.replay is not None and not self.hyper.save_replay_buffer:
+            self.replay.clear()  # a run that is resumed here has none
+
+    def _before_summary(self) -> None:
+        if self.training:
+            for key, value in self.algorithm.figures(self.step).items():
+                self.stats.add_stat(key, value, AVERAGE)
+
+    # Learning -------------------------------------------------------------------------------------------
+
+    @np.errstate(over="ignore", invalid="ignore")  # said where the gradient is found to be no number
+    def _learn(self) -> bool:
+        replay = self.replay
+        if replay is None or len(replay) < self.hyper.batch_size:
+            return False
+        told = self._update(replay)
+        if not self.updates.due(self.step):
+            replay.shorten(int(KEPT_SHARE * self.hyper.buffer_size))
+            self._update_signals(replay)
+        if told:
+            self.events.updated({key: float(np.mean([one[key] for one in told])) for key in told[0]})
+        return bool(told)
+
+    def _update(self, replay: Replay) -> list[dict[str, float]]:
+        """Make the updates that are due, in a thread of its own not all at once; what each step told."""
+        told: list[dict[str, float]] = []
+        if not self.updates.due(self.step):
+            return told
+        most = BURST * self.own.gradient_steps if self.settings.threaded else None
+        with self.timers.span("_update_policy"), self.update_threads.update():
+            while self.updates.due(self.step) and len(told) != most:
+                told += [self._gradient_step(replay) for _ in range(self.own.gradient_steps)]
+                self.updates.count()
+        return told
+
+    def _gradient_step(self, replay: Replay) -> dict[str, float]:
+        with self.timers.span("Replay.sample"):
+            batch = self._batch(replay)
+        with self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update"):
+            learnt = self.algorithm.update(batch, self.step, self.update_threads)
+        self.sampler.learnt(replay, learnt.errors)
+        for key, value in learnt.figures.items():
+            self.stats.add_stat(key, value, AVERAGE)
+        return learnt.figures
+
+    def _batch(self, replay: Replay) -> ReplayBatch:
+        """A batch, rewarded by what the signals say now."""
+        scale = None if self.reward_scale is None else self.reward_scale.deviation()
+        batch = self.sampler.batch(replay, self.hyper.batch_size, self._beta(), scale)
+        for signal, provider in self.learned.items():
+            s = self.algorithm.signals.index(signal)
+            batch.rewards[:, s] = self.strengths[signal] * provider.of_batch(batch)
+        return batch
+
+    def _beta(self) -> float:
+        """How much of prioritised drawing's bias is corrected at this step: all at max_steps."""
+        start = self.own.prioritized_beta
+        share = 0.0 if self.settings.endless else min(1.0, self.step / max(1, self.settings.max_steps))
+        return start + (1.0 - start) * share
+
+    def _update_signals(self, replay: Replay) -> None:
+        """Let the signals that learn themselves do so, at their own pace."""
+        while self.signal_updates.due(self.step):
+            for provider in self.learned.values():
+                for key, value in provider.learn(self._batch(replay)).items():
+                    self.stats.add_stat(key, value, AVERAGE)
+            self.signal_updates.count()
+
+    # Files ----------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next update depends on."""
-        ...
+        """All that the next update depends on, but for the replay itself."""
+        return {
+            **super().state_dict(),
+            **self.sampler.state_dict(),
+            "updates": [self.updates.updates, self.signal_updates.updates],
+            "reward_scale": None if self.reward_scale is None else self.reward_scale.state_dict(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
-        ...
+        """Go on exactly where `state_dict` was taken."""
+        super().load_state_dict(state)
+        made, of_signals = state.get("updates", (None, None))
+        self.updates.restore(self.step, made)
+        self.signal_updates.restore(self.step, of_signals)
+        self.sampler.load_state_dict(state)
+        scale = state.get("reward_scale")
+        if self.reward_scale is not None and scale is not None:
+            self.reward_scale.load_state_dict(scale)

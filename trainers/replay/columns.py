@@ -44,7 +44,7 @@ class StepColumns:
         rewards: NDArray[np.float32],
         extra: Mapping[str, NDArray[Any]],
     ) -> None:
-        """Put the rollout's padded steps [n] at `places` [n]; `rewards` is [steps, S], `extra` [steps, ...]."""
+        """Put the rollout's steps, padded, at `places` [n]; `rewards` is [steps, S], `extra` [steps, ...]."""
         index = sequences.index
         self.real[places] = sequences.real
         self.continuous[places] = rollout.continuous[index]

@@ -43,7 +43,7 @@ class Ends:
         return slot
 
     def awaited(self, row: int) -> Awaited | None:
-        """The trajectory behind which this row is, which is not awaited any longer; None where there is none."""
+        """The trajectory behind which this row is, awaited no longer; None where there is none."""
         found = self._awaited.pop(row, None)
         if found is not None:
             del self._numbers[found.slot]

@@ -1,7 +1,7 @@
 """Stacks of frames, of which a replay keeps each frame once.
 
-An observation that stacks the last S pictures shares all but the newest with the one before it. So a step holds
-S numbers of frames, and the frames lie in a ring of their own, which overwrites the oldest. Whether an
+An observation that stacks the last S pictures shares all but the newest with the one before it. So a step
+holds S numbers of frames, and the frames lie in a ring of their own, which overwrites the oldest. Whether an
 observation goes on from the one before is seen from the frames themselves: where it does not, as at the begin
 of an episode, its frames are kept anew.
 """

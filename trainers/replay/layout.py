@@ -91,7 +91,7 @@ class ReplayLayout:
         return [self._of_one(*one) for one in zip(self.shapes, self.dtypes, self.stacks, strict=True)]
 
     def _of_one(self, shape: tuple[int, ...], dtype: Any, stack: int) -> int:
-        size = prod(shape) * np.dtype(dtype).itemsize
+        size = prod(shape) * int(np.dtype(dtype).itemsize)
         if stack == 1:
             return self.capacity * size
         frames = self.capacity + spare_frames(self.capacity, stack, self.longest)
@@ -104,7 +104,7 @@ class ReplayLayout:
         forbidden.
         """
         words = self.continuous + len(self.branches) + self.signals + 1
-        step = 4 * words + 2 + sum(prod(e.shape) * np.dtype(e.dtype).itemsize for e in self.extra)
+        step = 4 * words + 2 + sum(prod(e.shape) * int(np.dtype(e.dtype).itemsize) for e in self.extra)
         tree = 32 if self.prioritized else 0
         of_sequences = self.sequences * (4 * self.memory_size + tree)
         return sum(self.observation_bytes()) + self.capacity * step + of_sequences

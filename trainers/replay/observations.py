@@ -23,7 +23,7 @@ class Kept:
 
 
 class Observations(Protocol):
-    """One sensor's observations, by slots: first those of the steps' own places, behind them those of ends."""
+    """One sensor's observations, by slots: first the steps' own places, behind them those of ends."""
 
     def reserve(self, ends: int) -> None:
         """Make room for this many ends; those there are stay as they are."""

@@ -96,7 +96,8 @@ class Priorities:
         """
         chances = self.tree.weights(units) / self.tree.total
         importance = (held * chances) ** -beta
-        return (importance / importance.max()).astype(np.float32)
+        scaled: NDArray[np.float32] = (importance / importance.max()).astype(np.float32)
+        return scaled
 
 
 def of_sequences(errors: NDArray[np.float32], real: NDArray[np.bool_], length: int) -> NDArray[np.float32]:

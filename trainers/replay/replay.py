@@ -41,9 +41,9 @@ class Behind(NamedTuple):
 class Replay:
     """A ring of steps, each with its observation; what follows a step is a number.
 
-    The steps are numbered from 0 on, and step k lies at the place k modulo the capacity. An observation's slot
-    is its step's place or, of what is behind a trajectory and not (yet) the first of the agent's next one, a
-    number beyond all places.
+    The steps are numbered from 0 on, and step k lies at the place k modulo the capacity. An observation's
+    slot is its step's place or, of what is behind a trajectory and not (yet) the first of the agent's next
+    one, a number beyond all places.
     """
 
     def __init__(self, layout: ReplayLayout, prioritized_alpha: float | None = None) -> None:
@@ -85,7 +85,7 @@ class Replay:
             self._append(part, rewards[own], {name: column[own] for name, column in columns.items()})
 
     def _parts(self, rollout: Rollout) -> Iterator[tuple[Rollout, NDArray[np.int64] | slice]]:
-        """The rollout in parts that are no larger than what can be taken in at once, and the steps of each."""
+        """The rollout in parts no larger than what can be taken in at once, and the steps of each."""
         stacked = any(stack > 1 for stack in self.layout.stacks)
         most = min(self.layout.capacity, self.layout.longest if stacked else self.layout.capacity)
         padded = -(-rollout.lengths // self.layout.sequence_length) * self.layout.sequence_length
@@ -181,12 +181,13 @@ class Replay:
         if obs.dtype == wanted:
             return obs
         if wanted != BYTES:
-            return as_floats(obs)
-        pixels = np.rint(obs * 255.0)
+            floats: ObsArray = as_floats(obs)
+            return floats
+        pixels: NDArray[np.float32] = np.rint(obs * 255.0)
         if not np.allclose(pixels, obs * 255.0, atol=1e-3) or pixels.min() < 0 or pixels.max() > 255:
             raise ValueError(
-                f"the sensor {self.layout.sensors[sensor]!r} first sent pictures of bytes, and now numbers that "
-                "are none: let it send either of them"
+                f"the sensor {self.layout.sensors[sensor]!r} first sent pictures of bytes, and now numbers "
+                "that are none: let it send either of them"
             )
         return pixels.astype(np.uint8)
 
@@ -217,16 +218,16 @@ class Replay:
 
     # Reading --------------------------------------------------------------------------------------------
 
-    def draw(self, count: int, chances: NDArray[np.float64]) -> Ints:
-        """[count] units (see `places`) by as many numbers in [0, 1).
+    def draw(self, chances: NDArray[np.float64]) -> Ints:
+        """[n] units (see `places`) by as many numbers in [0, 1).
 
         By priorities where there are some, else each step or sequence alike, with repetitions. The replay
         must hold something.
         """
         if self.priorities is not None:
-            return self.priorities.draw(chances[:count])
+            return self.priorities.draw(chances)
         length = self.layout.sequence_length
-        numbers = self.tail // length + (chances[:count] * (len(self) // length)).astype(np.int64)
+        numbers = self.tail // length + (chances * (len(self) // length)).astype(np.int64)
         return numbers % self.layout.sequences
 
     def places(self, units: Ints) -> Ints:

@@ -1,4 +1,4 @@
-"""Rewards divided by the running deviation of the discounted return (Engstrom et al. 2020, arXiv 2005.12729)."""
+"""Rewards over the running deviation of the discounted return (Engstrom et al. 2020, arXiv 2005.12729)."""
 
 from __future__ import annotations
 

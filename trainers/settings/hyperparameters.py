@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from .base import Settings, own
+from .base import Settings, own, refuse
 from .notes import note
 from .values import Flag, Integer, Number
 
@@ -75,6 +75,18 @@ class OffPolicyHyperparamSettings(HyperparamSettings):
     reward_signal_steps_per_update: Number = Field(default=4.0, gt=0)
     """The same as steps_per_update, for the networks of reward signals."""
 
+    @model_validator(mode="after")
+    def _holds_a_batch(self) -> OffPolicyHyperparamSettings:
+        if self.buffer_size < self.batch_size:
+            raise refuse(
+                type(self).__name__,
+                f"found {self.buffer_size}, which is less than one batch (batch_size {self.batch_size}): "
+                "nothing would ever be learnt. The replay should hold thousands of batches",
+                "buffer_size",
+                value=self.buffer_size,
+            )
+        return self
+
 
 def _as_policy(data: dict[str, Any]) -> float:
     return float(data.get("steps_per_update", 1.0))
@@ -97,3 +109,6 @@ class ReplaySettings(OffPolicyHyperparamSettings):
     """How much the bias of prioritized_replay is corrected at the start; in full at max_steps."""
     normalize_rewards: Flag = own(False)
     """Divide rewards by the running deviation of the discounted return."""
+    frame_stack: Integer = own(1, ge=1)
+    """Frames that a picture is a stack of, along its first axis and the newest last, where the sensor's name
+    (StackingSensor_size4_...) does not tell. The replay then keeps each frame once."""

@@ -14,6 +14,7 @@ UNITS = {
     "epsilon_decay_steps": "trainer steps",
     "epsilon_end": "share",
     "epsilon_start": "share",
+    "frame_stack": "frames",
     "gamma": "factor per decision",
     "gradient_steps": "gradient steps",
     "height": "pixels",

@@ -73,11 +73,11 @@ callbacks: []
 
 
 def test_the_place_is_named() -> None:
-    text = "default_settings:\n  trainer_type: sac\nbehaviors:\n  A: {trainer_type: ppo}\n  B: {}\n"
+    text = "default_settings:\n  self_play: {}\nbehaviors:\n  A: {self_play: null}\n  B: {}\n"
     (problem,) = unsupported(RunOptions.from_text(text, "b.yaml"))
-    assert (problem.path, problem.place) == ("behaviors.B.trainer_type", "b.yaml, line 5")
-    (problem,) = unsupported(RunOptions.from_text("default_settings:\n  trainer_type: sac\n", "b.yaml"))
-    assert (problem.path, problem.place) == ("default_settings.trainer_type", "b.yaml, line 2")
+    assert (problem.path, problem.place) == ("behaviors.B.self_play", "b.yaml, line 5")
+    (problem,) = unsupported(RunOptions.from_text("default_settings:\n  self_play: {}\n", "b.yaml"))
+    assert (problem.path, problem.place) == ("default_settings.self_play", "b.yaml, line 2")
 
 
 def test_a_critic_that_is_built_otherwise_takes_the_rest_from_the_policy() -> None:

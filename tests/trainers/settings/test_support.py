@@ -5,7 +5,7 @@ from lanista.trainers.settings import RunOptions, TrainerConfigError
 from lanista.trainers.settings.support import require_support, require_trainable
 
 ASKS = {
-    "trainer_type": "{trainer_type: sac}",
+    "trainer_type": "{trainer_type: td3}",
     "self_play": "{self_play: {}}",
     "behavioral_cloning": "{behavioral_cloning: {demo_path: d}}",
     "reward_signals.curiosity": "{reward_signals: {extrinsic: {}, curiosity: {}}}",
