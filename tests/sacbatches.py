@@ -100,4 +100,5 @@ def some_batch(
         weights=torch.rand(rows, generator=g) if weighted else None,
         real=real,
         states=None if states is None else normal(*states),
+        extra={} if states is None else {"value_states": normal(rows, states[1])},
     )

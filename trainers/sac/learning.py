@@ -27,6 +27,9 @@ from .networks import TWINS, Sequences, TwinQ, ValueNetwork
 from .sampling import Sampled, sample
 from .temperatures import Temperatures
 
+VALUE_STATES = "value_states"
+"""The column of a replay that holds V's states before each sequence, in the rows of the first steps."""
+
 
 class Networks(NamedTuple):
     """All that SAC learns, and the slow copy that it aims at."""
@@ -138,7 +141,7 @@ class DerivedGradient:
         following: Sequence[Tensor],
         sequences: Sequences,
     ) -> _Seen:
-        """The critics' memories begin each sequence with zeros, which a burn-in mends."""
+        """As ML-Agents: Q's memories begin each sequence with zeros, V's as they were in their time."""
         actor, q, _, value, target = self.networks
         assert batch.states is not None, "a network with a memory learns from states"
         mask = None if batch.action_mask is None else sequences.learnt(batch.action_mask)
@@ -146,7 +149,7 @@ class DerivedGradient:
         sampled = sample(actor.actions(said, mask).widened(), sequences.learnt(noise))
         encodings = q.encode(inputs)
         q_taken, q_sampled = self._twins(q, encodings, batch.actions.continuous, sampled, sequences)
-        start = batch.states.new_zeros(len(batch.states), value.memory.size)
+        start = batch.extra[VALUE_STATES][:: sequences.length]
         values = value.values(sequences.run(value.memory, value.encoding(inputs), start))
         with torch.no_grad():
             next_values = self._following(target, inputs, following, start, sequences)

@@ -24,13 +24,14 @@ from ..networks.observations import require_equal_parts
 from ..off_policy import Learnt
 from ..portions import in_portions
 from ..precision import Precision
-from ..recurrent import CriticMemories, remember
+from ..recurrent import CriticMemories, first_of_sequences, remember
 from ..replay.batch import ReplayBatch
+from ..replay.layout import ExtraColumn
 from ..schedules import LEARNING_RATE_FLOOR, Schedule
 from ..settings.behavior import TrainerSettings
 from ..threads import UpdateThreads
 from .closed_form import DenseGradient, fits
-from .learning import DerivedGradient, Losses, Networks
+from .learning import VALUE_STATES, DerivedGradient, Losses, Networks
 from .losses import follow
 from .networks import Sequences, TwinQ, ValueNetwork
 from .settings import SACSettings
@@ -69,6 +70,9 @@ class SAC:
         self.sequence_length = 1 if memory is None else memory.sequence_length
         value = self.networks.value
         self.memories = None if memory is None else CriticMemories(value.memory.size)
+        self.extra_columns = [] if memory is None else [ExtraColumn(VALUE_STATES, (value.memory.size,))]
+        self._starts = np.zeros((0, 0), np.float32)
+        """[sequences, size] V's states before each sequence of the rollout that was last judged."""
         learnt = self.networks[:-1]
         self.optimizer = GuardedAdam(
             [p for network in learnt for p in network.parameters()], hyper.learning_rate, non_finite
@@ -122,7 +126,16 @@ class SAC:
             return {"Value": in_portions(value, inputs).cpu().numpy()}
         encodings = in_portions(value.encoding, inputs)
         said = remember(value.memory, self.memories, rollout, self.sequence_length, encodings)
+        self._starts = said.starts
         return {"Value": value.values(said.steps).cpu().numpy()}
+
+    def extra(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
+        """V's states, of a rollout whose `estimates` have just been made; see `VALUE_STATES`."""
+        if self.memories is None:
+            return {}
+        states = np.zeros((rollout.steps, self.memories.size), np.float32)
+        states[first_of_sequences(rollout, self.sequence_length)] = self._starts
+        return {VALUE_STATES: states}
 
     def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         """These agents' unfinished episodes will never end: what the critic remembers of them goes."""

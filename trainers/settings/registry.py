@@ -46,7 +46,7 @@ class TrainerType:
 
 trainer_types: dict[str, TrainerType] = {
     "ppo": TrainerType(PPOSettings, recurrent=True, own_critic=True),
-    "sac": TrainerType(SACSettings, recurrent=True),
+    "sac": TrainerType(SACSettings, recurrent=True, own_critic=True),
     "poca": TrainerType(POCASettings, recurrent=True, own_critic=True),
     "coma": TrainerType(COMASettings, recurrent=True, own_critic=True, critic_prepares=True),
     "dqn": TrainerType(DQNSettings, available=False),

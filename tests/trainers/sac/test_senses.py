@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from lanista.agent_processor.trajectory import AgentKey
 from lanista.trainers.distributions import Actions
 from lanista.trainers.networks.memory import Memory
 from lanista.trainers.networks.settings import MemorySettings
@@ -12,6 +13,7 @@ from lanista.trainers.precision import Precision
 from lanista.trainers.sac.networks import Sequences
 from lanista.trainers.threads import UpdateThreads
 from mlagents_envs.base_env import ObservationType
+from recurrentrollouts import recurrent_rollout
 from sacbatches import ACTIONS, algorithm, some_batch, spec_of
 
 THREADS = UpdateThreads(1)
@@ -135,6 +137,36 @@ def test_a_run_through_a_memory_is_its_steps_one_by_one():
     for burn_in in (0, 1, 3):
         found = Sequences(LENGTH, burn_in).run(memory, rows, states)
         torch.testing.assert_close(found, whole[:, burn_in:].flatten(0, 1))
+
+
+def test_the_value_begins_a_sequence_with_its_own_memory():
+    """And nothing but the first row of a sequence tells of it."""
+    sac, same_start, other_start = (remembering("continuous") for _ in range(3))
+    batch = sequences(sac.spec)
+    first = (torch.arange(ROWS) % LENGTH == 0).unsqueeze(1)
+    states = batch.extra["value_states"]
+    learn(sac, batch, 1)
+    learn(same_start, replace(batch, extra={"value_states": torch.where(first, states, 7.0)}), 1)
+    learn(other_start, replace(batch, extra={"value_states": torch.where(first, 7.0, states)}), 1)
+    assert same(weights(sac), weights(same_start))
+    assert not torch.equal(sac._of_value, other_start._of_value)
+
+
+def test_the_value_s_memory_is_kept_with_the_steps():
+    """What the replay gives back at a sequence's first step is the state that V was in there."""
+    rollout = recurrent_rollout([6, 3], [AgentKey(0, 1), AgentKey(0, 2)], [True, True], memory_size=SIZE)
+    sac = algorithm(spec_of(ACTIONS["continuous"], ((3,),)), network=MEMORY | {"normalize": False})
+    value = sac.networks.value
+    told = sac.estimates(rollout)["Value"]
+    kept = sac.extra(rollout)["value_states"]
+    assert [column.name for column in sac.extra_columns] == ["value_states"] and kept.shape == (9, SIZE)
+    rows = torch.from_numpy(rollout.obs[0][:9])
+    with torch.no_grad():
+        for start, length in ((0, 4), (4, 2), (6, 3)):
+            part, state = value.encoding([rows[start : start + length]]), torch.from_numpy(kept[[start]])
+            expected = value.values(value.memory(part, state, length)[0])
+            np.testing.assert_allclose(told[start : start + length], expected, rtol=1e-5, atol=1e-6)
+    assert not kept[0].any() and not kept[6].any() and kept[4].any()
 
 
 @pytest.mark.parametrize("n_step", [1, 2])
