@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..curriculum.hopeless import hopeless_lessons
+from ..dqn.settings import DQNSettings
 from .base import Settings, plain
 from .behavior import TrainerSettings
 from .errors import Problem, TrainerConfigError
@@ -112,6 +113,10 @@ def _lacks_of(settings: TrainerSettings) -> Iterator[Lack]:
         recurrent = [name for name, kind in trainer_types.items() if kind.recurrent]
         message = f"this version gives agents a memory with {', '.join(recurrent)} alone: remove this section"
         yield ("network_settings", "memory"), message
+    hyper = settings.hyperparameters
+    if settings.network_settings.memory is not None and isinstance(hyper, DQNSettings) and hyper.n_step > 1:
+        message = "with a memory what follows a step is valued within its own sequence, step by step: set 1"
+        yield ("hyperparameters", "n_step"), f"found {hyper.n_step}; {message}"
     if settings.network_settings.critic is not None and not (kind and kind.own_critic):
         own = [name for name, kind in trainer_types.items() if kind.own_critic]
         message = f"this version builds a critic otherwise than the policy with {', '.join(own)} alone"

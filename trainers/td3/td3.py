@@ -39,7 +39,7 @@ class TD3(DeterministicActorCritic):
         super().__init__(TWINS, spec, settings, device, seed, non_finite, precision)
         assert isinstance(settings.hyperparameters, TD3Settings)
         self.hyper = settings.hyperparameters
-        self.smoother = torch.Generator().manual_seed(seed + 3)
+        self.smoother = torch.Generator().manual_seed(seed + 5)
         """Of the noise on target actions."""
         self.updates = 0
         """Gradient steps of the critics so far."""
