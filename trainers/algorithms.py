@@ -13,6 +13,8 @@ from .coma.actors import Actors
 from .coma.coma import COMA
 from .coma.policy import PlacePolicy
 from .coma.team_reward import TeamReward
+from .ddpg.ddpg import DDPG
+from .dqn.dqn import DQN
 from .explorers import Explorer
 from .greedy_policy import policy_of
 from .networks.actor import Actor
@@ -26,11 +28,20 @@ from .rewards.extrinsic import ExtrinsicReward
 from .rewards.provider import RewardProvider
 from .sac.sac import SAC
 from .settings.behavior import TrainerSettings
+from .td3.td3 import TD3
 
 Algorithm = Any
 """A PPO, SAC, ... or what a plug-in makes; trainers say what they ask of it."""
 
-_algorithms: dict[str, Callable[..., Any]] = {"ppo": PPO, "poca": POCA, "coma": COMA, "sac": SAC}
+_algorithms: dict[str, Callable[..., Any]] = {
+    "ppo": PPO,
+    "poca": POCA,
+    "coma": COMA,
+    "sac": SAC,
+    "dqn": DQN,
+    "ddpg": DDPG,
+    "td3": TD3,
+}
 
 
 def make_algorithm(
@@ -47,7 +58,7 @@ def make_algorithm(
         TrainerError: a plug-in's algorithm cannot be imported, or does not do what it has to.
         UnsupportedObservationError: an observation cannot be encoded, or one that the settings name is not
             there.
-        UnsupportedActionError: COMA's agents have continuous actions.
+        UnsupportedActionError: it learns no such actions.
     """
     make = _algorithms.get(settings.trainer_type) or algorithm_of_plugin(settings.trainer_type)
     algorithm: Algorithm = make(spec, settings, device, seed, non_finite, precision)

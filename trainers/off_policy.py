@@ -222,7 +222,8 @@ class OffPolicyTrainer(Trainer):
             replay.shorten(int(KEPT_SHARE * self.hyper.buffer_size))
             self._update_signals(replay)
         if told:
-            self.events.updated({key: float(np.mean([one[key] for one in told])) for key in told[0]})
+            keys = dict.fromkeys(key for one in told for key in one)
+            self.events.updated({k: float(np.mean([one[k] for one in told if k in one])) for k in keys})
         return bool(told)
 
     def _update(self, replay: Replay) -> list[dict[str, float]]:

@@ -49,9 +49,9 @@ trainer_types: dict[str, TrainerType] = {
     "sac": TrainerType(SACSettings, recurrent=True, own_critic=True),
     "poca": TrainerType(POCASettings, recurrent=True, own_critic=True),
     "coma": TrainerType(COMASettings, recurrent=True, own_critic=True, critic_prepares=True),
-    "dqn": TrainerType(DQNSettings, available=False),
-    "ddpg": TrainerType(DDPGSettings, available=False),
-    "td3": TrainerType(TD3Settings, available=False),
+    "dqn": TrainerType(DQNSettings, recurrent=True),
+    "ddpg": TrainerType(DDPGSettings),
+    "td3": TrainerType(TD3Settings),
 }
 """The trainers that come along. A new entry makes its name known as a `trainer_type`; so does a plug-in."""
 

@@ -2,15 +2,14 @@
 
 import pytest
 from lanista.trainers.curriculum.samplers import SAMPLERS
+from lanista.trainers.dqn.settings import DQNSettings
 from lanista.trainers.settings import RunOptions, TrainerConfigError
 from lanista.trainers.settings.base import Settings
 from lanista.trainers.settings.kinds import kind_of
-from lanista.trainers.settings.registry import trainer_types
+from lanista.trainers.settings.registry import TrainerType, trainer_types
 from lanista.trainers.settings.schema import json_schema
 from lanista.trainers.settings.support import require_support, require_trainable, unsupported
 from lanista.trainers.settings.units import UNITS
-
-TO_COME = [name for name, kind in trainer_types.items() if not kind.available]
 
 
 def models(base: type[Settings] = Settings) -> set[type[Settings]]:
@@ -20,18 +19,13 @@ def models(base: type[Settings] = Settings) -> set[type[Settings]]:
     return ours | ({base} if base is not Settings else set())
 
 
-@pytest.mark.parametrize("trainer", TO_COME)
-def test_trainers_to_come_are_read_checked_and_refused(trainer: str) -> None:
-    kind = trainer_types[trainer]
-    keys = {key: getattr(kind.settings(), key) for key in kind.settings.model_fields}
-    data = {"behaviors": {"B": {"trainer_type": trainer, "hyperparameters": keys}}}
-    options = RunOptions.from_dict(data)
-    with pytest.raises(TrainerConfigError, match=rf"behaviors\.B\.trainer_type: found {trainer}; this ver"):
+def test_trainers_to_come_are_read_checked_and_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(trainer_types, "tomorrow", TrainerType(DQNSettings, available=False))
+    options = RunOptions.from_text("behaviors: {B: {trainer_type: tomorrow, hyperparameters: {tau: 0.1}}}")
+    with pytest.raises(TrainerConfigError, match=r"behaviors\.B\.trainer_type: found tomorrow; this ver"):
         require_support(options)
     with pytest.raises(TrainerConfigError, match="Did you mean `buffer_init_steps`"):
-        RunOptions.from_text(
-            f"behaviors: {{B: {{trainer_type: {trainer}, hyperparameters: {{buffer_init: 3}}}}}}"
-        )
+        RunOptions.from_text("behaviors: {B: {trainer_type: tomorrow, hyperparameters: {buffer_init: 3}}}")
 
 
 LATER = {

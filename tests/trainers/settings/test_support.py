@@ -5,7 +5,10 @@ from lanista.trainers.settings import RunOptions, TrainerConfigError
 from lanista.trainers.settings.support import require_support, require_trainable
 
 ASKS = {
-    "trainer_type": "{trainer_type: td3}",
+    "network_settings.memory": "{trainer_type: td3, network_settings: {memory: {}}}",
+    "hyperparameters.n_step": (
+        "{trainer_type: dqn, hyperparameters: {n_step: 3}, network_settings: {memory: {}}}"
+    ),
     "self_play": "{self_play: {}}",
     "behavioral_cloning": "{behavioral_cloning: {demo_path: d}}",
     "reward_signals.curiosity": "{reward_signals: {extrinsic: {}, curiosity: {}}}",
