@@ -93,8 +93,8 @@ class GymnasiumEnvironment(BaseEnv):  # type: ignore[misc]
         self._spec = BehaviorSpec(self._views.specs, self._actor.spec)
         self._ids = [0] * copies
         self._next_id = 0
-        self._nobody = TerminalSteps.empty(self._spec)
         self._no_group = np.zeros(copies, np.int32), np.zeros(copies, np.float32)
+        self._nobody = self._terminals(_Ended(), np.zeros(0, np.float32))
         self._steps: BehaviorSteps | None = None
         self._lost = NO_AGENTS
         self._actions: ActionTuple | None = None
@@ -223,20 +223,24 @@ class GymnasiumEnvironment(BaseEnv):  # type: ignore[misc]
         self, ended: _Ended, rewards: NDArray[np.float32], masks: dict[int, Any]
     ) -> TerminalSteps:
         """Tell of those that have ended, and begin their next episodes, which have earned nothing yet."""
+        terminals = self._terminals(ended, rewards[ended.copies])
+        rewards[ended.copies] = 0
+        for copy in ended.copies:
+            self._begin_episode(copy, masks)
+        return terminals
+
+    def _terminals(self, ended: _Ended, rewards: NDArray[np.float32]) -> TerminalSteps:
+        """What those that have ended see now."""
         count = len(ended.copies)
         group_ids, group_rewards = self._no_group
-        terminals = TerminalSteps(
+        return TerminalSteps(
             self._views.of(ended.copies),
-            rewards[ended.copies],
+            rewards,
             np.array(ended.interrupted, np.bool_),
             np.array(ended.ids, np.int32),
             group_ids[:count],
             group_rewards[:count],
         )
-        rewards[ended.copies] = 0
-        for copy in ended.copies:
-            self._begin_episode(copy, masks)
-        return terminals
 
     def _finish_step(
         self, rewards: NDArray[np.float32], masks: dict[int, Any], terminals: TerminalSteps
