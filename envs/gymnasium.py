@@ -64,7 +64,7 @@ class GymnasiumEnvironment(BaseEnv):  # type: ignore[misc]
 
         Args:
             make: Makes one.
-            behavior: What the behaviour is called, such as `CartPole`.
+            behavior: What the behaviour is called, such as `CartPole-v1`.
             seed: Of the first copy's chance; the others' are drawn from it. None: another one each time.
             copies: How many.
             stack: How many frames agents see at once.

@@ -64,8 +64,8 @@ def make(
 
 
 def behavior_of(name: str) -> str:
-    """The behaviour of an id: without module, namespace and version; `ALE/Pong-v5` gives `Pong`."""
-    return re.sub(r"-v\d+$", "", name.rpartition(":")[2].rpartition("/")[2])
+    """The behaviour of an id: without module and namespace; `ale_py:ALE/Pong-v5` gives `Pong-v5`."""
+    return name.rpartition(":")[2].rpartition("/")[2]
 
 
 def _read(path: str) -> tuple[str, Arguments]:

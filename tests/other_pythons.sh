@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The parts that need no torch (wire, codec, environments, processor, settings) on other Pythons, with both
-# current majors of protobuf. A Python that is not installed is named and left out.
+# current majors of protobuf, and Gymnasium from the oldest that is supported. A Python that is not installed is named and left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ python_of() { # the interpreter of a version such as 3.12, if there is one
     done
 }
 
-while read -r version protobuf; do
+while read -r version protobuf gymnasium; do
     python=$(python_of "$version")
     if [ -z "$python" ]; then
         echo "Python $version: not installed here, left out"
@@ -22,14 +22,14 @@ while read -r version protobuf; do
     fi
     venv=.cache/python$version
     "$python" -m venv "$venv"
-    "$venv/bin/pip" install -q --disable-pip-version-check "protobuf==$protobuf" mlagents-envs numpy grpcio hpack pillow psutil pydantic pyyaml rich pytest hypothesis
+    "$venv/bin/pip" install -q --disable-pip-version-check "protobuf==$protobuf" mlagents-envs numpy grpcio hpack pillow psutil pydantic pyyaml rich pytest hypothesis "gymnasium$gymnasium"
     # The package itself without its dependencies: torch is not among what these parts need.
     "$venv/bin/pip" install -q --disable-pip-version-check --no-deps --no-build-isolation -e . 2>/dev/null ||
         "$venv/bin/pip" install -q --disable-pip-version-check --no-deps -e .
     echo "== Python $version, protobuf $("$venv/bin/python" -c 'import google.protobuf as p; print(p.__version__)')"
     "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/envs tests/agent_processor tests/trainers/settings
 done <<'VERSIONS'
-3.10 6.*
-3.12 7.*
-3.13 6.*
+3.10 6.* ==0.29.1
+3.12 7.* >=1.0
+3.13 6.* >=1.0
 VERSIONS

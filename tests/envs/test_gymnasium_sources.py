@@ -58,8 +58,14 @@ def shape(env):
 def test_names():
     assert in_process(" gymnasium:CartPole-v1")
     names = ["CartPole-v1", "ALE/Pong-v5", "ale_py:ALE/Pong-v5", "FrozenLake8x8-v1", "plain"]
-    assert [behavior_of(name) for name in names] == ["CartPole", "Pong", "Pong", "FrozenLake8x8", "plain"]
-    assert list(make_source(OWN).behavior_specs) == ["Game?team=0"]
+    assert [behavior_of(name) for name in names] == [
+        "CartPole-v1",
+        "Pong-v5",
+        "Pong-v5",
+        "FrozenLake8x8-v1",
+        "plain",
+    ]
+    assert list(make_source(OWN).behavior_specs) == ["Game-v2?team=0"]
 
 
 def test_arguments_are_the_environment_s_or_ours():
@@ -70,7 +76,7 @@ def test_arguments_are_the_environment_s_or_ours():
     env = make_source(OWN + "?max_episode_steps=2&lives=true")
     for _ in range(3):
         env.step()
-    assert env.get_steps("Game?team=0")[1].interrupted.tolist() == [True]
+    assert env.get_steps("Game-v2?team=0")[1].interrupted.tolist() == [True]
 
 
 @pytest.mark.parametrize(

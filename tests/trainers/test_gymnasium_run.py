@@ -29,10 +29,9 @@ PLAY = "import sys; from lanista.trainers.cli.main import main; main()"
     ("name", "limit", "rewards"), [("CartPole-v1", 20, (8, 20)), ("Pendulum-v1", 10, (-170, 0))]
 )
 def test_a_run_learns_and_leaves_a_brain_that_plays(tmp_path, name, limit, rewards):
-    behavior = name.partition("-")[0]
     env = f"gymnasium:{name}?max_episode_steps={limit}"
     flags = ("--num-envs", "2", "--num-areas", "2", "--set", "stats_writers=[csv]")
-    ended = learn(tmp_path, "--env", env, *flags, yaml=YAML.format(name=behavior))
+    ended = learn(tmp_path, "--env", env, *flags, yaml=YAML.format(name=name))
     assert ended.good
     results = ended.folder / "results" / "r"
     (summaries,) = results.rglob("*.csv")
@@ -42,11 +41,11 @@ def test_a_run_learns_and_leaves_a_brain_that_plays(tmp_path, name, limit, rewar
         assert told and all(rewards[0] <= each <= rewards[1] for each in told)
         lengths = [float(row[f"Environment/Worker {worker}/Episode Length"]) for row in rows]
         assert all(1 < each <= limit for each in lengths)
-    play = [sys.executable, "-c", PLAY, "play", results / f"{behavior}.onnx", "--env", env, "--json"]
+    play = [sys.executable, "-c", PLAY, "play", results / f"{name}.onnx", "--env", env, "--json"]
     played = subprocess.run(
         [*map(str, play), "--episodes", "3", "--num-areas", "2"], capture_output=True, text=True, check=True
     )
-    assert np.isfinite(json.loads(played.stdout)["behaviors"][f"{behavior}?team=0"]["mean_reward"])
+    assert np.isfinite(json.loads(played.stdout)["behaviors"][f"{name}?team=0"]["mean_reward"])
 
 
 def test_an_environment_that_is_not_there_ends_the_run_before_it_begins(tmp_path):
