@@ -87,9 +87,13 @@ def examples(page):
     return [code for language, code in FENCE.findall(text(ROOT / "docs" / page)) if language == "python"]
 
 
-@pytest.mark.parametrize("code", examples("extending.md") + examples("many-environments.md"))
-def test_the_examples_run_as_they_stand(code):
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+RUNNABLE = ("extending.md", "many-environments.md", "demonstrations.md")
+
+
+@pytest.mark.parametrize("code", [code for page in RUNNABLE for code in examples(page)])
+def test_the_examples_run_as_they_stand(code, tmp_path):
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

@@ -37,7 +37,7 @@ class AgentReader:
             Malformed, ObservationError: As the names say.
         """
         starts, lengths = records(data, start, stop)
-        columns = Columns(len(starts), self._sensors, self._mask_size, self._where)
+        columns = self.columns(len(starts))
         if self._compressed:
             sorted_ = Sorted([], list(range(len(starts))))
         else:
@@ -50,7 +50,11 @@ class AgentReader:
 
     def nobody(self) -> Columns:
         """A behaviour without agents in a message."""
-        return Columns(0, self._sensors, self._mask_size, self._where)
+        return self.columns(0)
+
+    def columns(self, count: int) -> Columns:
+        """Columns for so many agents, to be filled."""
+        return Columns(count, self._sensors, self._mask_size, self._where)
 
     def split(self, columns: Columns) -> BehaviorSteps:
         """Those who ask for a decision, and those who are done."""
@@ -85,6 +89,16 @@ class AgentReader:
     def _layout(self, data: bytes, start: int, stop: int) -> Layout:
         """The layout of the AgentInfoProto in data[start:stop]. Raises Irregular where there can be none."""
         builder = LayoutBuilder(data, start, stop)
+        self.describe(builder, data, start, stop)
+        return builder.build()
+
+    def describe(self, builder: LayoutBuilder, data: bytes, start: int, stop: int) -> None:
+        """Add the AgentInfoProto in data[start:stop] to a layout; the names are those of `Columns`.
+
+        Raises:
+            Irregular: it has to be read by protobuf.
+            Malformed: it is no message.
+        """
         seen: set[int] = set()
         sensors = iter(self._sensors)
         index = 0
@@ -105,7 +119,6 @@ class AgentReader:
                 builder.varint("mask" if end - at == self._mask_size > 0 else None, at, end, end - at)
         if index != len(self._sensors):
             raise Irregular
-        return builder.build()
 
 
 def _observe(

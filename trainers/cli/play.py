@@ -15,6 +15,7 @@ from .errors import CommandError
 if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv
 
+    from ...envs.demonstrations.recorder import DemonstrationRecorder
     from .playing import BehaviorResult
 
 
@@ -47,6 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--render-steps", metavar="N", type=_positive, default=150, help="steps that are filmed (150)"
     )
+    parser.add_argument(
+        "--record-demos",
+        metavar="FOLDER",
+        type=Path,
+        help="write the episodes that are counted as demonstrations, a .demo file for each behavior",
+    )
     parser.add_argument("--base-port", type=int, help="port of the executable; a free one is searched for")
     parser.add_argument(
         "--timeout-wait", type=float, default=60, help="seconds the engine has to answer (60)"
@@ -75,18 +82,36 @@ def run(arguments: argparse.Namespace) -> int:
         deterministic = _deterministic(arguments, brain)
         env = _environment(arguments)
         try:
-            player = Player(env, brain, arguments.episodes, deterministic, arguments.max_decisions)
-            results = _play(arguments, env, player)
+            recorder = _recorder(arguments)
+            player = Player(env, brain, arguments.episodes, deterministic, arguments.max_decisions, recorder)
+            try:
+                results = _play(arguments, env, player)
+            finally:
+                demos = recorder.close() if recorder is not None else []
         finally:
             env.close()
     except (BrainError, UnityException, NothingToDecideError) as error:
         raise CommandError(str(error)) from error
+    except OSError as error:
+        if arguments.record_demos is None:
+            raise
+        raise CommandError(f"The demonstrations could not be written: {error}.") from error
     report = _report(arguments, results, deterministic)
+    if arguments.record_demos is not None:
+        report["demonstrations"] = [str(path) for path in demos]
     if arguments.json:
         print(json.dumps(report, indent=2))
     else:
         _print_table(report)
     return 0
+
+
+def _recorder(arguments: argparse.Namespace) -> DemonstrationRecorder | None:
+    if arguments.record_demos is None:
+        return None
+    from ...envs.demonstrations.recorder import DemonstrationRecorder
+
+    return DemonstrationRecorder(arguments.record_demos)
 
 
 def _positive(text: str) -> int:
@@ -191,5 +216,7 @@ def _print_table(report: Mapping[str, Any]) -> None:
         if "mean_group_reward" in figures:
             mean, std = figures["mean_group_reward"], figures["std_group_reward"]
             print(f"{name}: {figures['group_episodes']} groups, mean group reward {mean:.3f}, std {std:.3f}.")
+    for demo in report.get("demonstrations", ()):
+        print(f"Recorded in {demo}. See it with: lanista demo show {demo}")
     if "film" in report:
         print(f"Filmed in {report['film']}.")

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from mlagents_envs.base_env import BaseEnv, DecisionSteps, TerminalSteps
+from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
 
+from ...envs.demonstrations.recorder import DemonstrationRecorder
 from ..brains.play import Brain, BrainError
 from .group_returns import GroupReturns
 
@@ -81,7 +82,10 @@ class Player:
         episodes: int,
         deterministic: bool,
         max_decisions: int = MAX_DECISIONS,
+        recorder: DemonstrationRecorder | None = None,
     ) -> None:
+        """`recorder`: takes down the episodes that are counted."""
+        self.recorder = recorder
         self.env = env
         self.brain = brain
         self.episodes = episodes
@@ -93,6 +97,8 @@ class Player:
         self._running: dict[tuple[str, int], Episode] = {}
         self._plays: dict[str, bool] = {}
         self._begun = 0
+        self._cut_now: set[int] = set()
+        """Agents of the behaviour in hand whose episode was counted as it stands at this step."""
 
     def play(self, after_step: Callable[[], object] = lambda: None) -> Mapping[str, BehaviorResult]:
         """Play until all counted episodes are over; `after_step` is called after every step.
@@ -134,8 +140,20 @@ class Player:
             self._go_on(name, decisions)
             if len(decisions):
                 asked = True
-                self.env.set_actions(name, self.brain.act(decisions, self.deterministic))
+                action = self.brain.act(decisions, self.deterministic)
+                self.env.set_actions(name, action)
+                self._record(name, decisions, action)
         return asked
+
+    def _record(self, name: str, decisions: DecisionSteps, action: ActionTuple) -> None:
+        """Take down what those do whose episodes are counted."""
+        if self.recorder is None:
+            return
+        wanted = {
+            agent for (behavior, agent), each in self._running.items() if behavior == name and each.counted
+        }
+        cut, self._cut_now = self._cut_now, set()
+        self.recorder.act(name, self.env.behavior_specs[name], decisions, action, wanted=wanted, cut=cut)
 
     def _fits(self, name: str) -> bool:
         if name not in self._plays:
@@ -150,6 +168,8 @@ class Player:
         return self._plays[name]
 
     def _end(self, name: str, terminals: TerminalSteps) -> None:
+        if self.recorder is not None:
+            self.recorder.end(name, self.env.behavior_specs[name], terminals)
         for row, agent in enumerate(terminals.agent_id.tolist()):
             episode = self._running.pop((name, agent), None)
             if episode is None or not episode.counted:
@@ -165,6 +185,7 @@ class Player:
                 episode.reward += float(decisions.reward[row])
                 if episode.counted and episode.decisions >= self.max_decisions:
                     self._cut(name, episode)
+                    self._cut_now.add(agent)
                     episode = None
             if episode is None:
                 episode = self._running[name, agent] = Episode(counted=self._begun < self.episodes)

@@ -1,0 +1,1 @@
+"""Demonstrations: Unity's `.demo` files, read, written, and recorded from any environment."""

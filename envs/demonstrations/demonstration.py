@@ -1,0 +1,183 @@
+"""A demonstration: what an expert saw, earned and did, read from a `.demo` file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from mlagents_envs.base_env import BehaviorSpec
+from numpy.typing import NDArray
+
+from ..pixels import BYTES, Images
+from ..steps import ObsArray
+from ..wire.columns import Columns
+from ..wire.errors import WireError
+from ..wire.messages import AgentInfoActionPairProto
+from ..wire.scan import Malformed
+from ..wire.specs import behavior
+from .errors import DemonstrationError
+from .format import Outline, check_announced, outline, parsed
+from .pairs import Actions, PairReader
+
+SUFFIX = ".demo"
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What the metadata of a file say of it."""
+
+    name: str
+    steps: int
+    """Pairs."""
+    episodes: int
+    """Unity's recorder counts one more when it is closed in the middle of an episode, or behind it."""
+    mean_reward: float
+    """Of these episodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """The n pairs of a file as columns.
+
+    Pair k is what the agent reported and what it did then. An episode ends with a pair that is `done`: its
+    observation is the last one, and its action was never taken.
+    """
+
+    path: Path
+    announced: Announced
+    behavior: str
+    """The behaviour's full name, such as `3DBall?team=0`."""
+    spec: BehaviorSpec
+    """Pictures are channels first, also those of old files."""
+    obs: list[ObsArray]
+    """Per sensor [n, *shape]: float32, or uint8 where pictures came as bytes and were asked for so."""
+    reward: NDArray[np.float32]
+    """[n] since the pair before: what led to this observation."""
+    done: NDArray[np.bool_]
+    interrupted: NDArray[np.bool_]
+    """[n] the episode was ended by a limit of steps."""
+    agent_id: NDArray[np.int32]
+    group_id: NDArray[np.int32]
+    group_reward: NDArray[np.float32]
+    action_mask: NDArray[np.bool_]
+    """[n, sum of the branches' sizes], True where an action was not allowed."""
+    continuous: NDArray[np.float32]
+    """[n, continuous_size] as the engine got them: mostly within -1 and 1."""
+    discrete: NDArray[np.int32]
+    """[n, branches]"""
+    note: str | None = None
+    """What is odd about a file that can be used."""
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+    @property
+    def episode_starts(self) -> NDArray[np.int64]:
+        """[J] the first pair of each episode, be it finished or not."""
+        first = np.ones(len(self), np.bool_)
+        # An id is an agent's for an episode at least; a file of several agents changes it without `done`.
+        first[1:] = self.done[:-1] | (self.agent_id[1:] != self.agent_id[:-1])
+        return np.flatnonzero(first)
+
+    @property
+    def returns(self) -> NDArray[np.float64]:
+        """[J] what was earned in each episode; not the first pair's reward, which no action has earned."""
+        earned = self.reward.astype(np.float64)
+        earned[self.episode_starts] = 0.0
+        return np.add.reduceat(earned, self.episode_starts)
+
+
+def demonstration_files(path: str | Path) -> list[Path]:
+    """The file, or the `.demo` files of a folder, sorted by their names.
+
+    Raises:
+        DemonstrationError: there is none.
+    """
+    path = Path(path)
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix == SUFFIX and file.is_file())
+        if not files:
+            raise DemonstrationError(path, "there are no '.demo' files in the provided directory.")
+        return files
+    if not path.exists():
+        raise DemonstrationError(path, "the demonstration file or directory does not exist.")
+    if path.suffix != SUFFIX:
+        raise DemonstrationError(path, "the path provided is not a '.demo' file.")
+    return [path]
+
+
+def read_demonstration(path: str | Path, images: Images = "float32") -> Demonstration:
+    """Read one file. Nothing of it is executed, and nothing is taken for granted.
+
+    Args:
+        path: the file.
+        images: what compressed pictures are given out as: 0 to 1, or their bytes.
+
+    Raises:
+        DemonstrationError: it cannot be read, or it breaks off, or it is something else. The error names the
+            byte.
+    """
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DemonstrationError(path, f"it cannot be read: {error.strerror or error}.") from error
+    try:
+        return _read(path, data, images)
+    except Malformed as error:
+        raise DemonstrationError(
+            path, f"{error.found}. (The file has {len(data)} bytes.)", error.at
+        ) from error
+
+
+def _read(path: Path, data: bytes, images: Images) -> Demonstration:
+    found = outline(data)
+    start, length = int(found.starts[0]), int(found.lengths[0])
+    first = parsed(AgentInfoActionPairProto, data, (start, start + length), "pair of a report and an action")
+    try:
+        known = behavior(found.brain, first.agent_info, images)
+    except WireError as error:
+        raise Malformed(start, f"pair 0: {error}") from error
+    columns, actions = PairReader(known, "the file").read(data, found)
+    _check_values(found, columns, actions)
+    meta = found.meta
+    return Demonstration(
+        path,
+        Announced(meta.demonstration_name, meta.number_steps, meta.number_episodes, meta.mean_reward),
+        found.brain.brain_name,
+        known.spec,
+        columns.obs,
+        columns.reward,
+        columns.done,
+        columns.interrupted,
+        columns.agent_id,
+        columns.group_id,
+        columns.group_reward,
+        columns.mask,
+        actions.continuous,
+        actions.discrete,
+        check_announced(meta.number_steps, found.starts),
+    )
+
+
+def _check_values(found: Outline, columns: Columns, actions: Actions) -> None:
+    """Raise Malformed at the first pair whose numbers nothing could be learnt from."""
+    numbers: dict[str, ObsArray] = {"a reward": columns.reward, "a group's reward": columns.group_reward}
+    numbers |= {f"observation {k}": obs for k, obs in enumerate(columns.obs) if obs.dtype != BYTES}
+    numbers["a continuous action"] = actions.continuous
+    for what, values in numbers.items():
+        _refuse(found, ~np.isfinite(values), f"{what} is no finite number")
+    if actions.spec.continuous_size or actions.spec.discrete_size:
+        idle = ~actions.there & ~columns.done
+        idle[-1] = False
+        _refuse(found, idle, "there is no action, although the agent goes on")
+    for branch, size in enumerate(actions.spec.discrete_branches):
+        chosen = actions.discrete[:, branch]
+        _refuse(found, (chosen < 0) | (chosen >= size), f"an action of branch {branch} is none of its {size}")
+
+
+def _refuse(found: Outline, wrong: NDArray[np.bool_], what: str) -> None:
+    if wrong.any():
+        row = int(np.flatnonzero(wrong.reshape(len(wrong), -1).any(axis=1))[0])
+        raise Malformed(int(found.starts[row]), f"pair {row}: {what}")

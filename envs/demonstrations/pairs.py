@@ -1,0 +1,179 @@
+"""The pairs of a demonstration as columns: what an agent reported, and what it did then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from mlagents_envs.base_env import ActionSpec
+from numpy.typing import NDArray
+
+from ..wire.agents import AgentReader
+from ..wire.columns import Columns
+from ..wire.decoding import Decoding
+from ..wire.errors import ObservationError
+from ..wire.images import Seen
+from ..wire.layout import Layout, LayoutBuilder, Layouts, Rows, Sorted, ints
+from ..wire.messages import AgentActionProto, AgentInfoActionPairProto
+from ..wire.scan import BYTES, Irregular, Malformed, fields, parts
+from ..wire.specs import Behavior
+from .format import Outline, parsed
+
+_FLOAT = np.dtype("<f4")
+_INFO, _ACTION = 1, 2
+_OLD, _CONTINUOUS, _DISCRETE = 1, 6, 7
+"""Fields of an action: as it was before hybrid actions, and as it is."""
+
+
+class Actions:
+    """[n, continuous] and [n, branches], one row for each pair."""
+
+    def __init__(self, count: int, spec: ActionSpec) -> None:
+        self.spec = spec
+        self.continuous = np.zeros((count, spec.continuous_size), np.float32)
+        self.discrete = np.zeros((count, spec.discrete_size), np.int32)
+        self.there = np.zeros(count, np.bool_)
+        """Unity's recorder leaves the actions out where an agent had not acted any more."""
+
+    def fill(self, layout: Layout, rows: Rows, pairs: Any) -> None:
+        """Fill rows from pairs of one layout: a structured array of as many."""
+        self.there[rows] = bool(layout.names & {"old", "continuous", "discrete0"})
+        if "old" in layout.names:
+            self._fill_old(rows, pairs["old"])
+        if "continuous" in layout.names:
+            self.continuous[rows] = pairs["continuous"]
+        for branch in range(self.spec.discrete_size):
+            if f"discrete{branch}" in layout.names:
+                self.discrete[rows, branch] = ints(pairs[f"discrete{branch}"])
+
+    def fill_one(self, row: int, action: AgentActionProto, at: int) -> None:
+        """Fill one row. Raises Malformed at the byte `at` where these are no actions of the behaviour."""
+        sizes = (self.spec.continuous_size, self.spec.discrete_size)
+        found = (len(action.continuous_actions), len(action.discrete_actions))
+        old = action.vector_actions_deprecated
+        self.there[row] = bool(any(found) or len(old))
+        if not self.there[row]:
+            return
+        if found == (0, 0) and len(old) == sum(sizes):
+            self._fill_old(slice(row, row + 1), np.array(old, np.float32)[None])
+        elif found == sizes:
+            self.continuous[row], self.discrete[row] = action.continuous_actions, action.discrete_actions
+        else:
+            count = f"{found[0]} continuous and {found[1]} discrete" if any(found) else f"{len(old)}"
+            raise Malformed(
+                at,
+                f"pair {row} has {count} actions, expected {sizes[0]} continuous and {sizes[1]} discrete",
+            )
+
+    def _fill_old(self, rows: Rows, values: NDArray[np.float32]) -> None:
+        """From the field that held continuous and discrete actions alike, as floats."""
+        size = self.spec.continuous_size
+        self.continuous[rows] = values[:, :size]
+        with np.errstate(invalid="ignore"):  # a number that is none is found when the range is looked at
+            self.discrete[rows] = values[:, size:].astype(np.int32)
+
+
+class PairReader:
+    """Reads the pairs of one behaviour: those whose bytes look alike together, as the wire's agents are."""
+
+    def __init__(self, behavior: Behavior, where: str) -> None:
+        """`where`: what errors call the file."""
+        self._agents = AgentReader(behavior, where)
+        self._compressed = behavior.compressed
+        self._actions = behavior.spec.action_spec
+
+    def read(self, data: bytes, found: Outline) -> tuple[Columns, Actions]:
+        """What agents reported, and what they did.
+
+        Raises:
+            Malformed: a pair is none, or has observations or actions that are not the behaviour's.
+        """
+        columns, actions = self._agents.columns(len(found.starts)), Actions(len(found.starts), self._actions)
+        if self._compressed:
+            pairs = Sorted([], list(range(len(found.starts))))
+        else:
+            pairs = Layouts(self._layout).sort(data, found.starts, found.lengths)
+        for layout, rows, alike in pairs.groups:
+            columns.fill(layout, rows, alike)
+            actions.fill(layout, rows, alike)
+        places: list[int] = []
+        for row in pairs.irregular:
+            start, length = int(found.starts[row]), int(found.lengths[row])
+            self._fill_one(columns, actions, row, data, start, length)
+            places += [start] * (len(columns.pictures) - len(places))
+        _decode(columns, places)
+        return columns, actions
+
+    def _fill_one(
+        self, columns: Columns, actions: Actions, row: int, data: bytes, start: int, length: int
+    ) -> None:
+        place = (start, start + length)
+        pair = parsed(AgentInfoActionPairProto, data, place, "pair of an agent's report and its action")
+        if not (pair.HasField("agent_info") and pair.HasField("action_info")):
+            raise Malformed(start, f"pair {row} lacks the agent's report or its action")
+        agent = pair.agent_info.SerializeToString()
+        try:
+            columns.fill_one(row, agent, 0, len(agent))
+        except ObservationError as error:
+            raise Malformed(start, f"pair {row}: {error}") from error
+        actions.fill_one(row, pair.action_info, start)
+
+    def _layout(self, data: bytes, start: int, stop: int) -> Layout:
+        """The layout of the pair in data[start:stop]. Raises Irregular where there can be none."""
+        builder = LayoutBuilder(data, start, stop)
+        found = parts(data, (start, stop), {_INFO: BYTES, _ACTION: BYTES})
+        if found.keys() != {_INFO, _ACTION}:
+            raise Irregular
+        self._agents.describe(builder, data, *found[_INFO])
+        self._describe_action(builder, data, *found[_ACTION])
+        return builder.build()
+
+    def _describe_action(self, builder: LayoutBuilder, data: bytes, start: int, stop: int) -> None:
+        wanted = {_OLD: BYTES, _CONTINUOUS: BYTES, _DISCRETE: BYTES}
+        found = {
+            number: place for number, place in parts(data, (start, stop), wanted).items() if _full(place)
+        }
+        others = sum(number not in wanted for number, *_ in fields(data, start, stop))
+        continuous, discrete = self._actions.continuous_size, self._actions.discrete_size
+        has_new = _CONTINUOUS in found or _DISCRETE in found
+        new = {key for key, size in ((_CONTINUOUS, continuous), (_DISCRETE, discrete)) if size}
+        if others or (has_new and found.keys() - {_OLD} != new):
+            raise Irregular
+        if _OLD in found:
+            self._describe_floats(
+                builder, None if has_new else "old", found[_OLD], None if has_new else continuous + discrete
+            )
+        if _CONTINUOUS in found:
+            self._describe_floats(builder, "continuous", found[_CONTINUOUS], continuous)
+        if _DISCRETE in found:
+            at, end = found[_DISCRETE]
+            if end - at != discrete:
+                raise Irregular
+            for branch in range(discrete):
+                builder.varint(f"discrete{branch}", at + branch, at + branch + 1, 1)
+
+    def _describe_floats(
+        self, builder: LayoutBuilder, name: str | None, place: tuple[int, int], count: int | None
+    ) -> None:
+        if count is not None and place[1] - place[0] != 4 * count:
+            raise Irregular
+        builder.number(name, *place, (_FLOAT, (count,)))
+
+
+def _full(place: tuple[int, int]) -> bool:
+    return place[1] > place[0]
+
+
+def _decode(columns: Columns, places: list[int]) -> None:
+    """Decode the pictures; `places`: the byte where the pair of each stands."""
+    if not columns.pictures:
+        return
+    try:
+        Decoding(columns.pictures, Seen(), None).finish()
+    except ObservationError as error:
+        for picture, place in zip(columns.pictures, places, strict=True):
+            try:
+                picture.decode(Seen())
+            except ObservationError as its:
+                raise Malformed(place, str(its)) from its
+        raise Malformed(places[0], str(error)) from error

@@ -1,0 +1,198 @@
+"""Records what the agents of any environment see and do, as demonstrations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
+from numpy.typing import NDArray
+
+from ..behavior_name import BehaviorName
+from ..pixels import BYTES, as_bytes
+from ..steps import ObsArray
+from ..wire.engine_agents import AgentBatch, Observed
+from .demonstration import SUFFIX
+from .writer import DemonstrationWriter
+
+
+@dataclass(slots=True)
+class _Episode:
+    """An agent's pairs so far."""
+
+    group_id: int
+    obs: list[list[ObsArray]] = field(default_factory=list)
+    """[pair][sensor]"""
+    reward: list[float] = field(default_factory=list)
+    group_reward: list[float] = field(default_factory=list)
+    mask: list[NDArray[np.bool_]] = field(default_factory=list)
+    continuous: list[NDArray[np.float32]] = field(default_factory=list)
+    discrete: list[NDArray[np.int32]] = field(default_factory=list)
+
+    def see(self, steps: DecisionSteps | TerminalSteps, row: int) -> None:
+        """The agent reports."""
+        self.obs.append([np.array(values[row]) for values in steps.obs])
+        self.reward.append(float(steps.reward[row]))
+        self.group_reward.append(float(steps.group_reward[row]))
+
+    def do(
+        self, continuous: NDArray[np.float32], discrete: NDArray[np.int32], mask: NDArray[np.bool_]
+    ) -> None:
+        """The agent acts."""
+        self.continuous.append(np.array(continuous))
+        self.discrete.append(np.array(discrete))
+        self.mask.append(mask)
+
+    def end(self) -> None:
+        """The pair that ends it has the last action again, as in Unity's recordings; nothing is masked."""
+        self.do(self.continuous[-1], self.discrete[-1], np.zeros_like(self.mask[-1]))
+
+
+class DemonstrationRecorder:
+    """Writes the finished episodes of every behaviour into a file of its own, `<folder>/<behaviour>.demo`.
+
+    Where there is such a file already, the new one gets a number: nothing is written over. An episode is
+    written when it ends, in one piece; those that have not ended when the recorder is closed are left out.
+    """
+
+    def __init__(self, folder: str | Path, name: str | None = None) -> None:
+        """`folder` is made with the first episode; `name` is that of the demonstrations, else the files'."""
+        self.folder = Path(folder)
+        self.name = name
+        self.writers: dict[str, DemonstrationWriter] = {}
+        """By the behaviours' full names."""
+        self._episodes: dict[str, dict[int, _Episode]] = {}
+
+    def __enter__(self) -> DemonstrationRecorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files so far."""
+        return [writer.path for writer in self.writers.values()]
+
+    def end(self, behavior: str, spec: BehaviorSpec, terminals: TerminalSteps) -> None:
+        """Episodes have ended; before `act` of the same step.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        running = self._episodes.get(behavior, {})
+        for row, agent in enumerate(np.asarray(terminals.agent_id).tolist()):
+            if agent in running:
+                self._finish(behavior, spec, agent, terminals, row, bool(terminals.interrupted[row]))
+
+    def act(
+        self,
+        behavior: str,
+        spec: BehaviorSpec,
+        decisions: DecisionSteps,
+        action: ActionTuple,
+        *,
+        wanted: Collection[int] | None = None,
+        cut: Collection[int] = (),
+    ) -> None:
+        """Agents act.
+
+        Args:
+            behavior: full name.
+            spec: of the behaviour.
+            decisions: of the n agents that asked.
+            action: [n] what they are sent, as the engine gets it.
+            wanted: agents whose episodes are recorded if they begin now; None: all.
+            cut: agents whose episode is taken for interrupted by this step, and begins anew with it.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        running = self._episodes.setdefault(behavior, {})
+        masks = _flat_masks(spec, decisions)
+        for row, agent in enumerate(np.asarray(decisions.agent_id).tolist()):
+            if agent in running and agent in cut:
+                self._finish(behavior, spec, agent, decisions, row, True)
+            if agent not in running:
+                if wanted is not None and agent not in wanted:
+                    continue
+                running[agent] = _Episode(int(decisions.group_id[row]))
+            episode = running[agent]
+            episode.see(decisions, row)
+            episode.do(action.continuous[row], action.discrete[row], masks[row])
+
+    def close(self) -> list[Path]:
+        """Close all files. Returns what was written."""
+        for writer in self.writers.values():
+            writer.close()
+        self._episodes.clear()
+        return self.paths
+
+    def _finish(
+        self,
+        behavior: str,
+        spec: BehaviorSpec,
+        agent: int,
+        steps: DecisionSteps | TerminalSteps,
+        row: int,
+        interrupted: bool,
+    ) -> None:
+        episode = self._episodes[behavior].pop(agent)
+        episode.see(steps, row)
+        episode.end()
+        if behavior not in self.writers:
+            path = free_path(self.folder, behavior)
+            self.writers[behavior] = DemonstrationWriter(path, behavior, spec, self.name)
+        count = len(episode.reward)
+        last = np.arange(count) == count - 1
+        batch = AgentBatch(
+            _stacked(episode.obs),
+            np.array(episode.reward, np.float32),
+            last,
+            last & interrupted,
+            np.full(count, agent, np.int32),
+            np.full(count, episode.group_id, np.int32),
+            np.array(episode.group_reward, np.float32),
+            np.stack(episode.mask) if spec.action_spec.discrete_size else None,
+        )
+        action = ActionTuple(np.stack(episode.continuous), np.stack(episode.discrete))
+        self.writers[behavior].write(batch, action)
+
+
+def free_path(folder: Path, behavior: str) -> Path:
+    """`<folder>/<behaviour>.demo`, of a team but the first with its number; numbered where it is taken."""
+    parsed = BehaviorName.parse(behavior)
+    stem = re.sub(r"[^\w .-]", "-", parsed.name) + (f"-team{parsed.team_id}" if parsed.team_id else "")
+    path, number = folder / f"{stem}{SUFFIX}", 0
+    while path.exists():
+        number += 1
+        path = folder / f"{stem}_{number}{SUFFIX}"
+    return path
+
+
+def _flat_masks(spec: BehaviorSpec, decisions: DecisionSteps) -> NDArray[np.bool_]:
+    """[n, sum of the branches' sizes], True where an action is not allowed."""
+    if decisions.action_mask is None:
+        return np.zeros((len(decisions), sum(spec.action_spec.discrete_branches)), np.bool_)
+    return np.concatenate(decisions.action_mask, axis=1).astype(np.bool_)
+
+
+def _stacked(obs: list[list[ObsArray]]) -> list[Observed]:
+    """[sensor] arrays [n, *shape]; pictures that are bytes / 255 as these bytes, which become PNG."""
+    return [_smaller(np.stack(values)) for values in zip(*obs)]
+
+
+def _smaller(column: ObsArray) -> Observed:
+    if column.dtype == BYTES:
+        return column.astype(np.uint8, copy=False)
+    numbers = column.astype(np.float32, copy=False)
+    # A grid of zeros and ones may have other numbers in the next episode.
+    picture = numbers.ndim == 4 and bool(((numbers > 0) & (numbers < 1)).any())
+    pixels = as_bytes(numbers) if picture else None
+    return numbers if pixels is None else pixels

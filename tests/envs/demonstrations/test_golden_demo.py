@@ -1,0 +1,190 @@
+"""Demonstrations as ML-Agents 1.1.0 loads, refuses and writes them."""
+
+from pathlib import Path
+
+import goldendata
+import numpy as np
+import pytest
+from lanista.envs.demonstrations.demonstration import Demonstration, read_demonstration
+from lanista.envs.demonstrations.errors import DemonstrationError
+from lanista.envs.demonstrations.format import HEADER
+from lanista.envs.demonstrations.writer import DemonstrationWriter
+from lanista.envs.pixels import as_floats
+from lanista.envs.wire import messages
+from lanista.envs.wire.engine_agents import AgentBatch
+from lanista.trainers.imitation.demonstrations import Demonstrations, load_demonstrations
+from mlagents_envs.base_env import (
+    ActionSpec,
+    ActionTuple,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
+
+
+def test_every_kind_is_tested() -> None:
+    assert goldendata.kinds("demo") <= {"load", "malformed", "write"}
+
+
+def spec_of(said: dict) -> BehaviorSpec:
+    observations = [
+        ObservationSpec(
+            tuple(each["shape"]),
+            tuple(map(DimensionProperty, each["dimension_property"])),
+            ObservationType[each["observation_type"]],
+            each["name"],
+        )
+        for each in said["observation_specs"]
+    ]
+    actions = said["action_spec"]
+    return BehaviorSpec(
+        observations, ActionSpec(actions["continuous_size"], tuple(actions["discrete_branches"]))
+    )
+
+
+def written(case: dict, folder: Path) -> Path:
+    for name, data in case["inputs"]["files"].items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(goldendata.bytes_of(data))
+    return folder / case["inputs"]["path"]
+
+
+def files_in_order(case: dict, path: Path) -> list[Path]:
+    """As the reference listed the folder; ours are sorted (pitfalls D5)."""
+    if not path.is_dir():
+        return [path]
+    order = [name for name in case["inputs"]["file_order"] if name.endswith(".demo")]
+    return [path / Path(name).name for name in order]
+
+
+def kept_rows(demos: list[Demonstration], length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the steps that we make stand in the reference's buffer; those that it makes and we do not.
+
+    It makes a step of every pair but the last, and pads after each end to whole sequences.
+    """
+    done = np.concatenate([demo.done for demo in demos])
+    last = np.zeros(len(done), bool)
+    last[np.cumsum([len(demo) for demo in demos]) - 1] = True
+    ours, place, at = [], [], 0
+    begun = 0
+    for pair in range(len(done) - 1):
+        place.append(at)
+        ours.append(not (done[pair] or last[pair]))  # pitfalls D3
+        at += 1
+        if done[pair + 1]:
+            at += -(at - begun) % length
+            begun = at
+    return np.array(place, int), np.array(ours, bool)
+
+
+def joined(parts: list[Demonstrations]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Columns of several files, and which steps have one before them in their episode, or are the first."""
+    columns = {key: np.concatenate([columns_of(part)[key] for part in parts]) for key in columns_of(parts[0])}
+    lengths = np.concatenate([part.lengths for part in parts])
+    within = np.ones(lengths.sum(), bool)
+    within[np.cumsum(lengths)[:-1]] = False
+    return columns, within
+
+
+def columns_of(steps: Demonstrations) -> dict[str, np.ndarray]:
+    """By the reference's names."""
+    columns = {"done": steps.done, "environment_rewards": steps.reward}
+    columns |= {f"obs:{k}": as_floats(obs) for k, obs in enumerate(steps.obs)}
+    if steps.continuous.shape[1]:
+        columns["continuous_action"] = steps.continuous
+    if steps.discrete.shape[1]:
+        columns["discrete_action"] = steps.discrete
+    columns["prev_action"] = np.concatenate([steps.prev_continuous, steps.prev_discrete], axis=1)
+    return columns
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in goldendata.cases("demo", "load") if "buffer" in c.values[0]["expected"]]
+)
+def test_loaded(case: dict, tmp_path: Path) -> None:
+    expected, path = case["expected"], written(case, tmp_path)
+    files = files_in_order(case, path)
+    demos = [read_demonstration(file) for file in files]
+    assert sum(map(len, demos)) == expected["num_pairs"]
+    assert sum(demo.announced.steps for demo in demos) == expected["total_expected"]
+    assert demos[0].spec == spec_of(expected["spec"])
+    place, ours = kept_rows(demos, case["inputs"]["sequence_length"])
+    if not ours.any():
+        with pytest.raises(DemonstrationError, match="no step in it"):
+            load_demonstrations(path)
+        return
+    assert len(ours) == expected["num_pairs"] - 1 and expected["num_experiences"] >= len(ours)
+    wanted = case["inputs"]["expected_spec"]
+    spec = None if wanted is None else spec_of(wanted)
+    columns, within = joined([load_demonstrations(file, spec) for file in files])
+    if files == sorted(files):
+        for name, column in columns_of(load_demonstrations(path, spec)).items():
+            np.testing.assert_array_equal(column, columns[name])
+    assert columns.keys() == expected["buffer"].keys()
+    for name, column in columns.items():
+        theirs = goldendata.array(expected["buffer"][name])[place][ours].reshape(column.shape)
+        # Per-agent previous actions: what was done in the episode before is none of this one's.
+        rows = within if name == "prev_action" else slice(None)
+        np.testing.assert_allclose(column[rows], theirs[rows], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in goldendata.cases("demo", "load") if "buffer" not in c.values[0]["expected"]]
+)
+def test_demonstrations_of_another_behaviour_are_refused(case: dict, tmp_path: Path) -> None:
+    with pytest.raises(DemonstrationError) as caught:
+        load_demonstrations(written(case, tmp_path), spec_of(case["inputs"]["expected_spec"]))
+    theirs, ours = case["expected"]["error_message"], str(caught.value)
+    if theirs.startswith("The shape"):
+        assert "The shape " in ours and " in demonstration do not match the policy's " in ours
+    else:
+        assert theirs.rstrip(".") in ours
+
+
+@pytest.mark.parametrize("case", goldendata.cases("demo", "malformed"))
+def test_refused(case: dict, tmp_path: Path) -> None:
+    path = written(case, tmp_path)
+    with pytest.raises(DemonstrationError) as caught:
+        load_demonstrations(path)
+    theirs, ours = case["expected"]["error_message"], str(caught.value)
+    if path.is_file() and path.suffix == ".demo":
+        assert caught.value.byte is not None and caught.value.byte <= path.stat().st_size
+    for gist in ("unsupported version (", "'.demo' file", "does not exist"):
+        assert (gist in theirs) <= (gist in ours)
+
+
+@pytest.mark.parametrize("case", goldendata.cases("demo", "write"))
+def test_written(case: dict, tmp_path: Path) -> None:
+    """Pairs are written anew from what was read of them: equal messages, behind a header of 33 bytes."""
+    reference = tmp_path / "reference.demo"
+    reference.write_bytes(goldendata.bytes_of(case["expected"]["file"]))
+    demo = read_demonstration(reference)
+    with DemonstrationWriter(tmp_path / "demo.demo", demo.behavior, demo.spec, demo.announced.name) as writer:
+        batch = AgentBatch(
+            *(demo.obs, demo.reward, demo.done, demo.interrupted, demo.agent_id, demo.group_id),
+            demo.group_reward,
+            demo.action_mask,
+        )
+        writer.write(batch, ActionTuple(demo.continuous, demo.discrete))
+    data, theirs = (tmp_path / "demo.demo").read_bytes(), reference.read_bytes()
+    assert pairs_of(data) == [goldendata.bytes_of(pair) for pair in case["inputs"]["pairs"]]
+    brain = messages.BrainParametersProto.FromString(goldendata.bytes_of(case["inputs"]["brain_parameters"]))
+    ours = messages.BrainParametersProto.FromString(data[HEADER + 1 : HEADER + 1 + data[HEADER]])
+    assert (ours.brain_name, ours.action_spec.num_continuous_actions) == (
+        brain.brain_name,
+        brain.action_spec.num_continuous_actions,
+    )
+    assert len(theirs) > HEADER
+
+
+def pairs_of(data: bytes) -> list[bytes]:
+    """The pairs as protobuf itself would write them."""
+    from lanista.envs.demonstrations.format import outline
+
+    found = outline(data)
+    pairs = []
+    for start, length in zip(found.starts.tolist(), found.lengths.tolist()):
+        pair = messages.AgentInfoActionPairProto.FromString(data[start : start + length])
+        pairs.append(pair.SerializeToString(deterministic=True))
+    return pairs

@@ -1,0 +1,113 @@
+"""A recorder takes down what agents see and do, episode by episode."""
+
+from pathlib import Path
+
+import numpy as np
+from lanista.envs.demonstrations.demonstration import read_demonstration
+from lanista.envs.demonstrations.recorder import DemonstrationRecorder
+from lanista.envs.scenes.in_place import make_in_place
+from line_game import LineGame
+from mlagents_envs.base_env import ActionTuple
+
+NAME = "Tiny?team=0"
+
+
+def play(env, recorder, steps: int, **options) -> list:
+    """Steps by actions of chance; what each agent saw, did and earned, an episode each."""
+    random = np.random.default_rng(1)
+    env.reset()
+    told: dict[int, list] = {}
+    finished = []
+    for _ in range(steps):
+        for name in env.behavior_specs:
+            spec = env.behavior_specs[name]
+            decisions, terminals = env.get_steps(name)
+            recorder.end(name, spec, terminals)
+            for row, agent in enumerate(terminals.agent_id.tolist()):
+                if agent in told:
+                    pairs = [*told.pop(agent), (terminals.obs[0][row].copy(), terminals.reward[row], None)]
+                    finished.append(pairs)
+            actions = spec.action_spec.random_action(len(decisions))
+            actions = ActionTuple(
+                random.uniform(-1, 1, actions.continuous.shape).astype(np.float32), actions.discrete
+            )
+            recorder.act(name, spec, decisions, actions, **options)
+            for row, agent in enumerate(decisions.agent_id.tolist()):
+                pair = (decisions.obs[0][row].copy(), decisions.reward[row], actions.continuous[row].copy())
+                told.setdefault(agent, []).append(pair)
+            env.set_actions(name, actions)
+        env.step()
+    return finished
+
+
+def game(**options) -> LineGame:
+    return LineGame(3, [NAME], agents=3, max_len=6, cont=1, **options)
+
+
+def test_every_finished_episode_is_in_the_file_as_it_was(tmp_path: Path) -> None:
+    with DemonstrationRecorder(tmp_path / "demos") as recorder:
+        finished = play(game(), recorder, 40)
+    (path,) = recorder.paths
+    assert path == tmp_path / "demos" / "Tiny.demo"
+    demo = read_demonstration(path)
+    assert len(finished) > 5 and len(demo.episode_starts) == demo.announced.episodes == len(finished)
+    pairs = [pair for episode in finished for pair in episode]
+    np.testing.assert_array_equal(demo.obs[0], [obs for obs, _, _ in pairs])
+    np.testing.assert_array_equal(demo.reward, [reward for _, reward, _ in pairs])
+    acted = ~demo.done
+    np.testing.assert_array_equal(
+        demo.continuous[acted], [action for _, _, action in pairs if action is not None]
+    )
+    mean = sum(float(reward) for _, reward, _ in pairs) / len(finished)
+    assert demo.announced.mean_reward == np.float32(mean)
+
+
+def test_only_wanted_agents_are_recorded(tmp_path: Path) -> None:
+    with DemonstrationRecorder(tmp_path) as recorder:
+        play(game(), recorder, 20, wanted={1})
+    assert set(read_demonstration(recorder.paths[0]).agent_id.tolist()) == {1}
+
+
+def test_an_episode_that_is_cut_ends_interrupted(tmp_path: Path) -> None:
+    env, recorder = game(), DemonstrationRecorder(tmp_path)
+    env.reset()
+    spec = env.behavior_specs[NAME]
+    for step in range(3):
+        decisions, _ = env.get_steps(NAME)
+        action = ActionTuple(np.zeros((3, 1), np.float32))
+        recorder.act(NAME, spec, decisions, action, cut={0} if step == 2 else ())
+        env.set_actions(NAME, action)
+        env.step()
+    recorder.close()
+    demo = read_demonstration(recorder.paths[0])
+    assert demo.done.tolist() == demo.interrupted.tolist() == [False, False, True]
+
+
+def test_a_second_recording_gets_a_number(tmp_path: Path) -> None:
+    for _ in range(2):
+        with DemonstrationRecorder(tmp_path) as recorder:
+            play(game(), recorder, 12)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Tiny.demo", "Tiny_1.demo"]
+
+
+def test_behaviours_and_teams_have_files_of_their_own(tmp_path: Path) -> None:
+    env = LineGame(3, ["Tiny?team=0", "Tiny?team=1"], agents=2, max_len=4, cont=1)
+    with DemonstrationRecorder(tmp_path) as recorder:
+        play(env, recorder, 12)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Tiny-team1.demo", "Tiny.demo"]
+
+
+def test_where_no_episode_ends_there_is_no_file(tmp_path: Path) -> None:
+    with DemonstrationRecorder(tmp_path / "demos") as recorder:
+        play(game(), recorder, 2)
+    assert recorder.paths == [] and not (tmp_path / "demos").exists()
+
+
+def test_pictures_take_the_room_of_png(tmp_path: Path) -> None:
+    env = make_in_place("scene:grid?size=small", seed=1)
+    with DemonstrationRecorder(tmp_path) as recorder:
+        play(env, recorder, 60)
+    demo = read_demonstration(recorder.paths[0], images="uint8")
+    (pictures,) = (obs for obs in demo.obs if obs.ndim == 4)
+    assert pictures.dtype == np.uint8 and 0 < pictures.mean() < 255
+    assert recorder.paths[0].stat().st_size < pictures.size

@@ -1,0 +1,83 @@
+"""`lanista demo show` says what demonstrations hold; `lanista play --record-demos` makes some."""
+
+import json
+from pathlib import Path
+
+import pytest
+from lanista.trainers.cli.main import run
+
+REAL = Path(__file__).parents[2] / "real"
+
+
+def show(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[dict]:
+    assert run(["demo", "show", *map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_everything_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    (facts,) = show(capsys, REAL / "demos" / "Realhybrid.demo")
+    assert (facts["name"], facts["behavior"], facts["steps"]) == ("Realhybrid", "Hybrid?team=0", 200)
+    assert (facts["episodes"], facts["finished_episodes"], facts["note"]) == (12, 11, None)
+    assert facts["announced"] == {"steps": 200, "episodes": 12, "mean_reward": pytest.approx(4.64499)}
+    assert facts["actions"] == {"continuous": 2, "discrete_branches": [3, 2]}
+    shapes = {each["name"]: each["shape"] for each in facts["observations"]}
+    assert shapes["Pix"] == [3, 12, 20] and shapes["Buf"] == [6, 5]
+    assert [each["type"] for each in facts["observations"]].count("GOAL_SIGNAL") == 1
+
+
+def test_people_get_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", "show", str(REAL / "demos" / "ExpertPyramid.demo")]) == 0
+    out = capsys.readouterr().out
+    for part in ("Pyramids?team=0", "1751", "10 (1 unfinished)", "(56,)", "of 5 actions"):
+        assert part in out
+
+
+def test_a_folder_is_shown_file_by_file_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [Path(facts["file"]).name for facts in show(capsys, REAL / "demos")]
+    assert names == sorted(path.name for path in (REAL / "demos").glob("*.demo"))
+
+
+def test_what_is_no_demonstration_is_one_line_with_its_byte(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.demo"
+    file.write_bytes((REAL / "onnx" / "Basic.onnx").read_bytes())
+    assert run(["demo", "show", str(file)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("lanista demo: error: The demonstration ") and ": byte " in error
+    assert error.count("\n") == 1
+
+
+def test_an_expert_s_episodes_are_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    brain, demos = REAL / "onnx" / "3DBall.onnx", tmp_path / "demos"
+    arguments = [
+        "--env",
+        "scene:ball3d",
+        "--episodes",
+        "3",
+        "--max-decisions",
+        "20",
+        "--record-demos",
+        str(demos),
+    ]
+    assert run(["play", str(brain), *arguments, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out.partition("\n")[2])  # behind a warning of cut episodes
+    assert report["demonstrations"] == [str(demos / "3DBall.demo")]
+    (facts,) = show(capsys, demos)
+    assert (facts["episodes"], facts["finished_episodes"]) == (3, 3)
+    assert facts["steps"] == 3 * (20 + 1)
+    assert facts["mean_reward"] == pytest.approx(report["mean_reward"], rel=1e-5)
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    arguments = ["--env", "scene:ball3d", "--episodes", "1", "--max-decisions", "3"]
+    command = [
+        "play",
+        str(REAL / "onnx" / "3DBall.onnx"),
+        *arguments,
+        "--record-demos",
+        str(tmp_path / "file"),
+    ]
+    assert run(command) == 1
+    assert "The demonstrations could not be written" in capsys.readouterr().err

@@ -1,0 +1,107 @@
+"""`lanista demo show`: what a demonstration holds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from .errors import CommandError
+
+if TYPE_CHECKING:
+    from ...envs.demonstrations.demonstration import Demonstration
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    show = actions.add_parser("show", help="name, steps, episodes, rewards, observations and actions")
+    show.add_argument("path", metavar="FILE", nargs="+", help="a .demo file, or a folder of them")
+    show.add_argument("--json", action="store_true", help="print a list with one object per file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read the files, and say what is in them."""
+    from ...envs.demonstrations.demonstration import demonstration_files, read_demonstration
+    from ...envs.demonstrations.errors import DemonstrationError
+
+    try:
+        files = [file for path in arguments.path for file in demonstration_files(path)]
+        if not arguments.json:
+            for number, file in enumerate(files):
+                print(("\n" if number else "") + text(describe(read_demonstration(file))))
+            return 0
+        found = [describe(read_demonstration(file)) for file in files]
+    except DemonstrationError as error:
+        raise CommandError(str(error)) from error
+    print(json.dumps(found, indent=2))
+    return 0
+
+
+def describe(demo: Demonstration) -> dict[str, Any]:
+    """Plain values: what the metadata tell, and what is really there."""
+    actions = demo.spec.action_spec
+    returns = demo.returns
+    told = demo.announced
+    return {
+        "file": str(demo.path),
+        "name": told.name,
+        "behavior": demo.behavior,
+        "steps": len(demo),
+        "episodes": len(returns),
+        "finished_episodes": int(demo.done.sum()),
+        "mean_reward": float(returns.mean()),
+        "announced": {
+            "steps": told.steps,
+            "episodes": told.episodes,
+            "mean_reward": told.mean_reward if math.isfinite(told.mean_reward) else None,
+        },
+        "observations": [
+            {
+                "name": each.name,
+                "shape": list(each.shape),
+                "type": each.observation_type.name,
+                "dimension_properties": [int(value) for value in each.dimension_property],
+            }
+            for each in demo.spec.observation_specs
+        ],
+        "actions": {
+            "continuous": actions.continuous_size,
+            "discrete_branches": list(actions.discrete_branches),
+        },
+        "masked_actions": int(demo.action_mask.sum()),
+        "note": demo.note,
+    }
+
+
+def text(facts: dict[str, Any]) -> str:
+    """The same for people."""
+    told, actions = facts["announced"], facts["actions"]
+    open_ended = facts["episodes"] - facts["finished_episodes"]
+    episodes = f"{facts['episodes']}" + (f" ({open_ended} unfinished)" if open_ended else "")
+    mean = told["mean_reward"]
+    rows = [
+        ("name", facts["name"] or "(none)"),
+        ("behavior", facts["behavior"]),
+        ("steps", facts["steps"]),
+        ("episodes", episodes),
+        ("mean reward", f"{facts['mean_reward']:.3f}"),
+        (
+            "its metadata",
+            f"{told['steps']} steps, {told['episodes']} episodes, mean reward "
+            + ("unknown" if mean is None else f"{mean:.3f}"),
+        ),
+    ]
+    for number, each in enumerate(facts["observations"]):
+        kind = ", goal" if each["type"] == "GOAL_SIGNAL" else ""
+        rows.append((f"observation {number}", f"{each['name'] or '(no name)'} {tuple(each['shape'])}{kind}"))
+    branches = ", ".join(map(str, actions["discrete_branches"]))
+    rows.append(("continuous actions", actions["continuous"]))
+    rows.append(("discrete branches", f"of {branches} actions" if branches else "none"))
+    if facts["masked_actions"]:
+        rows.append(("masked actions", facts["masked_actions"]))
+    if facts["note"]:
+        rows.append(("note", facts["note"]))
+    width = max(len(label) for label, _ in rows)
+    return "\n".join([facts["file"], *(f"  {label:<{width}}  {value}" for label, value in rows)])
