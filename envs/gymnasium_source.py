@@ -109,7 +109,8 @@ def _spec(path: str, name: str) -> Any:
     try:
         return gymnasium.spec(env_id)
     except gymnasium.error.Error as error:
-        hint = f" {_ATARI}" if env_id.startswith("ALE/") else _versions(gymnasium.registry, env_id)
+        atari = isinstance(error, gymnasium.error.NamespaceNotFound) and env_id.startswith("ALE/")
+        hint = f" {_ATARI}" if atari else _versions(gymnasium.registry, env_id)
         raise UnityEnvironmentException(f"{path}: {_one_line(error)}{hint}") from error
 
 
