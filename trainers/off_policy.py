@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,6 +24,7 @@ from .replay.memory import require_room, size_text
 from .replay.replay import Replay
 from .replay.reward_scale import RewardScale
 from .replay.sampler import Sampler
+from .replay.saving import load_replay, save_replay
 from .reward_record import EPISODES
 from .rewards.provider import LearnedReward, RewardProvider
 from .settings.behavior import TrainerSettings
@@ -272,6 +274,19 @@ class OffPolicyTrainer(Trainer):
             self.signal_updates.count()
 
     # Files ----------------------------------------------------------------------------------------------
+
+    def save_beside(self, folder: Path) -> None:
+        """Write the replay, where that is asked for."""
+        if self.hyper.save_replay_buffer and self.replay is not None:
+            with self.timers.span("Replay.save"):
+                save_replay(self.name, folder, self.replay, self.step)
+
+    def load_beside(self, folder: Path) -> None:
+        """Take over the replay that was saved, or begin with an empty one."""
+        if self.hyper.save_replay_buffer:
+            self.replay = load_replay(self.name, folder, self._make_replay(self.layout), self.step)
+            if self.replay is not None:
+                self.layout = self.replay.layout
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on, but for the replay itself."""

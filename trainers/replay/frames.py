@@ -94,11 +94,11 @@ class StackedObservations:
         numbers[fresh] = self._written + np.arange(count)
         self._frames[numbers[fresh] % len(self._frames)] = stacks[fresh]
         self._written += count
-        for i in np.flatnonzero(goes_on).tolist():
-            numbers[i, :-1] = (numbers[within[i]] if within[i] >= 0 else earlier[i])[1:]
         numbers[stored] = again[stored]
         for i in np.flatnonzero(~(stored | goes_on)).tolist():
             _repeat(numbers[i], stacks[i])
+        for i in np.flatnonzero(goes_on).tolist():  # in the order of time, each from the one before
+            numbers[i, :-1] = (numbers[within[i]] if within[i] >= 0 else earlier[i])[1:]
         ends = slots >= len(self._numbers)
         self._numbers[slots[~ends]] = numbers[~ends]
         self._of_ends[slots[ends] - len(self._numbers)] = numbers[ends]

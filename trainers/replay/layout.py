@@ -11,6 +11,7 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 
 from .frames import spare_frames
+from .priorities import tree_bytes
 from .stacks import stack_sizes
 
 BYTES, FLOATS = np.dtype(np.uint8), np.dtype(np.float32)
@@ -105,6 +106,6 @@ class ReplayLayout:
         """
         words = self.continuous + len(self.branches) + self.signals + 1
         step = 4 * words + 2 + sum(prod(e.shape) * int(np.dtype(e.dtype).itemsize) for e in self.extra)
-        tree = 32 if self.prioritized else 0
-        of_sequences = self.sequences * (4 * self.memory_size + tree)
-        return sum(self.observation_bytes()) + self.capacity * step + of_sequences
+        tree = tree_bytes(self.sequences) if self.prioritized else 0
+        states = self.sequences * 4 * self.memory_size
+        return sum(self.observation_bytes()) + self.capacity * step + states + tree

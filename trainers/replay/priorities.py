@@ -13,11 +13,20 @@ LARGEST_SHARE = 0.9
 """A sequence's error: so much of the largest and else of the mean (Kapturowski et al. 2019, R2D2)."""
 
 
+def tree_bytes(leaves: int) -> int:
+    """Bytes of a `SumTree`."""
+    return 16 << _depth(leaves)
+
+
+def _depth(leaves: int) -> int:
+    return max(1, (leaves - 1).bit_length())
+
+
 class SumTree:
     """Weights of n leaves, and how many of them lie below a sum; all operations on arrays."""
 
     def __init__(self, leaves: int) -> None:
-        self.depth = max(1, (leaves - 1).bit_length())
+        self.depth = _depth(leaves)
         self._first = 1 << self.depth
         self._sums: NDArray[np.float64] = np.zeros(2 * self._first, np.float64)
         """The root at 1; below k lie 2k and 2k + 1. Always exactly the sum of the two, whatever the order
@@ -27,6 +36,17 @@ class SumTree:
     def total(self) -> float:
         """The sum of all weights."""
         return float(self._sums[1])
+
+    @property
+    def leaves(self) -> NDArray[np.float64]:
+        """All weights, as a view; who changes them calls `build`."""
+        return self._sums[self._first :]
+
+    def build(self) -> None:
+        """Sum anew, from the leaves."""
+        for first in (self._first >> level for level in range(1, self.depth + 1)):
+            below = self._sums[2 * first : 4 * first]
+            self._sums[first : 2 * first] = below[0::2] + below[1::2]
 
     def weights(self, leaves: Ints) -> NDArray[np.float64]:
         """[n] the weights of these leaves."""

@@ -13,6 +13,7 @@ from ...agent_processor.sequences import Sequences, pad_sequences
 from ...agent_processor.trajectory import Rollout
 from ...envs.pixels import as_floats
 from ...envs.steps import ObsArray
+from ..errors import TrainerError
 from .columns import StepColumns
 from .ends import Ends
 from .frames import StackedObservations
@@ -49,6 +50,7 @@ class Replay:
     def __init__(self, layout: ReplayLayout, prioritized_alpha: float | None = None) -> None:
         """Room for `layout.capacity` steps; `prioritized_alpha`: see `Priorities`, None without."""
         self.layout = layout
+        self.alpha = prioritized_alpha
         self.tail, self.head = 0, 0
         """The oldest step that is held, and the next one to come."""
         self.columns = StepColumns(layout)
@@ -140,16 +142,16 @@ class Replay:
                 used.append(awaited.slot)
         ends, slots = [], []
         numbers = [-1] * len(lasts) if rollout.next_numbers is None else rollout.next_numbers.tolist()
-        flags = zip(rollout.done_reached.tolist(), rollout.interrupted_at_end.tolist())
-        for j, (row, (done, interrupted)) in enumerate(zip(numbers, flags, strict=True)):
+        flags = zip(rollout.episode_over.tolist(), rollout.interrupted_at_end.tolist())
+        for j, (row, (over, interrupted)) in enumerate(zip(numbers, flags, strict=True)):
             last = int(lasts[j])
-            if done and interrupted:
+            if over and interrupted:
                 following[last] = places[last]
             elif row in begins:
                 following[last], before[begins[row]] = places[begins[row]], places[last]
             else:
                 ends.append(j)
-                slots.append(self.ends.take(int(places[last]), None if done or row < 0 else row))
+                slots.append(self.ends.take(int(places[last]), None if over or row < 0 else row))
                 following[last] = slots[-1]
         # Only now: what lies in them is still to be read.
         self.ends.give_back(used)
@@ -185,7 +187,7 @@ class Replay:
             return floats
         pixels: NDArray[np.float32] = np.rint(obs * 255.0)
         if not np.allclose(pixels, obs * 255.0, atol=1e-3) or pixels.min() < 0 or pixels.max() > 255:
-            raise ValueError(
+            raise TrainerError(
                 f"the sensor {self.layout.sensors[sensor]!r} first sent pictures of bytes, and now numbers "
                 "that are none: let it send either of them"
             )
@@ -252,6 +254,10 @@ class Replay:
         """All arrays by name, to be saved from and loaded into."""
         places = self.held()
         kept = self.columns.kept(places)
+        if self.priorities is not None:
+            length = self.layout.sequence_length
+            units = [slice(part.start // length, part.stop // length) for part in places]
+            kept["priorities"] = Kept(self.priorities.tree.leaves, units)
         for k, observations in enumerate(self.observations):
             kept.update({f"obs.{k}.{name}": one for name, one in observations.kept(places).items()})
         return kept
@@ -270,7 +276,7 @@ class Replay:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state` gave, before the arrays are filled; the replay must be new."""
+        """Take over what `state` gave; the replay must be new. Then come the arrays, then `restored`."""
         self.tail, self.head = int(state["tail"]), int(state["head"])
         self.overfull = bool(state["overfull"])
         self.ends.restore(int(state["ends"]), state["free"])
@@ -279,6 +285,13 @@ class Replay:
         for observations, one in zip(self.observations, state["observations"], strict=True):
             observations.reserve(self.ends.slots)
             observations.restore(one)
+        if self.priorities is not None:
+            self.priorities.largest = float(state["largest"])
+
+    def restored(self) -> None:
+        """The arrays are filled."""
+        if self.priorities is not None:
+            self.priorities.tree.build()
 
 
 def _ends_of(rollout: Rollout) -> NDArray[np.bool_]:

@@ -32,8 +32,8 @@ class RewardScale:
         `G <- gamma G + r`: what is behind it is not known yet.
         """
         start = 0
-        flags = zip(rollout.agents, rollout.lengths.tolist(), rollout.done_reached.tolist())
-        for agent, length, done in flags:
+        flags = zip(rollout.agents, rollout.lengths.tolist(), rollout.episode_over.tolist())
+        for agent, length, over in flags:
             earned = self._sums.pop(agent, None)
             earned = np.zeros(len(self._gammas)) if earned is None else earned
             returns = np.empty((length, len(self._gammas)))
@@ -42,7 +42,7 @@ class RewardScale:
                 returns[t] = earned
             start += length
             self._take_in(returns)
-            if not done:
+            if not over:
                 self._sums[agent] = earned
 
     def _take_in(self, returns: NDArray[np.float64]) -> None:

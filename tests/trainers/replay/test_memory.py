@@ -1,0 +1,115 @@
+"""What a replay will take is said before, and refused where it cannot fit."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+from lanista.trainers.errors import TrainerError
+from lanista.trainers.replay import memory
+from lanista.trainers.replay.layout import ReplayLayout
+from lanista.trainers.replay.memory import require_room, size_text
+from lanista.trainers.replay.replay import Replay
+from lanista.trainers.replay.stacks import stack_sizes
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
+from playedsteps import layout
+
+EQUIVARIANT = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
+TRANSLATED = (DimensionProperty.NONE, EQUIVARIANT, EQUIVARIANT)
+SEER = BehaviorSpec(
+    [ObservationSpec((4, 84, 84), TRANSLATED, ObservationType.DEFAULT, "StackingSensor_size4_Camera")],
+    ActionSpec.create_discrete((6,)),
+)
+
+
+def arrays_of(replay):
+    return [kept.array for kept in replay.kept().values()]
+
+
+@pytest.mark.parametrize("stacks", [1, 3])
+def test_the_estimate_is_what_the_arrays_have(stacks):
+    shape = layout(50_000, stacks=stacks, prioritized=True)
+    replay = Replay(shape, 0.6)
+    held = sum(array.nbytes for array in arrays_of(replay)) + replay.priorities.tree.leaves.nbytes
+    assert held == shape.nbytes()
+
+
+def test_a_stack_of_four_costs_one_frame():
+    shape = ReplayLayout.of(SEER, 1_000_000, 1)
+    assert 1.0 < shape.nbytes() / (1_000_000 * 84 * 84) < 1.06
+    plain = ReplayLayout.of(
+        BehaviorSpec([SEER.observation_specs[0]._replace(name="Camera")], SEER.action_spec),
+        *(1_000_000, 1),
+    )
+    assert plain.nbytes() > 3.8 * shape.nbytes()
+
+
+def test_it_is_said_at_the_start(caplog):
+    with caplog.at_level(logging.INFO):
+        require_room("Seer", ReplayLayout.of(SEER, 10_000, 1))
+    assert "Seer: the replay will take 78.2 MB" in caplog.text
+    assert "StackingSensor_size4_Camera" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("files", "culprit"),
+    [
+        ({"meminfo": "MemTotal: 9 kB\nMemAvailable: 2000000 kB\n"}, "the machine"),
+        ({"memory.max": "5000000000", "memory.current": "3000000000"}, "the container"),
+        ({"memory/memory.limit_in_bytes": "2000", "memory/memory.usage_in_bytes": "1000"}, "the container"),
+    ],
+)
+def test_what_cannot_fit_is_refused_with_numbers(monkeypatch, tmp_path, files, culprit):
+    for name, text in {"meminfo": "MemAvailable: 99000000 kB\n", **files}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(memory, "_PROC", tmp_path)
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    with pytest.raises(
+        TrainerError, match=rf"1,000,000 steps .* takes 7.*GB .*{culprit}.*buffer_size to at most"
+    ):
+        require_room("Seer", ReplayLayout.of(SEER, 1_000_000, 1))
+
+
+def test_no_limit_is_no_refusal(monkeypatch, tmp_path):
+    (tmp_path / "memory.max").write_text("max")
+    (tmp_path / "memory.current").write_text("12")
+    (tmp_path / "meminfo").write_text("MemAvailable: 99000000 kB\n")
+    monkeypatch.setattr(memory, "_PROC", tmp_path)
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    assert require_room("Seer", ReplayLayout.of(SEER, 1_000_000, 1)) > 7e9
+
+
+def test_an_empty_replay_takes_no_memory_yet():
+    resident = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096  # noqa: E731, SIM115
+    before = resident()
+    replay = Replay(ReplayLayout.of(SEER, 100_000, 1))
+    assert resident() - before < 0.1 * replay.layout.nbytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "given", "expected"),
+    [
+        ("StackingSensor_size4_CameraSensor", (4, 84, 84), 1, 4),
+        ("StackingSensor_size3_CameraSensor", (9, 84, 84), 1, 3),
+        ("StackingSensor_size3_CameraSensor", (4, 84, 84), 1, 1),
+        ("StackingSensor_size3_VectorSensor", (24,), 1, 1),
+        ("CameraSensor", (4, 84, 84), 1, 1),
+        ("CameraSensor", (4, 84, 84), 4, 4),
+        ("StackingSensor_size2_CameraSensor", (4, 84, 84), 4, 2),
+    ],
+)
+def test_which_observations_are_stacks(name, shape, given, expected):
+    assert stack_sizes([name], [shape], given) == [expected]
+
+
+def test_sizes_are_told_in_words():
+    assert [size_text(n) for n in (7.28e9, 4.2e7, 3000)] == ["7.28 GB", "42 MB", "3 kB"]
+    assert np.isclose(float(size_text(7.283e9).split()[0]), 7.28)

@@ -1,0 +1,99 @@
+"""Prioritised drawing: the tree against plain sums, how often steps are drawn, and what they then count."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from lanista.trainers.replay.priorities import SMALLEST, Priorities, SumTree, of_sequences
+from lanista.trainers.replay.replay import Replay
+from lanista.trainers.replay.sampler import Sampler
+from playedsteps import Game, layout, rollout_of
+
+weights = st.floats(0.0, 100.0)
+
+
+@given(
+    n=st.integers(1, 40),
+    changes=st.lists(st.lists(st.tuples(st.integers(0, 39), weights), max_size=9), max_size=6),
+    sums=st.lists(st.floats(0.0, 1.0, exclude_max=True), min_size=1, max_size=9),
+)
+@hypothesis_settings(max_examples=100, deadline=None)
+def test_the_tree_finds_what_running_sums_find(n, changes, sums):
+    tree, plain = SumTree(n), np.zeros(n)
+    for change in changes:
+        leaves = np.array([leaf % n for leaf, _ in change], np.int64)
+        tree.set(leaves, np.array([weight for _, weight in change]))
+        for leaf, weight in zip(leaves, change):
+            plain[leaf] = weight[1]
+    np.testing.assert_allclose(tree.total, plain.sum(), rtol=1e-12)
+    np.testing.assert_array_equal(tree.weights(np.arange(n)), plain)
+    if plain.any():
+        wanted = np.array(sums) * tree.total
+        found = tree.find(wanted)
+        assert (plain[found] > 0).all()
+        running = np.concatenate([[0.0], np.cumsum(plain)])
+        slack = 1e-9 * plain.sum()
+        assert (running[found] <= wanted + slack).all() and (wanted <= running[found + 1] + slack).all()
+
+
+def test_a_tree_that_is_built_anew_is_the_same_to_the_last_bit():
+    random = np.random.default_rng(0)
+    tree, again = SumTree(100), SumTree(100)
+    for _ in range(30):
+        tree.set(random.integers(0, 100, 7), random.random(7))
+    again.leaves[:] = tree.leaves
+    again.build()
+    assert again._sums.tobytes() == tree._sums.tobytes()
+
+
+def test_steps_are_drawn_as_often_as_their_errors_say():
+    priorities = Priorities(4, alpha=0.5)
+    units = np.arange(3)
+    priorities.begin(units)
+    priorities.renew(units, np.array([1.0, 4.0, 16.0], np.float32))
+    drawn = priorities.draw(np.random.default_rng(0).random(7000))
+    np.testing.assert_allclose(np.bincount(drawn, minlength=4), [1000, 2000, 4000, 0], atol=2)
+
+
+def test_importance_weights_undo_the_bias():
+    priorities = Priorities(4, alpha=1.0)
+    units = np.arange(4)
+    priorities.begin(units)
+    priorities.renew(units, np.array([1.0, 1.0, 2.0, 4.0], np.float32) - np.float32(SMALLEST))
+    np.testing.assert_allclose(priorities.importance(units, 4, 1.0), [1, 1, 1 / 2, 1 / 4], rtol=1e-5)
+    np.testing.assert_allclose(priorities.importance(units, 4, 0.5), [1, 1, 0.5**0.5, 0.5], rtol=1e-5)
+    np.testing.assert_array_equal(priorities.importance(units, 4, 0.0), np.ones(4))
+
+
+def test_new_steps_come_with_the_largest_error_so_far():
+    priorities = Priorities(8, alpha=1.0)
+    priorities.begin(np.array([0]))
+    priorities.renew(np.array([0]), np.array([5.0], np.float32))
+    priorities.renew(np.array([0]), np.array([0.1], np.float32))
+    priorities.begin(np.array([1]))
+    np.testing.assert_allclose(priorities.tree.weights(np.array([1])), 5.0, rtol=1e-5)
+
+
+def test_a_sequence_counts_by_its_real_steps():
+    errors = np.array([1, 3, 9, 9, 2, 2, 2, 2], np.float32)
+    real = np.array([1, 1, 0, 0, 1, 1, 1, 1], bool)
+    np.testing.assert_allclose(of_sequences(errors, real, 4), [0.9 * 3 + 0.1 * 2, 2.0], rtol=1e-6)
+
+
+def test_what_was_badly_valued_is_drawn_again():
+    game = Game(np.random.default_rng(0))
+    replay = Replay(layout(64, longest=50, prioritized=True), 1.0)
+    replay.append(*rollout_of([game.trajectory(0, 50, "on")]))
+    sampler = Sampler([0.9, 0.9], [False, False], torch.device("cpu"), 0)
+    worst = game.steps[17]
+    for _ in range(20):
+        batch = sampler.batch(replay, 32, beta=1.0)
+        there = (batch.obs[0] == torch.from_numpy(worst.vector)).all(dim=1)
+        sampler.learnt(replay, torch.where(there, 100.0, 0.01))
+    batch = sampler.batch(replay, 32, beta=1.0)
+    there = (batch.obs[0] == torch.from_numpy(worst.vector)).all(dim=1)
+    assert int(there.sum()) > 20
+    assert batch.weights[there].max() <= batch.weights.max() == 1.0

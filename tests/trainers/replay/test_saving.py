@@ -1,0 +1,176 @@
+"""A saved replay comes back to the last bit; one that is damaged does not, and nothing else is lost."""
+
+from __future__ import annotations
+
+import errno
+import logging
+
+import numpy as np
+import pytest
+import torch
+from lanista.trainers.replay import file as replay_file
+from lanista.trainers.replay.replay import Replay
+from lanista.trainers.replay.sampler import Sampler
+from lanista.trainers.replay.saving import FILE, NOT_LOADED, load_replay, save_replay
+from playedsteps import Game, layout, rollout_of
+
+
+def played(game, shape, rounds=12):
+    replay = Replay(shape, 0.6 if shape.prioritized else None)
+    for k in range(rounds):
+        ends = ["on", "over", "interrupted"]
+        calls = [game.trajectory(agent, 7, ends[(k + agent) % 3]) for agent in range(2)]
+        replay.append(*rollout_of(calls))
+    return replay
+
+
+def new(shape):
+    return Replay(shape, 0.6 if shape.prioritized else None)
+
+
+def forget_agents(game):
+    """What a restart of the engines does."""
+    game.players.clear()
+
+
+def batches(replay, count=6):
+    sampler = Sampler([0.9, 0.5], [False, True], torch.device("cpu"), 0, n_step=3)
+    for _ in range(count):
+        batch = sampler.batch(replay, 16, beta=0.5)
+        sampler.learnt(replay, batch.rewards.abs().sum(dim=1))
+        tensors = [
+            *batch.obs,
+            *batch.next_obs,
+            *batch.actions,
+            batch.rewards,
+            batch.discounts,
+            batch.action_mask,
+        ]
+        if batch.weights is not None:
+            tensors.append(batch.weights)
+        if batch.states is not None:
+            tensors += [batch.states, batch.real]
+        yield [tensor.clone() for tensor in tensors]
+
+
+SHAPES = {
+    "partly filled": layout(400, longest=7),
+    "wrapped": layout(100, longest=7),
+    "prioritized": layout(100, longest=7, prioritized=True),
+    "sequences": layout(100, longest=7, sequence_length=4, memory_size=3, prioritized=True),
+    "plain pictures": layout(100, stacks=1, longest=7),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_what_is_loaded_goes_on_as_what_was_saved_to_the_last_bit(tmp_path, name):
+    shape = SHAPES[name]
+    games = [Game(np.random.default_rng(0), memory_size=shape.memory_size) for _ in range(2)]
+    replay, same = (played(game, shape) for game in games)
+    list(batches(replay, 2)), list(batches(same, 2))
+    assert save_replay("B", tmp_path, same, 168)
+    loaded = load_replay("B", tmp_path, new(shape), 168)
+    assert len(loaded) == len(replay)
+    for game in games:
+        forget_agents(game)
+    for own, other in ((replay, games[0]), (loaded, games[1])):
+        for k in range(4):
+            own.append(*rollout_of([other.trajectory(5 + k % 2, 7, "on")]))
+            own.shorten(80)
+    for one, two in zip(batches(replay), batches(loaded), strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+def test_pieces_that_are_smaller_than_a_column_make_no_difference(tmp_path, monkeypatch):
+    monkeypatch.setattr(replay_file, "PIECE", 50)
+    replay = played(Game(np.random.default_rng(0)), SHAPES["wrapped"])
+    save_replay("B", tmp_path, replay, 1)
+    loaded = load_replay("B", tmp_path, new(SHAPES["wrapped"]), 1)
+    for one, two in zip(batches(replay), batches(loaded), strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+@pytest.fixture
+def saved(tmp_path):
+    save_replay("B", tmp_path, played(Game(np.random.default_rng(0)), SHAPES["wrapped"]), 168)
+    return tmp_path
+
+
+def test_where_none_was_saved_that_is_said_in_mlagents_words(tmp_path, caplog):
+    assert load_replay("B", tmp_path, new(SHAPES["wrapped"]), 5) is None
+    assert "Replay buffer was unable to load, starting from scratch." in caplog.text
+
+
+def test_every_cut_is_noticed(saved, caplog):
+    data = (saved / FILE).read_bytes()
+    for length in [*range(0, 60, 7), *range(60, len(data), len(data) // 40), len(data) - 1]:
+        caplog.clear()
+        (saved / FILE).write_bytes(data[:length])
+        assert load_replay("B", saved, new(SHAPES["wrapped"]), 168) is None, length
+        assert NOT_LOADED in caplog.text and "dropped" in caplog.text
+
+
+def test_every_flipped_bit_is_noticed_and_what_is_dropped_is_said(saved, caplog):
+    data = (saved / FILE).read_bytes()
+    random = np.random.default_rng(0)
+    for place in [*random.integers(0, len(data), 60).tolist(), 3, 10, 20, len(data) - 3, len(data) - 20]:
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << int(random.integers(8))
+        (saved / FILE).write_bytes(damaged)
+        assert load_replay("B", saved, new(SHAPES["wrapped"]), 168) is None, place
+    caplog.clear()
+    middle = bytearray(data)
+    middle[len(data) // 2] ^= 1
+    (saved / FILE).write_bytes(middle)
+    load_replay("B", saved, new(SHAPES["wrapped"]), 168)
+    assert "the checksum of its" in caplog.text and "Its 100 steps are dropped." in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (layout(120, longest=7), "its capacity is 100, with the settings of now 120"),
+        (layout(100, longest=7, signals=1), "its signals is 2, with the settings of now 1"),
+        (layout(100, longest=7, prioritized=True), "its prioritized is False"),
+    ],
+)
+def test_one_of_other_settings_is_dropped_and_they_are_named(saved, caplog, other, said):
+    assert load_replay("B", saved, new(other), 168) is None
+    assert said in caplog.text
+
+
+def test_pictures_that_came_as_numbers_are_no_reason_to_drop_it(tmp_path):
+    floats = layout(100, longest=7, dtypes=(np.dtype(np.float32),) * 2)
+    replay = played(Game(np.random.default_rng(0)), floats)
+    save_replay("B", tmp_path, replay, 1)
+    loaded = load_replay("B", tmp_path, new(SHAPES["wrapped"]), 1)
+    assert loaded.layout.dtypes == floats.dtypes and len(loaded) == len(replay)
+
+
+def test_one_of_another_step_than_the_checkpoint_is_used_and_that_is_said(saved, caplog):
+    with caplog.at_level(logging.INFO):
+        assert load_replay("B", saved, new(SHAPES["wrapped"]), 200) is not None
+    assert "It is of step 168, the checkpoint of step 200" in caplog.text
+
+
+@pytest.mark.parametrize("after", [0, 1000, 9000])
+def test_a_full_disk_leaves_the_older_one_and_is_survived(saved, caplog, monkeypatch, after):
+    before = (saved / FILE).read_bytes()
+    write = replay_file._write
+
+    class Full:
+        def __init__(self, file):
+            self.file, self.left = file, after
+
+        def write(self, data):
+            self.left -= len(data)
+            if self.left < 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return self.file.write(data)
+
+    monkeypatch.setattr(replay_file, "_write", lambda file, *rest: write(Full(file), *rest))
+    replay = played(Game(np.random.default_rng(1)), SHAPES["wrapped"])
+    assert not save_replay("B", saved, replay, 300)
+    assert "the replay of step 300 could not be saved" in caplog.text
+    assert (saved / FILE).read_bytes() == before
+    assert [path.name for path in saved.iterdir()] == [FILE]
