@@ -204,8 +204,8 @@ class OffPolicyTrainer(Trainer):
 
     def _begin_afresh(self) -> None:
         super()._begin_afresh()
-        if self.replay is not None and not self.hyper.save_replay_buffer:
-            self.replay.clear()  # a run that is resumed here has none
+        if not self.hyper.save_replay_buffer:
+            self.replay = None  # a run that is resumed here has none, nor priorities that were learnt
 
     def _before_summary(self) -> None:
         if self.training:
