@@ -39,6 +39,7 @@ class Body(nn.Module):
         initialization: Initialization = Initialization.KAIMING_NORMAL,
         layer_norm: bool = False,
         goal_columns: Sequence[slice] = (),
+        goals_encoded: bool = True,
     ) -> None:
         """Build the layers with fresh weights, drawn from `generator` or torch's own.
 
@@ -53,6 +54,7 @@ class Body(nn.Module):
             initialization: how its weights begin.
             layer_norm: whether its sums become of mean 0 and deviation 1 before the activation.
             goal_columns: where the goals stand in the inputs; by them the last layer is made.
+            goals_encoded: whether they come from encoders that learn.
         """
         super().__init__()
         self.streams = streams
@@ -68,7 +70,9 @@ class Body(nn.Module):
             for fan_in, fan_out in shapes
         )
         if made is not None:
-            self.conditioned = HyperLayer(streams, *made, goal_columns, hidden, generator)
+            self.conditioned = HyperLayer(
+                streams, *made, goal_columns, hidden, generator, goals_encoded=goals_encoded
+            )
 
     @property
     def plain(self) -> bool:
@@ -85,11 +89,7 @@ class Body(nn.Module):
             inputs = self._after(layer(inputs))
         if self.conditioned is None:
             return inputs
-        made = [
-            self.conditioned.stream(s, inputs[s], self.conditioned.goals(goals[s]))
-            for s in range(self.streams)
-        ]
-        return self._after(torch.stack(made))
+        return self._after(self.conditioned(inputs, goals))
 
     def stream(self, index: int, inputs: Tensor, offset: Tensor | None = None) -> Tensor:
         """One network alone: [B, in] -> [B, hidden].
@@ -139,6 +139,7 @@ def body_on(
         initialization=settings.initialization,
         layer_norm=settings.layer_norm,
         goal_columns=encoder.goal_columns(),
+        goals_encoded=encoder.goals_encoded,
     )
 
 

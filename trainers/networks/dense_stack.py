@@ -33,4 +33,6 @@ class DenseStack(nn.Module):
 
     def stream(self, index: int, inputs: Tensor) -> Tensor:
         """The layer of one network: [B, in] -> [B, out]."""
+        if len(self.weight) == 1:  # views, so that no gradient is copied into one for all networks
+            return torch.addmm(self.bias.squeeze(0), inputs, self.weight.squeeze(0))
         return torch.addmm(self.bias[index], inputs, self.weight[index])

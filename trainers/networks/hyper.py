@@ -43,9 +43,23 @@ class HyperLayer(nn.Module):
         goal_columns: Sequence[slice],
         layer_size: int,
         generator: torch.Generator | None = None,
+        *,
+        goals_encoded: bool = True,
     ) -> None:
-        """`goal_columns` of the encodings hold the goals; `layer_size` is the hypernetwork's width."""
+        """Build the hypernetworks with fresh weights.
+
+        Args:
+            streams: S.
+            in_features: of what the layer reads.
+            out_features: of what comes out.
+            goal_columns: where in the encodings the goals are.
+            layer_size: the hypernetworks' width.
+            generator: of the first weights; torch's own when None.
+            goals_encoded: whether goals come from encoders, which learn too. Otherwise no gradient reaches
+                beyond them, and those of a batch may be told apart.
+        """
         super().__init__()
+        self.goals_encoded = goals_encoded
         self.in_features, self.out_features = in_features, out_features
         self.goal_columns = tuple(goal_columns)
         goal_size = sum(columns.stop - columns.start for columns in self.goal_columns)
@@ -61,9 +75,27 @@ class HyperLayer(nn.Module):
         """The goals in B rows of encodings [B, size]."""
         parts = [encodings[:, columns] for columns in self.goal_columns]
         rows = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+        if not self.goals_encoded:
+            rows = rows.detach()
         # Of a goal that was itself encoded, each row's encoding must have its own gradient.
         told_apart = None if rows.requires_grad else _distinct(rows)
         return Goals(rows, None) if told_apart is None else told_apart
+
+    def forward(self, inputs: Tensor, encodings: Tensor) -> Tensor:
+        """The layers of all networks: [S, B, in], and [S, B, size] with the goals -> [S, B, out]."""
+        goals = [self.goals(of_stream) for of_stream in encodings]
+        if not _alike(goals):
+            return torch.stack([self.stream(s, inputs[s], its) for s, its in enumerate(goals)])
+        # In one pass: what is derived from single networks' weights is added up in matrices for all of them.
+        distinct, of_row = goals[0]
+        hidden = functional.silu(self.first(distinct.expand(len(inputs), -1, -1)))
+        hidden = functional.silu(self.second(hidden))
+        made = self.weights(functional.layer_norm(hidden, hidden.shape[2:], eps=LAYER_NORM_EPS))
+        weights = made.view(len(inputs), -1, self.in_features, self.out_features)
+        if of_row is None:
+            return torch.matmul(inputs.unsqueeze(2), weights).squeeze(2) + self.bias
+        every = torch.matmul(inputs.unsqueeze(1), weights)
+        return every[:, of_row, torch.arange(inputs.shape[1], device=inputs.device)] + self.bias
 
     def generate(self, stream: int, goals: Tensor) -> Tensor:
         """[U, goal size] -> W [U, in, out]."""
@@ -80,6 +112,12 @@ class HyperLayer(nn.Module):
         every = torch.matmul(inputs, weights)  # [U, B, out]: a few products too many, in one call
         rows = torch.arange(len(inputs), device=inputs.device)
         return every[goals.of_row, rows] + self.bias[index]
+
+
+def _alike(goals: Sequence[Goals]) -> bool:
+    """Whether all networks read the same goals, as they do where these are not encoded."""
+    first = goals[0].distinct
+    return not first.requires_grad and all(torch.equal(first, other.distinct) for other in goals[1:])
 
 
 def _distinct(rows: Tensor) -> Goals | None:

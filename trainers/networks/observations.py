@@ -187,6 +187,11 @@ class ObservationEncoder(nn.Module):
                 )
         return [self.columns[index] for index in goals]
 
+    @property
+    def goals_encoded(self) -> bool:
+        """Whether some goal is read by an encoder, and not as it is."""
+        return any(str(index) in self.encoders for index in goal_observations(self.specs))
+
     def observation_scale(self) -> list[tuple[Tensor | float, Tensor | float]]:
         """The mean and the deviation of each observation as far as they are known, else 0 and 1."""
         scales: list[tuple[Tensor | float, Tensor | float]] = [(0.0, 1.0)] * len(self.specs)

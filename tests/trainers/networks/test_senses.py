@@ -182,6 +182,41 @@ def test_many_goals_and_goals_that_were_learnt_have_matrices_of_their_own():
     assert layer.goals(torch.zeros(40, 6).requires_grad_()).of_row is None
 
 
+@pytest.mark.parametrize("kinds", [3, 40])
+@pytest.mark.parametrize("alike", [True, False])
+def test_networks_in_one_pass_are_as_each_alone(kinds, alike):
+    """Whether few goals or many, the same for all networks or not: results and gradients."""
+    generator = torch.Generator().manual_seed(2)
+    layer = HyperLayer(
+        *(2, 6, 5, [slice(0, 2), slice(4, 5)], 7), torch.Generator().manual_seed(0), goals_encoded=False
+    )
+    goals = torch.randn(2, kinds, 6, generator=generator)[:, torch.arange(40) % kinds]
+    if alike:
+        goals[1] = goals[0]
+    inputs = torch.randn(2, 40, 6, generator=generator).requires_grad_()
+    each = [layer.stream(s, inputs[s], layer.goals(goals[s])) for s in range(2)]
+    results = []
+    for out in (layer(inputs, goals), torch.stack(each)):
+        layer.zero_grad()
+        inputs.grad = None
+        out.square().sum().backward()
+        results.append([out, inputs.grad, *(p.grad.clone() for p in layer.parameters())])
+    torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
+
+
+def test_goals_that_no_encoder_reads_are_told_apart_beside_a_picture_too():
+    """The picture's encoding learns; a goal beside it does not, and few goals need few matrices."""
+    spec = spec_of_shapes([(3, 24, 32), (2,)], [0, 1], discrete=(5,))
+    network = build(spec, num_layers=1)
+    inputs = [torch.rand(8, 3, 24, 32), torch.eye(2).repeat(4, 1)]
+    layer = network.body.conditioned
+    assert layer is not None and not layer.goals_encoded
+    encodings = network.encoder(inputs)
+    assert encodings.requires_grad and len(layer.goals(encodings).distinct) == 2
+    seen = spec_of_shapes([(3, 24, 32), (2,)], [1, 0], discrete=(5,))
+    assert build(seen, num_layers=1).body.conditioned.goals_encoded
+
+
 def test_goals_decide_how_the_rest_is_read_unless_they_are_read_like_it():
     spec = spec_of_shapes([(3,), (2,)], [0, 1], continuous=1)
     for kind, conditioned in (("hyper", True), ("none", False)):
