@@ -139,7 +139,7 @@ class Play:
         self._decided = {}
         self.updates = 0
 
-    def _updated(self) -> None:
+    def _updated(self, figures) -> None:
         self.updates += 1
         self.policy.exploration = self.algorithm.exploration
 

@@ -206,14 +206,14 @@ def test_networks_in_one_pass_are_as_each_alone(kinds, alike):
 
 def test_goals_that_no_encoder_reads_are_told_apart_beside_a_picture_too():
     """The picture's encoding learns; a goal beside it does not, and few goals need few matrices."""
-    spec = spec_of_shapes([(3, 24, 32), (2,)], [0, 1], discrete=(5,))
+    spec = spec_of_shapes([(3, 24, 32), (2,)], [0, 1], branches=(5,))
     network = build(spec, num_layers=1)
     inputs = [torch.rand(8, 3, 24, 32), torch.eye(2).repeat(4, 1)]
     layer = network.body.conditioned
     assert layer is not None and not layer.goals_encoded
     encodings = network.encoder(inputs)
     assert encodings.requires_grad and len(layer.goals(encodings).distinct) == 2
-    seen = spec_of_shapes([(3, 24, 32), (2,)], [1, 0], discrete=(5,))
+    seen = spec_of_shapes([(3, 24, 32), (2,)], [1, 0], branches=(5,))
     assert build(seen, num_layers=1).body.conditioned.goals_encoded
 
 
