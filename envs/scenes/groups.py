@@ -24,6 +24,7 @@ class _Rows:
     agent_id: NDArray[np.int32]
     group_id: NDArray[np.int32]
     group_reward: NDArray[np.float32]
+    reward: NDArray[np.float32]
     obs: Observations
     done: bool
     interrupted: bool
@@ -37,13 +38,17 @@ class Groups:
     gets a new one.
     """
 
-    def __init__(self, areas: int, members: int) -> None:
+    def __init__(self, areas: int, members: int, team: int = 0, teams: int = 1) -> None:
+        """`team` of `teams`: where areas hold several groups, whose agents and groups share no ids."""
         self.alive: NDArray[np.bool_] = np.ones((areas, members), np.bool_)
         """[areas, members]."""
-        self._ids = np.arange(areas * members, dtype=np.int32).reshape(areas, members)
-        self._next_id = areas * members
-        self._group = np.repeat(np.arange(1, areas + 1, dtype=np.int32), members).reshape(areas, members)
+        ids = np.arange(areas * teams * members, dtype=np.int32).reshape(areas, teams, members)
+        self._ids = ids[:, team].copy()
+        self._next_id, self._id_step = areas * teams * members + team, teams
+        group = np.arange(1 + team, 1 + areas * teams, teams, dtype=np.int32)
+        self._group = np.repeat(group, members).reshape(areas, members)
         self._owed = np.zeros((areas, members))
+        self._own = np.zeros((areas, members))
         self._earned = np.zeros(areas)
         self._returns: list[float] = []
         self._ended: list[_Rows] = []
@@ -60,6 +65,10 @@ class Groups:
         """Pay every group this amount, or each its own [areas]; the living are told."""
         self._owed += np.multiply(self.alive, np.asarray(amount).reshape(-1, 1))
         self._earned += amount
+
+    def pay(self, amount: NDArray[np.float64]) -> None:
+        """Pay agents on their own, [areas, members]; their groups and mates get nothing of it."""
+        self._own += amount
 
     def leave(self, areas: Indices, members: Indices, obs: Observations) -> None:
         """The episodes of these agents end, not of their groups. `obs`: [k, ...], what they saw last."""
@@ -99,26 +108,29 @@ class Groups:
             self._ids.reshape(-1)[self.asking],
             self._group.reshape(-1)[self.asking],
             self._owed.reshape(-1)[self.asking].astype(np.float32),
+            self._own.reshape(-1)[self.asking].astype(np.float32),
             flat,
             done=False,
             interrupted=False,
         )
         self._owed[:] = 0
+        self._own[:] = 0
         batch = _batch([*self._ended, asking])
         self._ended.clear()
         return batch
 
     def _tell(self, areas: Indices, members: Indices, obs: Observations, interrupted: bool) -> None:
         ids, group = self._ids[areas, members], self._group[areas, members]
-        owed = self._owed[areas, members].astype(np.float32)
-        self._ended.append(_Rows(ids, group, owed, obs, True, interrupted))
+        owed, own = (paid[areas, members].astype(np.float32) for paid in (self._owed, self._own))
+        self._ended.append(_Rows(ids, group, owed, own, obs, True, interrupted))
 
     def _revive(self, areas: Indices) -> None:
         row, member = np.nonzero(~self.alive[areas])
-        self._ids[areas[row], member] = np.arange(self._next_id, self._next_id + len(row), dtype=np.int32)
-        self._next_id += len(row)
+        self._ids[areas[row], member] = self._next_id + self._id_step * np.arange(len(row))
+        self._next_id += self._id_step * len(row)
         self.alive[areas] = True
         self._owed[areas] = 0
+        self._own[areas] = 0
 
 
 def _batch(rows: Sequence[_Rows]) -> AgentBatch:
@@ -127,13 +139,12 @@ def _batch(rows: Sequence[_Rows]) -> AgentBatch:
     else:
         obs = [np.concatenate(seen) for seen in zip(*(part.obs for part in rows))]
     counts = [len(part.agent_id) for part in rows]
-    group_reward = np.concatenate([part.group_reward for part in rows])
     return AgentBatch(
         obs=obs,
-        reward=np.zeros(len(group_reward), np.float32),
+        reward=np.concatenate([part.reward for part in rows]),
         done=np.repeat([part.done for part in rows], counts),
         interrupted=np.repeat([part.interrupted for part in rows], counts),
         agent_id=np.concatenate([part.agent_id for part in rows]),
         group_id=np.concatenate([part.group_id for part in rows]),
-        group_reward=group_reward,
+        group_reward=np.concatenate([part.group_reward for part in rows]),
     )

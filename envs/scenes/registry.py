@@ -81,6 +81,24 @@ def _food() -> type[World]:
     return Food
 
 
+def _pyramids() -> type[World]:
+    from .pyramids import Pyramids
+
+    return Pyramids
+
+
+def _soccer_twos() -> type[World]:
+    from .soccer_twos import SoccerTwos
+
+    return SoccerTwos
+
+
+def _tennis() -> type[World]:
+    from .tennis import Tennis
+
+    return Tennis
+
+
 SCENES = {
     scene.name: scene
     for scene in (
@@ -125,6 +143,21 @@ SCENES = {
             "food",
             "Unity's FoodCollector: gather food, freeze rivals (5 agents, a grid, hybrid actions)",
             _food,
+        ),
+        SceneInfo(
+            "pyramids",
+            "Unity's Pyramids: find a switch, then the gold that it brings (one rare reward: curiosity)",
+            _pyramids,
+        ),
+        SceneInfo(
+            "soccer-twos",
+            "Unity's SoccerTwos: two against two, one goal decides (two teams of two, self-play)",
+            _soccer_twos,
+        ),
+        SceneInfo(
+            "tennis",
+            "one against one over a net, seen from the side (continuous actions, self-play)",
+            _tennis,
         ),
     )
 }

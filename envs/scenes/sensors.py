@@ -144,13 +144,13 @@ class Rays:
         steps = np.arange(1, per_side + 1) * np.radians(degrees) / per_side
         self._angles = np.concatenate([[0], np.stack([steps, -steps], axis=1).ravel()])
         self._length, self._radius, self.tags = length, radius, tags
-        self.size = (tags + 2) * len(self._angles)
+        self.count = len(self._angles)
+        self.size = (tags + 2) * self.count
 
     def look(self, position: Array, heading: Array, around: Surroundings) -> Floats:
         """What agents [2, k, m] see: [k, m, size]."""
-        angles = heading[..., None] + self._angles
-        rays = np.stack([np.sin(angles), np.cos(angles)])
-        circles = _to_circles(position, rays, around.circles, self._radius)
+        rays = self.directions(heading)
+        circles = to_circles(position, rays, around.circles, self._radius)
         boxes = _to_boxes(position, rays, around.boxes, self._radius)
         walls = _to_walls(position, rays, around.half - self._radius)
         distances = np.concatenate([circles, boxes, walls[..., None]], axis=3)
@@ -160,16 +160,26 @@ class Rays:
             things[things > around.farthest[:, :, None]] = _MISSED
         nearest = distances.argmin(axis=3)
         distance = np.take_along_axis(distances, nearest[..., None], axis=3)[..., 0]
-        tag = np.concatenate([around.circle_tags, around.box_tags, [_WALL_TAG]])[nearest]
+        return self.tell(
+            distance, np.concatenate([around.circle_tags, around.box_tags, [_WALL_TAG]])[nearest]
+        )
+
+    def directions(self, heading: Array) -> Array:
+        """Where the rays of agents with headings [k, m] go, x and z: [2, k, m, rays]."""
+        angles = heading[..., None] + self._angles
+        return np.stack([np.sin(angles), np.cos(angles)])
+
+    def tell(self, distance: Array, tag: NDArray[np.intp]) -> Floats:
+        """What is observed of the nearest things [k, m, rays], and of what kind they are: [k, m, size]."""
         missed = distance > self._length
         obs = np.zeros((*tag.shape, self.tags + 2), np.float32)
         obs[..., : self.tags] = (tag[..., None] == np.arange(self.tags)) & ~missed[..., None]
         obs[..., -2] = missed
         obs[..., -1] = np.minimum(distance / self._length, 1)
-        return obs.reshape(*heading.shape, self.size)
+        return obs.reshape(*tag.shape[:2], self.size)
 
 
-def _to_circles(position: Array, rays: Array, circles: Array, radius: float) -> Array:
+def to_circles(position: Array, rays: Array, circles: Array, radius: float) -> Array:
     """How far thrown spheres fly until they touch circles: [k, m, rays, c], infinite for a miss."""
     away = (circles[:2, :, None] - position[..., None])[:, :, :, None]
     along = away[0] * rays[0][..., None] + away[1] * rays[1][..., None]
@@ -180,7 +190,7 @@ def _to_circles(position: Array, rays: Array, circles: Array, radius: float) -> 
 
 
 def _to_boxes(position: Array, rays: Array, boxes: Array, radius: float) -> Array:
-    """As `_to_circles`; the sphere counts as a square along the axes, which is wrong at corners only."""
+    """As `to_circles`; the sphere counts as a square along the axes, which is wrong at corners only."""
     inverse = 1 / np.where(np.abs(rays) < 1e-9, 1e-9, rays)[..., None]
     middle = (boxes[:2, :, None] - position[..., None])[:, :, :, None] * inverse
     reach = np.abs((boxes[2:] + radius)[:, :, None, None] * inverse)

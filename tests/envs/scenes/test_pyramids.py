@@ -1,0 +1,326 @@
+"""The rules of Pyramids, its rooms, what its agents see, and that it can be solved."""
+
+import numpy as np
+import pytest
+from lanista.envs.scenes.parameters import Parameters
+from lanista.envs.scenes.pyramid_rooms import Explorers, Rooms
+from lanista.envs.scenes.pyramids import BEHAVIOR, Pyramids
+
+NOTHING, FORWARD, BACK, TURN_RIGHT, TURN_LEFT = range(5)
+STEP = -1 / 5000
+BLOCK, WALL, GOLD, SWITCH_OFF, SWITCH_ON, STONE, MISSED, DISTANCE = range(8)
+
+
+class Table:
+    """Areas on a table: acts, and keeps the last batch."""
+
+    def __init__(self, areas=1, seed=0, **options):
+        self.world = Pyramids(areas, **options)
+        self.batch = self.world.reset(np.random.default_rng(seed), Parameters())[BEHAVIOR]
+
+    def act(self, chosen=NOTHING):
+        discrete = np.broadcast_to(np.int32(chosen).reshape(-1, 1), (self.world.areas, 1))
+        none = np.zeros((self.world.areas, 0), np.float32)
+        self.batch = self.world.step({BEHAVIOR: (none, discrete)})[BEHAVIOR]
+        return self.batch
+
+    def place(self, x, z, heading=0.0, velocity=(0, 0), area=0):
+        explorers = self.world.explorers
+        explorers.put(np.array([area]), np.array([[x], [z]]), np.radians([heading]))
+        explorers.velocity[:, area] = velocity
+
+    def arrange(self, switch=(30, 30), pyramid=(-30, 30), area=0):
+        """Stones into the corner of the middle room; switch and pyramid where they are wanted."""
+        world = self.world
+        world.boxes[:2, area, world.stones] = 11
+        world.boxes[:2, area, world.switch] = switch
+        world.boxes[:2, area, world.pyramid] = world.boxes[:2, area, world.gold] = pyramid
+
+    def build(self, area=0):
+        self.world.switched[area] = self.world.stands[area] = True
+
+    def rays(self, fan=0):
+        return self.act().obs[fan][-1].reshape(7, 8)
+
+
+def test_at_full_size_the_sensors_and_actions_are_unitys():
+    """As in the demonstration that Unity ships: three sensors of 56, one of 4, one branch of 5."""
+    (name,), (spec,) = zip(*Pyramids().specs().items())
+    assert name == "Pyramids?team=0"
+    assert [obs.shape for obs in spec.observation_specs] == [(56,), (56,), (56,), (4,)]
+    names = [obs.name for obs in spec.observation_specs]
+    assert names == sorted(names)
+    assert spec.action_spec.discrete_branches == (5,)
+    assert spec.action_spec.continuous_size == 0
+
+
+def test_at_full_size_everything_is_placed_as_in_unity():
+    world = Table(areas=500).world
+    assert Pyramids().areas == 16
+    assert (world.setting.max_steps, world.setting.speed, world.setting.stone_blocks) == (5000, 2, 6)
+    middles = world.rooms.middles
+    assert sorted(set(middles[0])) == sorted(set(middles[1])) == [-30, 0, 30]
+    things = [world.boxes[:2, :, n] for n in range(world.stones.start, world.pyramid + 1)]
+    places = np.stack([world.explorers.position, *things], axis=2)
+    offsets = places[..., None] - middles[:, None, None]
+    inside = np.abs(offsets).max(axis=0) <= 11.9
+    np.testing.assert_array_equal(inside.sum(axis=2), 1)
+    # Nine things, nine rooms.
+    np.testing.assert_array_equal(inside.sum(axis=1), 1)
+    assert np.abs(offsets.transpose(0, 1, 2, 3)[:, inside]).max() > 11.8
+    degrees = np.degrees(world.explorers.heading)
+    np.testing.assert_allclose(degrees, np.rint(degrees))
+    assert np.ptp(degrees) > 350
+    assert not world.switched.any()
+    assert not world.stands.any()
+
+
+def test_motion_is_what_a_player_recorded_in_unity():
+    """Velocities in the agent's own axes at 20 decisions of Unity's own demonstration, in the open."""
+    right = [-5.55, -4.31, -3.37, -2.65, -2.08, -1.64, -1.30, 8.71, 13.53, 14.32, 12.46, 9.32, 7.09, 5.47]
+    right += [4.26, 9.78, 11.50, 10.56, 7.87, 5.99, 4.62]
+    ahead = [20.44, 24.51, 27.81, 30.50, 32.69, 34.48, 35.93, 26.90, 17.36, 8.97, 2.66, 10.43, 16.46, 21.29]
+    ahead += [25.20, 17.21, 9.79, 3.93, 11.35, 17.17, 21.85]
+    # The recorded action of each decision was taken after its velocity was seen.
+    actions = [1, 1, 1, 1, 1, 1, 4, 4, 4, 4, 1, 1, 1, 1, 4, 4, 4, 1, 1, 1]
+    explorers = Explorers(1, 2.0)
+    explorers.velocity[:, 0] = right[0], ahead[0]
+    free = np.zeros((4, 1, 1)), np.zeros((1, 1), np.bool_)
+    for number, action in enumerate(actions, start=1):
+        explorers.command(np.array([action], np.int32))
+        for _ in range(5):
+            explorers.step(*free)
+        sine, cosine = np.sin(explorers.heading[0]), np.cos(explorers.heading[0])
+        x, z = explorers.velocity[:, 0]
+        assert x * cosine - z * sine == pytest.approx(right[number], abs=0.08), number
+        assert x * sine + z * cosine == pytest.approx(ahead[number], abs=0.08), number
+
+
+def test_the_switch_builds_the_pyramid_once_and_pays_nothing():
+    table = Table()
+    table.arrange(switch=(0, 5), pyramid=(0, -30))
+    table.place(0, 0)
+    before = table.act(FORWARD)
+    assert before.obs[3][0, 0] == 0
+    rewards = [table.act(FORWARD).reward[0] for _ in range(4)]
+    assert table.world.switched[0]
+    assert table.world.stands[0]
+    assert table.batch.obs[3][0, 0] == 1
+    np.testing.assert_allclose(rewards, 5 * STEP, rtol=1e-5)
+    table.world.stands[0] = False
+    table.act(FORWARD)
+    assert not table.world.stands[0]
+
+
+def test_a_pyramid_falls_only_when_run_into_and_the_gold_brick_ends_the_episode():
+    table = Table()
+    world = table.world
+    table.arrange(pyramid=(0, 5))
+    table.build()
+    table.place(0, 5 - 1.5 - 0.6, velocity=(0, 4.5))
+    table.act()
+    assert world.stands[0]
+    table.place(0, 0)
+    for _ in range(3):
+        batch = table.act(FORWARD)
+    assert not world.stands[0]
+    x, z = world.boxes[:2, 0, world.gold]
+    assert (x, z) == pytest.approx((0, 6.5))
+    while not batch.done.any():
+        batch = table.act(FORWARD)
+    np.testing.assert_array_equal(batch.done, [True, False])
+    assert not batch.interrupted.any()
+    assert batch.reward[0] == 2
+    assert not world.switched[0]
+
+
+def test_gold_is_not_to_be_had_from_a_pyramid_that_stands_or_is_not_there():
+    table = Table()
+    table.arrange(pyramid=(0, 5))
+    for velocity in ((0, 0), (0, 4.0)):
+        table.place(0, 5, velocity=velocity)
+        assert not table.act().done.any()
+    table.build()
+    table.place(0, 3)
+    assert not table.act(NOTHING).done.any()
+
+
+def test_steps_cost_and_their_limit_interrupts():
+    table = Table(max_steps=50)
+    for decision in range(1, 11):
+        batch = table.act(TURN_LEFT)
+        assert batch.done.any() == (decision == 10)
+    np.testing.assert_array_equal(batch.interrupted, [True, False])
+    np.testing.assert_allclose(batch.reward, [-0.1, 0], rtol=1e-5)
+
+
+def test_rays_tell_what_they_hit_in_which_direction_and_how_far():
+    table = Table()
+    table.arrange(switch=(0, 8), pyramid=(-9, 0))
+    table.place(0, 0)
+    middle = table.rays()[0]
+    np.testing.assert_allclose(middle, [0, 0, 0, 1, 0, 0, 0, (8 - 0.75 - 0.5) / 35], rtol=1e-5)
+    table.build()
+    assert table.rays()[0, SWITCH_ON] == 1
+    table.place(0, 0, heading=-90)
+    np.testing.assert_allclose(table.rays()[0, [BLOCK, DISTANCE]], [1, (9 - 1.5 - 0.5) / 35], rtol=1e-5)
+    table.place(0, 0, heading=135)
+    rays = table.rays()
+    assert rays[0, WALL] == 1
+    np.testing.assert_allclose(rays[0, DISTANCE], (12.5 - 5 - 0 + 4.5) * np.sqrt(2) / 35, rtol=0.1)
+
+
+def test_rising_rays_pass_over_what_is_low_and_see_the_gold_on_the_pyramid():
+    table = Table()
+    table.arrange(pyramid=(0, 11.5))
+    table.build()
+    table.place(0, -5)
+    level, middle, steep = (table.rays(fan)[0] for fan in range(3))
+    assert level[BLOCK] == 1
+    assert middle[BLOCK] == 1
+    # At 16 m the steepest ray is higher than a pyramid, but not higher than the brick on it.
+    assert steep[GOLD] == 1
+    table.place(0, 0)
+    assert table.rays(2)[0, BLOCK] == 1
+    table.world.stands[0] = False
+    table.place(0, -5)
+    assert table.rays(2)[0, GOLD] == 0
+
+
+def test_the_own_velocity_is_seen_in_the_own_axes():
+    table = Table()
+    table.arrange()
+    table.place(0, 0, heading=90, velocity=(20, 5))
+    switched, right, up, ahead = table.act().obs[3][0]
+    assert (switched, up) == (0, 0)
+    assert 13 < ahead < 18
+    assert -5 < right < -3
+
+
+@pytest.mark.parametrize("size", ["full", "small"])
+def test_nobody_gets_into_anything(size):
+    table = Table(areas=40, seed=1, size=size)
+    world, random = table.world, np.random.default_rng(2)
+    solid = np.arange(world.gold)
+    for _ in range(150):
+        table.act(random.choice([FORWARD, FORWARD, FORWARD, BACK, TURN_LEFT, TURN_RIGHT], 40))
+        room = world.explorers.reach(world.boxes)[:, solid]
+        room[:, world.pyramid][~world.stands] = 1
+        there = np.ones_like(room, np.bool_)
+        there[:, world.pyramid] = world.stands
+        assert room[there].min() > -0.05
+        assert np.abs(world.explorers.position).max() <= world.rooms.half - 0.45
+
+
+def test_rooms_are_joined_by_doorways_alone():
+    rooms = Rooms(count=3, room=25, wall=5, door=10)
+    assert rooms.half == 42.5
+    x, z, wide, deep = rooms.walls
+    # Along the middle of the wall between two columns of rooms.
+    line = np.linspace(-42.45, 42.45, 850)
+    inside = (np.abs(15 - x)[:, None] < wide[:, None]) & (np.abs(line - z[:, None]) < deep[:, None])
+    open_ = ~inside.any(axis=0)
+    np.testing.assert_array_equal(open_, np.abs((line + 15) % 30 - 15) < 5)
+
+
+class Guide:
+    """Knows where everything is, and walks there from doorway to doorway."""
+
+    def __init__(self, world):
+        self.world, setting = world, world.setting
+        self.count, self.step = setting.rooms, setting.room + setting.wall
+        self.detours, self.pushes = np.zeros(world.areas), np.zeros(world.areas)
+
+    def act(self):
+        return [self.choose(area) for area in range(self.world.areas)]
+
+    def choose(self, area):
+        explorers = self.world.explorers
+        way = self.aim(area) - explorers.position[:, area] - 0.3 * explorers.velocity[:, area]
+        # Who is stopped by a stone goes aside for a moment.
+        stopped = self.pushes[area] > 2 and np.hypot(*explorers.velocity[:, area]) < 1
+        self.detours[area] = 8 if stopped else self.detours[area] - 1
+        off = np.arctan2(way[0], way[1]) - explorers.heading[area] + 1.3 * (self.detours[area] > 0)
+        off = np.degrees((off + np.pi) % (2 * np.pi) - np.pi)
+        chosen = TURN_RIGHT if off > 12 else TURN_LEFT if off < -12 else FORWARD
+        self.pushes[area] = self.pushes[area] + 1 if chosen == FORWARD else 0
+        return chosen
+
+    def aim(self, area):
+        world, setting = self.world, self.world.setting
+        place = world.explorers.position[:, area]
+        thing = world.switch if not world.switched[area] else world.gold
+        target = world.boxes[:2, area, thing]
+        here, there = self.room(place), self.room(target)
+        if np.all(here == there):
+            return target
+        axis = int(here[0] == there[0])
+        onward = np.sign(there[axis] - here[axis])
+        door = (here - (self.count - 1) / 2) * self.step
+        door[axis] += onward * self.step / 2
+        before = door.copy()
+        before[axis] -= onward * (setting.wall / 2 + 1.2)
+        aside = abs(place[1 - axis] - door[1 - axis]) > setting.door / 2 - 0.8
+        if aside and np.hypot(*(before - place)) > 0.5:
+            return before
+        door[axis] += onward * (setting.wall / 2 + 1)
+        return door
+
+    def room(self, place):
+        return np.clip(np.rint(place / self.step + (self.count - 1) / 2), 0, self.count - 1)
+
+
+@pytest.mark.parametrize(("size", "decisions", "least"), [("small", 300, 1.6), ("full", 300, 1.6)])
+def test_who_knows_where_things_are_earns_much(size, decisions, least):
+    table = Table(areas=16, size=size)
+    guide = Guide(table.world)
+    running, returns = np.zeros(16), []
+    for _ in range(decisions):
+        batch = table.act(guide.act())
+        done = batch.done
+        returns += (running[batch.agent_id[done]] + batch.reward[done]).tolist()
+        running[batch.agent_id[done]] = 0
+        running[batch.agent_id[~done]] += batch.reward[~done]
+    # Who is under way still, and stuck perhaps, counts with what an episode without the gold pays.
+    assert len(returns) >= 32
+    assert np.mean([*returns, *[-1.0] * int((running < -0.5).sum())]) > least
+
+
+def test_who_acts_by_chance_hardly_ever_finds_the_gold():
+    table = Table(areas=128, size="small")
+    random, found, ended = np.random.default_rng(0), 0, 0
+    for _ in range(600):
+        batch = table.act(random.integers(0, 5, 128))
+        found += int((batch.done & ~batch.interrupted).sum())
+        ended += int(batch.done.sum())
+    assert ended >= 256
+    assert found < 0.02 * ended
+
+
+def test_the_seed_decides_everything():
+    def run(seed):
+        table = Table(areas=4, seed=seed)
+        random = np.random.default_rng(5)
+        return np.concatenate([table.act(random.integers(0, 5, 4)).obs[0] for _ in range(20)])
+
+    first = run(3)
+    np.testing.assert_array_equal(run(3), first)
+    assert np.any(run(4) != first)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"size": "smal"}, "no size 'smal'. Did you mean 'small'"),
+        ({"areas": 0}, "areas is 0"),
+        ({"rooms": 2}, "2 x 2 rooms are fewer than the 9"),
+        ({"room": 5.0, "door": 2.0}, "a room of 5 m with doorways of 2 m"),
+        ({"door": 0.9}, "doorways more than 1 m"),
+        ({"clear": 13.0}, "clear must be at most half"),
+        ({"max_steps": 4}, "max-steps is 4; it must be at least 5"),
+        ({"knock": float("nan")}, "knock is nan"),
+    ],
+)
+def test_options_that_make_no_world_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Pyramids(**options)
