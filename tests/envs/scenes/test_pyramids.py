@@ -1,10 +1,15 @@
 """The rules of Pyramids, its rooms, what its agents see, and that it can be solved."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from lanista.envs.scenes.parameters import Parameters
 from lanista.envs.scenes.pyramid_rooms import Explorers, Rooms
 from lanista.envs.scenes.pyramids import BEHAVIOR, Pyramids
+from lanista.trainers.imitation.demonstrations import load_demonstrations
+
+DEMO = Path(__file__).parents[2] / "real" / "demos" / "ExpertPyramid.demo"
 
 NOTHING, FORWARD, BACK, TURN_RIGHT, TURN_LEFT = range(5)
 STEP = -1 / 5000
@@ -52,6 +57,28 @@ def test_at_full_size_the_sensors_and_actions_are_unitys():
     assert names == sorted(names)
     assert spec.action_spec.discrete_branches == (5,)
     assert spec.action_spec.continuous_size == 0
+
+
+def test_unitys_demonstration_is_one_of_this_behaviour():
+    """Its shapes and actions are refused where they differ; its rays have the tags in the same order."""
+    steps = load_demonstrations(DEMO, Pyramids().specs()[BEHAVIOR])
+    assert len(steps) > 1700
+    table = Table(areas=200)
+    random = np.random.default_rng(1)
+    ours = []
+    for decision in range(16):
+        if decision == 8:
+            table.world.switched[:] = table.world.stands[:] = True
+        table.act(random.choice([FORWARD, TURN_LEFT], 200))
+        ours.append([obs[-200:] for obs in table.batch.obs])
+    for seen in (steps.obs, [np.concatenate(each) for each in zip(*ours)]):
+        switched = seen[3][:, 0] == 1
+        tags = np.concatenate(seen[:3], axis=1).reshape(len(switched), 21, 8)[..., :6].any(axis=1)
+        never = [BLOCK, GOLD, SWITCH_ON]
+        assert not tags[~switched][:, never].any()
+        assert tags[~switched][:, [WALL, SWITCH_OFF, STONE]].any(axis=0).all()
+        assert not tags[switched][:, SWITCH_OFF].any()
+        assert tags[switched][:, [BLOCK, WALL, GOLD, SWITCH_ON, STONE]].any(axis=0).all()
 
 
 def test_at_full_size_everything_is_placed_as_in_unity():
