@@ -78,6 +78,7 @@ class DeterministicActorCritic:
         self.target_critics = Target(self.critics)
         self.actor_optimizer = GuardedAdam(self.network.parameters(), hyper.learning_rate, non_finite)
         self.critic_optimizer = GuardedAdam(self.critics.parameters(), hyper.learning_rate, non_finite)
+        self._policy_weights = [weight for weight in self.network.parameters() if weight.requires_grad]
         linear = hyper.learning_rate_schedule == "linear"
         self.rate = Schedule(hyper.learning_rate, LEARNING_RATE_FLOOR, settings.max_steps, linear)
         self.explorer = action_noise(spec.action_spec, hyper)
@@ -137,10 +138,6 @@ class DeterministicActorCritic:
         loss.backward(inputs=self._policy_weights)  # type: ignore[no-untyped-call]
         self.actor_optimizer.step(self.rate(policy_step), policy_step)
         return loss.detach()
-
-    @property
-    def _policy_weights(self) -> list[Tensor]:
-        return [weight for weight in self.network.parameters() if weight.requires_grad]
 
     def let_targets_follow(self) -> None:
         """Both targets take over the share tau."""
