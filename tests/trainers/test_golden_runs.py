@@ -11,8 +11,8 @@ from lanista.trainers.settings.options import RunOptions
 from line_game import Runs
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-NOT_YET = {"sac"}
-"""Trainers that a run is refused for, in a sentence."""
+REPLAY = ("last_replay_buffer.hdf5", "last_replay_buffer.replay")
+"""The replay is mapped into memory where there it is read and decompressed; so it has another form."""
 BETTER = {"ModuleNotFoundError"}
 """Errors of the reference that are none here: its exporter needs a package that is missing (pitfall G5)."""
 
@@ -43,9 +43,8 @@ def with_previous(case):
     ]
 
 
-def trainers(inputs):
-    behaviors = yaml.safe_load(inputs["yaml"])["behaviors"].values()
-    return {b["trainer_type"] for b in behaviors}, any("self_play" in b for b in behaviors)
+def self_play(inputs):
+    return any("self_play" in b for b in yaml.safe_load(inputs["yaml"])["behaviors"].values())
 
 
 @pytest.mark.parametrize("case", goldendata.cases("training_status"))
@@ -57,10 +56,8 @@ def test_a_run_leaves_what_the_reference_leaves(case, runs, tmp_path, capsys):
     capsys.readouterr()
     status = play(runs, tmp_path, inputs)
     out, err = capsys.readouterr()
-    kinds, self_play = trainers(inputs)
-    if kinds & NOT_YET or self_play:
-        assert status == 1 and "Traceback" not in err
-        assert re.search("self_play" if self_play else "|".join(kinds), err)
+    if self_play(inputs):
+        assert status == 1 and "Traceback" not in err and "self_play" in err
         return
     error = expected.get("error")
     if error is not None and error["error_class"] not in BETTER:
@@ -77,7 +74,8 @@ def test_a_run_leaves_what_the_reference_leaves(case, runs, tmp_path, capsys):
 
 def compare_files(run, expected, better):
     found = plain(str(path.relative_to(run.parent)) for path in run.rglob("*") if path.is_file())
-    wanted = plain(name for name in expected["files"] if name.startswith(run.name + "/"))
+    named = (name.replace(*REPLAY) for name in expected["files"])
+    wanted = plain(name for name in named if name.startswith(run.name + "/"))
     assert set(wanted) <= set(found) if better else wanted == found
     written = yaml.safe_load((run / "configuration.yaml").read_text())
     reference = expected["configuration"][f"{run.name}/configuration.yaml"]
@@ -126,7 +124,7 @@ def compare_curves(run, expected):
         assert found == wanted
         histograms = {tag: [e.step for e in events.Histograms(tag)] for tag in events.Tags()["histograms"]}
         assert histograms == {tag: curve["steps"] for tag, curve in reference["histograms"].items()}
-        for tag in ("Policy/Learning Rate", "Policy/Epsilon", "Policy/Beta"):
+        for tag in {"Policy/Learning Rate", "Policy/Epsilon", "Policy/Beta"} & found.keys():
             values = [e.value for e in events.Scalars(tag)]
             # Updates come when the buffer is full: by chance a few steps earlier or later.
             assert values == pytest.approx(reference["scalars"][tag]["values"], rel=0.5, abs=0.01)
