@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from learning_teams_report import draw_seeds
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from learning import Point, Run
     from learning_senses import SenseTask
 
-COLOURS = ["#d1495b", "#30638e", "#8d99ae"]
+COLOURS = ["#d1495b", "#30638e", "#8d99ae", "#edae49", "#00798c", "#5c4d7d"]
 PAGE = """# Senses
 
 <!-- Made by `python tests/benchmarks/learning_senses.py`; edit its report's text there. -->
@@ -36,6 +36,25 @@ Runs that [senses.csv](senses.csv) holds already are not repeated; [senses-curve
 holds the curves. One run of each kind and its score by hand, here for seed 0:
 
 {commands}"""
+
+
+class Compared(Protocol):
+    """What a panel shows."""
+
+    @property
+    def name(self) -> str:
+        """Of the task."""
+        ...
+
+    @property
+    def ways(self) -> Iterable[str]:
+        """Of learning it."""
+        ...
+
+    @property
+    def max_steps(self) -> int:
+        """Agent-steps of every run."""
+        ...
 
 
 def write_report(
@@ -70,14 +89,15 @@ def _table(task: SenseTask, runs: Sequence[Run]) -> str:
         "|---|" + "---:|" * len(ways),
     ]
     for seed in sorted({run.seed for run in chosen}):
-        cells = [_cell(scores.get((way, seed))) for way in ways]
+        cells = [cell(scores.get((way, seed))) for way in ways]
         lines.append(f"| {seed} | " + " | ".join(cells) + " |")
     means = [np.mean([run.score for run in chosen if run.product == way]) for way in ways]
     lines.append("| mean | " + " | ".join(f"**{mean:.3f}**" for mean in means) + " |")
     return "\n".join([*lines, ""])
 
 
-def _cell(run: Run | None) -> str:
+def cell(run: Run | None) -> str:
+    """A score, as tables show it."""
     return "not run" if run is None else f"{run.score:.3f} (deviation {run.std:.2f})"
 
 
@@ -89,7 +109,7 @@ def _commands(task: SenseTask, way: str) -> str:
     return f"    {shlex.join(command(task, way, 0, run_id))}\n    {shlex.join(play)}\n"
 
 
-def draw(tasks: Sequence[SenseTask], points: Sequence[Point], path: Path) -> None:
+def draw(tasks: Sequence[Compared], points: Sequence[Point], path: Path) -> None:
     """One panel per task; all ways' curves."""
     import matplotlib
 

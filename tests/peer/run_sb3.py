@@ -1,0 +1,106 @@
+"""Trains with Stable-Baselines3 and scores what comes out: `python run_sb3.py '<plan as JSON>'`.
+
+For a Python environment that has stable-baselines3 and gymnasium, and not Lanista. The plan has the keys of
+`Plan`; the result is one line of JSON: mean and deviation of the scored episodes, and the curve.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from stable_baselines3 import DDPG, DQN, SAC, TD3
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.noise import NormalActionNoise
+from stable_baselines3.common.vec_env import VecEnv
+
+KINDS = {"dqn": DQN, "ddpg": DDPG, "sac": SAC, "td3": TD3}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to train, in Lanista's words."""
+
+    algorithm: str
+    environment: str
+    copies: int
+    max_steps: int
+    summary_freq: int
+    seed: int
+    episodes: int
+    """That score what was learnt, with the likeliest actions."""
+    gamma: float
+    hidden_units: int
+    num_layers: int
+    hyperparameters: dict[str, Any]
+
+
+def options(plan: Plan, envs: VecEnv) -> dict[str, Any]:
+    """The arguments of Stable-Baselines3 that mean the same."""
+    hyper = plan.hyperparameters
+    rate = hyper["learning_rate"]
+    falls = hyper.get("learning_rate_schedule", "constant") == "linear"
+    told = {
+        "learning_rate": (lambda left: rate * left) if falls else rate,
+        "buffer_size": hyper["buffer_size"],
+        "learning_starts": hyper.get("buffer_init_steps", 0),
+        "batch_size": hyper["batch_size"],
+        "gamma": plan.gamma,
+        "train_freq": 1,
+        "gradient_steps": max(1, round(plan.copies / hyper.get("steps_per_update", 1))),
+        "policy_kwargs": {"net_arch": [plan.hidden_units] * plan.num_layers},
+    }
+    if plan.algorithm == "dqn":
+        # There the interval counts steps of the environments, here gradient steps.
+        interval = hyper.get("target_update_interval", 1000) * hyper.get("steps_per_update", 1)
+        told["target_update_interval"] = int(interval)
+        told["exploration_initial_eps"] = hyper.get("epsilon_start", 1.0)
+        told["exploration_final_eps"] = hyper.get("epsilon_end", 0.05)
+        told["exploration_fraction"] = hyper.get("epsilon_decay_steps", 50000) / plan.max_steps
+        return told
+    told["tau"] = hyper.get("tau", 0.005)
+    if plan.algorithm in ("ddpg", "td3"):
+        size = envs.action_space.shape
+        told["action_noise"] = NormalActionNoise(np.zeros(size), np.full(size, hyper.get("noise_end", 0.1)))
+    return told
+
+
+class Curve(BaseCallback):
+    """Mean return of the episodes that ended since the point before, by the step."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan
+        self.points: list[tuple[int, float]] = []
+        self._earned: list[float] = []
+
+    def _on_step(self) -> bool:
+        self._earned += [info["episode"]["r"] for info in self.locals["infos"] if "episode" in info]
+        if self.num_timesteps // self.plan.summary_freq > len(self.points):
+            mean = float(np.mean(self._earned)) if self._earned else float("nan")
+            self.points.append((self.num_timesteps, mean))
+            self._earned = []
+        return True
+
+
+def train(plan: Plan) -> dict[str, Any]:
+    """Train and score once."""
+    torch.set_num_threads(1)
+    envs = make_vec_env(plan.environment, n_envs=plan.copies, seed=plan.seed)
+    model = KINDS[plan.algorithm]("MlpPolicy", envs, seed=plan.seed, device="cpu", **options(plan, envs))
+    curve = Curve(plan)
+    model.learn(plan.max_steps, callback=curve)
+    fresh = make_vec_env(plan.environment, n_envs=1, seed=1000 + plan.seed)
+    mean, std = evaluate_policy(model, fresh, n_eval_episodes=plan.episodes, deterministic=True)
+    points = [(step, reward) for step, reward in curve.points if np.isfinite(reward)]
+    return {"mean": float(mean), "std": float(std), "curve": points}
+
+
+if __name__ == "__main__":
+    print(json.dumps(train(Plan(**json.loads(sys.argv[1])))))
