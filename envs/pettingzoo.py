@@ -36,7 +36,7 @@ _HELP = "PettingZoo's parallel_api_test checks an environment."
 
 
 class ParallelEnv(Protocol):
-    """What is used of `pettingzoo.ParallelEnv`. `state()` and `possible_agents` are optional."""
+    """What is used of `pettingzoo.ParallelEnv`. `state()`, `possible_agents` and `render()` are optional."""
 
     agents: list[str]
 
@@ -51,6 +51,9 @@ class ParallelEnv(Protocol):
 
     def action_space(self, agent: str) -> Any:
         """A space of Gymnasium."""
+
+    def render(self) -> Any:
+        """A picture [height, width, 3], in the render mode `rgb_array`."""
 
     def close(self) -> None:
         """Let go of windows and the like."""
@@ -177,6 +180,11 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
         action = spec._validate_action(action, 1, behavior_name)
         given = self._actions.get(behavior_name)
         self._actions[behavior_name] = with_action(given, spec, decisions, agent_id, action, behavior_name)
+
+    def draw(self) -> NDArray[np.uint8]:
+        """A picture of the first area, [height, width, 3]; its render mode is to be `rgb_array`."""
+        picture: NDArray[np.uint8] = np.asarray(self._areas[0].env.render(), np.uint8)
+        return picture
 
     def close(self) -> None:
         """Close every copy."""

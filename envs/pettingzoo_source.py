@@ -18,6 +18,9 @@ from .source_arguments import Arguments, find_in_working_folder, keyed, name_and
 PETTINGZOO = "pettingzoo:"
 """How the names of these environments begin."""
 
+PICTURE = "rgb_array"
+"""The render mode in which an environment gives its picture away."""
+
 _FACTORY = "parallel_env"
 
 
@@ -38,6 +41,7 @@ def make(
     *,
     with_state: bool,
     images: Images,
+    drawn: bool = False,
 ) -> BaseEnv:
     """The environment `pettingzoo:MODULE`, `pettingzoo:MODULE:FUNCTION`, either with `?key=value&key=value`.
 
@@ -47,6 +51,8 @@ def make(
     name, query = _read(path)
     factory = _factory(name)
     options: Arguments = {**query, **keyed(path, arguments)}
+    if drawn:
+        options["render_mode"] = PICTURE
     own_areas = options.pop("areas", 1)
     state_observation = options.pop("state_observation", None if with_state else False)
     if not isinstance(own_areas, int) or not isinstance(state_observation, bool | None):

@@ -49,7 +49,7 @@ def make_source(
         areas: How many copies; 1 leaves it to the arguments.
         with_state: Agents observe the global state where there is one, unless the arguments decide about it.
         images: What images are given out as.
-        drawn: It is to draw itself when asked to (`draw`); only Gymnasium's can.
+        drawn: It is to draw itself when asked to (`draw`): the first copy, by the render mode `rgb_array`.
 
     Raises:
         UnityEnvironmentException: There is no such environment, a package is missing, the arguments are not
@@ -57,4 +57,6 @@ def make_source(
     """
     if path.strip().startswith(GYMNASIUM):
         return gymnasium_source.make(path, seed, arguments or (), areas, images=images, drawn=drawn)
-    return pettingzoo_source.make(path, seed, arguments or (), areas, with_state=with_state, images=images)
+    return pettingzoo_source.make(
+        path, seed, arguments or (), areas, with_state=with_state, images=images, drawn=drawn
+    )

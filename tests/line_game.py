@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from lanista.envs.finite import NonFinite
 from lanista.envs.manager import EnvManager
 from lanista.envs.statistics import StatsAggregationMethod as How
 from lanista.trainers import training_run
+from lanista.trainers.evaluation.environment import TEST_SEED, TestEnvironment
 from lanista.trainers.learn import run, run_training
 from lanista.trainers.settings.command_line import parse_command_line
 from mlagents_envs.base_env import (
@@ -167,12 +169,19 @@ class Runs:
 
     def __init__(self, monkeypatch: Any) -> None:
         self.rules: dict[str, Any] = {"behaviors": ["Tiny?team=0"], "cont": 1, "agents": 4, "max_len": 12}
+        self.test_rules: dict[str, Any] = {}
+        """What is different where tests take place."""
         monkeypatch.setattr(training_run, "make_env_manager", self._make)
+        monkeypatch.setattr(training_run, "make_test_environment", self._make_test)
 
     def _make(self, options: Any, seed: int, log_folder: Any) -> EnvManager:
         make: Callable[[int], BaseEnv] = lambda k: LineGame(seed + k, **self.rules)  # noqa: E731
         editor = options.env_settings.env_path is None
         return EnvManager(make, options.env_settings.num_envs, ordered=options.repeatable, editor=editor)
+
+    def _make_test(self, options: Any, log_folder: Any) -> TestEnvironment:
+        rules = {**self.rules, **self.test_rules}
+        return TestEnvironment(lambda drawn: LineGame(TEST_SEED, **rules), NonFinite.STOP)
 
     def __call__(self, *arguments: str) -> int:
         """The exit status."""

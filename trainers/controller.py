@@ -13,10 +13,13 @@ from ..envs.behavior_name import BehaviorName
 from ..envs.manager import EnvManager
 from ..envs.restarts import EngineStopped
 from ..envs.steps import Decision, EnvironmentStep
+from .callbacks.events import StepTaken
+from .callbacks.hub import CallbackHub
 from .curriculum.curriculum import Curriculum, Standing
 from .errors import TrainerError
+from .evaluation.evaluation import Evaluation
 from .learner import Learner
-from .learner_thread import LearnerThread
+from .learner_thread import LearnerThread, resting
 from .shared_groups import SharedGroups
 from .stats.display import Display
 from .stats.timers import Timers
@@ -49,6 +52,8 @@ class TrainerController:
         patience: float = 60.0,
         on_first_learner: Callable[[], None] = lambda: None,
         timers: Timers | None = None,
+        callbacks: CallbackHub | None = None,
+        evaluation: Evaluation | None = None,
     ) -> None:
         """Prepare a run.
 
@@ -61,6 +66,8 @@ class TrainerController:
             patience: seconds within which some agent has to ask for its first decision.
             on_first_learner: called once there is something to save.
             timers: where the time of each part of the loop is counted.
+            callbacks: whom the run tells what happens, and who may end it.
+            evaluation: tests the policies; None where that is never wanted.
         """
         self._make_envs = make_envs
         self._make_learner = make_learner
@@ -77,6 +84,9 @@ class TrainerController:
         self._somebody_asked = False
         self._shared_groups = SharedGroups()
         self._timers = timers or Timers()
+        self._callbacks = callbacks or CallbackHub()
+        self._tells_steps = self._callbacks.hears(StepTaken)
+        self._evaluation = evaluation
 
     def stop(self) -> None:
         """Finish the tick in hand and end the run in good order."""
@@ -99,6 +109,7 @@ class TrainerController:
                 self._save(keep_quiet=True)
                 raise
             self._save()
+            self._callbacks.raise_failure()
         except KeyboardInterrupt:
             self._stop_threads(BRIEFLY)
             self.envs.close(at_once=True)
@@ -153,6 +164,7 @@ class TrainerController:
                 steps = self._advance(steps)
             if not self._somebody_asked and time.monotonic() > silent_until:
                 raise TrainerError(self._nobody_asked())
+        self._callbacks.raise_failure()
         if self._stopping:
             logger.info(INTERRUPTED)
 
@@ -162,6 +174,7 @@ class TrainerController:
             self._take(steps)
         with self._timers.span("trainer_advance"):
             self._learn()
+        self._test()
         if any(learner.restart_due for learner in self.learners.values()):
             with self._timers.span("TrainerController._reset_env"):
                 return self._restart_engines()
@@ -170,6 +183,14 @@ class TrainerController:
                 return self.envs.reset()
         with self._timers.span("EnvManager.wait"):
             return self.envs.wait(WAIT)
+
+    def _test(self) -> None:
+        """Test the policies if that is due; learners in threads rest meanwhile."""
+        if self._evaluation is None or self._stopping or not self._evaluation.due(self.learners):
+            return
+        with self._timers.span("Evaluation"), resting(self._threads):
+            parameters = self.curriculum.samplers()
+            self._evaluation.run(self.learners, parameters, lambda: self._stopping)
 
     def _begin_lessons(self, looks: int) -> bool:
         """Look as often as environments have answered whether lessons are over; whether to reset for it."""
@@ -208,7 +229,7 @@ class TrainerController:
         )
 
     def _goes_on(self) -> bool:
-        if self._stopping:
+        if self._stopping or self._callbacks.wants_the_end:
             return False
         return not self.learners or any(learner.goes_on for learner in self.learners.values())
 
@@ -220,6 +241,10 @@ class TrainerController:
         else:
             self._answer(steps)
             self._collect(steps)
+        if self._tells_steps:
+            counted = {name: learner.trainer.step for name, learner in self.learners.items()}
+            for step in steps:
+                self._callbacks.tell(StepTaken(step, counted))
 
     def _answer(self, steps: Sequence[EnvironmentStep]) -> None:
         """Decide for all agents that wait, one forward pass per behaviour; every engine gets its answer."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from mlagents_envs.base_env import BaseEnv
@@ -21,7 +20,9 @@ from ..envs.side_channels import (
 from ..envs.sources import check_source, in_process, make_source
 from ..envs.unity import UnityEnvironment
 from .coma.settings import reads_offered_state
+from .evaluation.environment import TEST_SEED, TestEnvironment
 from .seeds import seed_of
+from .settings.behavior import TrainerSettings
 from .settings.errors import Problem, TrainerConfigError
 from .settings.options import RunOptions
 from .settings.run import EnvironmentSettings
@@ -34,8 +35,10 @@ def check_environment(options: RunOptions) -> None:
         UnityEnvironmentException: There is no such executable, scene, option of a scene, or module; the
             executable cannot be started; or nobody can call on the port or address that is asked for.
         PortInUseError: The port is taken.
-        TrainerConfigError: There are environment parameters, and the environment takes none.
+        TrainerConfigError: There are environment parameters, and the environment takes none; or there are
+            to be tests, and the environment is the Editor.
     """
+    _refuse_tests_in_the_editor(options)
     env = options.env_settings
     if env.env_path is not None and in_process(env.env_path):
         check_source(env.env_path, env.env_args)
@@ -43,7 +46,27 @@ def check_environment(options: RunOptions) -> None:
         return
     if env.env_path is not None:
         _check_program(env)
-    _check_ports(env)
+    _check_ports(env, env.num_envs + tested(options))
+
+
+def _refuse_tests_in_the_editor(options: RunOptions) -> None:
+    """There is one Editor, which trains; nobody could press Play a second time."""
+    if options.env_settings.env_path is not None or options.checkpoint_settings.inference:
+        return
+    settings = {f"behaviors.{name}": one for name, one in options.behaviors.items()}
+    if options.default_settings is not None:
+        settings["default_settings"] = options.default_settings
+    problems = [
+        Problem(
+            f"{place}.test_frequency",
+            f"found {one.test_frequency}; tests take place in an environment of their own, and there is one "
+            "Editor: name an executable or a scene with --env, or remove this key",
+        )
+        for place, one in settings.items()
+        if one.tested
+    ]
+    if problems:
+        raise TrainerConfigError(problems)
 
 
 def _refuse_parameters(options: RunOptions) -> None:
@@ -66,11 +89,11 @@ def _check_program(env: EnvironmentSettings) -> None:
     check_executable(command[0])
 
 
-def _check_ports(env: EnvironmentSettings) -> None:
+def _check_ports(env: EnvironmentSettings, number: int) -> None:
     """Listen as the environments' launch will, and stop at once."""
     port = _base_port(env)
     # Who searches for a free port finds one of his own.
-    for worker_id in range(1 if port is None else env.num_envs):
+    for worker_id in range(1 if port is None else number):
         listen(worker_id, port, env.listen, editor=env.env_path is None).close()
 
 
@@ -89,7 +112,7 @@ def make_env_manager(options: RunOptions, seed: int, log_folder: Path) -> EnvMan
         env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s
     )
     return EnvManager(
-        partial(_make_env, options, seed, log_folder),
+        lambda worker_id: _make_env(options, seed_of(seed, worker_id), log_folder, worker_id),
         env.num_envs,
         limits,
         ordered=options.repeatable,
@@ -97,6 +120,27 @@ def make_env_manager(options: RunOptions, seed: int, log_folder: Path) -> EnvMan
         awake=not any(settings.threaded for settings in options.behaviors.values()),
         editor=env.env_path is None,
     )
+
+
+def make_test_environment(options: RunOptions, log_folder: Path) -> TestEnvironment:
+    """The environment of tests, with the first worker id that no environment of the training has."""
+    worker_id = options.env_settings.num_envs
+
+    def make(drawn: bool) -> BaseEnv:
+        path = options.env_settings.env_path or ""
+        if drawn and path.startswith(SCENE):
+            from ..envs.scenes.in_place import make_in_place
+
+            return make_in_place(path, TEST_SEED, options.env_settings.env_args)
+        return _make_env(options, TEST_SEED, log_folder, worker_id, drawn=drawn)
+
+    return TestEnvironment(make, NonFinite(options.env_settings.non_finite))
+
+
+def tested(options: RunOptions) -> bool:
+    """Whether any behaviour of a training is tested, or would be if an environment showed it."""
+    settings = [*options.behaviors.values(), options.default_settings or TrainerSettings()]
+    return not options.checkpoint_settings.inference and any(one.tested for one in settings)
 
 
 def takes_state(options: RunOptions) -> bool:
@@ -110,13 +154,18 @@ def takes_state(options: RunOptions) -> bool:
     return bool(settings) and all(reads_offered_state(each.hyperparameters) for each in settings)
 
 
-def _make_env(options: RunOptions, seed: int, log_folder: Path, worker_id: int) -> BaseEnv:
+def _make_env(
+    options: RunOptions, seed: int, log_folder: Path, worker_id: int, *, drawn: bool = False
+) -> BaseEnv:
     env, engine = options.env_settings, options.engine_settings
     if env.env_path is not None and in_process(env.env_path):
+        # A picture shows the first copy; the best episode may be another's.
+        arguments = [*(env.env_args or ()), "--areas", "1"] if drawn else env.env_args
         return make_source(
-            *(env.env_path, seed_of(seed, worker_id), env.env_args, env.num_areas),
+            *(env.env_path, seed, arguments, 1 if drawn else env.num_areas),
             with_state=takes_state(options),
             images="uint8",
+            drawn=drawn,
         )
     configuration = EngineConfigurationChannel()
     configuration.set_configuration_parameters(
@@ -131,7 +180,7 @@ def _make_env(options: RunOptions, seed: int, log_folder: Path, worker_id: int) 
         env.env_path,
         worker_id,
         _base_port(env),
-        seed=seed_of(seed, worker_id),
+        seed=seed,
         no_graphics=engine.no_graphics,
         no_graphics_monitor=engine.no_graphics_monitor,
         timeout_wait=env.timeout_wait,

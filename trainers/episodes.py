@@ -1,7 +1,7 @@
 """What each agent has earned since its episode began."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,10 @@ from .reward_record import RewardRecord
 
 ENVIRONMENT = "environment"
 """The key of the plain individual reward, beside the reward signals' names."""
+
+
+OnEpisode = Callable[[AgentKey, float, float | None, int], None]
+"""Told of a finished episode: whose, its reward, its group's where that has ended too, and its decisions."""
 
 
 class EpisodeRewards:
@@ -43,6 +47,8 @@ class EpisodeRewards:
         self.recent_returns: deque[float] = deque(maxlen=max(1, returns_kept))
         """Returns of the last finished episodes, newest first."""
         self._finished_since_update: deque[float] = deque(maxlen=most_since_update)
+        self.on_episode: OnEpisode | None = None
+        """Whom to tell of every finished episode."""
         self.record = RewardRecord()
         """What the run is judged by: the rewards of groups where they earn any, else those of agents."""
 
@@ -50,30 +56,38 @@ class EpisodeRewards:
         """Count the trajectories of `rollout`; `rewards` holds [steps] per signal, scaled."""
         own = slice(rollout.steps)
         of_group = [rollout.group_reward[own]] if self.groups else []
-        columns = np.stack([rollout.reward[own], *(rewards[n] for n in self.names[1:]), *of_group], axis=1)
+        lengths = np.ones(rollout.steps)
+        columns = np.stack(
+            [rollout.reward[own], *(rewards[n] for n in self.names[1:]), *of_group, lengths], axis=1
+        )
         starts = np.cumsum(rollout.lengths) - rollout.lengths
         sums = np.add.reduceat(columns.astype(np.float64), starts, axis=0)
         flags = zip(rollout.episode_over.tolist(), rollout.all_group_dones.tolist())
         for agent, earned, (done, all_done) in zip(rollout.agents, sums, flags, strict=True):
             total = self.sums.pop(agent, 0.0) + earned
             if done:
-                self._report(agent.env, total, all_done, stats)
+                self._report(agent, total, all_done, stats)
             else:
                 self.sums[agent] = total
 
-    def _report(self, env: int, total: NDArray[np.float64], all_done: bool, stats: StatsSink) -> None:
-        ret = float(total[0])
+    def _report(self, agent: AgentKey, total: NDArray[np.float64], all_done: bool, stats: StatsSink) -> None:
+        ret, of_group = float(total[0]), float(total[-2]) if self.groups else 0.0
         self.recent_returns.appendleft(ret)
         self._finished_since_update.append(ret)
         stats.add_stat("Environment/Cumulative Reward", ret, StatsAggregationMethod.HISTOGRAM)
         if self.by_worker:
-            stats.add_stat(f"Environment/Worker {env}/Cumulative Reward", ret, StatsAggregationMethod.AVERAGE)
+            stats.add_stat(
+                f"Environment/Worker {agent.env}/Cumulative Reward", ret, StatsAggregationMethod.AVERAGE
+            )
         for name, value in zip(self.names[1:], total[1:]):
             stats.add_stat(f"Policy/{name.capitalize()} Reward", float(value), StatsAggregationMethod.AVERAGE)
         if self.groups and all_done:
             key = "Environment/Group Cumulative Reward"
-            stats.add_stat(key, float(total[-1]), StatsAggregationMethod.HISTOGRAM)
-        self._keep_record(ret, float(total[-1]) if self.groups else 0.0, all_done)
+            stats.add_stat(key, of_group, StatsAggregationMethod.HISTOGRAM)
+        self._keep_record(ret, of_group, all_done)
+        if self.on_episode is not None:
+            whole_group = of_group if self.groups and all_done else None
+            self.on_episode(agent, ret, whole_group, round(total[-1]))
 
     def _keep_record(self, own: float, of_group: float, all_done: bool) -> None:
         if of_group and not self.record.of_groups:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import logging
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from mlagents_envs.exception import UnityException
 
 from .allocation import reuse_freed_memory
+from .callbacks.callback import Callback
+from .callbacks.make import make_callbacks
 from .cli.logs import configure_logging, show_any_letter
 from .environments import check_environment
 from .errors import TrainerError
@@ -68,8 +70,18 @@ def _seed(folder: Path, *, resumed: bool) -> int:
     return random.randint(0, 9999) if seed is None else seed
 
 
-def run_training(options: RunOptions, *, restart_engines_at_checkpoints: bool = False) -> None:
-    """One run, from its settings to its files.
+def run_training(
+    options: RunOptions,
+    *,
+    callbacks: Sequence[Callback] = (),
+    restart_engines_at_checkpoints: bool = False,
+) -> None:
+    """One run, from its settings to its files; to be called in the main thread.
+
+    Args:
+        options: every setting, as `RunOptions.from_file` or `parse_command_line` gives them.
+        callbacks: what is called as the run goes on, behind those that the options name.
+        restart_engines_at_checkpoints: see `RunContext`.
 
     Raises:
         any of `EXPECTED`, once everything that could be saved is saved.
@@ -87,8 +99,9 @@ def run_training(options: RunOptions, *, restart_engines_at_checkpoints: bool = 
         require_support(options)
         check_environment(options)
         check_beginnings(options)
+        called = make_callbacks(options, callbacks)
         with claimed_run_folder(options.checkpoint_settings) as folder:
-            _train_in(folder, options, display, signals, restart_engines_at_checkpoints)
+            _train_in(folder, options, display, signals, called, restart_engines_at_checkpoints)
 
 
 def _train_in(
@@ -96,6 +109,7 @@ def _train_in(
     options: RunOptions,
     display: Display,
     signals: StopSignals,
+    callbacks: Mapping[str, Callback],
     restart_engines_at_checkpoints: bool,
 ) -> None:
     """The run, in the folder that is its own."""
@@ -120,4 +134,5 @@ def _train_in(
         display,
         signals,
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
+        callbacks=callbacks,
     )

@@ -14,20 +14,22 @@ from numpy.typing import NDArray
 
 from ..agent_processor.processor import AgentManager, TrajectoryQueue
 from ..agent_processor.queues import AgentManagerQueue
-from ..agent_processor.trajectory import EpisodesForgotten
+from ..agent_processor.trajectory import AgentKey, EpisodesForgotten
 from ..envs.steps import BehaviorId, Decision, EnvironmentStep
 from .acting_memories import ActingMemories, Asking
 from .algorithms import make_algorithm, make_policy, make_reward_providers
 from .behavior_folder import require_folder_name
+from .callbacks.events import EpisodeEnd, UpdateEnd
 from .coma.policy import PlacePolicy
 from .curriculum.curriculum import Standing
+from .evaluation.schedule import TestSchedule
 from .greedy_policy import GreedyPolicy
 from .learner_files import LearnerFiles
 from .off_policy import OffPolicyTrainer
 from .on_policy import OnPolicyTrainer
 from .reward_record import EPISODES
 from .run_context import RunContext
-from .settings.behavior import TrainerSettings
+from .settings.behavior import NEVER, TrainerSettings
 from .settings.hyperparameters import OffPolicyHyperparamSettings
 from .stats.reporter import StatsReporter
 from .stats.writer import StatsPropertyType
@@ -84,7 +86,10 @@ class Learner:
             explorer=getattr(self.algorithm, "explorer", None),
         )
         self.memories = ActingMemories(network.memory_size) if network.memory_size else None
-        self.files = LearnerFiles(name, spec, run, self.trainer, self.algorithm.network, self.policy)
+        self.tests = TestSchedule(settings.test_frequency if run.training else NEVER)
+        self.files = LearnerFiles(
+            *(name, spec, run, self.trainer, self.algorithm.network, self.policy, self.tests)
+        )
         self._judged: float | None = None
         """The mean reward by which the policy of this moment is one of the best."""
         self.managers: dict[str, AgentManager] = {}
@@ -92,6 +97,8 @@ class Learner:
         if self.acts_apart:
             self.acting.load_state_dict(self.algorithm.network.state_dict())
         self._first_step = self.trainer.step
+        if run.callbacks.hears(EpisodeEnd):
+            self.trainer.episodes.on_episode = self._episode_ended
 
     def _make_trainer(self) -> Trainer:
         settings, run = self.settings, self.run
@@ -224,12 +231,24 @@ class Learner:
         return self.trainer.should_still_train and self._judge()
 
     def _judge(self) -> bool:
-        if self.settings.keep_best and self.run.training:
-            judged = self.trainer.episodes.record.judge()
-            self._judged = (
-                judged if judged is not None and self.files.checkpoints.best.admits(judged) else None
-            )
+        if self.settings.keep_best and self.run.training and not self.tests.on:
+            self._consider(self.trainer.episodes.record.judge())
         return self._judged is not None
+
+    def judge_by_test(self, score: float) -> Path | None:
+        """Save the policy if it is one of the best by test; the path of its weights then."""
+        if not self.settings.keep_best:
+            return None
+        self._consider(score)
+        if self._judged is None:
+            return None
+        step, before = self.trainer.step, self.files.saved
+        self.best()
+        return self.files.weights(step) if self.files.saved != before else None
+
+    def _consider(self, judged: float | None) -> None:
+        best = self.files.checkpoints.best
+        self._judged = judged if judged is not None and best.admits(judged) else None
 
     def best(self) -> bool:
         """Save one of the best policies between two checkpoints that are due."""
@@ -258,6 +277,13 @@ class Learner:
         """Hand new weights to the acting copy, where there is one."""
         if self.acts_apart:
             self._publish(self.algorithm.network.state_dict())
+        self.run.callbacks.tell(UpdateEnd(self.name, self.trainer.step, figures))
+
+    def _episode_ended(self, agent: AgentKey, reward: float, group_reward: float | None, length: int) -> None:
+        event = EpisodeEnd(
+            *(self.name, self.trainer.step, agent.env, agent.agent, reward, group_reward, length)
+        )
+        self.run.callbacks.tell(event)
 
     def _publish(self, numbers: Mapping[str, torch.Tensor]) -> None:
         if numbers:

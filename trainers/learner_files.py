@@ -10,10 +10,12 @@ from mlagents_envs.base_env import BehaviorSpec
 
 from .brains.errors import BrainVerificationError
 from .brains.export import export_brain
+from .callbacks.events import CheckpointSaved
 from .checkpoint_brain import KEY as BRAIN
 from .checkpoint_brain import describe_brain
 from .checkpoints import CheckpointError, CheckpointManager, load_checkpoint
 from .coma.brains import brains_of, suffixes_of
+from .evaluation.schedule import TestSchedule
 from .initial_weights import initial_checkpoint
 from .networks.user import not_exportable
 from .policy import Policy
@@ -34,13 +36,24 @@ class LearnerFiles:
         trainer: Trainer,
         network: Any,
         policy: Policy,
+        tests: TestSchedule,
     ) -> None:
-        """`network`: what is learnt and becomes brains; `policy`: what acts, whose generator is saved."""
+        """Look after the files.
+
+        Args:
+            name, spec, run, trainer: the behaviour's.
+            network: what is learnt and becomes brains.
+            policy: what acts, whose generator is saved.
+            tests: when the next one falls due, which is saved too.
+        """
         self.name = name
         self.spec = spec
         self.run = run
         self.trainer = trainer
         self.policy = policy
+        self.tests = tests
+        self.saved = 0
+        """How many checkpoints this process has written."""
         self.settings = trainer.settings
         self.network = network
         self.leaves_brains = not not_exportable(self.network)
@@ -67,8 +80,31 @@ class LearnerFiles:
         saved = self.checkpoints.save(step, self._state(judged), reward, export, judged=judged, due=due)
         if saved is not None:
             self.trainer.save_beside(self.checkpoints.folder)
+            self.saved += 1
             self.run.display.checkpoint(self.name, step)
+            self._tell_callbacks(step, reward, due)
         return saved is not None
+
+    def save_now(self) -> Path | None:
+        """Save a checkpoint that nothing but a callback asks for; its weights, None where that failed."""
+        return self.weights(self.trainer.step) if self.save(None) else None
+
+    @property
+    def folder(self) -> Path:
+        """Where the behaviour's checkpoints are."""
+        return self.checkpoints.folder
+
+    def weights(self, step: int) -> Path:
+        """The numbered checkpoint of a step."""
+        return self.folder / f"{self.name}-{step}.pt"
+
+    def _tell_callbacks(self, step: int, reward: float | None, due: bool) -> None:
+        weights = self.weights(step)
+        names = [f"{weights.stem}{suffix}.onnx" for suffix in self.checkpoints.suffixes]
+        brains = tuple(path for path in map(self.folder.joinpath, names) if path.exists())
+        callbacks = self.run.callbacks
+        callbacks.tell(CheckpointSaved(self.name, step, weights, brains, reward, due))
+        callbacks.save_states()
 
     def _state(self, judged: float | None) -> dict[str, Any]:
         """What a checkpoint holds."""
@@ -83,6 +119,7 @@ class LearnerFiles:
                 *(getattr(self.network, key, None) for key in ("shared_critic", "arguments", "head")),
             ),
             "judged": judged,
+            **({"test_due": self.tests.due} if self.tests.on else {}),
         }
 
     def _export(self, path: Path) -> None:
@@ -149,6 +186,7 @@ class LearnerFiles:
             self.policy.generator.set_state(state["acting"])
         except (RuntimeError, KeyError, TypeError, ValueError) as error:
             raise self._unfit(error) from error
+        self.tests.restore(self.trainer.step, state.get("test_due"))
         if self.run.training:
             self.trainer.load_beside(self.checkpoints.folder)
             self.checkpoints.best.resume(self.trainer.step, state.get("judged"))

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from ..envs.finite import NonFinite
+from .callbacks.hub import CallbackHub
 from .curriculum.curriculum import Curriculum
 from .precision import Precision
 from .stats.display import Display
@@ -45,3 +46,5 @@ class RunContext:
     """Processor threads of a policy update that nothing runs beside."""
     curriculum: Curriculum = field(default_factory=Curriculum)
     """The lesson of each environment parameter."""
+    callbacks: CallbackHub = field(default_factory=CallbackHub)
+    """Whom the run tells what happens."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -14,11 +15,17 @@ from ..envs.finite import NonFinite
 from ..envs.processors import processors
 from ..envs.sources import in_process
 from .action_kinds import UnsupportedActionError
+from .callbacks.callback import Callback
+from .callbacks.events import SummaryDue
+from .callbacks.hub import STATES, CallbackHub
+from .callbacks.told import told
+from .callbacks.writer import CallbackWriter
 from .coma.requirements import with_offered_state
 from .controller import TrainerController
 from .curriculum.curriculum import Curriculum
-from .environments import make_env_manager, takes_state
+from .environments import make_env_manager, make_test_environment, takes_state, tested
 from .errors import TrainerError
+from .evaluation.evaluation import Evaluation
 from .farewell import next_steps
 from .initial_weights import find_start
 from .learner import Learner
@@ -48,16 +55,20 @@ def train(
     signals: StopSignals,
     *,
     restart_engines_at_checkpoints: bool = False,
+    callbacks: Mapping[str, Callback] | None = None,
 ) -> None:
     """Launch the engines, train until the end, and write what is due.
 
     Raises:
         TrainerError, TrainerConfigError, CheckpointError, UnityException: once all that could be saved is.
     """
+    hub = CallbackHub(callbacks, folder / "run_logs" / STATES)
     torch.set_num_threads(ACTING_THREADS)
     seed = options.env_settings.seed
     timers, gauges = Timers(), GaugeWriter()
     writers = [*make_writers(options, folder), gauges, display]
+    if hub.hears(SummaryDue):
+        writers.append(CallbackWriter(hub))
     context = RunContext(
         folder=folder,
         seed=seed,
@@ -75,6 +86,7 @@ def train(
         curriculum=_curriculum(options, status),
         update_threads=partial(_update_threads, options),
         timers=timers,
+        callbacks=hub,
     )
     controller = TrainerController(
         partial(make_env_manager, options, seed, folder / "run_logs"),
@@ -85,12 +97,17 @@ def train(
         patience=options.env_settings.timeout_wait,
         on_first_learner=lambda: _under_way(options, folder, controller, signals),
         timers=timers,
+        callbacks=hub,
+        evaluation=_evaluation(options, folder, hub),
     )
     timers.begin("run_training.setup")
     timers.end(timers.clock() - timers.started)
     try:
         display.start()
-        with timers.span("TrainerController.start_learning"):
+        with (
+            told(hub, options, folder, lambda: _steps(controller)),
+            timers.span("TrainerController.start_learning"),
+        ):
             controller.run()
         display.status("Done.")
     finally:
@@ -103,6 +120,17 @@ def train(
         unfinished = any(learner.trainer.should_still_train for learner in learners)
         for line in next_steps(options, folder, controller.learners, unfinished=unfinished):
             logger.info("%s", line)
+
+
+def _steps(controller: TrainerController) -> dict[str, int]:
+    return {name: learner.trainer.step for name, learner in controller.learners.items()}
+
+
+def _evaluation(options: RunOptions, folder: Path, callbacks: CallbackHub) -> Evaluation | None:
+    """What tests the policies, where any are ever tested."""
+    if not tested(options):
+        return None
+    return Evaluation(make_test_environment(options, folder / "run_logs"), callbacks)
 
 
 def _under_way(

@@ -11,7 +11,7 @@ from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, Terminal
 
 from ...envs.demonstrations.recorder import DemonstrationRecorder
 from ..brains.play import Brain, BrainError
-from .group_returns import GroupReturns
+from ..evaluation.group_returns import GroupReturns
 
 logger = logging.getLogger(__name__)
 

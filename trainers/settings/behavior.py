@@ -20,7 +20,7 @@ from ..networks.settings import NetworkSettings
 from ..plugins.entry_points import PluginError
 from ..rewards.settings import REWARD_SIGNALS, RewardSignalSettings
 from ..self_play.settings import SelfPlaySettings
-from .base import Refusal, Settings, later, own, refuse, refuse_all
+from .base import Refusal, Settings, own, refuse, refuse_all
 from .hyperparameters import HyperparamSettings, ScheduleType
 from .nearest import nearest
 from .notes import note
@@ -28,6 +28,8 @@ from .registry import TrainerType, find_trainer, known_trainers
 from .values import Flag, Integer, Number, Text, found, wrong
 
 DEFAULT_TRAINER = "ppo"
+NEVER = -1
+"""The test_frequency of a behaviour that is not tested."""
 ENDLESS = -1
 """The max_steps of a behaviour that is trained until the run is stopped."""
 
@@ -103,10 +105,17 @@ class TrainerSettings(Settings):
     """Lets two teams train against older selves. {} for defaults."""
     behavioral_cloning: BehavioralCloningSettings | None = None
     """Imitates demonstrations in addition."""
-    test_frequency: Integer = later(-1, ge=-1)
-    """Trainer steps between tests in an environment of their own, with the likeliest actions. -1: never."""
-    test_episodes: Integer = later(10, ge=1)
-    """Episodes of a test."""
+    test_frequency: Integer = own(NEVER, ge=NEVER)
+    """Trainer steps between tests in an environment of their own, in which agents do what they take for best
+    and nothing is learnt (docs/evaluation.md). keep_best then goes by the tests. -1: never."""
+    test_episodes: Integer = own(10, ge=1)
+    """Episodes of a test; of a team whose members are in groups, episodes of groups."""
+    test_max_decisions: Integer = own(5000, ge=1)
+    """Decisions after which an episode of a test that does not end is counted as it stands: an agent that
+    always does what it takes for best may run against a wall for ever."""
+    test_video: Flag = own(False)
+    """Write a video of the best episode of every test, where the environment draws itself: scenes, and the
+    environments of Gymnasium and PettingZoo that have pictures."""
     framework: Any = Field(default=None, exclude=True)
     """Deprecated, ignored."""
 
@@ -151,6 +160,29 @@ class TrainerSettings(Settings):
     @classmethod
     def _no_framework(cls, value: Any, info: ValidationInfo) -> None:
         note(info, "Framework option was deprecated but was specified")
+
+    @field_validator("test_frequency")
+    @classmethod
+    def _never_or_some(cls, value: int) -> int:
+        if value == 0:
+            raise wrong("found 0; expected at least 1, or -1 for no tests")
+        return value
+
+    @model_validator(mode="after")
+    def _filmed_where_tested(self) -> TrainerSettings:
+        if self.test_video and not self.tested:
+            raise refuse(
+                type(self).__name__,
+                "found true, but there are no tests to film: set test_frequency",
+                "test_video",
+                value=True,
+            )
+        return self
+
+    @property
+    def tested(self) -> bool:
+        """Whether the behaviour is tested now and then."""
+        return self.test_frequency != NEVER
 
     @model_validator(mode="after")
     def _sequences_fit(self, info: ValidationInfo) -> TrainerSettings:

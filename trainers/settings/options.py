@@ -10,8 +10,9 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 
 from ..curriculum.settings import EnvironmentParameters, MeasureType
 from ..stats.settings import WriterNames
-from .base import Refusal, Settings, later, own, refuse_all
+from .base import Refusal, Settings, own, refuse_all
 from .behavior import TrainerSettings
+from .callbacks import CallbackChoices
 from .errors import TrainerConfigError
 from .merge import with_defaults
 from .notes import Notes, logger
@@ -43,8 +44,10 @@ class RunOptions(Settings):
     stats_writers: WriterNames | None = own(None)
     """Where summaries go: tensorboard, console, csv (a table per behaviour), names of plug-ins; or none.
     Not given: tensorboard, console, and every plug-in that ML-Agents would have called."""
-    callbacks: list[Text] = later([])
-    """What is called as the run goes on: names of ready callbacks, or module:Class of your own."""
+    callbacks: CallbackChoices = own([])
+    """What is called as the run goes on: names of ready callbacks (stop_at_reward, keep_best, write_video,
+    wandb, mlflow) or of plug-ins, or package.module:Class of your own; with arguments as a mapping below the
+    name. docs/callbacks.md has examples."""
 
     _source: Source = PrivateAttr(default_factory=Source)
     _repeatable: bool = PrivateAttr(False)

@@ -12,6 +12,7 @@ from ..rewards.settings import REWARD_SIGNALS
 from ..stats.settings import BUILT_IN
 from .base import Settings, plain
 from .behavior import DEFAULT_TRAINER, TrainerSettings
+from .callbacks import READY
 from .kinds import kind_of
 from .options import RunOptions
 from .registry import trainer_types
@@ -50,6 +51,10 @@ _SPECIAL: dict[tuple[type[Settings], str], Schema] = {
     (RunOptions, "stats_writers"): {
         "type": ["array", "string", "null"],
         "items": _or_of_plugins(BUILT_IN),
+    },
+    (RunOptions, "callbacks"): {
+        "type": ["array", "string"],
+        "items": {"anyOf": [*_or_of_plugins(READY)["anyOf"], {"type": "object", "maxProperties": 1}]},
     },
     (RunOptions, "environment_parameters"): {"type": ["object", "null"], "additionalProperties": _PARAMETER},
     (TrainerSettings, "trainer_type"): {**_or_of_plugins(trainer_types), "default": DEFAULT_TRAINER},

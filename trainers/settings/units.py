@@ -70,6 +70,7 @@ UNITS = {
     "team_change": "trainer steps",
     "test_episodes": "episodes",
     "test_frequency": "trainer steps",
+    "test_max_decisions": "agent's decisions",
     "threshold": "the measure's",
     "time_horizon": "steps",
     "time_scale": "times real time",

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 _VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5
 _DT_STRING = 7
 _BINS = 64
+_RGB = 3
 
 
 def scalar(tag: str, value: float) -> bytes:
@@ -60,6 +61,13 @@ def text(tag: str, content: str) -> bytes:
     tensor = _number(1, _DT_STRING) + _bytes(2, shape) + _text(8, content)
     plugin = _bytes(1, _text(1, "text"))
     return _text(1, f"{tag}/text_summary") + _bytes(8, tensor) + _bytes(9, plugin)
+
+
+def animation(tag: str, gif: bytes, size: tuple[int, int]) -> bytes:
+    """A Summary.Value: a GIF of (width, height) pixels, for TensorBoard's images tab."""
+    width, height = size
+    image = _number(1, height) + _number(2, width) + _number(3, _RGB) + _bytes(4, gif)
+    return _text(1, tag) + _bytes(4, image)
 
 
 def event(wall_time: float, step: int, values: Iterable[bytes]) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -76,12 +76,7 @@ class StatsReporter:
 
     def add_property(self, property_type: StatsPropertyType, value: Any) -> None:
         """Tell every writer a fact about this category."""
-        with self._writing:
-            for index, writer in enumerate(self.writers):
-                try:
-                    writer.add_property(self.category, property_type, value)
-                except Exception as error:
-                    self._complain(index, error)
+        self._each(lambda writer: writer.add_property(self.category, property_type, value))
 
     def get_stats_summaries(self, key: str) -> StatsSummary:
         """What `key` has collected so far; an empty summary for a key that nobody reported."""
@@ -99,10 +94,23 @@ class StatsReporter:
             chunks, self._chunks = self._chunks, {}
             aggregation, self._aggregation = self._aggregation, {}
         values = {key: StatsSummary(_joined(parts), aggregation[key]) for key, parts in chunks.items()}
+        # What one writer removes others get.
+        self._each(lambda writer: writer.write_stats(self.category, dict(values), step))
+
+    def write_between(self, values: Mapping[str, StatsSummary], step: int) -> None:
+        """Hand figures that belong to `step` alone to every writer; what is collected stays as it is."""
+        self._each(lambda writer: writer.write_between(self.category, dict(values), step))
+
+    def add_video(self, key: str, gif: bytes, size: tuple[int, int], step: int) -> None:
+        """Hand an animation of (width, height) pixels to every writer."""
+        self._each(lambda writer: writer.add_video(self.category, key, gif, size, step))
+
+    def _each(self, call: Callable[[StatsWriter], None]) -> None:
+        """Call every writer; one that fails is named in one warning and the run goes on."""
         with self._writing:
             for index, writer in enumerate(self.writers):
                 try:
-                    writer.write_stats(self.category, dict(values), step)  # what one removes others get
+                    call(writer)
                 except Exception as error:
                     self._complain(index, error)
 

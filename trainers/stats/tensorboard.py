@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 from ...envs.statistics import StatsAggregationMethod
-from .event_file import EventFile, histogram, scalar, text
+from .event_file import EventFile, animation, histogram, scalar, text
 from .hyperparameters import hyperparameter_text
 from .summary import StatsSummary
 from .writer import StatsPropertyType, StatsWriter
@@ -63,6 +63,10 @@ class TensorBoardWriter(StatsWriter):
         """Write the hyper-parameters as a text; other properties are not of interest."""
         if property_type is StatsPropertyType.HYPERPARAMETERS:
             self._write(category, 0, [text("Hyperparameters", hyperparameter_text(value))])
+
+    def add_video(self, category: str, key: str, gif: bytes, size: tuple[int, int], step: int) -> None:
+        """Write an animation among the images."""
+        self._write(category, step, [animation(key, gif, size)])
 
     def close(self) -> None:
         """Close all files."""

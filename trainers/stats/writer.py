@@ -38,6 +38,13 @@ class StatsWriter(ABC):
     def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
         """A summary is due at `step`; `values` maps each key to what was reported since the last one."""
 
+    def write_between(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
+        """Figures that belong to `step` alone, such as a test's; by default as a summary of these alone."""
+        self.write_stats(category, values, step)
+
+    def add_video(self, category: str, key: str, gif: bytes, size: tuple[int, int], step: int) -> None:  # noqa: B027
+        """An animation of (width, height) pixels that belongs to `step`."""
+
     def on_add_stat(  # noqa: B027 (optional)
         self,
         category: str,

@@ -4,12 +4,13 @@ import pytest
 from lanista.trainers.curriculum.samplers import SAMPLERS
 from lanista.trainers.dqn.settings import DQNSettings
 from lanista.trainers.settings import RunOptions, TrainerConfigError
-from lanista.trainers.settings.base import Settings
+from lanista.trainers.settings.base import Settings, later
 from lanista.trainers.settings.kinds import kind_of
 from lanista.trainers.settings.registry import TrainerType, trainer_types
 from lanista.trainers.settings.schema import json_schema
-from lanista.trainers.settings.support import require_support, require_trainable, unsupported
+from lanista.trainers.settings.support import _later_keys, require_support, unsupported
 from lanista.trainers.settings.units import UNITS
+from lanista.trainers.settings.values import Integer
 
 
 def models(base: type[Settings] = Settings) -> set[type[Settings]]:
@@ -28,42 +29,21 @@ def test_trainers_to_come_are_read_checked_and_refused(monkeypatch: pytest.Monke
         RunOptions.from_text("behaviors: {B: {trainer_type: tomorrow, hyperparameters: {buffer_init: 3}}}")
 
 
-LATER = {
-    "behaviors.B.test_frequency": 1000,
-    "behaviors.B.test_episodes": 3,
-    "callbacks": ["mine:Watch"],
-}
+class Coming(Settings):
+    """A part of a configuration with a key that a later version heeds."""
+
+    key: Integer = later(3)
 
 
-def nested(path: str, value: object) -> dict:
-    for part in reversed(path.split(".")):
-        value = {part: value}
-    return value  # type: ignore[return-value]
-
-
-@pytest.mark.parametrize("path", LATER)
-def test_a_key_to_come_is_refused_unless_it_says_what_happens_anyway(path: str) -> None:
-    options = RunOptions.from_dict(nested(path, LATER[path]))
-    (problem,) = unsupported(options)
-    assert problem.path == path and "remove this key" in problem.message
-    with pytest.raises(TrainerConfigError, match="this version knows nothing but"):
-        require_support(options)
-    if "behaviors" in path:
-        with pytest.raises(TrainerConfigError, match="this version knows nothing but"):
-            require_trainable("B", options.behavior("B"))
-
-
-def test_every_key_to_come_is_tried_here() -> None:
-    later = {key for model in models() for key in model.model_fields if model.is_later(key)}
-    assert later <= {path.rpartition(".")[2] for path in LATER}
+def test_a_key_to_come_is_refused_unless_it_says_what_happens_anyway() -> None:
+    assert Coming.is_own("key") and not list(_later_keys(Coming(key=3), ("part",)))
+    ((path, message),) = _later_keys(Coming(key=4), ("part",))
+    assert path == ("part", "key")
+    assert message == "found 4; this version knows nothing but 3 here yet: remove this key"
 
 
 def test_defaults_are_no_reason_to_refuse() -> None:
-    text = """\
-behaviors: {B: {test_frequency: -1}}
-callbacks: []
-"""
-    assert unsupported(RunOptions.from_text(text)) == []
+    assert unsupported(RunOptions.from_text("behaviors: {B: {test_frequency: -1}}\ncallbacks: []")) == []
 
 
 def test_the_place_is_named() -> None:

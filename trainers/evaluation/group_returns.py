@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
@@ -27,6 +28,8 @@ class GroupReturns:
     def __init__(self) -> None:
         self.finished: list[float] = []
         """Returns of the counted groups whose members have all ended."""
+        self.begun = 0
+        """Groups that have begun and are counted."""
         self._living: dict[int, GroupEpisode] = {}
 
     @property
@@ -34,8 +37,26 @@ class GroupReturns:
         """A counted group has not ended yet."""
         return any(group.counted for group in self._living.values())
 
-    def take(self, decisions: DecisionSteps, terminals: TerminalSteps, counting: bool) -> None:
-        """Take in a step; groups that begin with it are counted if `counting`."""
+    def counts(self, group_id: int) -> bool:
+        """Whether the group is there and counted."""
+        return group_id in self._living and self._living[group_id].counted
+
+    def cut(self, group_id: int) -> None:
+        """Count the group as it stands; it may go on for ever."""
+        group = self._living.get(group_id)
+        if group is not None and group.counted:
+            group.counted = False
+            self.finished.append(group.earned)
+
+    def cut_all(self) -> None:
+        """The same of every group that is counted and goes on."""
+        for group_id in self._living:
+            self.cut(group_id)
+
+    def take(
+        self, decisions: DecisionSteps, terminals: TerminalSteps, counting: bool, most: float = math.inf
+    ) -> None:
+        """Take in a step; the first `most` groups that begin with it are counted if `counting`."""
         told: dict[int, float] = {}
         for steps in (terminals, decisions):
             rows = zip(steps.agent_id.tolist(), steps.group_id.tolist(), steps.group_reward.tolist())
@@ -54,4 +75,9 @@ class GroupReturns:
                     self.finished.append(group.earned)
         for agent, group_id in zip(decisions.agent_id.tolist(), decisions.group_id.tolist()):
             if group_id > 0:
-                self._living.setdefault(group_id, GroupEpisode(counting)).members.add(agent)
+                if group_id not in self._living:
+                    counted = counting and most > 0
+                    self._living[group_id] = GroupEpisode(counted)
+                    self.begun += counted
+                    most -= counted
+                self._living[group_id].members.add(agent)

@@ -1,0 +1,98 @@
+"""MLflow: curves, settings and brains of a run on a tracking server, or in a folder or data base."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+from ..errors import TrainerError
+from .callback import Callback
+from .events import SummaryDue, TrainingBegin, TrainingEnd
+from .flat import flattened
+
+_FORBIDDEN = re.compile(r"[^\w\-. /]")
+"""What names of metrics and parameters must not hold."""
+_LONGEST = 500
+"""Letters of a parameter's value that every store takes."""
+_AT_ONCE = 100
+"""Parameters that one call takes."""
+
+
+class MLflow(Callback):
+    """Logs every summary and test to a run of MLflow, named as the run is.
+
+    The curves of a behaviour are named `<behavior>/<statistic>`. A resumed run goes on in the same run there.
+    Where the runs go is said by `tracking_uri`, or by MLflow's own environment variables.
+    """
+
+    def __init__(
+        self, experiment: str = "lanista", tracking_uri: str | None = None, brains: bool = False
+    ) -> None:
+        """Prepare.
+
+        Args:
+            experiment: of MLflow.
+            tracking_uri: such as http://server:5000 or sqlite:///runs.db.
+            brains: log the brains as artifacts when the run ends.
+
+        Raises:
+            TrainerError: the package mlflow is not installed.
+        """
+        try:
+            from mlflow.tracking import MlflowClient
+        except ImportError as error:
+            raise TrainerError(
+                "MLflow is not installed: pip install mlflow (or the smaller mlflow-skinny)"
+            ) from error
+        self._client: Any = MlflowClient(tracking_uri)
+        self.experiment = experiment
+        self.brains = brains
+        self._id: str | None = None
+
+    def on_training_begin(self, event: TrainingBegin) -> None:
+        """Begin the run there, or go on with it."""
+        if self._id is not None:
+            self._client.update_run(self._id, status="RUNNING")
+            return
+        known = self._client.get_experiment_by_name(self.experiment)
+        experiment = self._client.create_experiment(self.experiment) if known is None else known.experiment_id
+        self._id = self._client.create_run(experiment, run_name=event.run_id).info.run_id
+        self._log_settings(event.options.as_dict())
+
+    def _log_settings(self, settings: dict[str, Any]) -> None:
+        from mlflow.entities import Param
+
+        params = [
+            Param(_FORBIDDEN.sub("_", key), str(value)[:_LONGEST])
+            for key, value in flattened(settings).items()
+        ]
+        for first in range(0, len(params), _AT_ONCE):
+            self._client.log_batch(self._id, params=params[first : first + _AT_ONCE])
+
+    def on_summary(self, event: SummaryDue) -> None:
+        """Log the statistics."""
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        metrics = [
+            Metric(_FORBIDDEN.sub("_", f"{event.behavior}/{key}"), value, now, event.step)
+            for key, value in event.figures.items()
+        ]
+        self._client.log_batch(self._id, metrics=metrics)
+
+    def on_training_end(self, event: TrainingEnd) -> None:
+        """Log the brains if so wanted, and end the run there."""
+        if self._id is None:
+            return
+        for path in event.brains.values() if self.brains else ():
+            self._client.log_artifact(self._id, str(path), "brains")
+        self._client.set_terminated(self._id, "FINISHED" if event.error is None else "FAILED")
+
+    def state_dict(self) -> dict[str, Any]:
+        """By what id the run is known there."""
+        return {"id": self._id} if self._id else {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on with that run."""
+        self._id = str(state["id"])

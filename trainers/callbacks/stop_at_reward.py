@@ -1,0 +1,69 @@
+"""Ends the run where agents earn enough."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from .callback import Callback
+from .events import EpisodeEnd, EvaluationEnd
+
+
+class StopAtReward(Callback):
+    """Ends the whole run once a behaviour's mean reward is high enough.
+
+    The setting stop_at_reward ends the training of one behaviour and counts rewards of groups; this ends the
+    run, and can go by tests.
+    """
+
+    def __init__(
+        self, reward: float, behavior: str | None = None, episodes: int = 100, evaluation: bool = False
+    ) -> None:
+        """Say when.
+
+        Args:
+            reward: the mean that is enough.
+            behavior: whose; None: whichever reaches it first.
+            episodes: how many of the last episodes the mean is of.
+            evaluation: go by the score of every test instead.
+
+        Raises:
+            ValueError: `episodes` is not at least 1.
+        """
+        if episodes < 1:
+            raise ValueError(f"found episodes {episodes}, expected at least 1")
+        self.reward = float(reward)
+        self.behavior = behavior
+        self.episodes = episodes
+        self.evaluation = evaluation
+        self._recent: dict[str, deque[float]] = {}
+
+    def on_episode_end(self, event: EpisodeEnd) -> str | None:
+        """Look at the mean of the last episodes."""
+        if self.evaluation or not self._watches(event.behavior):
+            return None
+        recent = self._recent.setdefault(event.behavior, deque(maxlen=self.episodes))
+        recent.append(event.reward)
+        if len(recent) < self.episodes or (mean := sum(recent) / len(recent)) < self.reward:
+            return None
+        return (
+            f"the mean reward of the last {self.episodes} episodes of {event.behavior} is {mean:.3f}, at "
+            f"least {self.reward:g}"
+        )
+
+    def on_evaluation_end(self, event: EvaluationEnd) -> str | None:
+        """Look at the score of a test."""
+        if not self.evaluation or not self._watches(event.behavior) or event.score < self.reward:
+            return None
+        return f"the mean reward of {event.behavior} in a test is {event.score:.3f}, at least {self.reward:g}"
+
+    def _watches(self, behavior: str) -> bool:
+        return self.behavior is None or behavior == self.behavior
+
+    def state_dict(self) -> dict[str, Any]:
+        """The last rewards."""
+        return {"recent": {name: list(rewards) for name, rewards in self._recent.items()}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on with them."""
+        self._recent = {name: deque(old, self.episodes) for name, old in state["recent"].items()}
