@@ -7,6 +7,7 @@ from typing import Any
 
 from ..curriculum.samplers import SamplerSettings
 from ..ppo.settings import ClippedObjectiveSettings, PPOSettings
+from ..sac.settings import SACSettings
 from ..settings.behavior import TrainerSettings
 from ..settings.hyperparameters import ScheduleType
 from ..settings.options import RunOptions
@@ -77,6 +78,30 @@ def memories(source: Source, options: RunOptions) -> Iterator[Remark]:
                 "ML-Agents' critic has one memory, which goes from agent to agent; here it remembers each "
                 "agent for itself, until its episode ends. Steps that fill up a sequence count when "
                 "advantages are normalised, as in ML-Agents",
+            )
+
+
+def soft_actors(source: Source, options: RunOptions) -> Iterator[Remark]:
+    """C4 to C8."""
+    for path, settings in behaviors(options):
+        if not isinstance(settings.hyperparameters, SACSettings):
+            continue
+        yield (
+            (*path, "trainer_type"),
+            "a brain's deterministic continuous action is the squashed mean here, and the mean as it is in "
+            "ML-Agents, where it may be beyond 1. With continuous and discrete actions together ML-Agents "
+            "rewards certainty of the continuous ones in the value's target; here entropy is",
+        )
+        yield (
+            (*path, "hyperparameters", "init_entcoef"),
+            "the entropy coefficients that have been learnt are in checkpoints here; in ML-Agents a resumed "
+            "run begins with this one again",
+        )
+        if settings.network_settings.memory is not None:
+            yield (
+                (*path, "network_settings", "memory"),
+                "steps that fill up a sequence are not learnt from; ML-Agents learns values from them too, "
+                "and may cut sequences apart when it shortens its replay",
             )
 
 
@@ -232,6 +257,7 @@ MEANING_RULES: list[Callable[[Source, RunOptions], Iterator[Remark]]] = [
     rising_schedules,
     value_clipping,
     memories,
+    soft_actors,
     team_signals,
     endless,
     threads,

@@ -142,6 +142,17 @@ MEANT = {
         "default_settings.hyperparameters.epsilon",
         "rises to 0.1",
     ),
+    "sac's brains": (ball(trainer_type="sac"), "behaviors.Ball.trainer_type", "squashed mean"),
+    "sac's coefficients": (
+        ball(trainer_type="sac"),
+        "behaviors.Ball.hyperparameters.init_entcoef",
+        "begins with this one again",
+    ),
+    "sac's memory": (
+        ball(trainer_type="sac", network_settings={"memory": {}}),
+        "behaviors.Ball.network_settings.memory",
+        "steps that fill up a sequence are not learnt from",
+    ),
     "memory": (
         ball(network_settings={"memory": {}}),
         "behaviors.Ball.network_settings.memory",
