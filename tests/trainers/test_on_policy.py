@@ -8,8 +8,11 @@ from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten, Roll
 from lanista.envs.finite import NonFinite
 from lanista.trainers.episodes import EpisodeRewards
 from lanista.trainers.on_policy import OnPolicyTrainer
+from lanista.trainers.poca.poca import POCA
 from lanista.trainers.ppo.ppo import PPO
+from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.behavior import TrainerSettings
+from lanista.trainers.threads import ACTING_THREADS, UpdateThreads
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,
@@ -180,8 +183,6 @@ class Queue:
 def trainer_with(events, **keys):
     config = settings(**keys)
     algorithm = PPO(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP)
-    from lanista.trainers.rewards.extrinsic import ExtrinsicReward
-
     return OnPolicyTrainer(config, algorithm, {"extrinsic": ExtrinsicReward()}, Record(), events)
 
 
@@ -204,6 +205,63 @@ def gathers(monkeypatch):
 
     monkeypatch.setattr("lanista.trainers.trainer.gather", gather)
     return calls
+
+
+class Minibatches(UpdateThreads):
+    """Counts the rows of every minibatch that is learnt from."""
+
+    def __init__(self):
+        super().__init__(ACTING_THREADS)
+        self.rows = []
+
+    def over(self, minibatches):
+        for minibatch in minibatches:
+            self.rows.append(len(minibatch.advantages))
+            yield minibatch
+
+
+LOOPS = [case for case in cases("sac", "update_loop") if case.values[0]["inputs"]["trainer"] != "sac"]
+
+
+@pytest.mark.parametrize("case", LOOPS)
+def test_updates_are_made_when_the_reference_makes_them(case, monkeypatch):
+    given = case["inputs"]
+    length = given["sequence_length"]
+    memory = {"memory": {"sequence_length": length, "memory_size": 8}} if length > 1 else {}
+
+    def gather(trajectories, with_mates=True):
+        rollout = rollout_of([len(t) for t in trajectories])
+        if memory:
+            rollout.memory = np.zeros((rollout.steps, 8), np.float32)
+        return rollout
+
+    monkeypatch.setattr("lanista.trainers.trainer.gather", gather)
+    hyper = {key: given[key] for key in ("batch_size", "buffer_size", "num_epoch")}
+    config = settings(
+        trainer_type=given["trainer"],
+        hyperparameters=hyper,
+        network_settings={"hidden_units": 8, "num_layers": 1, **memory},
+        max_steps=10**6,
+    )
+    make = {"ppo": PPO, "poca": POCA}[given["trainer"]]
+    algorithm = make(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP)
+    threads = Minibatches()
+    trainer = OnPolicyTrainer(
+        config, algorithm, {"extrinsic": ExtrinsicReward()}, Record(), Events(), update_threads=threads
+    )
+    advances = zip(
+        given["trajectory_lengths_per_advance"], case["expected"]["after_each_advance"], strict=True
+    )
+    for lengths, expected in advances:
+        threads.rows.clear()
+        trainer.queues = [Queue([FakeTrajectory(n) for n in lengths])]
+        trainer.advance()
+        steps = trainer.buffer.columns() if len(trainer.buffer) else []
+        assert (trainer.step, len(steps)) == (expected["step"], expected["buffer_after"])
+        if given["trainer"] == "poca":  # whose minibatches here are whole moments of groups
+            assert len(threads.rows) == len(expected["minibatch_rows"])
+        else:
+            assert threads.rows == expected["minibatch_rows"]
 
 
 def test_summaries_are_labelled_with_exact_multiples_and_come_before_the_crossing_trajectory(gathers):

@@ -1,0 +1,450 @@
+"""What an off-policy trainer makes of trajectories, when it updates, and what it tells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from goldendata import array, cases
+from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout
+from lanista.envs.finite import NonFinite
+from lanista.trainers.errors import TrainerError
+from lanista.trainers.off_policy import BURST, OffPolicyTrainer
+from lanista.trainers.replay import memory
+from lanista.trainers.rewards.extrinsic import ExtrinsicReward
+from lanista.trainers.sac.sac import SAC
+from lanista.trainers.settings.behavior import TrainerSettings
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
+
+
+class Record:
+    """Statistics in the order of the calls."""
+
+    def __init__(self):
+        self.calls = []
+
+    def add_stat(self, key, value, aggregation):
+        self.calls.append([key, value, aggregation.name])
+
+    def add_stats(self, key, values, aggregation):
+        self.calls += [[key, float(v), aggregation.name] for v in values]
+
+    def set_stat(self, key, value):
+        self.calls.append([key, value, "MOST_RECENT"])
+
+
+class Events:
+    def __init__(self, drop_after_checkpoint=False):
+        self.calls = []
+        self.drop = drop_after_checkpoint
+
+    def summary(self, step):
+        self.calls.append(("summary", step))
+
+    def checkpoint(self):
+        self.calls.append(("checkpoint",))
+        return self.drop
+
+    def taken_in(self):
+        pass
+
+    def updated(self, figures):
+        self.calls.append(("updated", figures))
+
+
+class GivenReward:
+    """A reward signal whose rewards are those of the reference data."""
+
+    def __init__(self, ignores_done=False):
+        self.ignores_done = ignores_done
+        self.given = None
+
+    def evaluate(self, rollout):
+        return self.given
+
+
+class LearnedReward:
+    """A signal that learns itself, and says 1 more each time."""
+
+    ignores_done = True
+
+    def __init__(self):
+        self.learnt = 0
+        self.batches = []
+
+    def evaluate(self, rollout):
+        return np.zeros(rollout.steps, np.float32)
+
+    def of_batch(self, batch):
+        return torch.full((len(batch),), float(self.learnt))
+
+    def learn(self, batch):
+        self.learnt += 1
+        self.batches.append(batch.rewards.clone())
+        return {"Losses/Curiosity Forward Loss": float(self.learnt)}
+
+
+class Queue:
+    def __init__(self, items):
+        self.items = items
+
+    def drain(self):
+        items, self.items = self.items, []
+        return items
+
+
+class FakeTrajectory:
+    def __init__(self, length):
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+
+def spec_of(size=3):
+    return BehaviorSpec(
+        [ObservationSpec((size,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "vector")],
+        ActionSpec(1, ()),
+    )
+
+
+def rollout_of(lengths, obs=None, rewards=None, next_obs=None, done=None, interrupted=None, agents=None):
+    """A Rollout of trajectories of these lengths; what is not given is drawn, or zeros."""
+    n, j = sum(lengths), len(lengths)
+    random, zeros = np.random.default_rng(n), np.zeros(n, np.float32)
+    flags = lambda x: np.zeros(j, bool) if x is None else np.array(x)  # noqa: E731
+    return Rollout(
+        numbers=np.arange(n),
+        obs=[random.normal(size=(n, 3)).astype(np.float32) if obs is None else obs],
+        continuous=random.uniform(-0.9, 0.9, (n, 1)).astype(np.float32),
+        discrete=np.zeros((n, 0), np.int32),
+        log_probs=np.full((n, 1), -1.0, np.float32),
+        action_mask=None,
+        reward=zeros if rewards is None else rewards,
+        group_reward=zeros,
+        done=zeros > 0,
+        interrupted=zeros > 0,
+        memory=None,
+        prev_discrete=np.zeros((n, 0), np.int32),
+        mates=None,
+        lengths=np.array(lengths),
+        next_obs=[np.zeros((j, 3), np.float32) if next_obs is None else next_obs],
+        next_mates_obs=None,
+        next_mates=np.zeros(j, np.int64),
+        done_reached=flags(done),
+        interrupted_at_end=flags(interrupted),
+        all_group_dones=np.ones(j, bool),
+        agents=agents or [AgentKey(0, k) for k in range(j)],
+    )
+
+
+def settings(**keys):
+    network = {"hidden_units": 8, "num_layers": 1}
+    return TrainerSettings.model_validate({"trainer_type": "sac", "network_settings": network, **keys})
+
+
+def trainer_of(events=None, providers=None, size=3, returns_kept=1, training=True, **keys):
+    config = settings(**keys)
+    algorithm = SAC(spec_of(size), config, torch.device("cpu"), 0, NonFinite.STOP)
+    return OffPolicyTrainer(
+        config,
+        algorithm,
+        providers or {"extrinsic": ExtrinsicReward()},
+        Record(),
+        events or Events(),
+        spec_of(size),
+        name="B",
+        training=training,
+        returns_kept=returns_kept,
+    )
+
+
+@pytest.fixture
+def gathers(monkeypatch):
+    """Trajectories stand for themselves; their lengths are all that matters here."""
+    monkeypatch.setattr(
+        "lanista.trainers.trainer.gather",
+        lambda trajectories, with_mates=True: rollout_of([len(t) for t in trajectories]),
+    )
+
+
+def feed(trainer, *lengths):
+    trainer.queues = [Queue([FakeTrajectory(n) for n in lengths])]
+    return trainer.advance()
+
+
+# As the reference does it --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", cases("returns", "sac_process"))
+def test_trajectories_are_stored_and_told_of_as_the_reference_does(case):
+    given = case["inputs"]
+    signals = {
+        name: {k: v for k, v in s.items() if k in ("gamma", "strength")}
+        for name, s in given["signals"].items()
+    }
+    size = len(given["trajectories"][0]["obs"][0][0])
+    providers = {name: GivenReward(ignores_done=name in ("curiosity", "rnd")) for name in signals}
+    config = settings(max_steps=10**6, summary_freq=10**6)
+    config.reward_signals = {name: Signal(**one) for name, one in signals.items()}
+    algorithm = SAC(spec_of(size), config, torch.device("cpu"), 0, NonFinite.STOP)
+    record = Record()
+    trainer = OffPolicyTrainer(
+        config,
+        algorithm,
+        providers,
+        record,
+        Events(),
+        spec_of(size),
+        returns_kept=given["reward_buffer_capacity"],
+    )
+    for trajectory, expected in zip(given["trajectories"], case["expected"]["trajectories"], strict=True):
+        record.calls.clear()
+        values = np.stack([array(trajectory["critic_values"][s]) for s in signals], axis=1)
+        algorithm.estimates = lambda rollout, v=values: {"Value": v}
+        for name, provider in providers.items():
+            provider.given = array(trajectory["signal_rewards_unscaled"][name])
+        env, _, agent = trajectory["agent_id"].removeprefix("agent_").partition("-")
+        one = rollout_of(
+            [len(trajectory["rewards"])],
+            np.array(trajectory["obs"], np.float32)[:, 0],
+            array(trajectory["rewards"]),
+            np.array(trajectory["next_obs"], np.float32),
+            [trajectory["done_reached"]],
+            [trajectory["interrupted"]],
+            [AgentKey(int(env), int(agent))],
+        )
+        trainer.clock.count(one.steps)
+        trainer.stats.set_stat("Step", float(trainer.step))
+        trainer.process(one)
+        check(trainer, record, one.steps, expected)
+
+
+class Signal:
+    """A reward signal's settings: those of the reference data are not all trainable yet."""
+
+    def __init__(self, gamma, strength):
+        self.gamma, self.strength = gamma, strength
+
+
+def check(trainer, record, steps, expected):
+    replay = trainer.replay
+    places = np.arange(replay.head - steps, replay.head)
+    assert replay.columns.ended[places].tolist() == expected["done_stored"]
+    _, following = replay.observations[0].pairs(places, replay.columns.following[places].astype(np.int64))
+    np.testing.assert_allclose(following, np.array(expected["next_obs_stored"])[:, 0], rtol=1e-6)
+    assert trainer.step == expected["step"]
+    assert [[c[0], c[2]] for c in record.calls] == [[c[0], c[2]] for c in expected["stats_reported"]]
+    close = {"rtol": 1e-4, "atol": 1e-5}
+    np.testing.assert_allclose(
+        [c[1] for c in record.calls], [c[1] for c in expected["stats_reported"]], **close
+    )
+    np.testing.assert_allclose(list(trainer.episodes.recent_returns), expected["reward_buffer"], **close)
+    for key, sums in expected["collected_rewards"].items():
+        column = trainer.episodes.names.index(key)
+        # Agents whose episode has ended have no entry here (pitfalls B1: theirs grow for ever).
+        living = {k: v for k, v in sums.items() if v != 0}
+        got = {str(agent): total[column] for agent, total in trainer.episodes.sums.items()}
+        assert set(got) == set(living)
+        for agent, total in living.items():
+            assert got[agent] == pytest.approx(total, rel=1e-4, abs=1e-5)
+
+
+LOOPS = [case for case in cases("sac", "update_loop") if case.values[0]["inputs"]["trainer"] == "sac"]
+
+
+@pytest.mark.parametrize("case", LOOPS)
+def test_updates_are_made_when_the_reference_makes_them(case, gathers, monkeypatch):
+    given = case["inputs"]
+    keys = (
+        "buffer_init_steps",
+        "steps_per_update",
+        "reward_signal_steps_per_update",
+        "batch_size",
+        "buffer_size",
+    )
+    learned = LearnedReward()
+    trainer = trainer_of(
+        providers={"extrinsic": learned}, hyperparameters={key: given[key] for key in keys}, max_steps=10**6
+    )
+    made = []
+    update = trainer.algorithm.update
+    monkeypatch.setattr(trainer.algorithm, "update", lambda *args: made.append(1) or update(*args))
+    if given["resumed_at_step"]:
+        state = {**trainer.state_dict(), "step": given["resumed_at_step"]}
+        del state["updates"]  # ML-Agents saves no count
+        trainer.load_state_dict(state)
+
+    def counters():
+        return {
+            "step": trainer.step,
+            "updates_counter": trainer.updates.updates,
+            "reward_updates_counter": trainer.signal_updates.updates,
+        }
+
+    first, *others = case["expected"]["initially_then_after_each_advance"]
+    assert counters() == first
+    for lengths, expected in zip(given["trajectory_lengths_per_advance"], others, strict=True):
+        before, of_signals = len(made), learned.learnt
+        feed(trainer, *lengths)
+        found = {
+            "buffer": 0 if trainer.replay is None else len(trainer.replay),
+            "updates": len(made) - before,
+            "reward_signal_updates": learned.learnt - of_signals,
+        }
+        assert {**counters(), **found} == expected
+
+
+# The rest -------------------------------------------------------------------------------------------------
+
+
+HYPER = {"batch_size": 8, "buffer_size": 100, "steps_per_update": 2.0}
+
+
+def test_gradient_steps_are_made_one_after_another_each_on_a_batch_of_its_own(gathers, monkeypatch):
+    trainer = trainer_of(hyperparameters={**HYPER, "gradient_steps": 3})
+    batches = []
+    update = trainer.algorithm.update
+    monkeypatch.setattr(
+        trainer.algorithm,
+        "update",
+        lambda batch, *rest: batches.append(batch.obs[0].clone()) or update(batch, *rest),
+    )
+    feed(trainer, 12)
+    assert len(batches) == 3 * 5
+    assert not any(torch.equal(batches[0], other) for other in batches[1:])
+
+
+def test_a_threaded_trainer_looks_for_new_steps_between_bursts_of_updates(gathers):
+    trainer = trainer_of(hyperparameters={**HYPER, "steps_per_update": 0.5}, threaded=True)
+    assert feed(trainer, 60)
+    made = [trainer.updates.updates - 1]
+    while trainer.advance():
+        made.append(trainer.updates.updates - 1)
+    assert made == [BURST, 2 * BURST, 3 * BURST, 119]
+    assert len([call for call in trainer.events.calls if call[0] == "updated"]) == 4
+
+
+def test_what_updates_tell_is_averaged_and_handed_on(gathers):
+    trainer = trainer_of(hyperparameters=HYPER)
+    feed(trainer, 20)
+    ((_, figures),) = trainer.events.calls
+    told = [value for key, value, _ in trainer.stats.calls if key == "Losses/Value Loss"]
+    assert len(told) == 9
+    assert figures["Losses/Value Loss"] == pytest.approx(np.mean(told))
+
+
+def test_signals_that_learn_are_asked_anew_for_every_batch(gathers):
+    learned = LearnedReward()
+    trainer = trainer_of(
+        providers={"extrinsic": learned},
+        hyperparameters={**HYPER, "reward_signal_steps_per_update": 5},
+        reward_signals={"extrinsic": {"strength": 0.5}},
+    )
+    feed(trainer, 20)
+    assert [float(rewards.mean()) for rewards in learned.batches] == [0.0, 0.5, 1.0]
+
+
+def test_priorities_are_corrected_in_full_at_max_steps(gathers):
+    hyper = {**HYPER, "prioritized_replay": True, "prioritized_beta": 0.4}
+    trainer = trainer_of(hyperparameters=hyper, max_steps=200)
+    betas = []
+    for step in (0, 100, 200, 300):
+        trainer.clock.step = step
+        betas.append(trainer._beta())
+    assert betas == pytest.approx([0.4, 0.7, 1.0, 1.0])
+
+
+def test_rewards_are_scaled_by_what_has_been_earned(monkeypatch):
+    trainer = trainer_of(hyperparameters={**HYPER, "normalize_rewards": True})
+    rewards = np.random.default_rng(0).normal(size=40).astype(np.float32) * 100
+    trainer.process(rollout_of([40], rewards=rewards))
+    deviation = trainer.reward_scale.deviation()
+    assert deviation[0] > 50
+    scaled = trainer._batch(trainer.replay).rewards.numpy()
+    kept = set((rewards / deviation).tolist())
+    assert all(float(reward) in kept for reward in scaled.ravel())
+
+
+def test_a_trajectory_with_a_reward_too_large_is_left_out():
+    trainer = trainer_of(hyperparameters=HYPER)
+    trainer.non_finite = NonFinite.DROP
+    rewards = np.zeros(12, np.float32)
+    rewards[2] = 1e35
+    trainer.process(rollout_of([5, 7], rewards=rewards))
+    assert len(trainer.replay) == 7
+
+
+def test_nothing_is_kept_when_nothing_is_learnt():
+    trainer = trainer_of(hyperparameters=HYPER, training=False)
+    trainer.process(rollout_of([12], rewards=np.ones(12, np.float32), done=[True]))
+    assert trainer.replay is None
+    assert ["Environment/Cumulative Reward", 12.0, "HISTOGRAM"] in trainer.stats.calls
+
+
+def test_forgotten_episodes_are_forgotten_everywhere(gathers):
+    trainer = trainer_of(hyperparameters={**HYPER, "normalize_rewards": True})
+    trainer.queues = [Queue([FakeTrajectory(5), EpisodesForgotten(0), FakeTrajectory(5)])]
+    trainer.advance()
+    assert trainer.reward_scale.count == 10 and len(trainer.episodes.sums) == 1
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_where_engines_start_afresh_the_replay_is_what_a_resumed_run_has(gathers, saved):
+    """And nothing is learnt before agents have acted again, as they have in a resumed run."""
+    events = Events(drop_after_checkpoint=True)
+    hyper = {**HYPER, "save_replay_buffer": saved}
+    trainer = trainer_of(events, hyperparameters=hyper, checkpoint_interval=30)
+    feed(trainer, 20)
+    made = trainer.updates.updates
+    feed(trainer, 5, 8, 20)
+    assert trainer.step == 25 and trainer.updates.updates == made
+    assert len(trainer.replay) == (25 if saved else 0)
+    feed(trainer, 8)
+    assert trainer.step == 33 and trainer.updates.updates > made
+
+
+def test_all_but_the_replay_is_in_the_state(gathers):
+    hyper = {**HYPER, "normalize_rewards": True, "save_replay_buffer": True}
+    one = trainer_of(hyperparameters=hyper, checkpoint_interval=10**6)
+    feed(one, 20)
+    feed(one, 9, 3)
+    state = one.state_dict()
+    other = trainer_of(hyperparameters=hyper)
+    other.load_state_dict(state)
+    assert other.step == 32 and other.updates == one.updates and other.signal_updates == one.signal_updates
+    assert torch.equal(other.sampler.generator.get_state(), one.sampler.generator.get_state())
+    assert other.reward_scale.state_dict() == one.reward_scale.state_dict()
+
+
+def test_with_the_saved_replay_a_run_goes_on_to_the_last_bit(gathers, tmp_path):
+    hyper = {**HYPER, "prioritized_replay": True, "n_step": 3, "save_replay_buffer": True}
+    one, other = trainer_of(hyperparameters=hyper), trainer_of(hyperparameters=hyper)
+    feed(one, 20)
+    one.save_beside(tmp_path)
+    other.load_state_dict(one.state_dict())
+    other.load_beside(tmp_path)
+    for trainer in (one, other):
+        feed(trainer, 9, 3)
+        feed(trainer, 90)
+    for a, b in zip(one.algorithm.network.parameters(), other.algorithm.network.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_replay_that_does_not_fit_is_refused_before_anything_is_collected(monkeypatch):
+    monkeypatch.setattr(memory, "_limits", lambda: iter([(10_000, "the machine")]))
+    with pytest.raises(
+        TrainerError, match=r"The behavior B: its replay of 5,000 steps .* the machine leaves 10 kB"
+    ):
+        trainer_of(hyperparameters={"buffer_size": 5000})
+
+
+def test_steps_of_an_update_wait_no_longer_than_a_part_of_a_batch():
+    assert trainer_of(hyperparameters={"batch_size": 256}).portion == 32
+    assert trainer_of(hyperparameters={"batch_size": 256}, summary_freq=160).portion == 10
