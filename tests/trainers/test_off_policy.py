@@ -405,7 +405,7 @@ def test_where_engines_start_afresh_the_replay_is_what_a_resumed_run_has(gathers
     made = trainer.updates.updates
     feed(trainer, 5, 8, 20)
     assert trainer.step == 25 and trainer.updates.updates == made
-    assert len(trainer.replay) == (25 if saved else 0)
+    assert (0 if trainer.replay is None else len(trainer.replay)) == (25 if saved else 0)
     feed(trainer, 8)
     assert trainer.step == 33 and trainer.updates.updates > made
 
