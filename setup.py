@@ -50,6 +50,9 @@ setup(
         "gymnasium": ["gymnasium>=0.29"],
         "pettingzoo": ["pettingzoo>=1.24"],
         "hub": ["huggingface_hub>=0.20"],
+        "mlflow": ["mlflow-skinny>=2.9"],
+        "video": ["imageio>=2.31", "imageio-ffmpeg>=0.4.9"],
+        "wandb": ["wandb>=0.16"],
         "docs": SITE,
         "dev": [
             *SITE,

@@ -135,7 +135,7 @@ class CallbackHub:
 
     def save_states(self) -> None:
         """Write what the callbacks have to remember; a full disk is warned of."""
-        if self._states is None or self.failure is not None:
+        if self._states is None:
             return
         with self._lock:
             states = {}
@@ -145,7 +145,7 @@ class CallbackHub:
                     json.dumps(state, allow_nan=False)
                 except Exception as error:  # whatever a user's code raises
                     self._failed(name, "state_dict", error)
-                    return
+                    continue
                 if state:
                     states[name] = state
             if not states:

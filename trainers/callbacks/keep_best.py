@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,22 @@ class KeepBest(Callback):
             self._best.pop(event.behavior, None)  # what was earned while learning is no measure for tests
         if not self._better(event.behavior, event.score):
             return
+        before = self._best.get(event.behavior)
+        self._best[event.behavior] = event.score  # the state that is saved with the policy knows of it
         weights = event.save()
+        kept = False
         if weights is not None:
-            brains = [path for path in weights.parent.glob(f"{weights.stem}*.onnx") if path.exists()]
-            self._keep(event.behavior, event.step, event.score, weights, brains)
+            brains = sorted(weights.parent.glob(f"{weights.stem}*.onnx"))
+            kept = self._keep(event.behavior, event.step, event.score, weights, brains)
+        if not kept:
+            self._forget(event.behavior, before)
+
+    def _forget(self, behavior: str, before: float | None) -> None:
+        """The best could not be kept: the one before is still the best that is there."""
+        if before is None:
+            self._best.pop(behavior, None)
+        else:
+            self._best[behavior] = before
 
     def on_checkpoint(self, event: CheckpointSaved) -> None:
         """Copy the checkpoint where it is the best by what was earned while learning."""
@@ -56,20 +69,21 @@ class KeepBest(Callback):
         watched = self.behavior is None or behavior == self.behavior
         return watched and (behavior not in self._best or score > self._best[behavior])
 
-    def _keep(self, behavior: str, step: int, score: float, weights: Path, brains: Any) -> None:
+    def _keep(self, behavior: str, step: int, score: float, weights: Path, brains: Sequence[Path]) -> bool:
+        """Copy the files; False where the disk fails, which is warned of."""
         files = {weights: f"{behavior}.pt"}
         for brain in brains:
-            suffix = brain.stem.removeprefix(weights.stem)
-            files[brain] = f"{behavior}{suffix}.onnx"
+            files[brain] = f"{behavior}{brain.stem.removeprefix(weights.stem)}.onnx"
         try:
             self._into.mkdir(parents=True, exist_ok=True)
             for source, name in files.items():
                 atomic_write_bytes(self._into / name, source.read_bytes())
         except OSError as error:
             logger.warning("The best of %s could not be copied to %s (%s).", behavior, self._into, error)
-            return
+            return False
         self._best[behavior] = score
         logger.info("%s: the best so far, %.3f at step %d, is in %s.", behavior, score, step, self._into)
+        return True
 
     def state_dict(self) -> dict[str, Any]:
         """The best scores."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from typing import Any
 
-from ..errors import TrainerError
 from .callback import Callback
 from .events import SummaryDue, TrainingBegin, TrainingEnd
 from .flat import flattened
+from .missing import not_installed
 
 _FORBIDDEN = re.compile(r"[^\w\-. /]")
 """What names of metrics and parameters must not hold."""
@@ -42,9 +43,7 @@ class MLflow(Callback):
         try:
             from mlflow.tracking import MlflowClient
         except ImportError as error:
-            raise TrainerError(
-                "MLflow is not installed: pip install mlflow (or the smaller mlflow-skinny)"
-            ) from error
+            raise not_installed("MLflow", "mlflow", "mlflow (or the smaller mlflow-skinny)", error) from error
         self._client: Any = MlflowClient(tracking_uri)
         self.experiment = experiment
         self.brains = brains
@@ -78,6 +77,7 @@ class MLflow(Callback):
         metrics = [
             Metric(_FORBIDDEN.sub("_", f"{event.behavior}/{key}"), value, now, event.step)
             for key, value in event.figures.items()
+            if math.isfinite(value)
         ]
         self._client.log_batch(self._id, metrics=metrics)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import TrainerError
 from .callback import Callback
 from .events import SummaryDue, TrainingBegin, TrainingEnd
+from .missing import not_installed
 
 
 class WeightsAndBiases(Callback):
@@ -30,7 +30,7 @@ class WeightsAndBiases(Callback):
         try:
             import wandb
         except ImportError as error:
-            raise TrainerError("Weights & Biases is not installed: pip install wandb") from error
+            raise not_installed("Weights & Biases", "wandb", "wandb", error) from error
         self._wandb: Any = wandb
         self.project = project
         self.brains = brains

@@ -1,0 +1,243 @@
+"""Callbacks hear what happens, in the order in which it happens; they end runs well, also by failing."""
+
+import json
+from collections import Counter
+
+import pytest
+from lanista.trainers.callbacks import Callback
+from lanista.trainers.callbacks.events import EpisodeEnd, StepTaken, TrainingEnd
+from lanista.trainers.callbacks.hub import HOOKS, CallbackError, CallbackHub, named
+from lanista.trainers.checkpoints import load_checkpoint
+from lanista.trainers.learn import run_training
+from lanista.trainers.settings.command_line import parse_command_line
+from line_game import Runs
+
+YAML = """\
+default_settings:
+  trainer_type: ppo
+  hyperparameters: {batch_size: 16, buffer_size: 128, num_epoch: 1}
+  network_settings: {normalize: true, hidden_units: 8, num_layers: 1}
+  checkpoint_interval: 200
+  max_steps: 460
+  time_horizon: 8
+  summary_freq: 100
+  test_frequency: 150
+  test_episodes: 4
+"""
+START = ["c.yaml", "--env", "scene:basic", "--seed", "3", "--run-id", "r"]
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.yaml").write_text(YAML)
+    return Runs(monkeypatch)
+
+
+def train(runs, *callbacks, more=()):
+    """A run with these callbacks, as a script starts it."""
+    with runs._restored():
+        run_training(parse_command_line([*START, *more]), callbacks=callbacks)
+
+
+def _record(hook):
+    def record(self, event):
+        self.events.append(event)
+        return self.answers.get(hook)
+
+    return record
+
+
+class Everything(Callback):
+    """Has every hook, keeps what it is told, and answers what a test wants."""
+
+    def __init__(self, **answers):
+        self.answers = answers
+        self.events = []
+
+    def of(self, hook):
+        return [event for event in self.events if HOOKS[type(event)] == hook]
+
+
+for _hook in HOOKS.values():
+    setattr(Everything, _hook, _record(_hook))
+
+
+def test_every_hook_is_told_what_happens(runs, tmp_path):
+    heard = Everything()
+    train(runs, heard)
+    folder = tmp_path / "results" / "r"
+    (begin,), (end,) = heard.of("on_training_begin"), heard.of("on_training_end")
+    assert heard.events[0] is begin and heard.events[-1] is end
+    assert (begin.run_id, begin.folder.resolve(), begin.resumed) == ("r", folder, False)
+    assert end.error is None and end.reason is None and end.steps["Tiny"] > 460
+    assert end.brains["Tiny"].resolve() == folder / "Tiny.onnx" and end.brains["Tiny"].exists()
+    steps = heard.of("on_environment_step")
+    assert [s.steps.get("Tiny", 0) for s in steps] == sorted(s.steps.get("Tiny", 0) for s in steps)
+    assert 4 * len(steps) >= end.steps["Tiny"] and all("Tiny?team=0" in s.answer.steps for s in steps)
+    updates = [u.step for u in heard.of("on_update_end")]
+    assert len(updates) == 3 and updates == sorted(updates) and updates[0] > 128
+    assert all("Losses/Policy Loss" in u.figures for u in heard.of("on_update_end"))
+    saved = heard.of("on_checkpoint")
+    assert [c.step // 200 for c in saved] == [0, 1, 2]
+    assert all(c.weights.exists() and c.brains[0].exists() and c.due for c in saved)
+    tests = heard.of("on_evaluation_end")
+    assert [t.step // 150 for t in tests] == [1, 2, 3]
+    assert all(len(t.rewards) == len(t.lengths) == 4 for t in tests)
+    numbers = [e.number for e in heard.of("on_evaluation_step")]
+    assert numbers.count(0) == 3 and max(numbers) >= 3
+    ended = [score for e in heard.of("on_evaluation_step") for score in e.ended]
+    assert sorted(s.reward for s in ended) == sorted(r for t in tests for r in t.rewards)
+
+
+def test_episodes_and_summaries_are_those_of_the_curves(runs, tmp_path):
+    heard = Everything()
+    train(runs, heard)
+    rewards = [e.reward for e in heard.of("on_episode_end")]
+    record = load_checkpoint(tmp_path / "results" / "r" / "Tiny" / "checkpoint.pt")["record"]["recent"]
+    assert rewards[-len(record) :] == record and len(rewards) > 30
+    assert all(
+        1 <= e.length <= 12 and e.environment == 0 and 0 <= e.agent < 4 for e in heard.of("on_episode_end")
+    )
+    summaries = heard.of("on_summary")
+    training = [s for s in summaries if "Environment/Cumulative Reward" in s.figures]
+    assert [s.step for s in training] == [100, 200, 300, 400]
+    assert "Step" not in training[0].figures and training[0].figures["Policy/Entropy"] > 0
+    tests = [s for s in summaries if "Evaluation/Cumulative Reward" in s.figures]
+    assert [s.step for s in tests] == [t.step for t in heard.of("on_evaluation_end")]
+
+
+def test_a_callback_that_has_no_hook_costs_nothing(runs):
+    hub = CallbackHub({"idle": Callback()})
+    assert not any(hub.hears(kind) for kind in HOOKS)
+    seen = []
+
+    class OnlyTheEnd(Callback):
+        def on_training_end(self, event):
+            seen.append(event)
+
+    hub = CallbackHub({"end": OnlyTheEnd()})
+    assert hub.hears(TrainingEnd) and not hub.hears(StepTaken) and not hub.hears(EpisodeEnd)
+
+
+@pytest.mark.parametrize(
+    "hook", ["on_environment_step", "on_episode_end", "on_update_end", "on_evaluation_end"]
+)
+def test_a_reason_ends_the_run_as_max_steps_would(runs, tmp_path, capsys, hook):
+    heard = Everything(**{hook: "it is enough"})
+    train(runs, heard)
+    out = capsys.readouterr().out
+    assert out.count("The callback Everything ends the training: it is enough") == 1
+    assert "Learning was interrupted" not in out and "give the same command with --resume" in out
+    end = heard.events[-1]
+    assert end.reason.endswith("it is enough") and end.error is None and end.steps["Tiny"] < 460
+    state = load_checkpoint(tmp_path / "results" / "r" / "Tiny" / "checkpoint.pt")
+    assert state["step"] == end.steps["Tiny"] and end.brains["Tiny"].exists()
+
+
+class Failing(Callback):
+    """Fails in one hook, once it is asked for the third time, or the first where there is but one."""
+
+    def __init__(self, hook):
+        self.hook, self.calls = hook, Counter()
+
+    def fail(self, hook):
+        self.calls[hook] += 1
+        if hook == self.hook and self.calls[hook] == (1 if "training" in hook else 2):
+            raise ValueError("no such sheep")
+
+
+for _hook in HOOKS.values():
+    setattr(Failing, _hook, (lambda hook: lambda self, event: self.fail(hook))(_hook))
+
+
+@pytest.mark.parametrize("hook", HOOKS.values())
+def test_a_failure_names_callback_and_hook_and_nothing_is_lost(runs, tmp_path, hook):
+    failing, heard = Failing(hook), Everything()
+    with pytest.raises(CallbackError) as raised:
+        train(runs, failing, heard)
+    assert str(raised.value).startswith(f"The callback Failing failed in {hook} (test_hooks.py, line ")
+    assert "ValueError: no such sheep" in str(raised.value) and isinstance(raised.value.__cause__, ValueError)
+    assert isinstance(heard.events[-1], TrainingEnd), "the others hear of the end"
+    assert failing.calls[hook] <= 2, "it is not called any more"
+    if hook != "on_training_begin":
+        folder = tmp_path / "results" / "r"
+        assert load_checkpoint(folder / "Tiny" / "checkpoint.pt")["step"] == heard.events[-1].steps["Tiny"]
+        assert (folder / "Tiny.onnx").exists()
+
+
+def test_what_is_no_reason_is_a_failure(runs):
+    with pytest.raises(CallbackError, match="it returned True; expected None, or a text"):
+        train(runs, Everything(on_episode_end=True))
+
+
+def test_in_a_thread_calls_never_overlap_and_a_reason_ends_the_run(runs, tmp_path):
+    class Overlap(Everything):
+        def __init__(self):
+            super().__init__()
+            self.inside = 0
+            self.most = 0
+
+        def on_episode_end(self, event):
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+            self.events.append(event)
+            self.inside -= 1
+            return "two hundred" if len(self.of("on_episode_end")) == 20 else None
+
+        on_environment_step = on_episode_end
+
+    overlap = Overlap()
+    train(runs, overlap, more=["--set", "default_settings.threaded=true"])
+    assert overlap.most == 1 and overlap.events[-1].reason.endswith("two hundred")
+    assert (tmp_path / "results" / "r" / "Tiny.onnx").exists()
+
+
+class Counting(Callback):
+    """Counts episodes, over the runs that are resumed."""
+
+    def __init__(self):
+        self.episodes = 0
+        self.begun_with = None
+
+    def on_training_begin(self, event):
+        self.begun_with = self.episodes
+
+    def on_episode_end(self, event):
+        self.episodes += 1
+
+    def state_dict(self):
+        return {"episodes": self.episodes}
+
+    def load_state_dict(self, state):
+        self.episodes = state["episodes"]
+
+
+def test_a_resumed_run_goes_on_with_the_states(runs, tmp_path, capsys):
+    first, again = Counting(), Counting()
+    train(runs, first)
+    train(runs, again, more=["--resume", "--set", "default_settings.max_steps=600"])
+    assert again.begun_with == first.episodes > 0 and again.episodes > first.episodes
+    states = tmp_path / "results" / "r" / "run_logs" / "callbacks.json"
+    assert json.loads(states.read_text()) == {"Counting": {"episodes": again.episodes}}
+    train(runs, more=["--resume", "--set", "default_settings.max_steps=700"])
+    assert (
+        "The callback Counting, of which a state is saved, is not there any more" in capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("[1]", "found list, expected an object"), ('{"Counting": {}}', "does not take its state")],
+)
+def test_states_that_cannot_be_used_are_no_secret(runs, tmp_path, text, message):
+    train(runs, Counting())
+    states = tmp_path / "results" / "r" / "run_logs" / "callbacks.json"
+    states.write_text(text)
+    with pytest.raises(Exception, match=message):
+        train(runs, Counting(), more=["--resume"])
+    assert states.read_text() == text
+
+
+def test_callbacks_of_one_name_are_told_apart():
+    assert list(named([("a", Callback()), ("a", Callback()), ("b", Callback())])) == ["a", "a#2", "b"]
