@@ -118,7 +118,6 @@ def test_a_resumed_run_goes_on_bit_for_bit(tmp_path, kind):
     assert one.algorithm.figures(one.trainer.step)
     one.save()
     two = learner(tmp_path, kind, resume=True)
-    one.trainer.replay = None  # it is not saved
     weights = []
     for run in (one, two):
         run.forget(0)
