@@ -30,6 +30,7 @@ behaviors:
     max_steps: 200
     time_horizon: 8
     summary_freq: 100
+torch_settings: {num_threads: 1}  # other numbers round sums otherwise, and are chosen by how long they take
 """
 
 
