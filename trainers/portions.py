@@ -26,3 +26,8 @@ def in_portions(network: Callable[[Sequence[Tensor]], Tensor], inputs: Sequence[
         return network(inputs)
     parts = zip(*(torch.split(rows, at_once) for rows in inputs), strict=True)
     return torch.cat([network(part) for part in parts])
+
+
+def encode(network: Callable[[Sequence[Tensor]], Tensor], inputs: Sequence[Tensor]) -> Tensor:
+    """What a network makes of its inputs: in portions unless a gradient is to be taken of it."""
+    return network(inputs) if torch.is_grad_enabled() else in_portions(network, inputs)

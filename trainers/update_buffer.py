@@ -83,27 +83,60 @@ class Evaluation(Generic[Steps]):
 
 def concatenate(parts: Sequence[Steps]) -> Steps:
     """One block of columns out of several (at least one) of the same kind."""
+    return joined(list(parts))
+
+
+def joined(parts: list[Steps]) -> Steps:
+    """As `concatenate`, but the list is empty behind it, so that memory is not taken twice.
+
+    All columns are made before the first part is let go: where memory ends, nothing is lost.
+    """
     if len(parts) == 1:
-        return parts[0]
+        return parts.pop()
     kind = type(parts[0])
-    return kind(**{f.name: _joined([getattr(p, f.name) for p in parts]) for f in fields(kind)})
+    columns = {f.name: [getattr(part, f.name) for part in parts] for f in fields(kind)}
+    made = {name: _room(of_parts) for name, of_parts in columns.items()}
+    parts.clear()
+    for name in made:
+        _fill(made[name], columns.pop(name))
+    return kind(**made)
 
 
-def _joined(columns: list[Any]) -> Any:
-    if columns[0] is None:
+def _room(parts: list[Any]) -> Any:
+    """A column for these parts. The system gives its memory only as it is filled."""
+    first = parts[0]
+    if first is None:
         return None
-    if isinstance(columns[0], list):
-        return [_joined(list(of_one)) for of_one in zip(*columns, strict=True)]
-    if len({c.dtype for c in columns}) > 1:
-        # Pictures of a resumed run that came as bytes come as numbers now, or the other way round.
-        columns = [as_floats(c) for c in columns]
-    if columns[0].ndim == 2:
-        width = max(c.shape[1] for c in columns)
-        columns = [
-            c if c.shape[1] == width else np.pad(c, ((0, 0), (0, width - c.shape[1])), constant_values=-1)
-            for c in columns
-        ]
-    return np.concatenate(columns)
+    if isinstance(first, list):
+        return [_room(list(of_one)) for of_one in zip(*parts, strict=True)]
+    # Pictures of a resumed run that came as bytes come as numbers now, or the other way round.
+    kinds = {part.dtype for part in parts}
+    shape = [sum(len(part) for part in parts), *first.shape[1:]]
+    if len(shape) == 2:
+        shape[1] = max(part.shape[1] for part in parts)
+    return np.empty(shape, first.dtype if len(kinds) == 1 else np.float32)
+
+
+def _fill(column: Any, parts: list[Any]) -> None:
+    """Copy the parts into their column, each of which leaves the list when it is copied."""
+    if column is None:
+        return
+    if isinstance(column, list):
+        of_each = [list(of_one) for of_one in zip(*parts, strict=True)]
+        parts.clear()
+        for one in column:
+            _fill(one, of_each.pop(0))
+        return
+    start = 0
+    parts.reverse()
+    while parts:
+        part = parts.pop()
+        rows = column[start : start + len(part)]
+        if column.ndim == 2:
+            rows[:, part.shape[1] :] = -1
+            rows = rows[:, : part.shape[1]]
+        rows[:] = part if part.dtype == column.dtype else as_floats(part)
+        start += len(part)
 
 
 class UpdateBuffer(Generic[Steps]):
@@ -125,7 +158,7 @@ class UpdateBuffer(Generic[Steps]):
 
     def columns(self) -> Steps:
         """All steps, in the order in which they came; the buffer must not be empty."""
-        self._parts = [concatenate(self._parts)]
+        self._parts = [joined(self._parts)]
         return self._parts[0]
 
     def clear(self) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
 from numpy.typing import NDArray
 
+from ..wire.engine_codec import Observed
 from .bodies2d import GRAVITY, Body, Ground
 from .coop_senses import CELLS, EDGES, TAGS, WORTH, PushSenses, View
 from .groups import Groups
@@ -28,7 +29,6 @@ _HURRY = -0.5
 """The group's reward for an episode of the full length in which nothing comes in."""
 
 Indices = NDArray[np.intp]
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class CoopPush(World):
         self.turned[which] = self._random.integers(4, size=len(which))
         self._age[which] = 0
 
-    def _observe(self, areas: Indices | slice) -> list[Floats]:
+    def _observe(self, areas: Indices | slice) -> list[Observed]:
         """What everybody in these areas sees."""
         agents = self.setting.agents
         view = View(

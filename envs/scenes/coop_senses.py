@@ -10,6 +10,7 @@ from .sensors import Grid, others, own_motion, rigid_body, seen_from
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.float32]
+Pixels = NDArray[np.uint8]
 
 TAGS = ("wall", "agent", "goal", "blockSmall", "blockLarge", "blockVeryLarge")
 EDGES: Array = np.array([1.0, 2.0, 3.0])
@@ -20,6 +21,7 @@ CELLS = 20
 
 _WALL, _AGENT, _GOAL, _FIRST_BLOCK = range(4)
 _WALL_THICKNESS = 1.0
+_FULL = np.uint8(255)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,8 @@ class PushSenses:
         """Every agent's own pose and velocity: [k, m, 10]."""
         return rigid_body(view.pose[:2, :, : self._members], view.heading, view.velocity)
 
-    def grid(self, view: View) -> Floats:
-        """[k, m, 6, 20, 20] of 0 and 1; the goal is not shown where something else is."""
+    def grid(self, view: View) -> Pixels:
+        """[k, m, 6, 20, 20] of 0 and 255; the goal is not shown where something else is."""
         members, areas = self._members, len(view.heading)
         position = view.pose[:2, :, :members]
         squares = np.empty((4, *view.pose.shape[1:]))
@@ -62,7 +64,7 @@ class PushSenses:
         seen = np.empty((areas, members, squares.shape[2]), np.bool_)
         seen[:, :, :members] = ~np.eye(members, dtype=np.bool_)
         seen[:, :, members:] = view.present[:, None]
-        channels = np.zeros((areas, members, len(TAGS), CELLS, CELLS), np.float32)
+        channels = np.zeros((areas, members, len(TAGS), CELLS, CELLS), np.uint8)
         x, z = self._grid.middles(position, view.heading)
         out = np.maximum(np.abs(x), np.abs(z)) - self._half
         wall = (out > -0.5) & (out < _WALL_THICKNESS + 0.5)
@@ -70,6 +72,7 @@ class PushSenses:
         self._grid.paint(channels, position, view.heading, squares, seen, self._tags)
         free = (z > self._goal - 0.5) & (out <= 0.5)
         channels[:, :, _GOAL] = free & ~channels.any(axis=2)
+        channels *= _FULL
         return channels
 
     def places(self, view: View) -> Floats:

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..statistics import StatsAggregationMethod
-from ..wire.engine_codec import AgentBatch
+from ..wire.engine_codec import AgentBatch, Observed
 from .world import Statistic
 
 GROUP_RETURN = "Environment/Group Return"
 """The statistic of what a group has earned in its episode."""
 
 Indices = NDArray[np.intp]
-Observations = Sequence[NDArray[np.float32]]
+Observations = Sequence[Observed]
 
 
 @dataclass(frozen=True, slots=True)

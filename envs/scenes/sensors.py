@@ -74,7 +74,7 @@ class Grid:
 
     def paint(
         self,
-        channels: Floats,
+        channels: Floats | NDArray[np.uint8],
         position: Array,
         heading: Array,
         squares: Array,

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from lanista.trainers import portions
 from lanista.trainers.brains.load import load
 from lanista.trainers.brains.play import Brain
 from lanista.trainers.learner import Learner
 from lanista.trainers.networks.errors import UnsupportedObservationError
+from lanista.trainers.networks.visual import VisualEncoder
 from lanista.trainers.portions import PICTURES_AT_ONCE, in_portions
 from lanista.trainers.run_context import RunContext
 from lanista.trainers.settings.options import RunOptions
@@ -168,6 +170,33 @@ def test_pictures_go_through_a_network_some_at_a_time() -> None:
     sizes.clear()
     in_portions(lambda inputs: sizes.append(0) or inputs[0], [vectors])
     assert len(sizes) == 1, "vectors go together"
+
+
+@pytest.mark.parametrize("trainer", ["ppo", "poca", "coma"])
+def test_pictures_are_judged_some_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainer: str
+) -> None:
+    """However many steps come in at once; and nothing else comes of it."""
+    spec, states, most = seer(), [], []
+    see = VisualEncoder.forward
+
+    def watched(encoder: VisualEncoder, images: torch.Tensor) -> torch.Tensor:
+        if not torch.is_grad_enabled():
+            rows.append(len(images))
+        return see(encoder, images)
+
+    monkeypatch.setattr(VisualEncoder, "forward", watched)
+    monkeypatch.setattr(portions, "FEWEST", 6)
+    for at_once in (PICTURES_AT_ONCE, 1):
+        rows: list[int] = []
+        monkeypatch.setattr(portions, "PICTURES_AT_ONCE", at_once)
+        learner = make(tmp_path / str(at_once), spec, trainer, memory=False)
+        play(learner, spec, as_bytes=True, ticks=30)
+        states.append(learner.trainer.state_dict())
+        most.append(max(rows))
+    assert most[1] <= 7 * AGENTS < most[0], "a trajectory of a team stays together, and no more"
+    for key, value in states[0]["Policy"].items():
+        torch.testing.assert_close(states[1]["Policy"][key], value, rtol=1e-3, atol=1e-5)
 
 
 def test_a_brain_and_a_checkpoint_read_bytes_as_the_numbers_that_they_are(tmp_path: Path) -> None:

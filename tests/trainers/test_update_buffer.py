@@ -77,3 +77,51 @@ def test_a_sensor_whose_compression_was_changed_before_a_resume_goes_on_as_numbe
     got = again.columns().obs[0]
     assert got.dtype == np.float32
     np.testing.assert_array_equal(got, np.concatenate([kinds[np.float32]] * 2))
+
+
+class Watched(np.ndarray):
+    """An array that counts those of its kind which are there."""
+
+    alive = 0
+
+    def __array_finalize__(self, obj):
+        Watched.alive += 1
+
+    def __del__(self):
+        Watched.alive -= 1
+
+
+def test_parts_are_let_go_while_they_are_joined(monkeypatch):
+    """Never all of them beside their copy: pictures would take twice the memory."""
+    buffer, alive = UpdateBuffer(EvaluatedSteps), []
+    for value in range(8):
+        pictures = np.full((5, 3, 4, 6), value, np.uint8).view(Watched)
+        buffer.append(filmed(pictures))
+    del pictures
+    copy = np.ndarray.__setitem__
+
+    class Room(np.ndarray):
+        def __setitem__(self, key, part):
+            alive.append(Watched.alive)
+            copy(self, key, part)
+
+    empty = np.empty
+    monkeypatch.setattr(np, "empty", lambda *shape: empty(*shape).view(Room))
+    columns = buffer.columns()
+    np.testing.assert_array_equal(columns.obs[0][:, 0, 0, 0], np.repeat(np.arange(8), 5))
+    of_pictures = [count for count in alive if count]
+    assert of_pictures[:1] == [8] and of_pictures[-1] == 1 and not Watched.alive
+
+
+def test_parts_stay_where_there_is_no_memory_to_join_them(monkeypatch):
+    buffer = UpdateBuffer(EvaluatedSteps)
+    for _ in range(2):
+        buffer.append(steps_in_one_piece(3))
+
+    def none(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as full, pytest.raises(MemoryError):
+        full.setattr(np, "empty", none)
+        buffer.columns()
+    assert len(buffer) == len(buffer.columns()) == 6

@@ -16,6 +16,7 @@ from ..networks.body import Body, DenseStack
 from ..networks.errors import UnsupportedObservationError
 from ..networks.observations import only_vectors
 from ..networks.settings import NetworkSettings
+from ..portions import encode
 from .places import Runs, by_place
 
 
@@ -153,7 +154,7 @@ class Actors(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         actor = self.member(place)
         offset = None if self.index is None else self.index[places]
-        encoding, states = actor.body.stream(0, actor.encoder(inputs), offset), None
+        encoding, states = actor.body.stream(0, encode(actor.encoder, inputs), offset), None
         if actor.memories:
             assert runs is not None, "an actor with a memory goes through runs of steps"
             encoding, states = actor.memory(0).ragged(encoding, runs.states, runs.lengths)

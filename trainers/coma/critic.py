@@ -20,6 +20,7 @@ from ..networks.initialization import xavier_uniform_
 from ..networks.memory import Memory
 from ..networks.observations import ObservationEncoder
 from ..networks.settings import NetworkSettings
+from ..portions import encode
 from .places import Runs, by_place
 
 
@@ -125,11 +126,11 @@ class CentralCritic(nn.Module):
 
     def table(self, inputs: Sequence[Tensor], states: Sequence[Tensor] | None, discrete: Tensor) -> Table:
         """Prepared observations and actions [R, branches] as a table; each row is encoded once."""
-        features = self.encoder(inputs)
+        features = encode(self.encoder, inputs)
         hot = [nn.functional.one_hot(discrete[:, k], size) for k, size in enumerate(self.branches)]
         of_state = None
         if self.state_encoder is not None and states is not None:
-            of_state = _with_zeros(self.state_encoder(states))
+            of_state = _with_zeros(encode(self.state_encoder, states))
         return Table(_with_zeros(features), _with_zeros(torch.cat(hot, 1).to(features.dtype)), of_state)
 
     @property

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...agent_processor.trajectory import Rollout
+from ..portions import rows_at_once
 from ..recurrent import CriticMemories, waves
 from .counterfactual import judge, of_actions, on_average
 from .critic import Steps
@@ -71,7 +72,8 @@ class Evaluator:
         starts = first_steps(lengths)
         taken = torch.empty(rollout.steps, len(nets.critic.signals), device=nets.device)
         expected, advantages = torch.empty_like(taken), taken.new_empty(rollout.steps, len(nets.branches))
-        for some in self._portions(rollout):
+        at_once = min(AT_ONCE, rows_at_once(inputs) or AT_ONCE)
+        for some in self._portions(rollout, at_once):
             which = nets.tensor(_steps_of(starts[some], lengths[some]))
             part = steps.take(which)
             here = None if mask is None else mask[part.own]
@@ -98,11 +100,11 @@ class Evaluator:
         self.memories.forget(env, agent_ids)
         self.target_memories.forget(env, agent_ids)
 
-    def _portions(self, rollout: Rollout) -> Iterator[Ints]:
-        """The trajectories, some at a time; an agent's in their order, where the critic remembers."""
+    def _portions(self, rollout: Rollout, at_once: int) -> Iterator[Ints]:
+        """The trajectories, of about so many steps each time; an agent's in order where critics remember."""
         together = [np.arange(len(rollout.lengths))]
         for wave in waves(rollout.agents) if self.networks.critic.memories else together:
-            portion = (np.cumsum(rollout.lengths[wave]) - 1) // AT_ONCE
+            portion = (np.cumsum(rollout.lengths[wave]) - 1) // at_once
             yield from np.split(wave, np.flatnonzero(np.diff(portion)) + 1)
 
     def _actor_runs(self, rollout: Rollout, some: Ints) -> Runs | None:

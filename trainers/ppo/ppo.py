@@ -306,7 +306,13 @@ class PPO:
                 return [None] * (count // size)
             return torch.split(column.index_select(0, sequences), size // length)
 
-        inputs = [cut(x) for x in rows.inputs]
+        def cut_input(column: Tensor) -> Iterator[Tensor]:
+            if column.dim() < 4:
+                return iter(cut(column))
+            # Pictures that are put in a fresh order all at once would be there twice.
+            return (column.index_select(0, rows) for rows in torch.split(order, size))
+
+        inputs = [cut_input(x) for x in rows.inputs]
         continuous, discrete = cut(rows.actions.continuous), cut(rows.actions.discrete)
         mask = None if rows.action_mask is None else cut(rows.action_mask)
         log_probs, advantages = cut(rows.old_log_probs), cut(rows.advantages)
@@ -315,7 +321,7 @@ class PPO:
         actor_states, critic_states = cut_states(rows.actor_states), cut_states(rows.critic_states)
         for i in range(count // size):
             yield Minibatch(
-                [x[i] for x in inputs],
+                [next(x) for x in inputs],
                 Actions(continuous[i], discrete[i]),
                 None if mask is None else mask[i],
                 log_probs[i],

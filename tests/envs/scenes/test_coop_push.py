@@ -156,12 +156,15 @@ def test_grid_shows_mates_blocks_walls_and_the_goal_in_their_channels():
     right = lambda image: np.nonzero(image)[1] - 9.5  # noqa: E731
     assert np.abs(ahead(agent) - 4).max() < 1
     assert np.abs(right(agent)).max() < 1
-    assert 1 <= small.sum() <= 4 <= large.sum() <= 9 <= very_large.sum() <= 16
+    counts = [np.count_nonzero(block) for block in (small, large, very_large)]
+    assert 1 <= counts[0] <= 4 <= counts[1] <= 9 <= counts[2] <= 16
     assert np.all(right(small) < 0) and np.all(right(large) > 0)
     assert ahead(goal).min() == pytest.approx(8.5)
     assert ahead(goal).max() < 13
     assert ahead(wall).min() > 12
     assert not (wall * goal).any()
+    assert {each.dtype for each in (wall, goal)} == {np.dtype(np.uint8)}, "it travels as PNG, as Unity's does"
+    assert set(np.unique(wall)) == {0, 255}
     # Seen from the other end of the ground the goal is out of sight.
     world.pushers.heading[:] = np.pi
     assert not world._observe(np.array([0]))[0][0, 0, 2].any()
