@@ -116,14 +116,23 @@ def actions(continuous, discrete, side_channel=b""):
 
 @pytest.fixture(autouse=True)
 def own_logging():
-    """The worlds here run in threads of the tests' process, whose log must stay its own."""
-    root = logging.getLogger()
+    """The worlds here run in threads of the tests' process, whose log must stay its own.
+
+    Whatever set that up before: a program's messages go no further than its package's logger.
+    """
+    root, package = logging.getLogger(), logging.getLogger("lanista")
     handlers, level = list(root.handlers), root.level
+    of_package = list(package.handlers), package.level, package.propagate
+    package.handlers[:], package.propagate = [], True
+    package.setLevel(logging.NOTSET)
     yield
     for handler in set(root.handlers) - set(handlers):
         handler.close()
     root.handlers[:] = handlers
     root.setLevel(level)
+    package.handlers[:] = of_package[0]
+    package.setLevel(of_package[1])
+    package.propagate = of_package[2]
 
 
 @pytest.fixture

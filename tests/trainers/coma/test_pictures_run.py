@@ -28,7 +28,7 @@ def test_coop_push_at_full_size_is_trained_and_played(tmp_path, capsys):
     waiting = torch.load(files[0], weights_only=True)["buffer"]["obs"]
     assert [column.dtype for column in waiting] == [torch.uint8, torch.float32]
     (brain,) = (path for path in ended.files("PushBlockCollab.onnx") if path.parent.name == "r")
-    assert run(["play", str(brain), "--env", f"{SCENE}&max_steps=100", "--episodes", "2"]) == 0
+    assert run(["play", str(brain), "--env", f"{SCENE}&max-steps=100", "--episodes", "2"]) == 0
     assert "PushBlockCollab" in capsys.readouterr().out
 
 
