@@ -34,6 +34,11 @@ ENGINE_STATISTICS = {
 }
 
 
+_SHIFTS = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
+KINDS = {1: (DimensionProperty.NONE,), 3: (DimensionProperty.NONE, _SHIFTS, _SHIFTS)}
+"""Of an observation's axes, by how many there are: numbers, or a picture."""
+
+
 class Line:
     """The agents of one behaviour id. They walk along a line to the side that their goal's sign says.
 
@@ -43,6 +48,9 @@ class Line:
 
     def __init__(self, spec: BehaviorSpec, agents: int, max_len: int, groups: bool, seed: int) -> None:
         self.spec = spec
+        shape = spec.observation_specs[0].shape
+        self.frames = np.zeros((agents, *shape), np.float32) if len(shape) == 3 else None
+        """Where observations are pictures: each agent's last frames."""
         self.max_len = max_len
         self.groups = groups
         self.random = np.random.default_rng(seed)
@@ -58,6 +66,18 @@ class Line:
         """New episodes."""
         self.position[ids], self.age[ids], self.alive[ids] = 0.0, 0, True
         self.goal[ids] = self.random.choice([-1.0, 1.0], len(ids))
+        if self.frames is not None:
+            self.frames[ids] = 0.0
+            self._draw(ids)
+
+    def _draw(self, ids: np.ndarray) -> None:
+        """The newest frames: a row for the agents' places, one for their goals."""
+        assert self.frames is not None
+        self.frames[ids, :-1] = self.frames[ids, 1:]
+        self.frames[ids, -1] = 0.0
+        for row, places in enumerate((self.position, self.goal)):
+            columns = np.clip(np.rint(3.0 + 2.0 * places[ids]), 0, 6).astype(int)
+            self.frames[ids, -1, row, columns] = 1.0
 
     def act(self, action: ActionTuple) -> None:
         """One step of all agents that wait."""
@@ -71,6 +91,8 @@ class Line:
         reward = np.full(len(self.ids), -0.01)
         reward += np.where(arrived, np.where(np.sign(self.position) == self.goal, 1.0, -1.0), 0.0)
         over = self.alive & (arrived | (self.age >= self.max_len))
+        if self.frames is not None:
+            self._draw(ids)
         self.alive &= ~over
         team_over = np.array([not self.alive[self.of_group == g].any() for g in self.of_group])
         team = np.where(over & team_over & self.groups, 0.5, 0.0)
@@ -89,6 +111,8 @@ class Line:
         return self.age > 0
 
     def _obs(self) -> np.ndarray:
+        if self.frames is not None:
+            return self.frames.copy()
         return np.stack([self.position, self.goal], axis=1).astype(np.float32)
 
     def _steps(self, ids: np.ndarray, reward: np.ndarray | None = None) -> DecisionSteps:
@@ -110,8 +134,9 @@ class LineGame(BaseEnv):
         """The step with which it ends the session, as the Editor does when Stop is pressed."""
         self.steps = 0
         actions = ActionSpec(options.pop("cont", 0), tuple(options.pop("disc", ())))
+        shape = (options.pop("frames"), 2, 7) if "frames" in options else (2,)
         assert not options, f"unknown rules: {options}"
-        sensor = ObservationSpec((2,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "line")
+        sensor = ObservationSpec(shape, KINDS[len(shape)], ObservationType.DEFAULT, "line")
         self.spec = BehaviorSpec([sensor], actions)
         self.max_len = max_len
         """Steps of an episode; also an environment parameter."""

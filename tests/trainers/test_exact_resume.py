@@ -9,6 +9,7 @@ from itertools import cycle
 import pytest
 from lanista.trainers.checkpoints import load_checkpoint
 from lanista.trainers.controller import TrainerController
+from lanista.trainers.replay.saving import FILE
 from line_game import Runs
 from reliability.resume import differences, numbers
 
@@ -16,14 +17,26 @@ YAML = """\
 behaviors:
   Tiny:
     trainer_type: {trainer}
-    hyperparameters: {{batch_size: 16, buffer_size: 128, num_epoch: 1, learning_rate_schedule: linear}}
-    network_settings: {{normalize: true, hidden_units: 8, num_layers: 1{memory}}}
+    hyperparameters: {{{hyper}}}
+    network_settings:
+      {{normalize: true, hidden_units: 8, num_layers: 1, vis_encode_type: fully_connected{memory}}}
     keep_best: {keep_best}
     checkpoint_interval: 300
     max_steps: 700
     time_horizon: 8
     summary_freq: 100
+torch_settings: {{num_threads: 1}}
 """
+
+ON_POLICY = "batch_size: 16, buffer_size: 128, num_epoch: 1, learning_rate_schedule: linear"
+OFF_POLICY = "batch_size: 16, buffer_size: 256, buffer_init_steps: 50, steps_per_update: 5"
+SAVED = f"{OFF_POLICY}, save_replay_buffer: true"
+RICH = f"{SAVED}, n_step: 3, prioritized_replay: true, normalize_rewards: true"
+REPLAYS = ("sac", "dqn", "ddpg", "td3")
+RULES = {
+    "poca": {"groups": True},
+    "dqn": {"cont": 0, "disc": (3,)},
+}
 
 
 @pytest.fixture
@@ -56,14 +69,39 @@ ROWS = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other
 """Numbers by which the rows of a process are told apart: another process counts from where it begins."""
 
 
-@pytest.mark.parametrize(
-    "trainer, memory, keep_best, ticks",
-    [("ppo", "", 0, 40), ("ppo", LSTM, 0, 40), ("ppo", "", 2, 1), ("poca", "", 0, 1)],
-    ids=["ppo", "ppo with a memory", "ppo that keeps the best", "poca"],
-)
-def test_no_bit_differs(runs, tmp_path, monkeypatch, capsys, trainer, memory, keep_best, ticks):
-    (tmp_path / "c.yaml").write_text(YAML.format(trainer=trainer, memory=memory, keep_best=keep_best))
-    runs.rules["groups"] = trainer == "poca"
+CASES = {
+    "ppo": ("ppo", ON_POLICY, "", 40),
+    "ppo with a memory": ("ppo", ON_POLICY, LSTM, 40),
+    "ppo that keeps the best": ("ppo", ON_POLICY, "", 1),
+    "poca": ("poca", ON_POLICY, "", 1),
+    "sac with its replay": ("sac", SAVED, "", 40),
+    "sac without": ("sac", OFF_POLICY, "", 40),
+    "sac with a memory": ("sac", SAVED, LSTM, 15),
+    "sac with a memory, without": ("sac", OFF_POLICY, LSTM, 15),
+    "dqn": ("dqn", f"{RICH}, epsilon_decay_steps: 600", "", 25),
+    "dqn on frames": ("dqn", f"{SAVED}, frame_stack: 3, epsilon_decay_steps: 600", "", 15),
+    "dqn without": ("dqn", f"{OFF_POLICY}, prioritized_replay: true, epsilon_decay_steps: 600", "", 25),
+    "ddpg": ("ddpg", f"{SAVED}, normalize_rewards: true, noise_type: ornstein_uhlenbeck", "", 25),
+    "ddpg without": ("ddpg", f"{OFF_POLICY}, noise_type: ornstein_uhlenbeck", "", 25),
+    "td3": ("td3", RICH, "", 25),
+    "td3 without": ("td3", f"{OFF_POLICY}, normalize_rewards: true", "", 25),
+}
+"""By name: trainer, hyperparameters, memory, and ticks from the checkpoint to the kill.
+
+Without the replay a resumed run begins with an empty one, and so does the other at its checkpoint.
+"""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_bit_differs(runs, tmp_path, monkeypatch, capsys, case):
+    trainer, hyper, memory, ticks = CASES[case]
+    text = YAML.format(
+        trainer=trainer, hyper=hyper, memory=memory, keep_best=2 if case == "ppo that keeps the best" else 0
+    )
+    (tmp_path / "c.yaml").write_text(text)
+    runs.rules |= RULES.get(trainer, {})
+    if "frame_stack" in hyper:
+        runs.rules["frames"] = 3
     # Every process starts its engines afresh at checkpoints, so that there may be several of them.
     runs.restarting_at_checkpoints("c.yaml", "--run-id", "unkilled", "--seed", "3")
     killed = tmp_path / "results" / "killed" / "Tiny"
@@ -78,6 +116,11 @@ def test_no_bit_differs(runs, tmp_path, monkeypatch, capsys, trainer, memory, ke
         for run in ("unkilled", "killed")
     ]
     assert states[0]["step"] > 700 and numbers(states[0]) > 200
+    if trainer in REPLAYS:
+        assert states[0]["updates"][0] > 60, "much was learnt behind the kill"
+    if "save_replay_buffer" in hyper:
+        ends = [tmp_path / "results" / run / "Tiny" / FILE for run in ("unkilled", "killed")]
+        assert ends[0].read_bytes() == ends[1].read_bytes()
     found = {text.partition(":")[0]: text for text in differences(*states)}
     assert found.keys() <= (ROWS if trainer == "poca" else set()), found
 
@@ -95,7 +138,7 @@ def lessons(count):
 
 
 def test_no_bit_differs_in_the_middle_of_a_curriculum(runs, tmp_path, monkeypatch, capsys):
-    yaml = YAML.format(trainer="ppo", memory="", keep_best=0) + lessons(30)
+    yaml = YAML.format(trainer="ppo", hyper=ON_POLICY, memory="", keep_best=0) + lessons(30)
     (tmp_path / "c.yaml").write_text(yaml)
     runs.restarting_at_checkpoints("c.yaml", "--run-id", "unkilled", "--seed", "3")
     whole = capsys.readouterr().out
