@@ -25,6 +25,7 @@ from .policy import Policy
 from .ppo.ppo import PPO
 from .precision import Precision
 from .rewards.extrinsic import ExtrinsicReward
+from .rewards.make import make_learned_rewards
 from .rewards.provider import RewardProvider
 from .sac.sac import SAC
 from .settings.behavior import TrainerSettings
@@ -65,13 +66,38 @@ def make_algorithm(
     return algorithm
 
 
-def make_reward_providers(algorithm: Algorithm, settings: TrainerSettings) -> dict[str, RewardProvider]:
-    """The reward signals of a behaviour, by name."""
+def make_reward_providers(
+    algorithm: Algorithm,
+    spec: BehaviorSpec,
+    settings: TrainerSettings,
+    device: torch.device,
+    seed: int,
+    non_finite: NonFinite,
+) -> dict[str, RewardProvider]:
+    """The reward signals of a behaviour, by name, in their order.
+
+    What the environment gives a team's members is the team's; what is new to one of them, or looks like the
+    expert, is that one's own.
+
+    Raises:
+        DemonstrationError: one that a signal needs cannot be read, or is not of this behaviour.
+    """
+    signals = settings.reward_signals
+    learned = make_learned_rewards(spec, signals, device, seed, non_finite, squashed=_squashed(algorithm))
+    return {name: learned.get(name) or _of_environment(algorithm) for name in signals}
+
+
+def _of_environment(algorithm: Algorithm) -> RewardProvider:
     if isinstance(algorithm, COMA):
-        return {signal: TeamReward(algorithm.hyper.reward) for signal in settings.reward_signals}
+        return TeamReward(algorithm.hyper.reward)
     # A team's value counts what every member earns.
-    with_mates = isinstance(algorithm, POCA)
-    return {signal: ExtrinsicReward(with_mates) for signal in settings.reward_signals}
+    return ExtrinsicReward(with_mates=isinstance(algorithm, POCA))
+
+
+def _squashed(algorithm: Algorithm) -> bool:
+    """Whether its policy draws continuous actions as the engine takes them."""
+    head = getattr(algorithm.network, "actions", None)
+    return bool(getattr(head, "squashed", False))
 
 
 def make_policy(

@@ -22,8 +22,15 @@ class GuardedAdam:
     """Adam over some parameters that stops, or passes over, what is no finite number."""
 
     def __init__(
-        self, parameters: Iterable[nn.Parameter], learning_rate: float, non_finite: NonFinite
+        self,
+        parameters: Iterable[nn.Parameter],
+        learning_rate: float,
+        non_finite: NonFinite,
+        *,
+        of: str = "the policy",
     ) -> None:
+        """`of`: what the parameters belong to, in messages."""
+        self.of = of
         self.flat = FlatParameters(parameters)
         self.adam = FlatAdam(self.flat, learning_rate)
         self.non_finite = non_finite
@@ -45,12 +52,13 @@ class GuardedAdam:
             return
         if self.non_finite is NonFinite.STOP:
             raise FloatingPointError(
-                f"The gradient of the policy at step {policy_step} is not a finite number, or too large; the "
+                f"The gradient of {self.of} at step {policy_step} is not a finite number, or too large; the "
                 "weights are still those from before it. Lower learning_rate, check the size of rewards, set "
                 "network_settings.normalize: true, or let such minibatches be left out with "
                 "env_settings.non_finite: drop."
             )
-        self.warn_once("Minibatch left out", f"at step {policy_step} its gradient is no finite number")
+        found = f"at step {policy_step} its gradient, of {self.of}, is no finite number"
+        self.warn_once("Minibatch left out", found)
 
     def leave_out(self, spec: BehaviorSpec, obs: Sequence[ObsArray]) -> None:
         """Some observations are finite, but too large for their statistics, which have not changed.

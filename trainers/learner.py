@@ -104,7 +104,9 @@ class Learner:
         settings, run = self.settings, self.run
         threads = None if settings.threaded else run.update_threads()
         timers = run.timers.of_thread() if settings.threaded else run.timers
-        providers = make_reward_providers(self.algorithm, settings)
+        providers = make_reward_providers(
+            self.algorithm, self.spec, settings, run.device, run.seed, run.non_finite
+        )
         kept = run.curriculum.returns_kept(self.name)
         if isinstance(settings.hyperparameters, OffPolicyHyperparamSettings):
             return OffPolicyTrainer(
@@ -123,6 +125,8 @@ class Learner:
             training=run.training,
             non_finite=run.non_finite,
             returns_kept=kept,
+            seed=run.seed + 3,
+            device=run.device,
             update_threads=threads,
             timers=timers,
         )

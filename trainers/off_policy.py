@@ -26,7 +26,8 @@ from .replay.reward_scale import RewardScale
 from .replay.sampler import Sampler
 from .replay.saving import load_replay, save_replay
 from .reward_record import EPISODES
-from .rewards.provider import LearnedReward, RewardProvider
+from .rewards.provider import RewardProvider
+from .rewards.transitions import Transitions
 from .settings.behavior import TrainerSettings
 from .settings.hyperparameters import OffPolicyHyperparamSettings, ReplaySettings
 from .stats.timers import Timers
@@ -138,10 +139,11 @@ class OffPolicyTrainer(Trainer):
         self.update_threads = update_threads or UpdateThreads(ACTING_THREADS)
         self.updates = UpdateClock(hyper.steps_per_update, hyper.buffer_init_steps)
         self.signal_updates = UpdateClock(hyper.reward_signal_steps_per_update, hyper.buffer_init_steps)
-        self.learned = {n: p for n, p in providers.items() if isinstance(p, LearnedReward)}
-        """The signals that learn themselves."""
         ignores = [providers[signal].ignores_done for signal in algorithm.signals]
-        self.sampler = Sampler(algorithm.gammas, ignores, device or torch.device("cpu"), seed, own.n_step)
+        self.sampler = Sampler(
+            *(algorithm.gammas, ignores, device or torch.device("cpu"), seed, own.n_step),
+            tells_ends=bool(self.learned),
+        )
         self.reward_scale = RewardScale(algorithm.gammas) if own.normalize_rewards else None
         self.layout = self._layout(spec)
         self.replay: Replay | None = None
@@ -254,10 +256,18 @@ class OffPolicyTrainer(Trainer):
         """A batch, rewarded by what the signals say now."""
         scale = None if self.reward_scale is None else self.reward_scale.deviation()
         batch = self.sampler.batch(replay, self.hyper.batch_size, self._beta(), scale)
+        if self.learned:
+            self._reward(batch, scale)
+        return batch
+
+    def _reward(self, batch: ReplayBatch, scale: NDArray[np.float32] | None) -> None:
+        """Put what the signals that learn themselves say now in place of what they said once."""
+        ahead = any(provider.looks_ahead for provider in self.learned.values())
+        steps = Transitions.of_replay(batch, ahead=ahead, with_padding=True)
         for signal, provider in self.learned.items():
             s = self.algorithm.signals.index(signal)
-            batch.rewards[:, s] = self.strengths[signal] * provider.of_batch(batch)
-        return batch
+            rewards = self.strengths[signal] * provider.rewards(steps)
+            batch.rewards[:, s] = rewards if scale is None else rewards / float(scale[s])
 
     def _beta(self) -> float:
         """How much of prioritised drawing's bias is corrected at this step: all at max_steps."""
@@ -268,10 +278,17 @@ class OffPolicyTrainer(Trainer):
     def _update_signals(self, replay: Replay) -> None:
         """Let the signals that learn themselves do so, at their own pace."""
         while self.signal_updates.due(self.step):
-            for provider in self.learned.values():
-                for key, value in provider.learn(self._batch(replay)).items():
-                    self.stats.add_stat(key, value, AVERAGE)
+            if self.learned:
+                self._signal_step(self.sampler.batch(replay, self.hyper.batch_size))
             self.signal_updates.count()
+
+    def _signal_step(self, batch: ReplayBatch) -> None:
+        """One gradient step of each signal, by the same steps."""
+        ahead = any(provider.looks_ahead for provider in self.learned.values())
+        steps = Transitions.of_replay(batch, ahead=ahead, with_padding=False)
+        for provider in self.learned.values():
+            for key, value in provider.learn(steps, self.step).items():
+                self.stats.add_stat(key, value, AVERAGE)
 
     # Files ----------------------------------------------------------------------------------------------
 

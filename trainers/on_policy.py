@@ -9,12 +9,14 @@ from operator import attrgetter
 from typing import Any, Generic, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from ..agent_processor.stats_sink import StatsSink
 from ..agent_processor.trajectory import AgentKey, Rollout
 from ..envs.finite import NonFinite
 from .episodes import EpisodeRewards
+from .rewards.learning import SignalLearning
 from .rewards.provider import RewardProvider
 from .settings.behavior import TrainerSettings
 from .stats.timers import Timers
@@ -78,9 +80,12 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         training: bool = True,
         non_finite: NonFinite = NonFinite.STOP,
         returns_kept: int = 1,
+        seed: int = 0,
+        device: torch.device | None = None,
         update_threads: UpdateThreads | None = None,
         timers: Timers | None = None,
     ) -> None:
+        """Prepare to collect. `seed`: of the order in which signals that learn themselves take the steps."""
         portions = TEAM_PORTIONS if algorithm.learns_as_team else PORTIONS
         super().__init__(
             settings,
@@ -99,6 +104,15 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         self.places = algorithm.places
         self.update_threads = update_threads or UpdateThreads(ACTING_THREADS)
         self.buffer = UpdateBuffer(algorithm.steps_kind)
+        self.signal_learning = self._signal_learning(device or torch.device("cpu"), seed)
+
+    def _signal_learning(self, device: torch.device, seed: int) -> SignalLearning | None:
+        """None where no signal has a network of its own."""
+        hyper = self.settings.hyperparameters
+        if not self.learned:
+            return None
+        # A plug-in's trainer may have no epochs.
+        return SignalLearning(self.learned, hyper.batch_size, getattr(hyper, "num_epoch", 1), device, seed)
 
     def _forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         self.algorithm.forget(env, agent_ids)
@@ -125,6 +139,8 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             return
         if np.isfinite(evaluation.steps.advantages).all() and np.isfinite(evaluation.steps.returns).all():
             self.buffer.append(evaluation.steps)
+            if self.signal_learning is not None:
+                self.signal_learning.keep(kept)
         else:
             self._leave_out("the critic's values or the advantages are not finite numbers")
             self._begin_anew(kept.agents)
@@ -140,6 +156,8 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         span = self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update")
         with self.update_threads.update(), span:
             figures = self.algorithm.update(self.buffer.columns(), self.step, self.update_threads)
+            if self.signal_learning is not None:
+                figures |= self.signal_learning.learn(self.step)
         for key, value in figures.items():
             self.stats.add_stat(key, value, AVERAGE)
         self.buffer.clear()
@@ -147,9 +165,14 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on."""
-        return {**super().state_dict(), "buffer": self.buffer.state_dict()}
+        state = {**super().state_dict(), "buffer": self.buffer.state_dict()}
+        if self.signal_learning is not None:
+            state["signal_learning"] = self.signal_learning.state_dict()
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on exactly where `state_dict` was taken."""
         super().load_state_dict(state)
         self.buffer.load_state_dict(state["buffer"])
+        if self.signal_learning is not None:
+            self.signal_learning.load_state_dict(state["signal_learning"])

@@ -20,7 +20,7 @@ from ..envs.finite import NonFinite
 from ..envs.statistics import StatsAggregationMethod
 from .clock import StepClock
 from .episodes import EpisodeRewards
-from .rewards.provider import RewardProvider
+from .rewards.provider import LearnedReward, RewardProvider
 from .settings.behavior import TrainerSettings
 from .stats.timers import Timers
 
@@ -123,6 +123,8 @@ class Trainer(ABC):
         self.settings = settings
         self.algorithm = algorithm
         self.providers = providers
+        self.learned = {n: p for n, p in providers.items() if isinstance(p, LearnedReward)}
+        """The signals that learn themselves."""
         self.strengths = {name: s.strength for name, s in settings.reward_signals.items()}
         self.stats = stats
         self.events = events
@@ -245,6 +247,8 @@ class Trainer(ABC):
         """Value the steps, count the rewards, and keep the steps for the next update."""
         if self.training:
             self.algorithm.normalize(rollout)
+            for signal in self.learned.values():
+                signal.observe(rollout)
         rewards = {
             name: np.float32(self.strengths[name]) * provider.evaluate(rollout)
             for name, provider in self.providers.items()
@@ -316,6 +320,7 @@ class Trainer(ABC):
             "due": self.clock.due(),
             "reached": self.reached,
             **self.episodes.state_dict(),
+            **{f"signal:{name}": signal.state_dict() for name, signal in self.learned.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -323,6 +328,8 @@ class Trainer(ABC):
         self.algorithm.load_state_dict(state)
         self.clock.restore(int(state["step"]), state.get("due"))
         self.episodes.load_state_dict(state)
+        for name, signal in self.learned.items():
+            signal.load_state_dict(state[f"signal:{name}"])
         reached, wanted = state.get("reached"), self.settings.stop_at_reward
         # With a higher goal than the one that was reached a resumed run trains on.
         over = reached is not None and wanted is not None and reached >= wanted

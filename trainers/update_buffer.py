@@ -46,7 +46,7 @@ class EvaluatedSteps:
 AnySteps = TypeVar("AnySteps")
 
 
-class StepColumns(Protocol):
+class Columns(Protocol):
     """What a buffer keeps: a data class of arrays, None, and lists of arrays.
 
     Arrays of several parts are joined along their first axis. Those of two axes may differ in width when they
@@ -54,10 +54,6 @@ class StepColumns(Protocol):
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
-    advantages: NDArray[np.float32]
-    """[N]."""
-    returns: NDArray[np.float32]
-    """[N, S]."""
 
     def __len__(self) -> int:
         """The number of steps that count; some columns may hold more rows."""
@@ -68,6 +64,16 @@ class StepColumns(Protocol):
         ...
 
 
+class StepColumns(Columns, Protocol):
+    """What an update of the policy learns from."""
+
+    advantages: NDArray[np.float32]
+    """[N]."""
+    returns: NDArray[np.float32]
+    """[N, S]."""
+
+
+Kept = TypeVar("Kept", bound=Columns)
 Steps = TypeVar("Steps", bound=StepColumns)
 
 
@@ -81,12 +87,12 @@ class Evaluation(Generic[Steps]):
     """What the critic expects of each of the trajectories' own steps [steps, S], by the statistic's name."""
 
 
-def concatenate(parts: Sequence[Steps]) -> Steps:
+def concatenate(parts: Sequence[Kept]) -> Kept:
     """One block of columns out of several (at least one) of the same kind."""
     return joined(list(parts))
 
 
-def joined(parts: list[Steps]) -> Steps:
+def joined(parts: list[Kept]) -> Kept:
     """As `concatenate`, but the list is empty behind it, so that memory is not taken twice.
 
     All columns are made before the first part is let go: where memory ends, nothing is lost.
@@ -139,24 +145,24 @@ def _fill(column: Any, parts: list[Any]) -> None:
         start += len(part)
 
 
-class UpdateBuffer(Generic[Steps]):
+class UpdateBuffer(Generic[Kept]):
     """Collects evaluated steps until an update takes them all."""
 
-    def __init__(self, kind: type[Steps]) -> None:
+    def __init__(self, kind: type[Kept]) -> None:
         """`kind`: the class of the steps, for what a checkpoint holds."""
         self._kind = kind
-        self._parts: list[Steps] = []
+        self._parts: list[Kept] = []
         self._length = 0
 
     def __len__(self) -> int:
         return self._length
 
-    def append(self, steps: Steps) -> None:
+    def append(self, steps: Kept) -> None:
         """Add the steps of some trajectories."""
         self._parts.append(steps)
         self._length += len(steps)
 
-    def columns(self) -> Steps:
+    def columns(self) -> Kept:
         """All steps, in the order in which they came; the buffer must not be empty."""
         self._parts = [joined(self._parts)]
         return self._parts[0]

@@ -73,21 +73,30 @@ class LearnedReward:
     """A signal that learns itself, and says 1 more each time."""
 
     ignores_done = True
+    looks_ahead = True
 
     def __init__(self):
         self.learnt = 0
-        self.batches = []
+        self.observed = 0
+
+    def observe(self, rollout):
+        self.observed += rollout.steps
 
     def evaluate(self, rollout):
         return np.zeros(rollout.steps, np.float32)
 
-    def of_batch(self, batch):
-        return torch.full((len(batch),), float(self.learnt))
+    def rewards(self, steps):
+        return torch.full((len(steps),), float(self.learnt))
 
-    def learn(self, batch):
+    def learn(self, steps, policy_step):
         self.learnt += 1
-        self.batches.append(batch.rewards.clone())
         return {"Losses/Curiosity Forward Loss": float(self.learnt)}
+
+    def state_dict(self):
+        return {"learnt": self.learnt}
+
+    def load_state_dict(self, state):
+        self.learnt = state["learnt"]
 
 
 class Queue:
@@ -340,15 +349,24 @@ def test_what_updates_tell_is_averaged_and_handed_on(gathers):
     assert figures["Losses/Value Loss"] == pytest.approx(np.mean(told))
 
 
-def test_signals_that_learn_are_asked_anew_for_every_batch(gathers):
+def test_signals_that_learn_are_asked_anew_for_every_batch(gathers, monkeypatch):
     learned = LearnedReward()
     trainer = trainer_of(
         providers={"extrinsic": learned},
         hyperparameters={**HYPER, "reward_signal_steps_per_update": 5},
         reward_signals={"extrinsic": {"strength": 0.5}},
     )
+    rewards = []
+    update = trainer.algorithm.update
+    monkeypatch.setattr(
+        trainer.algorithm,
+        "update",
+        lambda batch, *rest: rewards.append(batch.rewards.clone()) or update(batch, *rest),
+    )
     feed(trainer, 20)
-    assert [float(rewards.mean()) for rewards in learned.batches] == [0.0, 0.5, 1.0]
+    assert learned.learnt == 3 and learned.observed == 20
+    feed(trainer, 1, 1)
+    assert [float(of_batch.mean()) for of_batch in rewards] == [0.0] * 9 + [1.5]
 
 
 def test_priorities_are_corrected_in_full_at_max_steps(gathers):

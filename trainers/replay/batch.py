@@ -39,6 +39,8 @@ class ReplayBatch:
     """[B] bool, False where a sequence is padding; None without a memory."""
     states: Tensor | None
     """[sequences, memory_size]: the actor's state before each sequence; None without a memory."""
+    ended: Tensor | None = None
+    """[B] bool, True where nothing is earned behind the step; None where nobody asks (`Sampler`)."""
     extra: Mapping[str, Tensor] = field(default_factory=dict)
     """[B, ...] the columns that the algorithm declared (`ExtraColumn`), by name."""
 

@@ -29,12 +29,24 @@ class Sampler:
         device: torch.device,
         seed: int,
         n_step: int = 1,
+        *,
+        tells_ends: bool = False,
     ) -> None:
-        """`ignores_ends`: of each reward signal whether it goes on behind an episode's true end."""
+        """Begin.
+
+        Args:
+            gammas: of each reward signal.
+            ignores_ends: of each whether it goes on behind an episode's true end.
+            device: the learner's.
+            seed: of what is drawn.
+            n_step: whose returns are given.
+            tells_ends: batches say which steps were the last of their episodes.
+        """
         self.gammas = np.array(gammas, np.float32)
         self.ignores_ends = np.array(ignores_ends, np.bool_)
         self.device = device
         self.n_step = n_step
+        self.tells_ends = tells_ends
         self.generator = torch.Generator().manual_seed(seed)
         self._units: Ints = np.zeros(0, np.int64)
 
@@ -93,6 +105,7 @@ class Sampler:
             weights=None,
             real=self._tensor(columns.real.take(places)) if layout.memory_size else None,
             states=None if states is None else self._tensor(states),
+            ended=self._tensor(columns.ended.take(places)) if self.tells_ends else None,
             extra={name: self._tensor(column.take(places, axis=0)) for name, column in columns.extra.items()},
         )
 

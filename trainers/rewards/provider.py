@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from ...agent_processor.trajectory import Rollout
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..replay.batch import ReplayBatch
+    from .transitions import Transitions
 
 
 class RewardProvider(Protocol):
@@ -30,10 +31,25 @@ class RewardProvider(Protocol):
 class LearnedReward(RewardProvider, Protocol):
     """A signal with a network of its own, which off-policy trainers ask anew whenever steps are drawn."""
 
-    def of_batch(self, batch: ReplayBatch) -> Tensor:
-        """[B] rewards of the steps from `obs` to `next_obs`, before `strength`."""
+    looks_ahead: bool
+    """It reads what followed a step too."""
+
+    def observe(self, rollout: Rollout) -> None:
+        """Let its running observation statistics take in these steps; they change nowhere else."""
         ...
 
-    def learn(self, batch: ReplayBatch) -> dict[str, float]:
+    def rewards(self, steps: Transitions) -> Tensor:
+        """[B] rewards of any steps, before `strength`."""
+        ...
+
+    def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
         """One gradient step of its network; figures by statistics' names."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, normalisers, optimiser: all that the next step depends on."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
         ...

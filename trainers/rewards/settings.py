@@ -48,6 +48,14 @@ class LearnedRewardSettings(RewardSignalSettings):
     encoding_size: Integer | None = Field(default=None, ge=1)
     """Deprecated: use network_settings.hidden_units."""
 
+    @field_validator("network_settings")
+    @classmethod
+    def _no_memory(cls, value: NetworkSettings, info: ValidationInfo) -> NetworkSettings:
+        if value.memory is None:
+            return value
+        note(info, "memory was specified in network_settings, and a reward signal has none: it is ignored.")
+        return value.model_copy(update={"memory": None})
+
     @model_validator(mode="before")
     @classmethod
     def _old_width(cls, data: Any, info: ValidationInfo) -> Any:

@@ -21,7 +21,6 @@ from .options import RunOptions
 from .registry import trainer_types
 from .schema import json_schema
 from .support import SECTIONS as SECTIONS_TO_COME
-from .support import SIGNALS
 from .units import UNITS
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
@@ -161,7 +160,7 @@ def _sections() -> Iterator[str]:
     yield _section(3, "network_settings", NetworkSettings)
     yield _section(4, "network_settings.memory", MemorySettings)
     for name, signal in REWARD_SIGNALS.items():
-        yield _section(3, f"reward_signals.{name}{_later(name not in SIGNALS)}", signal)
+        yield _section(3, f"reward_signals.{name}", signal)
     optional: dict[str, type[Settings]] = {
         "self_play": SelfPlaySettings,
         "behavioral_cloning": BehavioralCloningSettings,

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..curriculum.hopeless import hopeless_lessons
 from ..dqn.settings import DQNSettings
+from ..rewards.settings import LearnedRewardSettings
 from .base import Settings, plain
 from .behavior import TrainerSettings
 from .errors import Problem, TrainerConfigError
@@ -15,9 +16,6 @@ from .problems import dotted
 from .registry import find_trainer, trainer_types
 from .source import Path
 from .values import found
-
-SIGNALS = frozenset({"extrinsic"})
-"""The reward signals that there are."""
 
 SECTIONS = {
     "self_play": "this version has no self-play",
@@ -102,10 +100,6 @@ def _lacks_of(settings: TrainerSettings) -> Iterator[Lack]:
         available = [name for name, kind in trainer_types.items() if kind.available]
         message = f"found {settings.trainer_type}; this version trains {', '.join(available)}"
         yield ("trainer_type",), f"{message}. The settings of {settings.trainer_type} are read and checked"
-    for signal in settings.reward_signals:
-        if signal not in SIGNALS:
-            only = ", ".join(SIGNALS)
-            yield ("reward_signals", signal), f"this version has the signal {only} alone: remove this one"
     for section, lack in SECTIONS.items():
         if getattr(settings, section) is not None:
             yield (section,), f"{lack}: remove this section"
@@ -117,6 +111,7 @@ def _lacks_of(settings: TrainerSettings) -> Iterator[Lack]:
     if settings.network_settings.memory is not None and isinstance(hyper, DQNSettings) and hyper.n_step > 1:
         message = "with a memory what follows a step is valued within its own sequence, step by step: set 1"
         yield ("hyperparameters", "n_step"), f"found {hyper.n_step}; {message}"
+    yield from _n_steps_lack(settings)
     if settings.network_settings.critic is not None and not (kind and kind.own_critic):
         own = [name for name, kind in trainer_types.items() if kind.own_critic]
         message = f"this version builds a critic otherwise than the policy with {', '.join(own)} alone"
@@ -124,6 +119,17 @@ def _lacks_of(settings: TrainerSettings) -> Iterator[Lack]:
     elif kind is not None and not kind.critic_prepares:
         yield from _critics_lacks(settings)
     yield from _later_keys(settings, ())
+
+
+def _n_steps_lack(settings: TrainerSettings) -> Iterator[Lack]:
+    """Signals that learn are asked anew about each step that is drawn, not about those that follow it."""
+    n_step = getattr(settings.hyperparameters, "n_step", 1)
+    learned = [
+        name for name, one in settings.reward_signals.items() if isinstance(one, LearnedRewardSettings)
+    ]
+    if n_step > 1 and learned:
+        message = f"{', '.join(learned)} says anew what each step that is drawn is worth, step by step: set 1"
+        yield ("hyperparameters", "n_step"), f"found {n_step}; {message}"
 
 
 def _critics_lacks(settings: TrainerSettings) -> Iterator[Lack]:

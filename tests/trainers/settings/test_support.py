@@ -11,7 +11,6 @@ ASKS = {
     ),
     "self_play": "{self_play: {}}",
     "behavioral_cloning": "{behavioral_cloning: {demo_path: d}}",
-    "reward_signals.curiosity": "{reward_signals: {extrinsic: {}, curiosity: {}}}",
 }
 
 

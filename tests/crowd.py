@@ -1,0 +1,120 @@
+"""Agents who see random things, and a learner that acts for them as in a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lanista.agent_processor.trajectory import Trajectory
+from lanista.envs.demonstrations.writer import DemonstrationWriter
+from lanista.envs.steps import Decision, EnvironmentStep
+from lanista.envs.wire.engine_agents import AgentBatch
+from lanista.trainers.learner import Learner
+from lanista.trainers.run_context import RunContext
+from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.settings.source import Source
+from lanista.trainers.stats.display import make_display
+from lanista.trainers.training_status import TrainingStatus
+from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
+
+NAME, BEHAVIOR = "Crowd", "Crowd?team=0"
+
+
+def make_learner(folder: Path, spec: BehaviorSpec, behavior: dict[str, Any], **context: Any) -> Learner:
+    """The learner of a run in `folder` whose YAML says `behavior`."""
+    options = RunOptions.from_source(Source({"behaviors": {NAME: behavior}}))
+    run = RunContext(
+        folder=folder,
+        seed=1,
+        status=TrainingStatus(folder / "status.json"),
+        writers=[],
+        display=make_display("test", plain=True),
+        **context,
+    )
+    return Learner(NAME, spec, options.behavior(NAME), run)
+
+
+class Crowd:
+    """Pairs of agents, each pair a group; all episodes are of `length` steps and end together."""
+
+    def __init__(self, spec: BehaviorSpec, agents: int = 4, length: int = 6, seed: int = 0) -> None:
+        self.spec, self.length = spec, length
+        self.random = np.random.default_rng(seed)
+        self.ids = np.arange(agents, dtype=np.int32)
+        self.groups = self.ids // 2 + 1
+        self.age = 0
+        self.decided: dict[str, Decision] = {}
+
+    def _batch(self, kind: Any) -> Any:
+        n = len(self.ids)
+        reward = self.random.normal(size=n).astype(np.float32)
+        ends = kind is TerminalSteps
+        interrupted, masks = ([np.zeros(n, bool)], []) if ends else ([], [self._masks()])
+        of_group = (self.groups, np.ones(n, np.float32))
+        return kind(self.see(n), reward, *interrupted, self.ids, *masks, *of_group)
+
+    def _masks(self) -> list[np.ndarray] | None:
+        """The last action of a branch is forbidden now and then."""
+        branches = self.spec.action_spec.discrete_branches
+        masks = [np.zeros((len(self.ids), size), bool) for size in branches]
+        for mask in masks:
+            mask[:, -1] = self.random.random(len(mask)) < 0.3
+        return masks or None
+
+    def see(self, n: int) -> list[np.ndarray]:
+        """Per sensor [n, *shape]; pictures as bytes."""
+        return [
+            self.random.integers(0, 256, (n, *sensor.shape)).astype(np.uint8)
+            if len(sensor.shape) == 3
+            else self.random.normal(size=(n, *sensor.shape)).astype(np.float32)
+            for sensor in self.spec.observation_specs
+        ]
+
+    def step(self) -> EnvironmentStep:
+        """What everybody says now."""
+        terminals = TerminalSteps.empty(self.spec)
+        if self.age == self.length:
+            terminals, self.age = self._batch(TerminalSteps), 0
+        self.age += 1
+        decisions = self._batch(DecisionSteps)
+        return EnvironmentStep(0, {BEHAVIOR: (decisions, terminals)}, self.decided)
+
+    def play(self, learner: Learner, ticks: int) -> list[Trajectory]:
+        """Let the learner act so many times; what it then has to learn from."""
+        manager = learner.manager(BEHAVIOR)
+        for _ in range(ticks):
+            step = self.step()
+            decisions, terminals = step.steps[BEHAVIOR]
+            learner.end_episodes(step, BEHAVIOR)
+            manager.add_experiences(decisions, terminals, 0, step.decisions.get(BEHAVIOR))
+            (decided,) = learner.decide([decisions], [(0, BEHAVIOR)])
+            self.decided = {BEHAVIOR: decided}
+        return list(learner.collected.drain())
+
+
+def learn_from(learner: Learner, collected: list[Trajectory]) -> None:
+    """One call of the trainer with these trajectories."""
+    for trajectory in collected:
+        learner.collected.put(trajectory)
+    learner.trainer.advance()
+
+
+def write_demonstration(path: Path, spec: BehaviorSpec, lengths: list[int], seed: int = 0) -> Path:
+    """A demonstration of somebody who does anything, in episodes of these lengths (pairs)."""
+    random, crowd = np.random.default_rng(seed), Crowd(spec, agents=1, seed=seed)
+    continuous, branches = spec.action_spec.continuous_size, spec.action_spec.discrete_branches
+    with DemonstrationWriter(path, BEHAVIOR, spec) as writer:
+        for length in lengths:
+            zeros, done = np.zeros(length, np.int32), np.zeros(length, bool)
+            done[-1] = True
+            acted = ActionTuple(
+                random.uniform(-1, 1, (length, continuous)).astype(np.float32),
+                np.stack([random.integers(0, size, length) for size in branches], 1).astype(np.int32)
+                if branches
+                else np.zeros((length, 0), np.int32),
+            )
+            reward = zeros.astype(np.float32)
+            batch = AgentBatch(crowd.see(length), reward, done, done & False, zeros, zeros, reward)
+            writer.write(batch, acted)
+    return path

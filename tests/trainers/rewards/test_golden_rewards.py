@@ -1,0 +1,204 @@
+"""Reward signals against what ML-Agents 1.1.0 computes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from goldendata import array, cases, kinds
+from lanista.envs.finite import NonFinite
+from lanista.trainers.distributions import Actions
+from lanista.trainers.imitation.demonstrations import Demonstrations
+from lanista.trainers.moving_in.names import body_tensors, dense_tensors
+from lanista.trainers.rewards.curiosity import Curiosity
+from lanista.trainers.rewards.discriminator import Chances
+from lanista.trainers.rewards.extrinsic import ExtrinsicReward
+from lanista.trainers.rewards.gail import GAIL
+from lanista.trainers.rewards.rnd import RND
+from lanista.trainers.rewards.settings import CuriositySettings, GAILSettings, RNDSettings
+from lanista.trainers.rewards.transitions import Transitions
+from referencenets import behavior_spec, load_parameters
+from signalsteps import rollout_of_steps
+
+HERE = {"extrinsic", "curiosity", "rnd", "gail"}
+
+
+def test_every_kind_is_accounted_for():
+    assert kinds("rewards") <= HERE
+
+
+def tensor(data, dtype=np.float32):
+    return torch.from_numpy(array(data, dtype))
+
+
+def steps_of(batch, branches):
+    """A batch of the reference as ours."""
+    rows = len(batch["done"])
+    return Transitions(
+        obs=[tensor(obs) for obs in batch["obs"]],
+        behind=[tensor(obs) for obs in batch["next_obs"]],
+        following=None,
+        actions=Actions(
+            tensor(batch["continuous_actions"]).reshape(rows, -1),
+            tensor(batch["discrete_actions"], np.int64).reshape(rows, len(branches)),
+        ),
+        done=tensor(batch["done"]),
+    )
+
+
+def approximately(expected):
+    return pytest.approx(array(expected, np.float64), rel=1e-4, abs=1e-5)
+
+
+def settings_of(kind, inputs, **keys):
+    network = {key: value for key, value in inputs["network_settings"].items() if key != "memory"}
+    return kind.model_validate({"network_settings": network, **keys})
+
+
+def made(kind, settings, inputs, *more, **keys):
+    return kind(
+        behavior_spec(inputs["spec"]), settings, *more, torch.device("cpu"), 0, NonFinite.STOP, **keys
+    )
+
+
+@pytest.mark.parametrize("case", cases("rewards", "extrinsic"))
+def test_extrinsic(case):
+    given = case["inputs"]
+    rewards, of_group = array(given["rewards"]), array(given["group_rewards"])
+    rollout = rollout_of_steps([len(rewards)], seed=0)
+    of_mates = [reward for of_step in given["groupmate_rewards"] for reward in of_step]
+    width = max(map(len, given["groupmate_rewards"]), default=0)
+    mates = np.full((len(rewards), width), -1, np.int64)
+    row = len(rewards)
+    for step, of_step in enumerate(given["groupmate_rewards"]):
+        mates[step, : len(of_step)] = np.arange(row, row + len(of_step))
+        row += len(of_step)
+    rollout = replace(
+        rollout,
+        reward=np.concatenate([rewards, np.array(of_mates, np.float32)]),
+        group_reward=np.concatenate([of_group, np.zeros(len(of_mates), np.float32)]),
+        mates=mates,
+    )
+    found = ExtrinsicReward(with_mates=given["poca"]).evaluate(rollout)
+    assert found == approximately(case["expected"]["reward"])
+
+
+def curiosity_tensors(signal):
+    models = signal.models
+    named = body_tensors(models.embedding.body, 0, "_state_encoder.")
+    named |= dense_tensors(models.inverse_hidden, "inverse_model_action_encoding.0.seq_layers.0")
+    named |= dense_tensors(models.forward_hidden, "forward_model_next_state_prediction.0.seq_layers.0")
+    named |= dense_tensors(models.next_embedding, "forward_model_next_state_prediction.1")
+    sizes = {"continuous": models.continuous_size, "discrete": sum(models.branches.sizes)}
+    start = 0
+    for kind, size in sizes.items():
+        if size:
+            columns = slice(start, start + size)
+            named[f"{kind}_action_prediction.weight"] = models.action.weight[:, columns].T
+            named[f"{kind}_action_prediction.bias"] = models.action.bias[columns]
+        start += size
+    return named
+
+
+@pytest.mark.parametrize("case", cases("rewards", "curiosity"))
+def test_curiosity(case):
+    given, expected = case["inputs"], case["expected"]
+    settings = settings_of(CuriositySettings, given, strength=given["strength"], learning_rate=0.0)
+    signal = made(Curiosity, settings, given)
+    load_parameters(curiosity_tensors(signal), given["weights"])
+    steps = steps_of(given["batch"], signal.models.branches.sizes)
+    assert signal.ignores_done is expected["ignore_done"]
+    assert signal.rewards(steps).tolist() == expected["before_first_update"]
+    real = torch.from_numpy(array(given["batch"]["mask"]).nonzero()[0])
+    assert signal.learn(steps.rows(real), 0) == {
+        key: approximately(value) for key, value in expected["first_update_stats"].items()
+    }
+    assert signal.rewards(steps).numpy() == approximately(expected["reward_after_an_update_same_weights"])
+    signal.most = np.inf
+    assert signal.rewards(steps).numpy() == approximately(expected["unclipped_reward"])
+
+
+@pytest.mark.parametrize("case", cases("rewards", "rnd"))
+def test_rnd(case):
+    """pitfalls C22: normalisers see what agents collect, not what is evaluated; so they see it here."""
+    given, expected = case["inputs"], case["expected"]
+    signal = made(RND, settings_of(RNDSettings, given, learning_rate=0.0), given)
+    for network, weights in ((signal.target, "target_weights"), (signal.predictor, "predictor_weights")):
+        load_parameters(body_tensors(network.body, 0, "_encoder."), given[weights])
+    steps = steps_of(given["batch"], ())
+    rollout = rollout_of_steps([len(steps)], seed=0)
+    rollout = replace(rollout, obs=[obs.numpy() for obs in steps.obs])
+    assert signal.ignores_done is expected["ignore_done"]
+    for evaluation in ("first_evaluation", "second_evaluation"):
+        assert signal.rewards(steps).numpy() == approximately(expected[evaluation])
+        assert signal.rewards(steps).numpy() == approximately(expected[evaluation])
+        signal.observe(rollout)
+    for state in expected.get("normalizers_after_two_evaluations", {}).values():
+        (normalizer,) = signal.predictor.encoder.normalizers
+        assert int(normalizer.steps) == state[0]["steps"]
+        mean, variance = ([x for one in state for x in one[key]] for key in ("mean", "variance"))
+        assert normalizer.mean.numpy() == approximately(mean)
+        assert normalizer.squares.numpy() == approximately(variance)
+    assert signal.learn(steps, 0) == {
+        key: approximately(value) for key, value in expected["update_loss"].items()
+    }
+
+
+def gail_tensors(discriminator):
+    named = body_tensors(discriminator.body, 0, "encoder.")
+    named |= dense_tensors(discriminator.estimate, "_estimator.0")
+    if discriminator.latent is not None:
+        named |= dense_tensors(discriminator.latent, "_z_mu_layer") | {"_z_sigma": discriminator.sigma}
+    return named
+
+
+def demonstrations(spec, batch):
+    """The expert's batch as a demonstration of one episode."""
+    rows, actions = len(batch["done"]), spec.action_spec
+    zeros = np.zeros(rows, np.float32)
+    return Demonstrations(
+        spec=spec,
+        obs=[array(obs) for obs in batch["obs"]],
+        continuous=array(batch["continuous_actions"]).reshape(rows, actions.continuous_size),
+        discrete=array(batch["discrete_actions"], np.int32).reshape(rows, actions.discrete_size),
+        action_mask=None,
+        reward=zeros,
+        group_reward=zeros,
+        done=array(batch["done"]) > 0,
+        interrupted=zeros > 0,
+        prev_continuous=np.zeros((rows, actions.continuous_size), np.float32),
+        prev_discrete=np.zeros((rows, actions.discrete_size), np.int32),
+        lengths=np.array([rows]),
+        next_obs=[array(obs)[-1:] for obs in batch["next_obs"]],
+    )
+
+
+@pytest.mark.parametrize("case", cases("rewards", "gail"))
+def test_gail(case):
+    """pitfalls C24: the penalty is over all observations; the reference's cases have one."""
+    given, expected = case["inputs"], case["expected"]
+    keys = {key: given[key] for key in ("use_actions", "use_vail")}
+    settings = settings_of(GAILSettings, given, demo_path="-", learning_rate=0.0, **keys)
+    demos = demonstrations(behavior_spec(given["spec"]), given["expert_batch"])
+    signal = made(GAIL, settings, given, demos, squashed=False)
+    load_parameters(gail_tensors(signal.discriminator), given["weights"])
+    policy, expert = (
+        steps_of(given[name], given["spec"]["action_spec"]["discrete_branches"])
+        for name in ("policy_batch", "expert_batch")
+    )
+    assert signal.ignores_done is expected["ignore_done"]
+    assert signal.rewards(policy).numpy() == approximately(expected["reward_policy"])
+    assert signal.rewards(expert).numpy() == approximately(expected["reward_expert"])
+    sensors = len(policy.obs)
+    mix = [tensor(eps) for eps in given["interpolation_eps_in_call_order"]]
+    mix = [*mix[:sensors], torch.cat(mix[sensors:], 1)] if given["use_actions"] else mix
+    noise = tuple(tensor(drawn) for drawn in given["vail_noise_in_call_order"]) or None
+    signal.beta = given["beta_before"] or 0.0
+    totals = []
+    descend = signal._descend
+    signal._descend = lambda loss, step: totals.append(loss.item()) or descend(loss, step)
+    found = signal.learn_from(signal.sample(policy), signal.sample(expert), Chances(mix, noise), 0)
+    assert found == {key: approximately(value) for key, value in expected["stats"].items()}
+    assert totals == [approximately(expected["total_loss"])]

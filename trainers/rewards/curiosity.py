@@ -1,0 +1,164 @@
+"""Curiosity by self-supervised prediction (Pathak et al. 2017, arXiv 1705.05363).
+
+A forward model predicts, from what an observation looks like and the action, what the next one will look
+like; its error is the reward. Looks are learnt by an inverse model, which tells the action from the looks
+before and behind it: so they hold what an agent's actions have to do with, and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...envs.finite import NonFinite
+from ..distributions import Actions, Branches
+from ..networks.dense import Dense
+from ..networks.initialization import xavier_uniform_
+from ..portions import in_portions
+from .embedding import Embedding
+from .network_signal import NetworkSignal, flat_actions
+from .settings import CuriositySettings
+from .transitions import Transitions
+
+HIDDEN = 256
+"""Units of the hidden layers of both models."""
+FORWARD_WEIGHT = 0.2
+"""Of the forward model's loss against the inverse one's: beta of the paper."""
+LOSS_SCALE = 10.0
+LOG_EPSILON = 1e-10
+
+
+class Models(nn.Module):
+    """The embedding phi with the forward model f and the inverse model g on it."""
+
+    def __init__(self, spec: BehaviorSpec, settings: CuriositySettings, generator: torch.Generator) -> None:
+        super().__init__()
+        actions: ActionSpec = spec.action_spec
+        self.continuous_size = int(actions.continuous_size)
+        self.branches = Branches([int(size) for size in actions.discrete_branches])
+        self.embedding = Embedding(spec.observation_specs, settings.network_settings, generator)
+        size, of_action = self.embedding.size, self.continuous_size + sum(self.branches.sizes)
+        self.forward_hidden = _hidden(size + of_action, generator)
+        self.next_embedding = _output(HIDDEN, [size], generator)
+        self.inverse_hidden = _hidden(2 * size, generator)
+        self.action = _output(HIDDEN, [self.continuous_size, *self.branches.sizes], generator)
+
+    def predict(self, before: Tensor, action: Tensor) -> Tensor:
+        """f(phi(o), a): [B, size] from [B, size] and flat actions."""
+        hidden = functional.silu(self.forward_hidden(torch.cat((before, action), 1)))
+        predicted: Tensor = self.next_embedding(hidden)
+        return predicted
+
+    def infer(self, before: Tensor, behind: Tensor) -> tuple[Tensor, Tensor]:
+        """g(phi(o), phi(o')): continuous actions [B, A], and logits [B, sum of branch sizes]."""
+        hidden = functional.silu(self.inverse_hidden(torch.cat((before, behind), 1)))
+        continuous, logits = self.action(hidden).tensor_split([self.continuous_size], dim=1)
+        return continuous, logits
+
+
+class Looks(NamedTuple):
+    """phi(o) and phi(o') of B steps, [B, size] each."""
+
+    before: Tensor
+    behind: Tensor
+
+
+class Curiosity(NetworkSignal):
+    """Reward = |phi(o') - f(phi(o), a)|^2 / 2, at most 1 / strength; none before anything is learnt."""
+
+    name = "curiosity"
+    ignores_done = True
+    looks_ahead = True
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: CuriositySettings,
+        device: torch.device,
+        seed: int,
+        non_finite: NonFinite,
+    ) -> None:
+        """Build the models.
+
+        Raises:
+            UnsupportedObservationError: an observation cannot be encoded; the message names it.
+        """
+        init = torch.Generator().manual_seed(seed)
+        self.models = Models(spec, settings, init).to(device)
+        self.most = 1.0 / settings.strength if settings.strength > 0 else math.inf
+        encoder = self.models.embedding.encoder
+        super().__init__(spec, settings, {"models": self.models}, encoder, device, non_finite)
+
+    @torch.no_grad()
+    def rewards(self, steps: Transitions) -> Tensor:
+        """[B] how wrong the forward model is."""
+        if not self.optimizer.adam.steps:
+            return torch.zeros(len(steps), device=self.device)
+        return self._errors(self._looks(steps), self._action(steps)).clamp(max=self.most)
+
+    def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
+        """One step of all three networks."""
+        looks = self._looks(steps)
+        of_forward = self._errors(looks, self._action(steps)).mean()
+        of_inverse = inverse_loss(*self.models.infer(*looks), steps.actions, self.models.branches)
+        loss = FORWARD_WEIGHT * of_forward + (1.0 - FORWARD_WEIGHT) * of_inverse
+        self._descend(LOSS_SCALE * loss, policy_step)
+        return {
+            "Losses/Curiosity Forward Loss": of_forward.item(),
+            "Losses/Curiosity Inverse Loss": of_inverse.item(),
+        }
+
+    def _looks(self, steps: Transitions) -> Looks:
+        """Of all observations in one pass: most stand both before and behind a step."""
+        every = [torch.cat(both) for both in zip(steps.obs, steps.behind, strict=True)]
+        inputs = self.models.embedding.prepare(every)
+        network = self.models.embedding
+        seen = network(inputs) if torch.is_grad_enabled() else in_portions(network, inputs)
+        before = seen[: len(steps)]
+        if steps.following is None:
+            return Looks(before, seen[len(steps) :])
+        return Looks(before, seen.index_select(0, steps.following))
+
+    def _action(self, steps: Transitions) -> Tensor:
+        return flat_actions(steps.actions, self.models.branches.sizes)
+
+    def _errors(self, looks: Looks, action: Tensor) -> Tensor:
+        """[B]"""
+        return 0.5 * (looks.behind - self.models.predict(looks.before, action)).square().sum(1)
+
+
+def inverse_loss(continuous: Tensor, logits: Tensor, actions: Actions, branches: Branches) -> Tensor:
+    """How far the actions that the inverse model tells are from those that were done.
+
+    The mean over steps of the squared errors of continuous actions, and that of -ln p of discrete ones.
+
+    Args:
+        continuous: [B, A], the inverse model's.
+        logits: [B, sum of branch sizes], the same.
+        actions: of the steps.
+        branches: their layout.
+    """
+    loss = (continuous - actions.continuous).square().sum(1).mean()
+    if branches.sizes:
+        p = branches.rectangular(logits).softmax(-1)
+        done = p.gather(-1, actions.discrete.unsqueeze(-1)).squeeze(-1)
+        loss = loss - (done + LOG_EPSILON).log().sum(1).mean()
+    return loss
+
+
+def _hidden(size: int, generator: torch.Generator) -> Dense:
+    return Dense(size, HIDDEN, 1.0 / math.sqrt(size), generator)
+
+
+def _output(size: int, widths: Sequence[int], generator: torch.Generator) -> Dense:
+    """One product for several outputs, each of which begins as a layer of its own would."""
+    layer = Dense(size, sum(widths), 1.0, generator)
+    for weight in torch.split(layer.weight.data, list(widths), dim=1):
+        xavier_uniform_(weight, size, weight.shape[1], generator)
+    return layer
