@@ -6,6 +6,7 @@ import torch
 from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.finite import NonFinite
 from lanista.trainers.algorithms import make_algorithm, make_policy
+from lanista.trainers.brains.checkpoint_policy import CheckpointPolicy
 from lanista.trainers.coma.actors import Actors
 from lanista.trainers.coma.critic import CentralCritic, Steps
 from lanista.trainers.networks.settings import NetworkSettings
@@ -120,3 +121,20 @@ def test_coma_s_actors_and_critic_read_them_too(shared, hidden):
     assert values.shape == (rows, 1, 2)
     values.sum().backward()
     assert all(p.grad is not None for n, p in critic.named_parameters() if "encoder" in n)
+
+
+def test_coma_s_actor_of_a_checkpoint_passes_over_a_state_that_is_a_picture():
+    """Though what it reads is a vector alone."""
+    spec, ids, zeros = spec_of_shapes([(3,), (3, 20, 20)], branches=(5,)), np.arange(40), np.zeros(40)
+    actor = Actors(spec, NetworkSettings(hidden_units=8), 2, hidden=1).alone(0)
+    with torch.no_grad():
+        actor.actions.weight.mul_(30.0)
+    vectors = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    said = []
+    for state in (np.zeros((40, 3, 20, 20), np.float32), np.ones((40, 3, 20, 20), np.float32)):
+        steps = DecisionSteps([vectors, state], zeros, ids, None, ids, zeros)
+        said.append(CheckpointPolicy(actor, 0).act(steps, deterministic=True).discrete)
+    np.testing.assert_array_equal(*said)
+    expected = actor.act(actor.prepare([torch.from_numpy(vectors)])).deterministic().discrete
+    np.testing.assert_array_equal(said[0], expected)
+    assert len(np.unique(expected)) > 1

@@ -5,6 +5,7 @@ import logging
 import numpy as np
 import pytest
 import torch
+from lanista.trainers.distributions import ActionDistribution, Actions, Branches
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.settings import NetworkSettings
 from lanista.trainers.policy import Policy
@@ -62,3 +63,19 @@ def test_a_deterministic_policy_takes_the_first() -> None:
     (decided,) = policy(deterministic=True).act([waiting(7)])
     assert (decided.action.discrete[7:, 1] == 0).all()
     assert (decided.action.discrete[:7, 1] == 1).all()
+
+
+def test_nothing_is_learnt_where_nothing_was_left_to_choose() -> None:
+    """A forbidden action's logit is not the network's: whatever was done there says nothing of it."""
+    logits = torch.randn(3, 6, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    shut = torch.tensor([[False] * 6, [False] * 2 + [True] * 4, [True] * 6])
+    none = torch.zeros(3, 0)
+    distribution = ActionDistribution(none, torch.zeros(0), logits, Branches((2, 4)), shut)
+    log_probs = distribution.log_probs(Actions(none, torch.tensor([[1, 2]] * 3)))
+    (log_probs.sum() + distribution.entropy().sum()).backward()
+    expected = torch.tensor([0.5, 0.25]).log()
+    torch.testing.assert_close(log_probs[1:, 1], expected[1].expand(2))
+    torch.testing.assert_close(log_probs[2, 0], expected[0])
+    learns = logits.grad != 0
+    assert learns.tolist() == [[True] * 6, [True] * 2 + [False] * 4, [False] * 6]
+    torch.testing.assert_close(distribution.entropy()[2], -expected.sum(), rtol=1e-4, atol=1e-5)

@@ -56,6 +56,7 @@ class ActionCritics(nn.Module):
             initialization=settings.initialization,
             layer_norm=settings.layer_norm,
             goal_columns=first.goal_columns(),
+            goals_encoded=first.goals_encoded,
         )
         self.head = DenseStack(count, self.body.hidden, signals, generator)
         uniform_by_inputs_(self.head.weight, self.body.hidden, generator)

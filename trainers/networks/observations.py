@@ -106,8 +106,9 @@ class ObservationEncoder(nn.Module):
         self.normalizers = (
             nn.ModuleList(Normalizer(run.size) for run in self.runs) if normalize and self.runs else None
         )
-        self.plain = self.whole is None and len(self.runs) == len(self.parts) == 1 and not self.encoders
-        """Whether observations are vectors alone, which are read as they are."""
+        vectors = self.whole is None and len(self.runs) == len(self.parts) == 1 and not self.encoders
+        self.plain = vectors and not leave_out
+        """Whether observations are vectors alone, all of which are read as they are."""
 
     def _is_set(self, part: Part) -> bool:
         own = self.whole is not None or str(part.indices[0]) in self.encoders

@@ -110,6 +110,9 @@ def reference_of(network: nn.Module) -> str:
 
 
 _REFERENCE = "_lanista_reference"
+_STANDING_STILL = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
+"""Layers that in training do something else than in acting. Agents learn from what they did, and brains are
+to do the same: that takes one function, so that these layers are in evaluation mode throughout."""
 
 
 def _build(
@@ -133,6 +136,9 @@ def _build(
             f"The network {reference} must be a torch.nn.Module with an attribute `size`, the length of a "
             f"row of what it gives; found {type(network).__name__} with size {size!r}."
         )
+    for module in network.modules():
+        if isinstance(module, _STANDING_STILL):
+            module.eval()
     setattr(network, _REFERENCE, reference)
     return network
 

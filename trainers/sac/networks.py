@@ -100,6 +100,7 @@ class TwinQ(nn.Module):
             initialization=settings.initialization,
             layer_norm=settings.layer_norm,
             goal_columns=first.goal_columns(),
+            goals_encoded=first.goals_encoded,
         )
         kinds = [] if settings.memory is None else [settings.memory] * TWINS
         self.memories = nn.ModuleList(Memory(self.body.hidden, kind, generator) for kind in kinds)

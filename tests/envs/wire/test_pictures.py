@@ -95,6 +95,56 @@ def test_every_byte_survives_being_a_number() -> None:
     assert as_bytes(np.nextafter(as_floats(pixels), np.float32(2))) is None
 
 
+def test_numbers_whose_channels_change_between_steps_are_refused() -> None:
+    decoder = Decoder("environment 1")
+    raw = picture((3, 4, 6), np.zeros((3, 4, 6)), CHANNELS_FIRST)
+    decoder.decode(message(agent(raw), brains=(brain(),)))
+    for shape in ((4, 4, 6), (2, 4, 6), (6, 4, 3)):
+        other = picture(shape, np.zeros(shape), CHANNELS_FIRST)
+        with pytest.raises(ObservationError, match=rf"agent 3 does not fit.*\(3, 4, 6\).*{shape[0]}, 4, "):
+            decoder.decode(message(agent(raw), agent(other, id=3)))
+
+
+STACKED_GREY = (0, 0, 0, 1, 1, 1, 2, 2, 2)
+STACKED_GRID = (0, 1, 2, 3, 4, -1, 5, 6, 7, 8, 9, -1)
+UNITYS = {
+    "a camera": (3, 1, ()),
+    "a grey camera": (1, 1, ()),
+    "a camera, three frames": (9, 3, tuple(range(9))),
+    "a grey camera, three frames": (3, 3, STACKED_GREY),
+    "a grid of one tag": (1, 1, ()),
+    "a grid of two tags": (2, 1, ()),
+    "a grid of five tags": (5, 2, ()),
+    "a grid of eight tags": (8, 3, ()),
+    "a grid of five tags, two frames": (10, 4, STACKED_GRID),
+}
+"""Channels, the PNG files that hold them, and the mapping, which stacks alone have."""
+
+
+@pytest.mark.parametrize("kind", UNITYS)
+@pytest.mark.parametrize("last", [False, True], ids=["channels first", "channels last"])
+def test_what_unitys_sensors_send_is_read_as_ml_agents_reads_it(kind: str, last: bool) -> None:
+    """And as bytes wherever no channel is a mean."""
+    channels, count, mapping = UNITYS[kind]
+    size, random = (5, 7), np.random.default_rng(3)
+    shape, properties = ((*size, channels), CHANNELS_LAST) if last else ((channels, *size), CHANNELS_FIRST)
+    decoders = {images: Decoder(images=images) for images in ("float32", "uint8")}
+    for step in range(3):
+        files = [random.integers(0, 256, (*size, 3), dtype=np.uint8) for _ in range(count)]
+        planes = plain_planes(files) / np.float32(255)
+        if mapping:
+            expected = np.stack([planes[np.array(mapping) == k].mean(axis=0) for k in range(channels)])
+        else:
+            expected = planes[:3].mean(axis=0, keepdims=True) if channels == 1 else planes[:channels]
+        sent = agent(compressed(shape, files, mapping, properties))
+        data = message(sent, brains=(brain(),) * (step == 0))
+        found = {images: decisions(decoder, data).obs[0] for images, decoder in decoders.items()}
+        np.testing.assert_allclose(found["float32"][0], expected, rtol=1e-6)
+        grey = channels == 1 or mapping == STACKED_GREY
+        assert found["uint8"].dtype == (np.float32 if grey else np.uint8)
+        np.testing.assert_array_equal(as_floats(found["uint8"]), found["float32"])
+
+
 def camera(value: int, size: tuple[int, int] = (64, 84)) -> Any:
     return compressed((3, *size), [np.full((*size, 3), value, np.uint8)], properties=CHANNELS_FIRST)
 
@@ -133,8 +183,14 @@ def test_a_damaged_picture_names_environment_behavior_sensor_and_agent(
         compressed((3, 64, 84), [np.zeros((64, 84), np.uint8)], properties=CHANNELS_FIRST),
         compressed((3, 64, 84), [np.zeros((64, 84, 3), np.uint8)], (0, 1, 2, 3), CHANNELS_FIRST),
         compressed((3, 64, 84), [np.zeros((64, 84, 3), np.uint8)], (0, 1, 1), CHANNELS_FIRST),
+        compressed((4, 64, 84), [np.zeros((64, 84, 3), np.uint8)] * 2, properties=CHANNELS_FIRST),
+        picture((4, 64, 84), np.zeros((4, 64, 84)), CHANNELS_FIRST),
+        picture((84, 64, 3), np.zeros((84, 64, 3)), CHANNELS_FIRST),
     ],
-    ids=["height", "channels", "file's size", "file's channels", "mapping's length", "mapping's channels"],
+    ids=[
+        *["height", "channels", "file's size", "file's channels", "mapping's length", "mapping's channels"],
+        *["one more file", "channels of numbers", "as many numbers"],
+    ],
 )
 def test_sizes_and_channels_that_change_between_steps_are_refused(changed: Any) -> None:
     decoder = Decoder("environment 1", images="uint8")

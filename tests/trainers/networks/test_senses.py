@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from lanista.trainers.ddpg.critics import ActionCritics
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.entities import ABSENT_BELOW, EntityEncoder, absent
@@ -10,6 +11,7 @@ from lanista.trainers.networks.errors import UnsupportedObservationError
 from lanista.trainers.networks.hyper import Goals, HyperLayer
 from lanista.trainers.networks.settings import EncoderType, NetworkSettings
 from lanista.trainers.networks.visual import VisualEncoder
+from lanista.trainers.sac.networks import TwinQ
 from referencenets import image_spec, spec_of_shapes
 
 EVERYTHING = spec_of_shapes(
@@ -213,6 +215,11 @@ def test_goals_that_no_encoder_reads_are_told_apart_beside_a_picture_too():
     assert layer is not None and not layer.goals_encoded
     encodings = network.encoder(inputs)
     assert encodings.requires_grad and len(layer.goals(encodings).distinct) == 2
+    chosen = network.encoder.settings
+    for critics in (TwinQ(spec, chosen, ["a"]), ActionCritics(2, spec, chosen, 1)):
+        layer = critics.body.conditioned
+        encodings = critics.encoders[0](inputs)
+        assert encodings.requires_grad and len(layer.goals(encodings).distinct) == 2
     seen = spec_of_shapes([(3, 24, 32), (2,)], [1, 0], branches=(5,))
     assert build(seen, num_layers=1).body.conditioned.goals_encoded
 

@@ -74,6 +74,17 @@ class Everything(nn.Module):
         return nodes.dense(graph, "last", self.last.weight.T, self.last.bias, nodes.joined(graph, values))
 
 
+class Wavering(Ray):
+    """Its last layers do one thing in training and another in acting."""
+
+    def __init__(self, spec, settings):
+        super().__init__(spec, settings)
+        self.norm, self.drop = nn.BatchNorm1d(self.size, affine=False, eps=0.0), nn.Dropout(0.5)
+
+    def forward(self, observation):
+        return self.drop(self.norm(super().forward(observation)))
+
+
 class Sizeless(nn.Module):
     def __init__(self, spec, settings):
         super().__init__()
@@ -166,6 +177,18 @@ def test_one_that_cannot_leave_trains_and_no_brain_is_written(tmp_path):
     ):
         export_brain(network, tmp_path / "b.onnx", behavior="B")
     assert not (tmp_path / "b.onnx").exists()
+
+
+def test_learning_and_acting_go_through_one_function():
+    """Dropout and batch norms stand still: what is learnt of is what was acted by, and what leaves."""
+    network = build(encoders={"obs0": "my_networks:Wavering"})
+    obs = [torch.rand(6, *one.shape) for one in SPEC.observation_specs]
+    inputs = network.prepare(obs)
+    learnt = network.evaluate(inputs)[0].mu
+    acted = [network.act([rows[k : k + 1] for rows in inputs]).mu for k in range(6)]
+    torch.testing.assert_close(torch.cat(acted), learnt)
+    assert not network.encoder.encoders["0"].norm.num_batches_tracked
+    verify(build_brain(network, behavior="B"), network)
 
 
 def test_one_that_leaves_wrongly_is_refused(tmp_path):

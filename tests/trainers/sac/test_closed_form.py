@@ -29,6 +29,8 @@ def test_it_is_what_automatic_differentiation_gives(kind, layers, signals, maske
     batch = some_batch(
         spec, rows, signals=len(signals), masked=masked_and_weighted, weighted=masked_and_weighted
     )
+    if batch.action_mask is not None:
+        batch.action_mask[:3] = True  # nothing is left to choose
     noise = torch.randn(rows, spec.action_spec.continuous_size)
     flat.zero_gradient()
     expected = DerivedGradient(sac.networks, None, 1, sac.precision, sac.device)(batch, noise)

@@ -50,6 +50,16 @@ def test_nearest(text: str, nearest: str) -> None:
     assert f"Did you mean {nearest}?" in str(error_of(text)).replace("`", "")
 
 
+@pytest.mark.parametrize("size", [7, 0, -2])
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize("of", ["memory: {%s}", "critic: {memory: {%s}}"])
+def test_a_memory_that_cannot_be_halved_names_the_next_size_that_can(of: str, kind: str, size: int) -> None:
+    network = of % f"memory_size: {size}, memory_type: {kind}"
+    (problem,) = error_of(f"behaviors:\n  B:\n    network_settings: {{{network}}}\n").problems
+    assert problem.place == "ball.yaml, line 3" and problem.path.endswith("memory.memory_size")
+    assert f"found {size};" in problem.message and f"try {max(2, size + size % 2)}" in problem.message
+
+
 def test_a_key_of_a_section_below_is_sent_there() -> None:
     assert "It belongs under `hyperparameters`" in str(error_of("behaviors: {B: {batch_size: 3}}"))
     assert "It belongs under `network_settings`" in str(error_of("behaviors: {B: {hidden_units: 3}}"))
