@@ -58,6 +58,12 @@ class Trajectory:
         return len(self.rows)
 
     @property
+    def last_reward(self) -> float:
+        """What the last step earned, the agent's own reward and its group's together."""
+        last = self.blocks.columns(self.rows[-1:])
+        return float(last.reward[0]) + float(last.group_reward[0])
+
+    @property
     def mates(self) -> NDArray[np.int64] | None:
         """[T, M] row numbers of the teammates' steps, -1 where there is none; None without a group."""
         return self.blocks.mates(self.rows)

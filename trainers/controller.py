@@ -20,6 +20,7 @@ from .errors import TrainerError
 from .evaluation.evaluation import Evaluation
 from .learner import Learner
 from .learner_thread import LearnerThread, resting
+from .self_play.rotation import TeamRotation
 from .shared_groups import SharedGroups
 from .stats.display import Display
 from .stats.timers import Timers
@@ -54,6 +55,7 @@ class TrainerController:
         timers: Timers | None = None,
         callbacks: CallbackHub | None = None,
         evaluation: Evaluation | None = None,
+        rotation: TeamRotation | None = None,
     ) -> None:
         """Prepare a run.
 
@@ -68,6 +70,7 @@ class TrainerController:
             timers: where the time of each part of the loop is counted.
             callbacks: whom the run tells what happens, and who may end it.
             evaluation: tests the policies; None where that is never wanted.
+            rotation: which team learns; when another one does, the environments are reset.
         """
         self._make_envs = make_envs
         self._make_learner = make_learner
@@ -87,6 +90,7 @@ class TrainerController:
         self._callbacks = callbacks or CallbackHub()
         self._tells_steps = self._callbacks.hears(StepTaken)
         self._evaluation = evaluation
+        self._rotation = rotation or TeamRotation()
 
     def stop(self) -> None:
         """Finish the tick in hand and end the run in good order."""
@@ -178,7 +182,7 @@ class TrainerController:
         if any(learner.restart_due for learner in self.learners.values()):
             with self._timers.span("TrainerController._reset_env"):
                 return self._restart_engines()
-        if self._begin_lessons(len(steps)):
+        if self._begin_lessons(len(steps)) | self._rotation.take_change():
             with self._timers.span("TrainerController._reset_env"):
                 return self.envs.reset()
         with self._timers.span("EnvManager.wait"):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,8 +29,10 @@ from .greedy_policy import GreedyPolicy
 from .learner_files import LearnerFiles
 from .off_policy import OffPolicyTrainer
 from .on_policy import OnPolicyTrainer
+from .policy import Policy
 from .reward_record import EPISODES
 from .run_context import RunContext
+from .self_play.contest import Contest
 from .settings.behavior import NEVER, TrainerSettings
 from .settings.hyperparameters import OffPolicyHyperparamSettings
 from .stats.reporter import StatsReporter
@@ -57,18 +61,20 @@ class Learner:
         self.settings = settings
         self.run = run
         self.restart_due = False
-        self.elo: float | None = None
-        """The rating of self-play."""
         self._asked = 0
         """Decisions since the trainer last advanced."""
         self.reporter = StatsReporter(name, run.writers)
         self.reporter.add_property(StatsPropertyType.HYPERPARAMETERS, settings.as_dict())
         self.reporter.add_property(StatsPropertyType.MAX_STEPS, settings.max_steps)
+        if settings.self_play is not None:
+            self.reporter.add_property(StatsPropertyType.SELF_PLAY, True)
         self.algorithm = make_algorithm(spec, settings, run.device, run.seed, run.non_finite, run.precision)
         self.trainer = self._make_trainer()
         self.collected: TrajectoryQueue = AgentManagerQueue(name, THREADED_QUEUE if settings.threaded else 0)
         """What the agents of all teams have brought, in the order in which it came."""
-        self.trainer.subscribe(self.collected)
+        self._to_learn = AgentManagerQueue(name) if self._plays else self.collected
+        """What of that is learnt from."""
+        self.trainer.subscribe(self._to_learn)
         self.acts_apart = settings.threaded or run.device.type != "cpu"
         """Acting has a copy of the network on the CPU, to which the learner's is published."""
         self._published: AgentManagerQueue[dict[str, torch.Tensor]] = AgentManagerQueue(name)
@@ -78,17 +84,15 @@ class Learner:
         self.acting = network
         greedy = self.algorithm.greedy_when_tested and not run.training
         deterministic = settings.network_settings.deterministic or greedy
-        self.policy = make_policy(
-            network,
-            spec,
-            run.seed + 2,
-            deterministic=deterministic,
-            explorer=getattr(self.algorithm, "explorer", None),
-        )
+        explorer = getattr(self.algorithm, "explorer", None)
+        make = partial(make_policy, spec=spec, deterministic=deterministic, explorer=explorer)
+        self.policy = make(network, seed=run.seed + 2)
+        self.contest = self._make_contest(partial(make, seed=0))
+        """Its self-play."""
         self.memories = ActingMemories(network.memory_size) if network.memory_size else None
         self.tests = TestSchedule(settings.test_frequency if run.training else NEVER)
         self.files = LearnerFiles(
-            *(name, spec, run, self.trainer, self.algorithm.network, self.policy, self.tests)
+            *(name, spec, run, self.trainer, self.algorithm.network, self.policy, self.tests, self.contest)
         )
         self._judged: float | None = None
         """The mean reward by which the policy of this moment is one of the best."""
@@ -131,9 +135,29 @@ class Learner:
             timers=timers,
         )
 
+    def _make_contest(self, make: Callable[[Any], Policy]) -> Contest | None:
+        """The self-play, where it is wanted; without training all teams act by the same weights."""
+        settings, run = self.settings, self.run
+        if settings.self_play is None or not self._plays:
+            return None
+        network = self.algorithm.network
+        return Contest(
+            *(self.name, settings.self_play, run.rotation, network, make, self.reporter, run.seed + 4)
+        )
+
+    @property
+    def _plays(self) -> bool:
+        return self.settings.self_play is not None and self.run.training
+
+    @property
+    def elo(self) -> float | None:
+        """The rating of self-play."""
+        return None if self.contest is None else self.contest.elo
+
     def manager(self, behavior_id: str) -> AgentManager:
         """The agent manager of one of the behaviour's ids (one per team)."""
         if behavior_id not in self.managers:
+            self._meet(behavior_id)
             manager = AgentManager(
                 behavior_id,
                 self.spec,
@@ -147,6 +171,17 @@ class Learner:
             self.managers[behavior_id] = manager
         return self.managers[behavior_id]
 
+    def _meet(self, behavior_id: str) -> None:
+        """A team is seen for the first time."""
+        if self.contest is not None:
+            self.contest.join(behavior_id)
+        elif len(self.managers) == 1 and self.run.training:
+            logger.warning(
+                "%s: this trainer doesn't support adversarial games: its teams (%s, %s) all learn at once, "
+                "by one policy. With a section self_play one of them learns and plays against older selves.",
+                *(self.name, *self.managers, behavior_id),
+            )
+
     def decide(self, batches: Sequence[DecisionSteps], asking: Sequence[Asking] = ()) -> list[Decision]:
         """Act for all agents that wait, with the newest weights that the learner has published.
 
@@ -158,15 +193,22 @@ class Learner:
                 newest.update(published)
             if newest:
                 self.acting.load_state_dict(newest, strict=False)
-        self.policy.exploration = self.algorithm.exploration
-        if isinstance(self.policy, PlacePolicy):
-            self.policy.places = self._places(batches, asking)
-        elif isinstance(self.policy, GreedyPolicy):
-            self.policy.step, self.policy.asking = self.trainer.step, asking
         self._asked += sum(len(batch) for batch in batches)
+        if self.contest is None:
+            return self._act(self.policy, batches, asking)
+        return self.contest.decide(self.policy, batches, asking, self._act)
+
+    def _act(
+        self, policy: Policy, batches: Sequence[DecisionSteps], asking: Sequence[Asking]
+    ) -> list[Decision]:
+        policy.exploration = self.algorithm.exploration
+        if isinstance(policy, PlacePolicy):
+            policy.places = self._places(batches, asking)
+        elif isinstance(policy, GreedyPolicy):
+            policy.step, policy.asking = self.trainer.step, asking
         if self.memories is None:
-            return self.policy.act(batches)
-        decided = self.policy.act(batches, self.memories.read(asking, batches))
+            return policy.act(batches)
+        decided = policy.act(batches, self.memories.read(asking, batches))
         self.memories.store(asking, decided)
         return decided
 
@@ -192,9 +234,24 @@ class Learner:
 
     def advance(self) -> None:
         """Let the trainer take in and learn, once enough steps are worth a call of it."""
-        if self._asked >= self.trainer.portion:
+        portion = self.trainer.portion
+        if self._asked >= (portion if self.contest is None else self.contest.portion(portion)):
             self._asked = 0
-            self.trainer.advance()
+            self.learn()
+
+    def learn(self) -> bool:
+        """Let the trainer take in and learn what has come. False: there was nothing to do."""
+        if self.contest is None:
+            return self.trainer.advance()
+        self._sift(self.contest)
+        something = self.trainer.advance()
+        if not self.restart_due:  # else what falls due now is done when the engines run again
+            self.contest.advance(self.trainer.step)
+        return something
+
+    def _sift(self, contest: Contest) -> None:
+        for item in contest.sift(self.collected.drain(), self.trainer.step):
+            self._to_learn.put(item)
 
     def forget(self, env: int | None = None) -> None:
         """The unfinished episodes of one environment's agents, or of all, will never end."""
@@ -276,11 +333,15 @@ class Learner:
         """Hand what the normaliser has seen to the acting copy, where there is one."""
         if self.acts_apart:
             self._publish(dict(self.algorithm.network.named_buffers()))
+        if self.contest is not None:
+            self.contest.taken_in()
 
     def updated(self, figures: Mapping[str, float]) -> None:
         """Hand new weights to the acting copy, where there is one."""
         if self.acts_apart:
             self._publish(self.algorithm.network.state_dict())
+        if self.contest is not None:
+            self.contest.learnt()
         self.run.callbacks.tell(UpdateEnd(self.name, self.trainer.step, figures))
 
     def _episode_ended(self, agent: AgentKey, reward: float, group_reward: float | None, length: int) -> None:
@@ -310,6 +371,8 @@ class Learner:
         """
         flaw: Exception | None = None
         try:
+            if self.contest is not None:
+                self._sift(self.contest)
             self.trainer.take_in()
         except Exception as error:  # whatever it is: what was learnt before is to be saved
             flaw = error

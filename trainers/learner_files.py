@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,15 @@ from .initial_weights import initial_checkpoint
 from .networks.user import not_exportable
 from .policy import Policy
 from .run_context import RunContext
+from .self_play.contest import Contest
 from .trainer import Trainer
 
 logger = logging.getLogger(__name__)
+
+ELO = "elo"
+"""ML-Agents' key in training_status.json."""
+SELF_PLAY = "self_play"
+"""The part of a checkpoint that holds the rating and the opponents."""
 
 
 class LearnerFiles:
@@ -37,6 +44,7 @@ class LearnerFiles:
         network: Any,
         policy: Policy,
         tests: TestSchedule,
+        contest: Contest | None = None,
     ) -> None:
         """Look after the files.
 
@@ -45,6 +53,7 @@ class LearnerFiles:
             network: what is learnt and becomes brains.
             policy: what acts, whose generator is saved.
             tests: when the next one falls due, which is saved too.
+            contest: its self-play, of which rating and opponents are saved too.
         """
         self.name = name
         self.spec = spec
@@ -52,6 +61,7 @@ class LearnerFiles:
         self.trainer = trainer
         self.policy = policy
         self.tests = tests
+        self.contest = contest
         self.saved = 0
         """How many checkpoints this process has written."""
         self.settings = trainer.settings
@@ -77,6 +87,8 @@ class LearnerFiles:
         """
         step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
         export = self._export if self.leaves_brains else None
+        if self.contest is not None:
+            self.run.status.set(self.name, ELO, self.contest.elo)
         saved = self.checkpoints.save(step, self._state(judged), reward, export, judged=judged, due=due)
         if saved is not None:
             self.trainer.save_beside(self.checkpoints.folder)
@@ -120,6 +132,7 @@ class LearnerFiles:
             ),
             "judged": judged,
             **({"test_due": self.tests.due} if self.tests.on else {}),
+            **({} if self.contest is None else {SELF_PLAY: self.contest.state_dict()}),
         }
 
     def _export(self, path: Path) -> None:
@@ -184,6 +197,8 @@ class LearnerFiles:
         try:
             self.trainer.load_state_dict(state)
             self.policy.generator.set_state(state["acting"])
+            if self.contest is not None:
+                self._resume_contest(self.contest, state)
         except (RuntimeError, KeyError, TypeError, ValueError) as error:
             raise self._unfit(error) from error
         self.tests.restore(self.trainer.step, state.get("test_due"))
@@ -193,6 +208,15 @@ class LearnerFiles:
         logger.info("%s: resuming training from step %d.", self.name, self.trainer.step)
         if self.run.training and not self.trainer.should_still_train:
             self._warn_of_the_end()
+
+    def _resume_contest(self, contest: Contest, state: Mapping[str, Any]) -> None:
+        """Go on with the opponents; with the rating alone where the checkpoint has none."""
+        if SELF_PLAY in state:
+            contest.load_state_dict(state[SELF_PLAY])
+            return
+        elo = self.run.status.get(self.name, ELO)
+        if isinstance(elo, (int, float)):
+            contest.begin_rated(float(elo))
 
     def _warn_of_the_end(self) -> None:
         """Say why a resumed run has nothing to train."""

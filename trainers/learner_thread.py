@@ -47,7 +47,7 @@ class LearnerThread(threading.Thread):
                 if not self._may_learn.is_set():
                     self._rests.set()
                     self._may_learn.wait()
-                if not self.learner.trainer.advance():
+                if not self.learner.learn():
                     time.sleep(self.IDLE_WAIT)
         except BaseException as error:
             self.error = error
@@ -56,8 +56,7 @@ class LearnerThread(threading.Thread):
     def _drain_until_stopped(self) -> None:
         """A collector that waits at a full queue must get on to see the error."""
         while not self._stopping.wait(self.IDLE_WAIT):
-            for queue in self.learner.trainer.queues:
-                queue.drain()
+            self.learner.collected.drain()
 
     def rest(self) -> None:
         """Let the update in hand end, wait for that, and learn nothing until `go_on`."""

@@ -12,6 +12,7 @@ from ..envs.finite import NonFinite
 from .callbacks.hub import CallbackHub
 from .curriculum.curriculum import Curriculum
 from .precision import Precision
+from .self_play.rotation import TeamRotation
 from .stats.display import Display
 from .stats.timers import Timers
 from .stats.writer import StatsWriter
@@ -46,5 +47,7 @@ class RunContext:
     """Processor threads of a policy update that nothing runs beside."""
     curriculum: Curriculum = field(default_factory=Curriculum)
     """The lesson of each environment parameter."""
+    rotation: TeamRotation = field(default_factory=TeamRotation)
+    """Which team learns, of the behaviours with self-play."""
     callbacks: CallbackHub = field(default_factory=CallbackHub)
     """Whom the run tells what happens."""

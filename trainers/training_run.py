@@ -99,6 +99,7 @@ def train(
         timers=timers,
         callbacks=hub,
         evaluation=_evaluation(options, folder, hub),
+        rotation=context.rotation,
     )
     timers.begin("run_training.setup")
     timers.end(timers.clock() - timers.started)

@@ -18,7 +18,6 @@ from .source import Path
 from .values import found
 
 SECTIONS = {
-    "self_play": "this version has no self-play",
     "behavioral_cloning": "this version does not learn from demonstrations",
 }
 """The sections of a behaviour that are read and checked and nothing more, and what is said about each."""

@@ -11,7 +11,9 @@ from lanista.trainers.settings.schema import json_schema
 
 GOOD = "behaviors: {Ball: {trainer_type: ppo}}\n"
 BAD = "behaviors:\n  Ball: {trainer_type: ppo, max_step: 3}\nenv_setings: {}\n"
-LATER = "behaviors:\n  Ball:\n    self_play: {}\n    max_steps: 12.5\n"
+LATER = (
+    "behaviors:\n  Ball:\n    trainer_type: td3\n    network_settings: {memory: {}}\n    max_steps: 12.5\n"
+)
 
 
 @pytest.fixture
@@ -49,7 +51,7 @@ def test_what_is_right_and_cannot_be_trained_yet_ends_with_3(
     status, lines = checked(capsys, "later.yaml", "good.yaml")
     assert status == 3
     assert lines[0] == "later.yaml: valid, but not trainable yet"
-    assert lines[1].startswith("  later.yaml, line 3: behaviors.Ball.self_play: this version has no")
+    assert lines[1].startswith("  later.yaml, line 4: behaviors.Ball.network_settings.memory: this ver")
     assert lines[2] == "  warning: max_steps: 12.5 is not a whole number; 12 is used."
     assert lines[3] == "good.yaml: ok (Ball: ppo)"
 
@@ -130,7 +132,7 @@ def test_names_that_a_pipe_cannot_write_do_not_stop_it(folder: Path) -> None:
 
 
 def test_the_verdict_counts_every_line_below_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = "behaviors: {A: {self_play: {}}, B: {reward_signals: {}}}"
+    text = "behaviors: {A: {trainer_type: td3, network_settings: {memory: {}}}, B: {reward_signals: {}}}"
     Path("both.yaml").write_text(text)
     status, lines = checked(capsys, "both.yaml")
     assert (status, lines[0], len(lines)) == (1, "both.yaml: 2 problems", 3)

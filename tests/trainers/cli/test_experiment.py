@@ -70,7 +70,7 @@ def test_all_done_is_status_0(tmp_path, processes):
     "change, says",
     [
         ({"max_stepz": 3}, "max_stepz: unknown key"),
-        ({"self_play": {}}, "self_play"),
+        ({"trainer_type": "td3", "network_settings": {"memory": {}}}, "network_settings.memory"),
     ],
 )
 def test_a_file_that_is_wrong_lets_no_run_begin(tmp_path, processes, change, says, capsys):

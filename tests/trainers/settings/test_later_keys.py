@@ -47,11 +47,12 @@ def test_defaults_are_no_reason_to_refuse() -> None:
 
 
 def test_the_place_is_named() -> None:
-    text = "default_settings:\n  self_play: {}\nbehaviors:\n  A: {self_play: null}\n  B: {}\n"
+    default = "default_settings:\n  trainer_type: td3\n  network_settings: {memory: {}}\n"
+    text = f"{default}behaviors:\n  A: {{network_settings: {{memory: null}}}}\n  B: {{}}\n"
     (problem,) = unsupported(RunOptions.from_text(text, "b.yaml"))
-    assert (problem.path, problem.place) == ("behaviors.B.self_play", "b.yaml, line 5")
-    (problem,) = unsupported(RunOptions.from_text("default_settings:\n  self_play: {}\n", "b.yaml"))
-    assert (problem.path, problem.place) == ("default_settings.self_play", "b.yaml, line 2")
+    assert (problem.path, problem.place) == ("behaviors.B.network_settings.memory", "b.yaml, line 6")
+    (problem,) = unsupported(RunOptions.from_text(default, "b.yaml"))
+    assert (problem.path, problem.place) == ("default_settings.network_settings.memory", "b.yaml, line 3")
 
 
 def test_a_critic_that_is_built_otherwise_takes_the_rest_from_the_policy() -> None:

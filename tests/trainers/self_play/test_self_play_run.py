@@ -1,0 +1,170 @@
+"""Whole runs with self-play: files, resuming, several behaviours, and what cannot work."""
+
+import json
+
+import pytest
+from lanista.trainers.checkpoints import load_checkpoint
+from lanista.trainers.controller import TrainerController
+from line_game import Runs
+from reliability.resume import differences, numbers
+
+YAML = """\
+behaviors:
+  {name}:
+    trainer_type: {trainer}
+    hyperparameters: {{batch_size: 16, buffer_size: 128{hyper}}}
+    network_settings: {{normalize: {normalize}, hidden_units: 8, num_layers: 1{memory}}}
+    checkpoint_interval: 300
+    max_steps: 700
+    time_horizon: 8
+    summary_freq: 100
+    self_play: {{save_steps: 90, team_change: 150, swap_steps: 40, window: 3}}
+"""
+LSTM = ", memory: {memory_size: 4, sequence_length: 8}"
+TEAMS = ["Tiny?team=0", "Tiny?team=1"]
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    made = Runs(monkeypatch)
+    made.rules["behaviors"] = TEAMS
+    return made
+
+
+def configure(tmp_path, trainer="ppo", hyper="", normalize="true", memory="", names=("Tiny",)):
+    parts = [
+        YAML.format(name=name, trainer=trainer, hyper=hyper, normalize=normalize, memory=memory)
+        for name in names
+    ]
+    text = parts[0] + "".join(part.partition("\n")[2] for part in parts[1:])
+    (tmp_path / "c.yaml").write_text(text)
+
+
+class Kill:
+    """Ends a run so many ticks after its first checkpoint, as a kill does: without a save."""
+
+    def __init__(self, monkeypatch, checkpoint, ticks):
+        real, left = TrainerController._learn, [ticks]
+
+        def learn(controller):
+            real(controller)
+            if checkpoint.exists():
+                left[0] -= 1
+                if not left[0]:
+                    monkeypatch.setattr(TrainerController, "_learn", real)
+                    raise KeyboardInterrupt("here")
+
+        monkeypatch.setattr(TrainerController, "_learn", learn)
+
+
+def state_of(tmp_path, run, behavior="Tiny"):
+    return load_checkpoint(tmp_path / "results" / run / behavior / "checkpoint.pt")
+
+
+@pytest.mark.parametrize(
+    ("trainer", "memory", "teams"),
+    [("ppo", "", 2), ("ppo", LSTM, 2), ("ppo", "", 3), ("poca", "", 2)],
+    ids=["ppo", "ppo with a memory", "three teams", "poca"],
+)
+def test_a_killed_run_goes_on_against_the_same_opponents_bit_for_bit(
+    runs, tmp_path, monkeypatch, capsys, trainer, memory, teams
+):
+    configure(tmp_path, trainer, ", num_epoch: 1", memory=memory)
+    runs.rules["behaviors"] = [f"Tiny?team={k}" for k in range(teams)]
+    runs.rules["groups"] = trainer == "poca"
+    runs.restarting_at_checkpoints("c.yaml", "--run-id", "unkilled", "--seed", "3")
+    checkpoint = tmp_path / "results" / "killed" / "Tiny" / "checkpoint.pt"
+    Kill(monkeypatch, checkpoint, 1 if trainer == "poca" else 30)
+    with pytest.raises(KeyboardInterrupt, match="here"):
+        runs.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--seed", "3")
+    saved = load_checkpoint(checkpoint)["self_play"]
+    assert len(saved["slots"]) == 3 and saved["rotation"]["changes"] >= 1
+    runs.restarting_at_checkpoints("c.yaml", "--run-id", "killed", "--resume")
+    unkilled, killed = state_of(tmp_path, "unkilled"), state_of(tmp_path, "killed")
+    assert unkilled["step"] > 700 and numbers(unkilled["self_play"]["weights"]) > 100
+    assert unkilled["self_play"]["rotation"]["changes"] > saved["rotation"]["changes"]
+    assert not differences(unkilled["self_play"], killed["self_play"])
+    found = {text.partition(":")[0]: text for text in differences(unkilled, killed)}
+    rows = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other_numbers"}
+    assert found.keys() <= (rows if trainer == "poca" else set()), found
+    elo = [
+        json.loads((tmp_path / "results" / run / "run_logs" / "training_status.json").read_text())["Tiny"]
+        for run in ("unkilled", "killed")
+    ]
+    assert elo[0]["elo"] == elo[1]["elo"] == unkilled["self_play"]["ratings"][-1]
+    assert trainer == "poca" or elo[0]["elo"] != 1200.0  # there all games are broken off
+
+
+EVERY = {
+    "ppo": ("", [3], 0),
+    "poca": ("", [3], 0),
+    "coma": ("", [3], 0),
+    "sac": (", buffer_init_steps: 50, steps_per_update: 10", [], 1),
+    "dqn": (", buffer_init_steps: 50, steps_per_update: 10", [3], 0),
+    "ddpg": (", buffer_init_steps: 50, steps_per_update: 10", [], 1),
+    "td3": (", buffer_init_steps: 50, steps_per_update: 10, noise_type: ornstein_uhlenbeck", [], 1),
+}
+
+
+@pytest.mark.parametrize("trainer", EVERY)
+def test_every_trainer_plays_against_itself(runs, tmp_path, capsys, trainer):
+    hyper, discrete, continuous = EVERY[trainer]
+    configure(tmp_path, trainer, hyper)
+    runs.rules |= {"disc": discrete, "cont": continuous, "groups": trainer in ("poca", "coma")}
+    assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0
+    out = capsys.readouterr().out
+    assert "Training. ELO: " in out or trainer in ("poca", "coma"), out
+    state = state_of(tmp_path, "r")["self_play"]
+    assert state["rotation"]["changes"] >= 3 and len(state["slots"]) == 3
+    # As many steps of the opponents as of the learner, which alone count.
+    assert state["steps"][0] == pytest.approx(state_of(tmp_path, "r")["step"], rel=0.2)
+
+
+@pytest.mark.parametrize("threaded", ["false", "true"])
+def test_behaviors_against_each_other_learn_in_turn(runs, tmp_path, threaded):
+    configure(tmp_path, names=("Goalie", "Striker"))
+    runs.rules["behaviors"] = ["Goalie?team=0", "Striker?team=1"]
+    arguments = [
+        text for name in ("Goalie", "Striker") for text in ("--set", f"behaviors.{name}.threaded={threaded}")
+    ]
+    assert runs("c.yaml", "--run-id", "r", "--seed", "1", *arguments) == 0
+    goalie, striker = (state_of(tmp_path, "r", name) for name in ("Goalie", "Striker"))
+    assert goalie["step"] > 700 and striker["step"] > 700
+    assert goalie["self_play"]["teams"] == [0] and striker["self_play"]["teams"] == [1]
+    assert min(part["self_play"]["rotation"]["changes"] for part in (goalie, striker)) >= 6
+
+
+def test_one_team_alone_is_refused_with_what_to_do(runs, tmp_path, capsys):
+    configure(tmp_path)
+    runs.rules["behaviors"] = ["Tiny?team=0"]
+    assert runs("c.yaml", "--run-id", "r") == 1
+    error = capsys.readouterr().err
+    assert "shown one team alone, Tiny?team=0" in error and "remove behaviors.Tiny.self_play" in error
+
+
+def test_a_rating_alone_is_taken_over(runs, tmp_path, capsys):
+    configure(tmp_path)
+    assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0
+    folder = tmp_path / "results" / "r"
+    # What remains is what ML-Agents saves.
+    import torch
+
+    for path in (folder / "Tiny").glob("*.pt"):
+        state = load_checkpoint(path)
+        del state["self_play"]
+        torch.save(state, path)
+    status = folder / "run_logs" / "training_status.json"
+    tree = json.loads(status.read_text())
+    tree["Tiny"]["elo"] = 1333.0
+    status.write_text(json.dumps(tree))
+    assert runs("c.yaml", "--run-id", "r", "--resume", "--set", "behaviors.Tiny.max_steps=900") == 0
+    assert state_of(tmp_path, "r")["self_play"]["ratings"][-1] == pytest.approx(1333.0, abs=30)
+
+
+def test_without_self_play_teams_learn_together_and_that_is_said(runs, tmp_path, capsys):
+    configure(tmp_path)
+    text = (tmp_path / "c.yaml").read_text()
+    (tmp_path / "c.yaml").write_text(text.replace(text.splitlines()[-1] + "\n", ""))
+    assert runs("c.yaml", "--run-id", "r", "--seed", "1") == 0
+    assert "doesn't support adversarial games" in capsys.readouterr().out
