@@ -1,0 +1,127 @@
+"""Runs that learn from a replay, when something is wrong with it: with the settings, the file, the disk."""
+
+import errno
+import re
+
+import pytest
+from lanista.trainers.checkpoints import load_checkpoint
+from lanista.trainers.replay import file as replay_file
+from lanista.trainers.replay import memory
+from lanista.trainers.replay.saving import FILE
+from line_game import Runs
+
+YAML = """\
+behaviors:
+  Tiny:
+    trainer_type: {trainer}
+    hyperparameters: {{batch_size: 16, buffer_size: {size}, steps_per_update: 10, save_replay_buffer: true}}
+    network_settings: {{hidden_units: 8, num_layers: 1}}
+    checkpoint_interval: 100
+    max_steps: {end}
+    time_horizon: 8
+    summary_freq: 100
+torch_settings: {{num_threads: 1}}
+"""
+TRAINERS = ["sac", "dqn", "ddpg", "td3"]
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    made = Runs(monkeypatch)
+
+    def run(*arguments, trainer="sac", size=256, end=200):
+        if trainer == "dqn":
+            made.rules |= {"cont": 0, "disc": (3,)}
+        (tmp_path / "c.yaml").write_text(YAML.format(trainer=trainer, size=size, end=end))
+        return made("c.yaml", "--run-id", "r", *arguments)
+
+    return run
+
+
+@pytest.fixture
+def behavior(tmp_path):
+    return tmp_path / "results" / "r" / "Tiny"
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_replay_smaller_than_a_batch_is_refused_before_anything_is_written(runs, tmp_path, capsys, trainer):
+    assert runs(trainer=trainer, size=15) == 1
+    told = capsys.readouterr().err
+    assert "buffer_size" in told and "found 15" in told and "batch_size 16" in told
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_replay_that_no_memory_holds_is_refused_with_numbers(runs, capsys, monkeypatch, trainer):
+    monkeypatch.setattr(memory, "_limits", lambda: iter([(1000, "the machine")]))
+    assert runs(trainer=trainer) == 1
+    told = capsys.readouterr().err
+    assert re.search(r"Tiny: its replay of 256 steps.* takes [\d.]+ kB.*the machine leaves 1 kB", told)
+    assert re.search(r"buffer_size to at most about \d+", told)
+
+
+def test_what_the_replay_will_take_is_told_at_the_start(runs, capsys):
+    assert runs() == 0
+    assert re.search(
+        r"Tiny: the replay will take [\d.]+ kB of memory when it holds 256 st", capsys.readouterr().out
+    )
+
+
+DAMAGES = {
+    "cut off": lambda data: data[: len(data) // 2],
+    "a flipped bit": lambda data: data[:3000] + bytes([data[3000] ^ 4]) + data[3001:],
+    "another file": lambda data: b"hello",
+    "empty": lambda data: b"",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_replay_is_dropped_and_the_run_goes_on(runs, behavior, capsys, damage):
+    assert runs() == 0
+    before = load_checkpoint(behavior / "checkpoint.pt")["step"]
+    data = (behavior / FILE).read_bytes()
+    (behavior / FILE).write_bytes(DAMAGES[damage](data))
+    capsys.readouterr()
+    assert runs("--resume", end=400) == 0
+    told = capsys.readouterr().out
+    assert "Replay buffer was unable to load, starting from scratch." in told
+    assert re.search(r"(Its \d+ steps are|What it held is) dropped", told)
+    after = load_checkpoint(behavior / "checkpoint.pt")
+    assert before < 250 and after["step"] >= 400
+    # It learns on, and the replay of the steps since is saved in the damaged one's place.
+    assert after["updates"][0] > before // 10 + 10
+    capsys.readouterr()
+    assert runs("--resume", end=500) == 0
+    assert re.search(r"the replay holds \d+ steps", capsys.readouterr().out)
+
+
+def test_a_disk_that_fills_while_the_replay_is_saved_costs_the_new_replay_alone(
+    runs, behavior, capsys, monkeypatch
+):
+    assert runs() == 0
+    older = (behavior / FILE).read_bytes()
+    write = replay_file._write
+
+    class Full:
+        def __init__(self, file):
+            self.file, self.left = file, 4000
+
+        def write(self, data):
+            self.left -= len(data)
+            if self.left < 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return self.file.write(data)
+
+    monkeypatch.setattr(replay_file, "_write", lambda file, *rest: write(Full(file), *rest))
+    capsys.readouterr()
+    assert runs("--resume", end=400) == 0
+    told = capsys.readouterr().out
+    assert re.search(r"Tiny: the replay of step \d+ could not be saved \(.*No space left", told)
+    assert load_checkpoint(behavior / "checkpoint.pt")["step"] >= 400
+    assert (behavior / FILE).read_bytes() == older and not list(behavior.parent.rglob("*.partial"))
+    assert (behavior.parent / "Tiny.onnx").exists()
+    monkeypatch.setattr(replay_file, "_write", write)
+    assert runs("--resume", end=500) == 0
+    assert re.search(r"It is of step \d+, the checkpoint of step \d+", capsys.readouterr().out)
+    assert (behavior / FILE).read_bytes() != older
