@@ -39,6 +39,8 @@ PORTION = 8
 """Steps are taken in when about such a part of a batch has come."""
 BURST = 32
 """Updates of a threaded trainer after which it looks for new steps, and hands over its weights."""
+ONE_THREAD = 4_000_000
+"""Products of a batch's pass through a policy of dense layers up to which one thread computes it."""
 KEPT_SHARE = 0.8
 """Of `buffer_size`, what stays when a replay has grown beyond it; so ML-Agents does."""
 
@@ -136,7 +138,7 @@ class OffPolicyTrainer(Trainer):
         own = hyper if isinstance(hyper, ReplaySettings) else ReplaySettings()
         self.own = own
         """Lanista's own keys; a plug-in's trainer may have none of them."""
-        self.update_threads = update_threads or UpdateThreads(ACTING_THREADS)
+        self.update_threads = self._threads(spec, update_threads)
         self.updates = UpdateClock(hyper.steps_per_update, hyper.buffer_init_steps)
         self.signal_updates = UpdateClock(hyper.reward_signal_steps_per_update, hyper.buffer_init_steps)
         ignores = [providers[signal].ignores_done for signal in algorithm.signals]
@@ -150,6 +152,20 @@ class OffPolicyTrainer(Trainer):
         """None until the first steps come."""
         if training:
             require_room(name, self.layout)
+
+    def _threads(self, spec: BehaviorSpec, given: UpdateThreads | None) -> UpdateThreads:
+        """Those given, or one alone where a gradient step is too small for more.
+
+        Such updates are many and short. More threads would wait for each other longer than they compute, and
+        so already do those that a trial tries, above all on a machine that others use too.
+        """
+        if given is None or given.fixed:
+            return given or UpdateThreads(ACTING_THREADS)
+        network = self.algorithm.network
+        weights = sum(parameter.numel() for parameter in network.parameters())
+        dense = not network.memory_size and all(len(o.shape) == 1 for o in spec.observation_specs)
+        small = dense and weights * self.hyper.batch_size <= ONE_THREAD
+        return UpdateThreads(ACTING_THREADS) if small else given
 
     def _layout(self, spec: BehaviorSpec) -> ReplayLayout:
         algorithm = self.algorithm

@@ -43,7 +43,8 @@ class UpdateThreads:
         """`fixed`: always `most`. Sums are rounded differently by another number of threads."""
         self.most = most
         self.best = most
-        self._fixed = fixed or most == ACTING_THREADS
+        self.fixed = fixed or most == ACTING_THREADS
+        """There is nothing to choose."""
         self._trials: list[int] = []
         """Numbers of threads of the minibatches to come in a trial, the next one last."""
         self._seconds: dict[int, float] = {}
@@ -54,7 +55,7 @@ class UpdateThreads:
     @contextmanager
     def update(self) -> Iterator[None]:
         """Within this, torch has the threads of an update; behind it, those of acting."""
-        if not self._fixed and self._left == 0 and not self._trials:
+        if not self.fixed and self._left == 0 and not self._trials:
             self._seconds.clear()
             self._trials = [ACTING_THREADS] * TRIAL + [self.most] * TRIAL
         self._use(self._trials[-1] if self._trials else self.best)
@@ -63,7 +64,7 @@ class UpdateThreads:
             yield
         finally:
             self._use(ACTING_THREADS)
-        if not self._fixed and not self._trials:  # else the trial goes on with the next update
+        if not self.fixed and not self._trials:  # else the trial goes on with the next update
             self._look_back()
 
     @contextmanager

@@ -14,6 +14,7 @@ from lanista.trainers.replay import memory
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.sac.sac import SAC
 from lanista.trainers.settings.behavior import TrainerSettings
+from lanista.trainers.threads import UpdateThreads
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,
@@ -158,7 +159,9 @@ def settings(**keys):
     return TrainerSettings.model_validate({"trainer_type": "sac", "network_settings": network, **keys})
 
 
-def trainer_of(events=None, providers=None, size=3, returns_kept=1, training=True, **keys):
+def trainer_of(
+    events=None, providers=None, size=3, returns_kept=1, training=True, update_threads=None, **keys
+):
     config = settings(**keys)
     algorithm = SAC(spec_of(size), config, torch.device("cpu"), 0, NonFinite.STOP)
     return OffPolicyTrainer(
@@ -171,6 +174,7 @@ def trainer_of(events=None, providers=None, size=3, returns_kept=1, training=Tru
         name="B",
         training=training,
         returns_kept=returns_kept,
+        update_threads=update_threads,
     )
 
 
@@ -338,6 +342,21 @@ def test_a_threaded_trainer_looks_for_new_steps_between_bursts_of_updates(gather
         made.append(trainer.updates.updates - 1)
     assert made == [BURST, 2 * BURST, 3 * BURST, 119]
     assert len([call for call in trainer.events.calls if call[0] == "updated"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "given", "most"),
+    [
+        (64, UpdateThreads(4), 1),
+        (64, UpdateThreads(4, fixed=True), 4),  # the user says so
+        (64, None, 1),
+        (100_000, UpdateThreads(4), 4),
+    ],
+)
+def test_small_gradient_steps_try_no_further_threads(batch_size, given, most):
+    hyper = {"batch_size": batch_size, "buffer_size": 200_000}
+    trainer = trainer_of(hyperparameters=hyper, update_threads=given)
+    assert trainer.update_threads.most == most
 
 
 def test_what_updates_tell_is_averaged_and_handed_on(gathers):
