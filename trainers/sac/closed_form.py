@@ -75,7 +75,7 @@ class DenseGradient:
         gaussian, categoricals = self._policy(columns, batch.action_mask, noise)
         actions = None if gaussian is None else self._tensor(gaussian.actions)
         of_q, q = self._twins(inputs, batch.actions.continuous, actions)
-        rows = len(inputs)
+        rows = inputs.shape[0]
         taken, sampled = q[:, :rows], q[:, -rows:]
         of_actions = array(self.branches.shares(batch.actions.discrete)) if categoricals else None
         of_policy = categoricals.p / self.branches.count if categoricals else None
@@ -92,12 +92,12 @@ class DenseGradient:
         aims = xp.minimum(expected[0], expected[1]) - self._penalty(alphas, gaussian, categoricals)[:, None]
         value_loss, d_values = _squared(array(values) - aims, weights)
         # The policy.
-        mean_q = sampled[0].mean(1)
+        mean_q = sampled[0].sum(1) * (1.0 / self.signals)
         policy_loss, d_columns = self._policy_gradient(alphas, gaussian, categoricals, mean_q, of_q)
-        self._temperature_gradient(gaussian, categoricals)
+        self._temperature_gradient(gaussian, categoricals, rows)
         self._twins_backward(of_q.rows(slice(0, rows)), _spread(d_q, of_actions))
         self._states_backward(seen, self._tensor(d_columns), self._tensor(d_values))
-        errors = self._tensor(abs(error).mean(0).mean(1))
+        errors = self._tensor(abs(error).sum((0, 2)) * (1.0 / (TWINS * self.signals)))
         return Losses(policy_loss, q_losses[0], q_losses[1], value_loss, errors)
 
     def _array(self, tensor: Tensor) -> Array:
@@ -163,7 +163,7 @@ class DenseGradient:
         of_q: Trace,
     ) -> tuple[Array, Array]:
         """The policy's loss, and its gradient by the columns of the head."""
-        rows = len(mean_q)
+        rows = mean_q.shape[0]
         times = (gaussian is not None) + (categoricals is not None)
         expected = mean_q[:, 0] if categoricals is None else (categoricals.p * mean_q).sum(1)
         loss = -times * expected
@@ -180,7 +180,7 @@ class DenseGradient:
             d_mu, d_log_sigma = gaussian.gradient(alphas[0] / rows, d_actions)
             parts = [d_mu, *parts, d_log_sigma]
         columns = parts[0] if len(parts) == 1 else self.xp.concatenate(parts, 1)
-        return loss.mean(), columns
+        return loss.sum() / rows, columns
 
     def _by_actions(self, of_q: Trace, rows: int, d_q: Tensor | None, weight: float) -> Tensor:
         """The gradient by sampled actions through Q1 alone, whose gradient [rows, N] each signal has.
@@ -193,17 +193,17 @@ class DenseGradient:
             d_out = (head.sum(0, keepdim=True) * weight).expand(rows, -1)
         else:
             d_out = torch.mm(d_q, head.view(self.signals, d_q.shape[1], -1).sum(0))
-        width = len(self.first_q[0].weight)
+        width = self.first_q[0].weight.shape[0]
         return by_inputs(self.first_q, before, d_out, slice(width - self.continuous, width))
 
     def _temperature_gradient(
-        self, gaussian: SquashedGaussian | None, categoricals: Categoricals | None
+        self, gaussian: SquashedGaussian | None, categoricals: Categoricals | None, rows: int
     ) -> None:
         """Of the loss of the temperatures, to its place."""
         if gaussian is not None:
-            self.d_log_alpha[0][...] = -(gaussian.log_prob.mean() + self.entropies[0])
+            self.d_log_alpha[0][...] = -(gaussian.log_prob.sum() / rows + self.entropies[0])
         if categoricals is not None:
-            missing = categoricals.certainty.mean(0) + self.entropies[1]
+            missing = categoricals.certainty.sum(0) / rows + self.entropies[1]
             self.d_log_alpha[1][...] = -missing / self.branches.count
 
     def _twins_backward(self, trace: Trace, d_q: Array) -> None:
@@ -236,8 +236,8 @@ def _squared(error: Array, weights: Array | None) -> tuple[Array, Array]:
     """0.5 of the mean square of errors [..., B, S] over the last two axes, and its gradient by them."""
     rows, signals = error.shape[-2:]
     weighted = error if weights is None else error * weights
-    loss = (weighted * error).mean(-1).mean(-1) * 0.5
-    return loss, weighted * (1.0 / (rows * signals))
+    share = 1.0 / (rows * signals)
+    return (weighted * error).sum((-2, -1)) * (0.5 * share), weighted * share
 
 
 def _gradient(parameter: Tensor) -> Tensor:

@@ -88,7 +88,7 @@ class Trace(NamedTuple):
 
 def forward(layers: Sequence[Layer], inputs: Tensor) -> Trace:
     """[B, in] (the same for every network) -> what S networks make of it."""
-    into = [inputs.expand(len(layers[0].weight), -1, -1)]
+    into = [inputs.expand(layers[0].weight.shape[0], -1, -1)]
     before: list[Tensor] = []
     for layer in layers:
         before.append(torch.baddbmm(layer.bias, into[-1], layer.weight))
