@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
+from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
 from numpy.typing import NDArray
 
 from .statistics import StatsAggregationMethod
@@ -17,6 +17,16 @@ ObsArray = NDArray[np.float32 | np.uint8]
 
 BehaviorSteps = tuple[DecisionSteps, TerminalSteps]
 EngineStatistics = Mapping[str, Sequence[tuple[float, StatsAggregationMethod]]]
+
+
+def no_steps(spec: BehaviorSpec) -> BehaviorSteps:
+    """No agents of this kind. `empty` of mlagents-envs cannot make them with NumPy 1.24 to 1.26."""
+    obs = [np.zeros((0, *sensor.shape), np.float32) for sensor in spec.observation_specs]
+    reward, ids = np.zeros(0, np.float32), np.zeros(0, np.int32)
+    return (
+        DecisionSteps(obs, reward, ids, None, ids, reward),
+        TerminalSteps(list(obs), reward, np.zeros(0, np.bool_), ids, ids, reward),
+    )
 
 
 @dataclass(frozen=True, slots=True)

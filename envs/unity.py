@@ -11,8 +11,6 @@ from mlagents_envs.base_env import (
     BaseEnv,
     BehaviorMapping,
     BehaviorSpec,
-    DecisionSteps,
-    TerminalSteps,
 )
 from mlagents_envs.exception import (
     UnityActionException,
@@ -36,7 +34,7 @@ from .side_channels import (
     SideChannelManager,
     StatsSideChannel,
 )
-from .steps import BehaviorSteps, EngineStatistics
+from .steps import BehaviorSteps, EngineStatistics, no_steps
 from .wire.codec import Decoder, EngineMessage, encode_actions, encode_reset
 from .wire.versions import API_VERSION
 
@@ -363,7 +361,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         for name, spec in self._decoder.specs.items():
             if name not in self._steps:
                 logger.info("Connected new brain: %s", name)
-            found = steps.get(name) or (DecisionSteps.empty(spec), TerminalSteps.empty(spec))
+            found = steps.get(name) or no_steps(spec)
             if self._non_finite is not None:
                 found, _ = check_steps(found, spec, self.name, name, self._non_finite, self._warned)
             self._steps[name] = found

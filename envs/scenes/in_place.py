@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..launch import resolve
 from ..one_action import with_action
 from ..side_channels import EnvironmentParametersChannel, SideChannelManager
-from ..steps import BehaviorSteps
+from ..steps import BehaviorSteps, no_steps
 from ..wire.engine_codec import AgentBatch, Observed
 from .arguments import UsageError, parse_options
 from .parameters import Parameters
@@ -118,7 +118,7 @@ class WorldEnvironment(BaseEnv):  # type: ignore[misc]
         for name, spec in self._specs.items():
             batch = batches.get(name)
             if batch is None:
-                self._steps[name] = (DecisionSteps.empty(spec), TerminalSteps.empty(spec))
+                self._steps[name] = no_steps(spec)
             else:
                 self._steps[name] = _split(batch, spec)
 

@@ -42,7 +42,8 @@ class OneLineParser(argparse.ArgumentParser):
 
     def _get_option_tuples(self, option_string: str) -> list[Any]:
         """The flags that `option_string` may be short for: those that do not give way, if there are any."""
-        found: list[Any] = super()._get_option_tuples(option_string)  # type: ignore[misc]
+        base: Any = super()  # not all stubs know of the method
+        found: list[Any] = base._get_option_tuples(option_string)
         first = [one for one in found if self.give_way.isdisjoint(one[0].option_strings)]
         return first or found
 
