@@ -1,6 +1,7 @@
 """Executables of Unity and others: which file is meant, and can it be started."""
 
 import os
+import re
 import sys
 from difflib import get_close_matches
 from pathlib import Path
@@ -29,7 +30,7 @@ def find_executable(file_name: str, platform: str = sys.platform) -> str:
             return str(candidate.absolute())
     raise UnityEnvironmentException(
         f"Couldn't launch the {stem.name} environment. Provided filename does not match any environments: "
-        f"{file_name!r}. {_hint(path, stem, platform)} Looked for "
+        f"{file_name!r}. {_misspelt(file_name) or _hint(path, stem, platform)} Looked for "
         f"{', '.join(str(candidate) for candidate in candidates)} in {Path.cwd()}."
     )
 
@@ -92,6 +93,22 @@ def _candidates(path: Path, stem: Path, platform: str) -> list[Path]:
     raise UnityEnvironmentException(
         f"Environments cannot be launched on the platform {platform!r}, only on Linux, macOS and Windows."
     )
+
+
+def _misspelt(name: str) -> str:
+    """What to say of a name that is almost that of an environment of another kind; or nothing."""
+    prefixed = re.fullmatch(r"(\w+)[:/](.+)", name)
+    kind = prefixed[1].lower() if prefixed else ""
+    kind = "gymnasium" if kind == "gym" else kind
+    near = get_close_matches(kind, ("gymnasium", "pettingzoo", "scene"), n=1, cutoff=0.75)
+    if prefixed and near:
+        return f"Did you mean --env {near[0]}:{prefixed[2]}?"
+    if re.fullmatch(r"\w+-v\d+", name):
+        return f"An environment of Gymnasium is named --env gymnasium:{name}."
+    from .scenes.registry import SCENES
+
+    scene = name.partition("?")[0]
+    return f"The scene is named --env scene:{name}." if scene in SCENES else ""
 
 
 def _hint(path: Path, stem: Path, platform: str) -> str:

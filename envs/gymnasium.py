@@ -104,6 +104,11 @@ class GymnasiumEnvironment(BaseEnv):  # type: ignore[misc]
         """The one behaviour."""
         return BehaviorMapping({self.name: self._spec})  # type: ignore[no-any-return]
 
+    @property
+    def by_lives(self) -> bool:
+        """Whether losing a life ends the trajectory."""
+        return self._lives is not None
+
     def reset(self) -> None:
         """Begin a new episode in every copy. The episodes that are cut thereby are not reported.
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from mlagents_envs.base_env import BaseEnv
@@ -63,6 +65,22 @@ def make(
     )
 
 
+def check(path: str, arguments: Sequence[str]) -> None:
+    """Refuse an environment that cannot be made, or is to be played by lives and has none.
+
+    Raises:
+        UnityEnvironmentException: As `make_source`.
+        UnsupportedSpaceError: One of its spaces cannot be used.
+        GameFaultError: It tells of no lives.
+    """
+    env = make(path, None, arguments, 1)
+    try:
+        if env.by_lives:
+            env.reset()  # only then do games tell of their lives
+    finally:
+        env.close()
+
+
 def behavior_of(name: str) -> str:
     """The behaviour of an id: without module and namespace; `ale_py:ALE/Pong-v5` gives `Pong-v5`."""
     return name.rpartition(":")[2].rpartition("/")[2]
@@ -94,7 +112,7 @@ def _spec(path: str, name: str) -> Any:
     """What is registered under this id.
 
     Raises:
-        UnityEnvironmentException: Nothing, or a package is missing.
+        UnityEnvironmentException: Nothing, or a package is missing or cannot be imported.
     """
     find_in_working_folder()
     try:
@@ -118,7 +136,7 @@ def _register(path: str, module: str) -> None:
     """Import a module that registers environments.
 
     Raises:
-        UnityEnvironmentException: There is no such module, or it needs a package that is not there.
+        UnityEnvironmentException: There is no such module, it needs a package that is not there, or fails.
     """
     try:
         import_module(module)
@@ -129,6 +147,10 @@ def _register(path: str, module: str) -> None:
         else:
             why = f"the module {module} needs the package {missing!r}, which is not installed"
         raise UnityEnvironmentException(f"{path}: {why}.") from error
+    except Exception as error:  # whatever the user's module raises
+        raise UnityEnvironmentException(
+            f"{path}: the module {module} cannot be imported: {_cause(error)}"
+        ) from error
 
 
 def _versions(registry: Any, name: str) -> str:
@@ -143,9 +165,9 @@ def _make(path: str, spec: Any, options: Arguments) -> Any:
 
     try:
         env = gymnasium.make(spec, disable_env_checker=True, **options)
-    except (TypeError, ValueError, gymnasium.error.Error, ImportError) as error:
+    except Exception as error:  # whatever the maker of a game raises
         given = ", ".join(f"{key}={value!r}" for key, value in options.items()) or "no arguments"
-        raise UnityEnvironmentException(f"{path} cannot be made with {given}: {_one_line(error)}") from error
+        raise UnityEnvironmentException(f"{path} cannot be made with {given}: {_cause(error)}") from error
     if options.get("render_mode") == PICTURE and PICTURE not in env.metadata.get("render_modes", []):
         env.close()
         raise UnityEnvironmentException(
@@ -153,6 +175,17 @@ def _make(path: str, spec: Any, options: Arguments) -> Any:
             f"{env.metadata.get('render_modes', [])}."
         )
     return env
+
+
+def _cause(error: Exception) -> str:
+    """What went wrong; with its kind, and where in a file, unless Gymnasium worded it."""
+    import gymnasium
+
+    if isinstance(error, (gymnasium.error.Error, TypeError, ValueError, ImportError)):
+        return _one_line(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}"
+    return f"{type(error).__name__}: {_one_line(error)} ({place})"
 
 
 def _one_line(error: Exception) -> str:

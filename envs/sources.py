@@ -23,9 +23,10 @@ def check_source(path: str, arguments: Sequence[str] | None = None) -> None:
     Raises:
         UnityEnvironmentException: As `make_source`; of PettingZoo's, but for what only the arguments show.
         UnsupportedSpaceError: An environment of Gymnasium has spaces that cannot be used.
+        GameFaultError: An environment of Gymnasium is to be played by lives and has none.
     """
     if path.strip().startswith(GYMNASIUM):
-        gymnasium_source.make(path, None, arguments or (), 1).close()
+        gymnasium_source.check(path, arguments or ())
     else:
         pettingzoo_source.check(path)
 

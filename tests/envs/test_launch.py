@@ -57,6 +57,11 @@ def test_finds_the_executable(tmp_path, monkeypatch, platform, name, there, expe
         ("Build", ["Build/Game.x86_64"], "it holds Game.x86_64"),
         ("nowhere/Game", [], "There is no folder nowhere"),
         ("Game", [], "No Linux build"),
+        ("gym:CartPole-v1", [], "Did you mean --env gymnasium:CartPole-v1?"),
+        ("Gymnasium/CartPole-v1", [], "Did you mean --env gymnasium:CartPole-v1?"),
+        ("CartPole-v1", [], "named --env gymnasium:CartPole-v1"),
+        ("petingzoo:mpe2.simple_v3", [], "Did you mean --env pettingzoo:mpe2.simple_v3?"),
+        ("ball3d?areas=3", [], "named --env scene:ball3d?areas=3"),
     ],
 )
 def test_a_missing_executable_tells_what_is_there(tmp_path, monkeypatch, name, there, told):

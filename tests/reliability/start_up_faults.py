@@ -51,6 +51,22 @@ def _more(line: str) -> str:
     return _with("    max_steps: 200\n", f"    {line}\n    max_steps: 200\n")
 
 
+GAMES = "import gymnasium\n"
+FAILING_GAME = """\
+def own():
+    raise RuntimeError("no licence")
+
+
+gymnasium.register("Own-v0", own)
+"""
+TEXT_GAME = """\
+class Own(gymnasium.Env):
+    observation_space = gymnasium.spaces.Dict({"word": gymnasium.spaces.Text(5)})
+    action_space = gymnasium.spaces.Discrete(2)
+
+
+gymnasium.register("Own-v0", Own)
+"""
 LESSONS = """\
 environment_parameters:
   mass:
@@ -226,6 +242,37 @@ ENGINES = [
         r"pip install 'lanista\[pettingzoo\]'",
         ("--env", "pettingzoo:mpe2.simple_v3"),
         python="sys.modules['pettingzoo'] = None",
+    ),
+    *(
+        Fault(f"--env {name}", rf"Provided filename .*--env {meant}", ("--env", name))
+        for name, meant in (
+            ("gym:CartPole-v1", "gymnasium:CartPole-v1"),
+            ("CartPole-v1", "gymnasium:CartPole-v1"),
+            ("basic", "scene:basic"),
+        )
+    ),
+    Fault("no id of Gymnasium", r"write 'gymnasium:ID', such as", ("--env", "gymnasium:")),
+    Fault("an unknown id", r"`CartPol` doesn't exist\. Did you mean", ("--env", "gymnasium:CartPol-v1")),
+    Fault("Atari is missing", r"ale-py: pip install it", ("--env", "gymnasium:ALE/Pong-v5")),
+    Fault("no such module of games", r"no module 'nowhere'", ("--env", "gymnasium:nowhere:X-v0")),
+    Fault("no lives", r"tells of no lives.*Leave lives out", ("--env", "gymnasium:CartPole-v1?lives=true")),
+    Fault(
+        "Gymnasium is missing",
+        r"pip install 'lanista\[gymnasium\]'",
+        ("--env", "gymnasium:CartPole-v1"),
+        python="sys.modules['gymnasium'] = None",
+    ),
+    *(
+        Fault(name, says, ("--env", "gymnasium:games:Own-v0"), place=written({"games.py": GAMES + game}))
+        for name, says, game in (
+            ("a space without numbers", r"word: .*space Text.*[Aa] wrapper", TEXT_GAME),
+            ("a game that cannot be made", r"RuntimeError: no licence \(games.py, line 3\)", FAILING_GAME),
+            (
+                "a module that fails",
+                r"games cannot be imported: ZeroDivisionError.*games.py, line 2",
+                "1 / 0\n",
+            ),
+        )
     ),
     Fault("a taken port", r"Port \d+ is held by .*process.*--base-port", (), place=taken_port),
     Fault("a taken port of three", r"number 1 .*Port \d+ is held by .*--base-port", (), place=short_range),

@@ -7,15 +7,14 @@ from collections import deque
 from ..animation import Frame
 from .events import EpisodeScore, EvaluationStep
 
-MOST = 1000
-"""Pictures of a video: a minute. Of a longer episode it shows the beginning."""
-
 
 class Footage:
-    """The pictures of the best counted episode, of one behaviour or of any."""
+    """The first pictures of the best counted episode of one behaviour."""
 
-    def __init__(self, behavior: str) -> None:
+    def __init__(self, behavior: str, most: int) -> None:
+        """`most`: pictures."""
         self.behavior = behavior
+        self.most = most
         self.best: EpisodeScore | None = None
         self.frames: list[Frame] = []
         """Of the best episode."""
@@ -31,6 +30,6 @@ class Footage:
             if episode.behavior == self.behavior and better:
                 self.best = episode
                 shown = [frame for number, frame in self._recent if number >= episode.first]
-                self.frames = shown[:MOST]
+                self.frames = shown[: self.most]
         while self._recent and self._recent[0][0] < event.oldest:
             self._recent.popleft()

@@ -122,10 +122,12 @@ class CallbackHub:
             logger.info("%s", self.reason)
 
     def _failed(self, name: str, what: str, error: Exception) -> None:
-        place = _place(error)
+        begun = what != HOOKS[TrainingBegin]
+        remedy = "go on with --resume" if begun else "give the same command again"
+        saved = "What was learnt is saved; correct" if begun else "The run has not begun: correct"
         failure = CallbackError(
-            f"The callback {name} failed in {what}{place}: {type(error).__name__}: {error}. What was learnt "
-            "is saved; correct the callback, or remove it, and go on with --resume."
+            f"The callback {name} failed in {what}{_place(error)}: {type(error).__name__}: {error}. "
+            f"{saved} the callback, or remove it, and {remedy}."
         )
         failure.__cause__ = error
         if self.failure is None:

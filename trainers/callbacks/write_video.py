@@ -10,7 +10,7 @@ from ..animation import Frame, gif, makes_mp4, mp4
 from ..atomic import atomic_write_bytes
 from .callback import Callback
 from .events import EvaluationEnd, EvaluationStep
-from .footage import MOST, Footage
+from .footage import Footage
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +33,7 @@ class WriteVideo(Callback):
         every: int = 1,
         folder: str = "videos",
         frame_ms: int = 60,
+        pictures: int = 300,
         without: Sequence[str] = (),
     ) -> None:
         """Say of what.
@@ -42,17 +43,22 @@ class WriteVideo(Callback):
             every: which tests: 3 for each third.
             folder: within the behaviour's.
             frame_ms: how long a step is shown, in milliseconds.
+            pictures: how many a video has at most; of a longer episode it shows the beginning. The training
+                waits while they are drawn.
             without: behaviours that are not filmed.
 
         Raises:
-            ValueError: `every` or `frame_ms` is not at least 1.
+            ValueError: one of the numbers is not at least 1.
         """
-        if every < 1 or frame_ms < 1:
-            raise ValueError(f"found every {every} and frame_ms {frame_ms}, expected at least 1")
+        if min(every, frame_ms, pictures) < 1:
+            raise ValueError(
+                f"found every {every}, frame_ms {frame_ms}, pictures {pictures}; expected at least 1 of each"
+            )
         self.behavior = behavior
         self.every = every
         self.folder = folder
         self.frame_ms = frame_ms
+        self.pictures = pictures
         self.without = frozenset(without)
         self._tests: dict[str, int] = {}
         """How many tests of each behaviour have ended."""
@@ -62,11 +68,11 @@ class WriteVideo(Callback):
     def on_evaluation_step(self, event: EvaluationStep) -> None:
         """Take a picture."""
         if event.number == 0:
-            self._footage = {name: Footage(name) for name in event.steps if self._films(name)}
+            self._footage = {name: Footage(name, self.pictures) for name in event.steps if self._films(name)}
         if not self._footage:
             return
         frame = None
-        if event.number - event.newest < MOST or event.ended:
+        if event.number - event.newest < self.pictures or event.ended:
             pixels = event.picture()
             if pixels is None:
                 self._say_blind()
@@ -84,13 +90,23 @@ class WriteVideo(Callback):
             return
         animation = gif(footage.frames, self.frame_ms)
         event.show_video(TAG, animation, footage.frames[0].size)
-        film, ending = (mp4(footage.frames, self.frame_ms), "mp4") if makes_mp4() else (animation, "gif")
+        film, ending = self._film(footage.frames) or (animation, "gif")
         path = event.folder / self.folder / f"{event.behavior}-{event.step}.{ending}"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             atomic_write_bytes(path, film)
         except OSError as error:
             logger.warning("The video %s could not be written (%s); training goes on.", path, error)
+
+    def _film(self, frames: Sequence[Frame]) -> tuple[bytes, str] | None:
+        """The MP4 and its ending; None where no program makes one, or it fails, which is warned of."""
+        if not makes_mp4():
+            return None
+        try:
+            return mp4(frames, self.frame_ms), "mp4"
+        except Exception as error:  # FFmpeg is a program of its own, and may lack the codec
+            logger.warning("The video is a GIF: no MP4 could be made (%s: %s).", type(error).__name__, error)
+            return None
 
     def _films(self, behavior: str) -> bool:
         wanted = self.behavior is None or behavior == self.behavior

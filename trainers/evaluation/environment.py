@@ -70,12 +70,21 @@ class TestEnvironment:
     def picture(self) -> Picture | None:
         """The environment as it is now, [height, width, 3]; None where it does not draw itself."""
         draw = getattr(self._env, "draw", None)
-        if draw is None:
+        if draw is None or not self._draws:
             return None
         try:
-            return np.asarray(draw(), dtype=np.uint8)
+            picture = np.asarray(draw(), dtype=np.uint8)
+            if picture.ndim != 3 or picture.shape[2] != 3:
+                raise ValueError(f"found a picture of shape {picture.shape}, expected (height, width, 3)")
         except NotImplementedError:
             return None
+        except (
+            Exception
+        ) as error:  # whatever draws it: a package may be missing; no reason to end the training
+            self._draws = False
+            logger.warning("Tests are not filmed: %s: %s", type(error).__name__, error)
+            return None
+        return picture
 
 
 @contextmanager
