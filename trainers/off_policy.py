@@ -235,7 +235,8 @@ class OffPolicyTrainer(Trainer):
     @np.errstate(over="ignore", invalid="ignore")  # said where the gradient is found to be no number
     def _learn(self) -> bool:
         replay = self.replay
-        if replay is None or len(replay) < self.hyper.batch_size:
+        # Of sequences there is room for whole ones alone: that may be less than a batch.
+        if replay is None or len(replay) < min(self.hyper.batch_size, replay.layout.capacity):
             return False
         told = self._update(replay)
         if not self.updates.due(self.step):

@@ -15,7 +15,7 @@ behaviors:
   Tiny:
     trainer_type: {trainer}
     hyperparameters: {{batch_size: 16, buffer_size: {size}, steps_per_update: 10, save_replay_buffer: true}}
-    network_settings: {{hidden_units: 8, num_layers: 1}}
+    network_settings: {{hidden_units: 8, num_layers: 1{memory}}}
     checkpoint_interval: 100
     max_steps: {end}
     time_horizon: 8
@@ -30,10 +30,10 @@ def runs(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     made = Runs(monkeypatch)
 
-    def run(*arguments, trainer="sac", size=256, end=200):
+    def run(*arguments, trainer="sac", size=256, end=200, memory=""):
         if trainer == "dqn":
             made.rules |= {"cont": 0, "disc": (3,)}
-        (tmp_path / "c.yaml").write_text(YAML.format(trainer=trainer, size=size, end=end))
+        (tmp_path / "c.yaml").write_text(YAML.format(trainer=trainer, size=size, end=end, memory=memory))
         return made("c.yaml", "--run-id", "r", *arguments)
 
     return run
@@ -50,6 +50,11 @@ def test_a_replay_smaller_than_a_batch_is_refused_before_anything_is_written(run
     told = capsys.readouterr().err
     assert "buffer_size" in told and "found 15" in told and "batch_size 16" in told
     assert not (tmp_path / "results").exists()
+
+
+def test_a_replay_that_holds_less_than_a_batch_of_whole_sequences_is_learnt_from(runs, behavior):
+    assert runs(size=16, memory=", memory: {memory_size: 4, sequence_length: 12}") == 0
+    assert load_checkpoint(behavior / "checkpoint.pt")["updates"][0] >= 15
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
