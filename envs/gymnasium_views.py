@@ -23,7 +23,7 @@ class Views:
     def __init__(self, sensors: Sequence[Sensor], copies: int, frames: int = 1) -> None:
         self._sensors = sensors
         self._frames = frames
-        self.specs = [_stacked(sensor.spec, frames) for sensor in sensors]
+        self.specs = [stacked(sensor.spec, frames) for sensor in sensors]
         self.now: list[ObsArray] = [
             np.zeros((copies, *spec.shape), sensor.dtype) for spec, sensor in zip(self.specs, sensors)
         ]
@@ -61,7 +61,8 @@ class Views:
         return [array[copies] for array in self.now]
 
 
-def _stacked(spec: ObservationSpec, frames: int) -> ObservationSpec:
+def stacked(spec: ObservationSpec, frames: int) -> ObservationSpec:
+    """The specification of a sensor that shows so many of its observations, one behind another."""
     if frames == 1:
         return spec
     shape = (frames * spec.shape[0], *spec.shape[1:])

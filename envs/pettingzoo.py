@@ -341,7 +341,7 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
         name = _behavior_name(agent, self._behaviors)
         return Behavior(
             name, len(self._behaviors), spaces, BehaviorSpec(specs, acts.spec), seen, acts,
-            with_state=state is not None,
+            with_extra=state is not None,
         )  # fmt: skip
 
 

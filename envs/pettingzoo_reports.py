@@ -27,14 +27,14 @@ class Behavior:
     spec: BehaviorSpec
     sensors: list[Sensor]
     actor: Actor
-    with_state: bool
-    """The last observation of the spec is the global state, which is no part of an agent's own."""
+    with_extra: bool
+    """The last observation of the spec is no part of an agent's own: the global state, or its seat."""
 
     @property
     def dtypes(self) -> list[type[np.float32 | np.uint8]]:
         """Of the observations, in the spec's order."""
         own: list[type[np.float32 | np.uint8]] = [sensor.dtype for sensor in self.sensors]
-        return [*own, np.float32] if self.with_state else own
+        return [*own, np.float32] if self.with_extra else own
 
     def read(self, observation: Any, state: NDArray[np.float32] | None) -> list[ObsArray]:
         """An agent's observation and the global state as arrays of the spec's shapes, its own and no views.
@@ -47,7 +47,7 @@ class Behavior:
         ]
         for sensor, array in zip(self.sensors, arrays):
             sensor.read(observation, array)
-        if self.with_state:
+        if self.with_extra:
             assert state is not None
             arrays[-1][...] = state
         return arrays
@@ -70,8 +70,8 @@ class Report:
     """[sum of branches], which actions are not allowed; None: all are."""
 
 
-def decision_steps(behavior: Behavior, reports: Sequence[Report], areas: int) -> DecisionSteps:
-    """Those who wait for a decision."""
+def decision_steps(behavior: Behavior, reports: Sequence[Report], areas: int = 0) -> DecisionSteps:
+    """Those who wait for a decision; in groups where `areas` are given."""
     masks = None
     branches = behavior.spec.action_spec.discrete_branches
     if branches and reports:
@@ -90,8 +90,8 @@ def decision_steps(behavior: Behavior, reports: Sequence[Report], areas: int) ->
     )
 
 
-def terminal_steps(behavior: Behavior, reports: Sequence[Report], areas: int) -> TerminalSteps:
-    """Those who have ended."""
+def terminal_steps(behavior: Behavior, reports: Sequence[Report], areas: int = 0) -> TerminalSteps:
+    """Those who have ended; see `decision_steps`."""
     return TerminalSteps(
         _observations(behavior, reports),
         _rewards(reports),
@@ -122,5 +122,7 @@ def _ids(reports: Sequence[Report]) -> NDArray[np.int32]:
 
 
 def _groups(behavior: Behavior, reports: Sequence[Report], areas: int) -> NDArray[np.int32]:
-    """A group for each behaviour and area, from 1 on."""
+    """A group for each behaviour and area, from 1 on; 0 without areas: nobody is in a group."""
+    if not areas:
+        return np.zeros(len(reports), np.int32)
     return np.array([1 + behavior.number * areas + report.area for report in reports], np.int32)

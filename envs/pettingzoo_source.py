@@ -1,4 +1,4 @@
-"""PettingZoo's parallel environments by their names: `pettingzoo:MODULE`."""
+"""PettingZoo's environments by their names: `pettingzoo:MODULE`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 from mlagents_envs.base_env import BaseEnv
@@ -22,6 +23,14 @@ PICTURE = "rgb_array"
 """The render mode in which an environment gives its picture away."""
 
 _FACTORY = "parallel_env"
+_TURN_BASED_FACTORY = "env"
+"""Of modules whose agents take turns."""
+_TURN_BASED = {
+    "self_play": (bool, "true or false"),
+    "stack_size": (int, "a number"),
+    "max_steps_per_episode": (int, "a number"),
+}
+"""The arguments of a TurnBasedEnvironment, with their types."""
 
 
 def check(path: str) -> None:
@@ -40,13 +49,16 @@ def make(
     areas: int,
     *,
     with_state: bool,
+    self_play: bool | None = False,
     images: Images,
     drawn: bool = False,
 ) -> BaseEnv:
     """The environment `pettingzoo:MODULE`, `pettingzoo:MODULE:FUNCTION`, either with `?key=value&key=value`.
 
-    The module's function, `parallel_env` unless another is named, makes the environment. Of the arguments,
-    `--areas N` and `--state-observation` are for the PettingZooEnvironment. Otherwise as `make_source`.
+    The module's function, `parallel_env` or else `env` unless another is named, makes the environment. Of the
+    arguments, `--areas N` and `--state-observation` are for the PettingZooEnvironment, and `--areas N`,
+    `--self-play`, `--stack-size N` and `--max-steps-per-episode N` for the TurnBasedEnvironment, where its
+    agents take turns. Otherwise as `make_source`.
     """
     name, query = _read(path)
     factory = _factory(name)
@@ -60,16 +72,58 @@ def make(
             f"{path}: found areas {own_areas!r} and state_observation {state_observation!r}; expected a "
             "number and true or false."
         )
-    from .pettingzoo import PettingZooEnvironment
+    turns = _turn_based_arguments(path, factory, options)
+    copies = _Copies(path, factory, options)
+    number = areas if areas > 1 else own_areas
+    if not copies.turn_based:
+        from .pettingzoo import PettingZooEnvironment
 
-    def one() -> Any:
+        if turns:
+            raise UnityEnvironmentException(
+                f"{path}: found {', '.join(turns)}, which are for environments whose agents take turns; the "
+                "agents of this one act at the same time."
+            )
+        return PettingZooEnvironment(copies, seed, number, state_observation, images)
+    from .turn_based import TurnBasedEnvironment
+
+    return TurnBasedEnvironment(copies, seed, number, images=images, **{"self_play": self_play, **turns})
+
+
+class _Copies:
+    """Makes copies of an environment; the first one is there already, and shows of which kind they are."""
+
+    def __init__(self, path: str, factory: Callable[..., Any], options: Arguments) -> None:
+        self._path, self._factory, self._options = path, factory, options
+        self._first: Any = self._make()
+        self.turn_based = hasattr(self._first, "agent_iter")
+
+    def __call__(self) -> Any:
+        """One that nobody has."""
+        if self._first is None:
+            return self._make()
+        first, self._first = self._first, None
+        return first
+
+    def _make(self) -> Any:
         try:
-            return factory(**options)
+            return self._factory(**self._options)
         except TypeError as error:
-            given = ", ".join(f"{key}={value!r}" for key, value in options.items()) or "no arguments"
-            raise UnityEnvironmentException(f"{path} cannot be made with {given}: {error}.") from error
+            given = ", ".join(f"{key}={value!r}" for key, value in self._options.items()) or "no arguments"
+            raise UnityEnvironmentException(f"{self._path} cannot be made with {given}: {error}.") from error
 
-    return PettingZooEnvironment(one, seed, areas if areas > 1 else own_areas, state_observation, images)
+
+def _turn_based_arguments(path: str, factory: Callable[..., Any], options: Arguments) -> Arguments:
+    """Those of a TurnBasedEnvironment, taken out of the options unless the game has one of that name."""
+    try:
+        of_game = set(signature(factory).parameters)
+    except (TypeError, ValueError):  # a function without a signature, as those in C
+        of_game = set()
+    found = {key: options.pop(key) for key in _TURN_BASED if key in options and key not in of_game}
+    for key, value in found.items():
+        kind, expected = _TURN_BASED[key]
+        if type(value) is not kind:
+            raise UnityEnvironmentException(f"{path}: found {key} {value!r}; expected {expected}.")
+    return found
 
 
 def _read(path: str) -> tuple[str, Arguments]:
@@ -93,12 +147,13 @@ def _factory(name: str) -> Callable[..., Any]:
     except ModuleNotFoundError as error:
         raise UnityEnvironmentException(_missing(module_name, error.name or "")) from error
     factory = getattr(module, function or _FACTORY, None)
+    if factory is None and not function:
+        factory = getattr(module, _TURN_BASED_FACTORY, None)
     if factory is None:
         has = f" It has {', '.join(names)}." if (names := _functions(module)) else ""
         raise UnityEnvironmentException(
             f"The module {module_name} has no function {function or _FACTORY!r}.{has} Name another with "
-            f"'pettingzoo:{module_name}:FUNCTION'. Environments whose agents take turns have no parallel_env "
-            "and cannot be used yet."
+            f"'pettingzoo:{module_name}:FUNCTION'."
         )
     return factory  # type: ignore[no-any-return]
 

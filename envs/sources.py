@@ -38,6 +38,7 @@ def make_source(
     areas: int = 1,
     *,
     with_state: bool = False,
+    self_play: bool | None = False,
     images: Images = "float32",
     drawn: bool = False,
 ) -> BaseEnv:
@@ -49,6 +50,8 @@ def make_source(
         arguments: `--key value` for what makes the environment; they win over those of the path.
         areas: How many copies; 1 leaves it to the arguments.
         with_state: Agents observe the global state where there is one, unless the arguments decide about it.
+        self_play: One policy plays all seats of a turn-based game, unless the arguments decide about it;
+            None: if it can.
         images: What images are given out as.
         drawn: It is to draw itself when asked to (`draw`): the first copy, by the render mode `rgb_array`.
 
@@ -59,5 +62,9 @@ def make_source(
     if path.strip().startswith(GYMNASIUM):
         return gymnasium_source.make(path, seed, arguments or (), areas, images=images, drawn=drawn)
     return pettingzoo_source.make(
-        path, seed, arguments or (), areas, with_state=with_state, images=images, drawn=drawn
+        *(path, seed, arguments or (), areas),
+        with_state=with_state,
+        self_play=self_play,
+        images=images,
+        drawn=drawn,
     )

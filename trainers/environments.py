@@ -154,6 +154,12 @@ def takes_state(options: RunOptions) -> bool:
     return bool(settings) and all(reads_offered_state(each.hyperparameters) for each in settings)
 
 
+def plays_itself(options: RunOptions) -> bool:
+    """Whether a behaviour is to learn by self-play, or would if an environment showed it."""
+    settings = [*options.behaviors.values(), options.default_settings]
+    return any(one is not None and one.self_play is not None for one in settings)
+
+
 def _make_env(
     options: RunOptions, seed: int, log_folder: Path, worker_id: int, *, drawn: bool = False
 ) -> BaseEnv:
@@ -164,6 +170,7 @@ def _make_env(
         return make_source(
             *(env.env_path, seed, arguments, 1 if drawn else env.num_areas),
             with_state=takes_state(options),
+            self_play=plays_itself(options),
             images="uint8",
             drawn=drawn,
         )

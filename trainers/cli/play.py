@@ -143,10 +143,11 @@ def _environment(arguments: argparse.Namespace) -> BaseEnv:
             "scenes) or gymnasium:ID."
         )
     if in_process(arguments.env):
-        # A brain that does not read the state does not mind it: it is the last of the observations.
+        # A brain that does not read the state, or its seat, does not mind: they are the last observations.
         return make_source(
             *(arguments.env, arguments.seed, arguments.env_args, arguments.num_areas),
             with_state=True,
+            self_play=None,
             drawn=filmed,
         )
     from ...envs.side_channels import EngineConfigurationChannel, StatsSideChannel

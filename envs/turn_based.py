@@ -1,0 +1,240 @@
+"""Turn-based games as a BaseEnv: PettingZoo's environments whose agents act one at a time (AECEnv)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from mlagents_envs.base_env import ActionTuple, BaseEnv, BehaviorMapping, BehaviorSpec
+from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
+from numpy.typing import NDArray
+
+from .action_masks import forbidden, given_mask
+from .copies import seed_of_copy
+from .faults import GameFaultError
+from .one_action import with_action
+from .pettingzoo_reports import Report, decision_steps, terminal_steps
+from .pixels import Images
+from .statistics import StatsAggregationMethod
+from .steps import BehaviorSteps, EngineStatistics, ObsArray
+from .turn_based_seats import Seat, make_seats
+from .turns import AECEnv, EpisodeReport, Turn, TurnLoop
+
+AVERAGE = StatsAggregationMethod.AVERAGE
+
+
+class _Area:
+    """One copy of the game, and the lives of those who sit there."""
+
+    def __init__(self, loop: TurnLoop, index: int) -> None:
+        self.loop = loop
+        self.index = index
+        self.ids: dict[int, int] = {}
+        """By seat, the agent's id for one life."""
+        self.seen: dict[int, list[ObsArray]] = {}
+        """By seat, the stacked observation of its last turn."""
+
+
+class TurnBasedEnvironment(BaseEnv):  # type: ignore[misc]
+    """Any number of copies of a turn-based game, stepped one after the other in the caller's thread.
+
+    With every step one seat of each copy acts. Its transition runs from its turn to its next turn, or to its
+    end, and earns everything that it got in between (see `TurnLoop`). A seat that never acted is not told of.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], AECEnv],
+        seed: int | None = None,
+        areas: int = 1,
+        *,
+        self_play: bool | None = False,
+        stack_size: int = 1,
+        max_steps_per_episode: int = 0,
+        images: Images = "float32",
+    ) -> None:
+        """Make the copies.
+
+        Args:
+            make: makes one.
+            seed: of the first area's chance; the others' are drawn from it. None: another one each time.
+            areas: how many copies.
+            self_play: all seats are teams of one behaviour, which one policy plays; each observes by a sensor
+                named `seat` which seat is its own, as a one-hot vector. Else every seat is a behaviour. None:
+                if all seats have the same spaces.
+            stack_size: so many observations of a seat's own turns are shown together, the newest last; zeros
+                before its first.
+            max_steps_per_episode: turns of all seats after which an episode is interrupted; 0: never.
+            images: what images are given out as: 0 to 1, or for a trainer the bytes.
+
+        Raises:
+            UnityEnvironmentException: a number is out of range, or one policy cannot play all seats.
+            GameFaultError: the game breaks the rules of PettingZoo.
+        """
+        for name, value, least in (
+            ("areas", areas, 1), ("stack_size", stack_size, 1), ("max_steps_per_episode",
+            max_steps_per_episode, 0),
+        ):  # fmt: skip
+            if value < least:
+                raise UnityEnvironmentException(
+                    f"A turn-based environment got {name} {value}; expected at least {least}."
+                )
+        self._areas = [
+            _Area(TurnLoop(make(), seed_of_copy(seed, index), max_steps_per_episode), index)
+            for index in range(areas)
+        ]
+        self.seats: list[Seat] = make_seats(self._areas[0].loop.game, self_play, stack_size, images)
+        self._names = [seat.behavior.name for seat in self.seats]
+        self._next_id = 0
+        self._waiting: dict[str, list[Report]] = {}
+        self._ended: dict[str, list[Report]] = {}
+        self._steps: dict[str, BehaviorSteps] = {}
+        self._actions: dict[str, ActionTuple] = {}
+        self._statistics: dict[str, list[tuple[float, StatsAggregationMethod]]] = {}
+
+    @property
+    def num_agents(self) -> int:
+        """How many seats a game has."""
+        return len(self.seats)
+
+    @property
+    def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
+        """The behaviours by name: `player?team=0`, `player?team=1` for the seats of one policy."""
+        specs = {seat.behavior.name: seat.behavior.spec for seat in self.seats}
+        return BehaviorMapping(specs)  # type: ignore[no-any-return]
+
+    def reset(self) -> None:
+        """Begin a new episode in every area. The lives that are cut thereby are not reported.
+
+        Raises:
+            GameFaultError: the game breaks the rules of PettingZoo.
+        """
+        self._begin_step()
+        for area in self._areas:
+            area.ids.clear()
+            area.seen.clear()
+            self._report(area, area.loop.begin())
+        self._finish_step()
+
+    def step(self) -> None:
+        """Let those act whose turn it is; those without actions get zeros. The first step is a reset.
+
+        Raises:
+            GameFaultError: the game breaks the rules of PettingZoo.
+        """
+        if not self._steps:
+            self.reset()
+            return
+        actions = self._decoded()
+        self._begin_step()
+        for area, action in zip(self._areas, actions):
+            turns, episode = area.loop.act(action)
+            for turn in turns[:-1]:
+                self._report(area, turn)
+            if episode is not None:
+                area.ids.clear()
+                area.seen.clear()
+                self._tell(episode)
+            self._report(area, turns[-1])
+        self._finish_step()
+
+    def get_steps(self, behavior_name: str) -> BehaviorSteps:
+        """Who waits for a decision, and who ended.
+
+        Raises:
+            UnityActionException: there is no such behaviour, or no reset yet.
+        """
+        if behavior_name not in self._steps:
+            known = ", ".join(self._steps) or "none before the first reset"
+            raise UnityActionException(f"There is no behaviour {behavior_name!r}; known: {known}.")
+        return self._steps[behavior_name]
+
+    def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
+        """Set what the agents of the last DecisionSteps do, one row each."""
+        decisions, _ = self.get_steps(behavior_name)
+        spec = self.behavior_specs[behavior_name].action_spec
+        self._actions[behavior_name] = spec._validate_action(action, len(decisions), behavior_name)
+
+    def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
+        """Set what one agent of the last DecisionSteps does.
+
+        Raises:
+            UnityActionException: there is no such behaviour, or a shape is wrong.
+            IndexError: the agent does not wait for a decision.
+        """
+        decisions, _ = self.get_steps(behavior_name)
+        spec = self.behavior_specs[behavior_name].action_spec
+        action = spec._validate_action(action, 1, behavior_name)
+        given = self._actions.get(behavior_name)
+        self._actions[behavior_name] = with_action(given, spec, decisions, agent_id, action, behavior_name)
+
+    def statistics(self) -> EngineStatistics:
+        """Of episodes that have ended since the last call: reward and turns of each seat, and all turns."""
+        told, self._statistics = self._statistics, {}
+        return told
+
+    def draw(self) -> NDArray[np.uint8]:
+        """A picture of the first area, [height, width, 3]; its render mode is to be `rgb_array`."""
+        picture: NDArray[np.uint8] = np.asarray(self._areas[0].loop.game.render(), np.uint8)
+        return picture
+
+    def close(self) -> None:
+        """Close every copy."""
+        for area in self._areas:
+            area.loop.game.close()
+
+    def _decoded(self) -> list[Any]:
+        """By area, what was decided in the form of the action space."""
+        chosen: list[Any] = [None] * len(self._areas)
+        behaviors = {seat.behavior.name: seat.behavior for seat in self.seats}
+        for name, reports in self._waiting.items():
+            if reports:
+                behavior = behaviors[name]
+                given = self._actions.get(name) or behavior.spec.action_spec.empty_action(len(reports))
+                for report, action in zip(reports, behavior.actor.decode(given.continuous, given.discrete)):
+                    chosen[report.area] = action
+        return chosen
+
+    def _begin_step(self) -> None:
+        self._actions.clear()
+        self._waiting = {name: [] for name in self._names}
+        self._ended = {name: [] for name in self._names}
+
+    def _finish_step(self) -> None:
+        for seat in self.seats:
+            name = seat.behavior.name
+            self._steps[name] = (
+                decision_steps(seat.behavior, self._waiting[name]),
+                terminal_steps(seat.behavior, self._ended[name]),
+            )
+
+    def _report(self, area: _Area, turn: Turn) -> None:
+        seat = self.seats[turn.seat]
+        branches = seat.behavior.spec.action_spec.discrete_branches
+        mask = given_mask(turn.observation, turn.info) if branches and not turn.ended else None
+        try:
+            seen = seat.look(turn.observation, area.seen.get(turn.seat))
+            closed = None if mask is None else forbidden(mask, branches)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise GameFaultError(
+                f"The agent {seat.agent!r} of {area.loop.game} observes what does not fit its spaces "
+                f"({type(error).__name__}: {error}). PettingZoo's api_test checks an environment."
+            ) from error
+        if turn.seat not in area.ids:
+            area.ids[turn.seat] = self._next_id
+            self._next_id += 1
+        number = area.ids[turn.seat]
+        report = Report(area.index, seat.agent, number, seen, turn.reward, turn.interrupted, closed)
+        (self._ended if turn.ended else self._waiting)[seat.behavior.name].append(report)
+        area.seen[turn.seat] = seen
+        if turn.ended:
+            del area.ids[turn.seat], area.seen[turn.seat]
+
+    def _tell(self, episode: EpisodeReport) -> None:
+        told = {"Turns/Episode Length": float(sum(episode.lengths))}
+        for seat, reward, length in zip(self.seats, episode.rewards, episode.lengths, strict=True):
+            told[f"Turns/Reward of {seat.agent}"] = reward
+            told[f"Turns/Length of {seat.agent}"] = float(length)
+        for key, value in told.items():
+            self._statistics.setdefault(key, []).append((value, AVERAGE))

@@ -1,0 +1,233 @@
+"""A seat's transition runs from its turn to its next turn, and earns all that comes in between."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lanista.envs.faults import GameFaultError
+from lanista.envs.turn_based import TurnBasedEnvironment
+from mlagents_envs.base_env import ActionTuple
+from mlagents_envs.exception import UnityEnvironmentException
+from scripted_turns import Move, ScriptedGame
+
+SEATS = 3
+REWARD = st.sampled_from([0, 0, 0, 1, -2, 5])
+MOVE = st.builds(
+    Move,
+    st.lists(REWARD, min_size=SEATS, max_size=SEATS),
+    st.dictionaries(st.integers(0, SEATS - 1), st.booleans(), max_size=2),
+    st.integers(0, SEATS - 1),
+)
+EPISODES = st.lists(st.lists(MOVE, min_size=1, max_size=9), min_size=1, max_size=3)
+
+
+def game_of(episodes, first=0):
+    return ScriptedGame(episodes, SEATS, first)
+
+
+def plain_transitions(episodes, first, max_steps, actions, turns):
+    """The same loop in plain words: per episode and seat its (seen, action, reward, ended, interrupted)."""
+    told, reports = [], []
+    number = 0
+    while turns:
+        moves = episodes[number % len(episodes)]
+        number += 1
+        alive, actor = list(range(SEATS)), first
+        open_turn, done = {}, defaultdict(list)
+        rewards, lengths = [0] * SEATS, [0] * SEATS
+        for time, move in enumerate(moves):
+            if not turns:
+                break
+            turns -= 1
+            if actor in open_turn:
+                done[actor].append((*open_turn[actor], False, False))
+            open_turn[actor] = (time, actions(actor, time), 0)
+            lengths[actor] += 1
+            for seat in alive:
+                rewards[seat] += move.rewards[seat]
+                if seat in open_turn:
+                    seen, action, earned = open_turn[seat]
+                    open_turn[seat] = (seen, action, earned + move.rewards[seat])
+            ends = {seat: cut for seat, cut in move.ends.items() if seat in alive}
+            if time + 1 == len(moves):
+                ends |= {seat: False for seat in alive if seat not in ends}
+            for seat in sorted(ends):
+                alive.remove(seat)
+                if seat in open_turn:
+                    done[seat].append((*open_turn.pop(seat), True, ends[seat]))
+            if alive and max_steps and sum(lengths) >= max_steps:
+                for seat in alive:
+                    if seat in open_turn:
+                        done[seat].append((*open_turn.pop(seat), True, True))
+                alive = []
+            if not alive:
+                reports.append((rewards, lengths))
+                break
+            actor = alive[move.following % len(alive)]
+        told.append(done)
+    return told, reports
+
+
+class Players:
+    """Plays an environment, and takes down the transitions of every life."""
+
+    def __init__(self, env):
+        self.env, self.open = env, {}
+        self.told = defaultdict(list)
+        env.reset()
+
+    def step(self):
+        for name in self.env.behavior_specs:
+            decisions, terminals = self.env.get_steps(name)
+            for steps, ended in ((terminals, True), (decisions, False)):
+                for row, agent in enumerate(steps.agent_id.tolist()):
+                    key = (name, agent)
+                    if key in self.open:
+                        cut = bool(ended and steps.interrupted[row])
+                        self.told[key].append((*self.open.pop(key), float(steps.reward[row]), ended, cut))
+                    else:
+                        assert not ended and steps.reward[row] == 0, "nothing is told before a first turn"
+            chosen = [self.action(steps_obs) for steps_obs in decisions.obs[0][:, -2:]]
+            for agent, seen, action in zip(decisions.agent_id.tolist(), decisions.obs[0][:, -2:], chosen):
+                self.open[name, agent] = (int(seen[0]), action)
+            discrete = np.array(chosen, np.int32).reshape(-1, 1)
+            self.env.set_actions(name, ActionTuple(discrete=discrete))
+        self.env.step()
+
+    @staticmethod
+    def action(seen):
+        return int(seen[0] + seen[1]) % 3
+
+
+@settings(max_examples=60, deadline=None)
+@given(EPISODES, st.integers(0, SEATS - 1), st.integers(0, 6), st.booleans(), st.integers(1, 25))
+def test_rewards_belong_to_the_turns_that_a_plain_loop_gives_them_to(
+    episodes, first, max_steps, self_play, turns
+):
+    env = TurnBasedEnvironment(
+        lambda: game_of(episodes, first), self_play=self_play, max_steps_per_episode=max_steps
+    )
+    players = Players(env)
+    reports = []
+    for _ in range(turns):
+        players.step()
+        told = env.statistics()
+        if told:
+            reports.append((
+                [told[f"Turns/Reward of player_{k}"][0][0] for k in range(SEATS)],
+                [told[f"Turns/Length of player_{k}"][0][0] for k in range(SEATS)],
+            ))  # fmt: skip
+            assert told["Turns/Episode Length"][0][0] == sum(reports[-1][1])
+    wanted, episodes_over = plain_transitions(
+        episodes, first, max_steps, lambda seat, time: (time + seat) % 3, turns
+    )
+    players.step()  # reads what the last one has brought
+    found = defaultdict(list)
+    for (name, _), life in sorted(players.told.items(), key=lambda item: item[0][1]):
+        found[name] += life
+    expected = defaultdict(list)
+    for done in wanted:
+        for seat, transitions in done.items():
+            name = f"player?team={seat}" if self_play else f"player_{seat}?team={seat}"
+            expected[name] += transitions
+    for name, transitions in expected.items():
+        assert found[name][: len(transitions)] == transitions, name
+    # A turn that has begun ends the transition before it; the plain loop tells it when the seat acts.
+    count = sum(map(len, found.values())) - sum(map(len, expected.values()))
+    assert count in (0, 1)
+    assert reports == [(rewards, lengths) for rewards, lengths in episodes_over]
+
+
+ONE = [[Move([0, 0, 0], {}, 1), Move([1, 0, 0], {}, 2), Move([0, 3, 7], {}, 0), Move([2, 2, 2], {}, 0)]]
+
+
+def test_what_is_earned_before_a_first_turn_is_counted_to_the_episode_alone():
+    env = TurnBasedEnvironment(lambda: game_of([[Move([1, 5, 0], {}, 1), Move([0, 1, 9], {}, 2)]]))
+    players = Players(env)
+    players.step()
+    players.step()
+    told = {key: values[0][0] for key, values in env.statistics().items()}
+    assert told["Turns/Reward of player_1"] == 6 and told["Turns/Length of player_1"] == 1
+    assert told["Turns/Reward of player_2"] == 9 and told["Turns/Length of player_2"] == 0
+    players.step()
+    assert players.told["player_1?team=1", 1] == [(1, 2, 1.0, True, False)]
+    assert not [life for (name, _), life in players.told.items() if name == "player_2?team=2" and life]
+
+
+def test_one_policy_sees_its_seat_and_its_own_stack():
+    env = TurnBasedEnvironment(lambda: game_of(ONE), self_play=True, stack_size=2)
+    names = [f"player?team={k}" for k in range(SEATS)]
+    assert list(env.behavior_specs) == names and env.num_agents == SEATS
+    observation, seat = env.behavior_specs[names[1]].observation_specs
+    assert observation.shape == (4,) and observation.name == "StackingSensor_size2_observation"
+    assert seat.shape == (SEATS,) and seat.name == "seat"
+    seen = []
+    env.reset()
+    for _ in range(4):
+        for name in names:
+            decisions, _ = env.get_steps(name)
+            seen += [(obs.tolist(), own.tolist()) for obs, own in zip(decisions.obs[0], decisions.obs[1])]
+        env.step()
+    assert seen == [
+        ([0, 0, 0, 0], [1, 0, 0]),
+        ([0, 0, 1, 1], [0, 1, 0]),
+        ([0, 0, 2, 2], [0, 0, 1]),
+        ([0, 0, 3, 0], [1, 0, 0]),
+    ]
+    assert env.get_steps(names[0])[0].obs[0].tolist() == [[0, 0, 0, 0]], "a new episode begins without a past"
+
+
+def test_masks_are_told_at_turns():
+    env = TurnBasedEnvironment(lambda: game_of(ONE), areas=2)
+    env.reset()
+    (mask,) = env.get_steps("player_0?team=0")[0].action_mask
+    assert mask.tolist() == [[False, True, False]] * 2
+    env.step()
+    (mask,) = env.get_steps("player_1?team=1")[0].action_mask
+    assert mask.tolist() == [[False, False, False]] * 2
+    assert len(env.get_steps("player_0?team=0")[0]) == 0
+
+
+def test_ids_are_new_for_every_life_and_areas_have_seeds_of_their_own():
+    games = []
+
+    def make():
+        games.append(game_of(ONE))
+        return games[-1]
+
+    env = TurnBasedEnvironment(make, seed=5, areas=2)
+    players = Players(env)
+    for _ in range(9):
+        players.step()
+    assert games[0].seeds[0] == 5 and games[1].seeds[0] not in (5, None)
+    assert games[0].seeds[1:] == [None, None]
+    lives = [agent for _, agent in (*players.told, *players.open)]
+    assert len(set(lives)) == len({*players.told, *players.open})
+    env.close()
+    assert all(game.closed for game in games)
+
+
+def test_seats_of_different_spaces_cannot_be_played_by_one_policy():
+    class Uneven(ScriptedGame):
+        def action_space(self, agent):
+            from gymnasium.spaces import Discrete
+
+            return Discrete(2 if agent == "player_0" else 3)
+
+    with pytest.raises(UnityEnvironmentException, match="cannot play all seats"):
+        TurnBasedEnvironment(lambda: Uneven(ONE), self_play=True)
+    assert len(TurnBasedEnvironment(lambda: Uneven(ONE), self_play=None).behavior_specs) == SEATS
+    with pytest.raises(UnityEnvironmentException, match="stack_size 0; expected at least 1"):
+        TurnBasedEnvironment(lambda: game_of(ONE), stack_size=0)
+
+
+def test_a_game_that_breaks_the_rules_is_named():
+    class Stranger(ScriptedGame):
+        def reset(self, seed=None):
+            super().reset(seed)
+            self.agent_selection = "somebody"
+
+    with pytest.raises(GameFaultError, match=r"'somebody'.*none of its possible_agents"):
+        TurnBasedEnvironment(lambda: Stranger(ONE)).reset()
