@@ -34,7 +34,7 @@ class Palette:
             self._first = picture.quantize(
                 256, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE
             )
-            return self._first
+        # The first one too: Pillow looks colours up coarsely here, and the first would differ from the rest.
         return picture.quantize(palette=self._first, dither=Image.Dither.NONE)
 
 

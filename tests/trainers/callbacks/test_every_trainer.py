@@ -1,0 +1,77 @@
+"""Callbacks and tests with every trainer: all hooks are told, and nothing that is learnt differs by it."""
+
+import pytest
+from lanista.trainers.callbacks import Callback
+from lanista.trainers.callbacks.hub import HOOKS
+from lanista.trainers.checkpoints import load_checkpoint
+from lanista.trainers.learn import run_training
+from lanista.trainers.settings.command_line import parse_command_line
+from line_game import Runs
+from reliability.resume import differences, numbers
+
+ON = "{batch_size: 16, buffer_size: 64, num_epoch: 1}"
+OFF = "{batch_size: 16, buffer_size: 400, buffer_init_steps: 64, steps_per_update: 8}"
+CHOICES = {"cont": 0, "disc": [3]}
+TRAINERS = {
+    "ppo": (ON, {}),
+    "poca": (ON, {"groups": True}),
+    "coma": (ON, {"groups": True, **CHOICES}),
+    "sac": (OFF, {}),
+    "dqn": (OFF, CHOICES),
+    "ddpg": (OFF, {}),
+    "td3": (OFF, {}),
+}
+"""Hyperparameters, and the actions and groups of the game."""
+
+YAML = """\
+default_settings:
+  trainer_type: {trainer}
+  hyperparameters: {hyperparameters}
+  network_settings: {{normalize: true, hidden_units: 8, num_layers: 1}}
+  checkpoint_interval: 100
+  max_steps: 220
+  time_horizon: 8
+  summary_freq: 100
+"""
+TESTS = ["--set", "default_settings.test_frequency=100", "--set", "default_settings.test_episodes=3"]
+ROWS = {".buffer.numbers", ".buffer.mates", ".buffer.next_mates", ".buffer.other_numbers"}
+"""Numbers of rows: the second run of a process counts on."""
+
+
+class Hears(Callback):
+    """Keeps what every hook is told."""
+
+    def __init__(self):
+        self.events = {hook: [] for hook in HOOKS.values()}
+
+
+for _hook in HOOKS.values():
+    setattr(Hears, _hook, lambda self, event: self.events[HOOKS[type(event)]].append(event))
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_all_is_told_and_no_bit_of_what_is_learnt_differs(monkeypatch, tmp_path, trainer):
+    monkeypatch.chdir(tmp_path)
+    runs = Runs(monkeypatch)
+    hyperparameters, rules = TRAINERS[trainer]
+    runs.rules.update(rules)
+    (tmp_path / "c.yaml").write_text(YAML.format(trainer=trainer, hyperparameters=hyperparameters))
+    start = ["c.yaml", "--env", "scene:basic", "--seed", "3"]
+    heard = Hears()
+    with runs._restored():
+        run_training(parse_command_line([*start, "--run-id", "plain"]))
+        run_training(parse_command_line([*start, "--run-id", "tested", *TESTS]), callbacks=[heard])
+
+    assert all(heard.events.values()), [hook for hook, events in heard.events.items() if not events]
+    tests, (end,) = heard.events["on_evaluation_end"], heard.events["on_training_end"]
+    assert [test.step // 100 for test in tests] == [1, 2] and end.steps["Tiny"] > 220
+    assert all(len(test.lengths) >= 3 for test in tests)
+    assert all(any("Losses/" in key for key in told.figures) for told in heard.events["on_update_end"])
+    if rules.get("groups"):
+        assert any(event.group_reward == 0.5 for event in heard.events["on_episode_end"])
+        assert all(set(test.group_rewards) == {0.5} and test.score == 0.5 for test in tests)
+    plain, tested = (
+        load_checkpoint(tmp_path / "results" / run / "Tiny" / "checkpoint.pt") for run in ("plain", "tested")
+    )
+    assert tested.pop("test_due") == 300 and numbers(plain) > 80
+    assert not [text for text in differences(plain, tested) if text.partition(":")[0] not in ROWS]

@@ -1,0 +1,224 @@
+"""The callbacks that come along: stop at a reward, keep the best, write a video."""
+
+import json
+import logging
+import re
+
+import numpy as np
+import pytest
+from lanista.trainers.animation import makes_mp4
+from lanista.trainers.callbacks import (
+    CheckpointSaved,
+    EpisodeEnd,
+    EvaluationEnd,
+    EvaluationStep,
+    TrainingBegin,
+    write_video,
+)
+from lanista.trainers.callbacks.events import EpisodeScore
+from lanista.trainers.callbacks.keep_best import KeepBest
+from lanista.trainers.callbacks.stop_at_reward import StopAtReward
+from lanista.trainers.callbacks.write_video import WriteVideo
+from lanista.trainers.settings import RunOptions
+from line_game import LineGame, Runs
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+YAML = """\
+default_settings:
+  trainer_type: ppo
+  hyperparameters: {batch_size: 16, buffer_size: 128, num_epoch: 1}
+  network_settings: {hidden_units: 8, num_layers: 1}
+  max_steps: 400
+  time_horizon: 8
+  summary_freq: 100
+  test_frequency: 100
+  test_episodes: 4
+"""
+START = ["c.yaml", "--env", "scene:basic", "--seed", "3", "--run-id", "r"]
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    return Runs(monkeypatch)
+
+
+def write(folder, callbacks, more=""):
+    (folder / "c.yaml").write_text(f"{YAML}{more}callbacks: {callbacks}\n")
+
+
+def episode(reward, behavior="A"):
+    return EpisodeEnd(behavior, 1, 0, 0, reward, None, 5)
+
+
+def judged(score, behavior="A", step=10, folder=None, save=lambda: None, shown=None):
+    return EvaluationEnd(
+        behavior, step, score, 0.0, [score], [], [5], 0.1, folder, save, shown or (lambda *told: None)
+    )
+
+
+def test_enough_is_the_mean_of_the_last_episodes_of_one_behaviour():
+    stop = StopAtReward(2.0, behavior="A", episodes=3)
+    rewards = [9.0, 0.0, 1.0, 2.0, 3.0]
+    assert [stop.on_episode_end(episode(reward)) is not None for reward in rewards] == [
+        *(False, False, True),  # (9 + 0 + 1) / 3
+        *(False, True),
+    ]
+    assert stop.on_episode_end(episode(50.0, "B")) is None and stop.on_evaluation_end(judged(9.0)) is None
+    again = StopAtReward(2.0, behavior="A", episodes=3)
+    again.load_state_dict(json.loads(json.dumps(stop.state_dict())))
+    assert "3 episodes of A is 2.000, at least 2" in again.on_episode_end(episode(1.0))
+
+
+def test_enough_may_be_the_score_of_a_test():
+    stop = StopAtReward(2.0, evaluation=True)
+    assert stop.on_episode_end(episode(9.0)) is None and stop.on_evaluation_end(judged(1.9)) is None
+    assert "of A in a test is 2.500" in stop.on_evaluation_end(judged(2.5))
+
+
+def test_a_run_that_is_good_enough_ends(runs, tmp_path, capsys):
+    write(tmp_path, "[{stop_at_reward: {reward: -0.5, evaluation: true}}]")
+    assert runs(*START) == 0
+    out = capsys.readouterr().out
+    assert "The callback stop_at_reward ends the training: the mean reward of Tiny in a test is" in out
+    assert out.count("Test at Step") == 1 and (tmp_path / "results" / "r" / "Tiny.onnx").exists()
+
+
+def test_the_best_by_tests_is_there_with_its_brain(runs, tmp_path, capsys):
+    write(tmp_path, "keep_best")
+    assert runs(*START) == 0
+    folder = tmp_path / "results" / "r"
+    tests = [(float(mean), step) for step, mean in _tests(capsys.readouterr().out)]
+    best, step = max(tests, key=lambda test: test[0])
+    state = json.loads((folder / "run_logs" / "callbacks.json").read_text())["keep_best"]
+    assert state["best"]["Tiny"] == pytest.approx(best, abs=6e-4)
+    assert (folder / "best" / "Tiny.pt").read_bytes() == (folder / "Tiny" / f"Tiny-{step}.pt").read_bytes()
+    assert (folder / "best" / "Tiny.onnx").exists()
+
+
+def _tests(out):
+    return re.findall(r"Tiny\. Test at Step: (\d+)\. Mean Reward: (\S+)\. Std", out)
+
+
+def kept(tmp_path):
+    keep = KeepBest()
+    keep.on_training_begin(TrainingBegin("r", tmp_path, RunOptions(), False))
+    return keep
+
+
+def checkpoint(folder, step, reward):
+    weights = folder / f"A-{step}.pt"
+    weights.write_text(str(step))
+    return CheckpointSaved("A", step, weights, (), reward, True)
+
+
+def test_without_tests_the_best_is_by_what_was_earned(tmp_path):
+    keep = kept(tmp_path)
+    for step, reward in (1, None), (2, 1.0), (3, 0.5), (4, 2.0):
+        keep.on_checkpoint(checkpoint(tmp_path, step, reward))
+        assert (tmp_path / "best").exists() == (step > 1)
+    assert (tmp_path / "best" / "A.pt").read_text() == "4"
+    again = kept(tmp_path)
+    again.load_state_dict(json.loads(json.dumps(keep.state_dict())))
+    again.on_checkpoint(checkpoint(tmp_path, 5, 1.5))
+    assert (tmp_path / "best" / "A.pt").read_text() == "4", "a resumed run goes on comparing"
+
+
+def test_a_first_test_counts_more_than_what_was_earned(tmp_path):
+    keep = kept(tmp_path)
+    keep.on_checkpoint(checkpoint(tmp_path, 1, 99.0))
+    keep.on_evaluation_end(judged(2.0, save=lambda: checkpoint(tmp_path, 2, None).weights))
+    keep.on_checkpoint(checkpoint(tmp_path, 3, 100.0))
+    keep.on_evaluation_end(judged(1.0, save=lambda: checkpoint(tmp_path, 4, None).weights))
+    assert (tmp_path / "best" / "A.pt").read_text() == "2"
+
+
+def test_the_best_that_could_not_be_saved_does_not_count(tmp_path):
+    keep = kept(tmp_path)
+    keep.on_evaluation_end(judged(5.0, save=lambda: None))
+    keep.on_evaluation_end(judged(4.0, save=lambda: checkpoint(tmp_path, 2, None).weights))
+    assert (tmp_path / "best" / "A.pt").read_text() == "2" and keep.state_dict()["best"] == {"A": 4.0}
+
+
+def step(number, ended=(), oldest=0, newest=0, picture=None):
+    drawn = picture or (lambda: np.full((8, 8, 3), number, np.uint8))
+    return EvaluationStep(number, None, {"A": 10}, ended, oldest, newest, drawn)
+
+
+def test_the_film_is_the_best_episode_from_its_beginning(tmp_path, monkeypatch):
+    films = []
+    monkeypatch.setattr(write_video, "makes_mp4", lambda: False)
+    monkeypatch.setattr(
+        write_video, "gif", lambda frames, ms: films.append([f.pixels()[0, 0, 0] for f in frames]) or b"film"
+    )
+    shown = []
+    film = WriteVideo(pictures=4)
+    film.on_evaluation_step(step(0))
+    film.on_evaluation_step(step(1, [EpisodeScore("A", 1, 3.0, 1, 0, 1)], oldest=0, newest=1))
+    for number in range(2, 9):
+        film.on_evaluation_step(step(number, oldest=0, newest=1))
+    film.on_evaluation_step(step(9, [EpisodeScore("A", 2, 5.0, 8, 1, 9)], oldest=0, newest=1))
+    film.on_evaluation_step(step(10, [EpisodeScore("A", 3, 4.0, 10, 0, 10)], oldest=10, newest=10))
+    film.on_evaluation_end(judged(4.0, folder=tmp_path, shown=lambda *told: shown.append(told)))
+    assert films == [[1, 2, 3, 4]], "of the episode with 5, the first four pictures"
+    assert (tmp_path / "videos" / "A-10.gif").read_bytes() == b"film"
+    assert shown == [("Evaluation/Best Episode", b"film", (8, 8))]
+
+
+def test_what_does_not_draw_itself_is_said_once(caplog, tmp_path):
+    film = WriteVideo()
+    for _ in range(2):
+        film.on_evaluation_step(step(0, picture=lambda: None))
+        film.on_evaluation_end(judged(1.0, folder=tmp_path))
+    assert sum("There will be no videos" in record.message for record in caplog.records) == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("fails", ["mp4", "disk"])
+def test_a_film_that_cannot_be_written_is_warned_of(tmp_path, monkeypatch, caplog, fails):
+    def mp4(frames, ms):
+        raise RuntimeError("no codec")
+
+    monkeypatch.setattr(write_video, "makes_mp4", lambda: fails == "mp4")
+    monkeypatch.setattr(write_video, "mp4", mp4)
+    if fails == "disk":
+        (tmp_path / "videos").write_text("in the way")
+    film = WriteVideo()
+    film.on_evaluation_step(step(0, [EpisodeScore("A", 1, 3.0, 1, 0, 0)]))
+    film.on_evaluation_end(judged(3.0, folder=tmp_path))
+    (warning,) = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    if fails == "disk":
+        assert "could not be written" in warning
+    else:
+        assert "no MP4 could be made (RuntimeError: no codec)" in warning
+        assert (tmp_path / "videos" / "A-10.gif").read_bytes().startswith(b"GIF89a")
+
+
+class Drawn(LineGame):
+    """Draws where the agents are; the third picture fails where it is told to."""
+
+    drawn, fails = 0, False
+
+    def draw(self):
+        type(self).drawn += 1
+        if self.fails and self.drawn > 2:
+            raise OSError("no screen")
+        return np.full((10, 12, 3), 20 * self.steps % 256, np.uint8)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_run_with_test_video_films_its_tests(runs, tmp_path, capsys, monkeypatch, fails):
+    kind = type("Drawn", (Drawn,), {"fails": fails})
+    monkeypatch.setattr("line_game.LineGame", kind)
+    write(tmp_path, "[]", "  test_video: true\n")
+    assert runs(*START) == 0
+    out, folder = capsys.readouterr().out, tmp_path / "results" / "r" / "Tiny"
+    films = sorted((folder / "videos").glob(f"Tiny-*.{'mp4' if makes_mp4() else 'gif'}"))
+    assert len(_tests(out)) == 4, "the tests themselves take place"
+    if fails:
+        assert out.count("Tests are not filmed: OSError: no screen") == 1 and not films
+        return
+    assert [film.stem for film in films] == [f"Tiny-{step}" for step, _ in _tests(out)]
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    assert len(events.Images("Evaluation/Best Episode")) == 4

@@ -1,0 +1,95 @@
+"""Weights & Biases and MLflow get settings, curves and brains, and a resumed run goes on there."""
+
+import sys
+
+import pytest
+from lanista.trainers.callbacks.make import make_callbacks
+from lanista.trainers.settings import RunOptions, TrainerConfigError
+from line_game import Runs
+
+YAML = """\
+default_settings:
+  trainer_type: ppo
+  hyperparameters: {batch_size: 16, buffer_size: 128, num_epoch: 1}
+  network_settings: {hidden_units: 8, num_layers: 1}
+  max_steps: 250
+  time_horizon: 8
+  summary_freq: 100
+  test_frequency: 100
+  test_episodes: 2
+"""
+START = ["c.yaml", "--env", "scene:basic", "--seed", "3", "--run-id", "r"]
+ON = ["--resume", "--set", "default_settings.max_steps=400"]
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    return Runs(monkeypatch)
+
+
+def test_mlflow(runs, tmp_path, monkeypatch):
+    pytest.importorskip("mlflow", reason="MLflow is not installed (extra mlflow)")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    from mlflow.tracking import MlflowClient
+
+    uri = (tmp_path / "tracked").as_uri()
+    chosen = f"[{{mlflow: {{tracking_uri: '{uri}', experiment: lines, brains: true}}}}]"
+    (tmp_path / "c.yaml").write_text(f"{YAML}callbacks: {chosen}\n")
+    assert runs(*START) == 0 and runs(*START, *ON) == 0
+    client = MlflowClient(uri)
+    (run,) = client.search_runs([client.get_experiment_by_name("lines").experiment_id])
+    assert (run.info.run_name, run.info.status) == ("r", "FINISHED")
+    assert run.data.params["default_settings.hyperparameters.batch_size"] == "16"
+    told = client.get_metric_history(run.info.run_id, "Tiny/Environment/Cumulative Reward")
+    assert [metric.step for metric in told][:2] == [100, 200] and told[-1].step == 400
+    tests = client.get_metric_history(run.info.run_id, "Tiny/Evaluation/Cumulative Reward")
+    assert [metric.step // 100 for metric in tests] == [1, 2, 3, 4]
+    assert [file.path for file in client.list_artifacts(run.info.run_id, "brains")] == ["brains/Tiny.onnx"]
+
+
+def test_weights_and_biases(runs, tmp_path, monkeypatch):
+    wandb = pytest.importorskip("wandb", reason="Weights & Biases is not installed (extra wandb)")
+    logged, begun = [], []
+
+    def init(**arguments):
+        run = begin(**arguments)
+        begun.append((run.id, dict(run.config), arguments))
+        monkeypatch.setattr(
+            type(run), "log", lambda self, data, **more: logged.append(data) or log(self, data)
+        )
+        return run
+
+    begin, log = wandb.init, wandb.Run.log
+    monkeypatch.setattr(wandb, "init", init)
+    (tmp_path / "c.yaml").write_text(
+        f"{YAML}callbacks: [{{wandb: {{mode: offline, project: lines, brains: true}}}}]\n"
+    )
+    assert runs(*START) == 0 and runs(*START, *ON) == 0
+    (first, config, _), (second, _, resumed) = begun
+    assert first == second == resumed["id"] and resumed["resume"] == "allow"
+    assert config["default_settings"]["hyperparameters"]["batch_size"] == 16
+    steps = [data["Tiny/step"] for data in logged if "Tiny/Environment/Cumulative Reward" in data]
+    assert steps[:2] == [100, 200] and steps[-1] == 400
+    assert sum("Tiny/Evaluation/Cumulative Reward" in data for data in logged) == 4
+    assert len(list((tmp_path / "results" / "r" / "wandb").glob("offline-run-*"))) == 2
+
+
+@pytest.mark.parametrize(("name", "package"), [("wandb", "wandb"), ("mlflow", "mlflow")])
+def test_a_tracker_that_is_missing_is_named_with_its_remedy(monkeypatch, name, package):
+    for module in [module for module in sys.modules if module.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(sys, "meta_path", [_Missing(package), *sys.meta_path])
+    options = RunOptions.from_text(f"callbacks: [{name}]", "c.yaml")
+    with pytest.raises(TrainerConfigError, match=f"is not installed: pip install {package}"):
+        make_callbacks(options)
+
+
+class _Missing:
+    def __init__(self, package):
+        self.package = package
+
+    def find_spec(self, name, path=None, target=None):
+        if name == self.package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return None

@@ -1,0 +1,54 @@
+"""Films show what was drawn: what stands still keeps its colour in all pictures."""
+
+import io
+
+import numpy as np
+import pytest
+from lanista.trainers.animation import Frame, gif, makes_mp4, mp4
+from PIL import Image
+
+
+def pictures(count=5):
+    """A ball with a soft edge that moves over a white floor, whose shades lie close together."""
+    rows, columns = np.mgrid[:64, :96]
+    drawn = []
+    for k in range(count):
+        far = np.hypot(rows - 30, columns - 20 - 5 * k)
+        shade = np.clip((far - 8) / 12, 0, 1)[..., None]
+        drawn.append((255 * shade + np.array([200, 60, 20]) * (1 - shade)).astype(np.uint8))
+    return drawn
+
+
+def shown(film):
+    image = Image.open(io.BytesIO(film))
+    found = []
+    for k in range(image.n_frames):
+        image.seek(k)
+        found.append((image.info["duration"], np.asarray(image.convert("RGB")).astype(int)))
+    return found
+
+
+def test_a_gif_shows_every_picture_in_its_colours():
+    drawn = pictures()
+    found = shown(gif([Frame(picture) for picture in drawn], 40))
+    assert [duration for duration, _ in found] == [40] * 5
+    for (_, seen), picture in zip(found, drawn):
+        assert np.abs(seen - picture).max() < 40
+    corners = {tuple(seen[-1, -1]) for _, seen in found}
+    assert len(corners) == 1, "what stands still does not flicker"
+
+
+def test_a_frame_gives_back_what_it_was_given():
+    picture = pictures(1)[0][:, ::-1]
+    assert (Frame(picture).pixels() == picture).all() and Frame(picture).size == (96, 64)
+
+
+@pytest.mark.skipif(not makes_mp4(), reason="imageio and imageio-ffmpeg are not installed")
+def test_an_mp4_shows_every_picture_without_an_odd_row():
+    import imageio.v2 as imageio
+
+    film = mp4([Frame(picture[:63, :95]) for picture in pictures()], 40)
+    with imageio.get_reader(io.BytesIO(film), "mp4") as reader:
+        frames = list(reader.iter_data())
+    assert len(frames) == 5 and frames[0].shape == (62, 94, 3)
+    assert np.abs(frames[0].astype(int) - pictures()[0][:62, :94]).mean() < 10
