@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
@@ -73,7 +74,8 @@ def build_encoder(
     """The encoder that the YAML names for an observation.
 
     Raises:
-        TrainerError: there is no such class, or it cannot be built; the message names it and the cause.
+        TrainerError: there is no such class, or it cannot be built, or does not read these observations; the
+            message names it and the cause.
     """
     return cast(UserEncoder, _build(reference, spec, settings, generator))
 
@@ -130,17 +132,45 @@ def _build(
                 f"The network {reference} cannot be built: {cause(error)}. It is called with "
                 "(observation specs, network settings)."
             ) from error
-    size = getattr(network, "size", None)
-    if not isinstance(network, nn.Module) or not isinstance(size, int) or size < 1:
-        raise TrainerError(
-            f"The network {reference} must be a torch.nn.Module with an attribute `size`, the length of a "
-            f"row of what it gives; found {type(network).__name__} with size {size!r}."
-        )
-    for module in network.modules():
-        if isinstance(module, _STANDING_STILL):
-            module.eval()
+        size = getattr(network, "size", None)
+        if not isinstance(network, nn.Module) or not isinstance(size, int) or size < 1:
+            raise TrainerError(
+                f"The network {reference} must be a torch.nn.Module with an attribute `size`, the length of "
+                f"a row of what it gives; found {type(network).__name__} with size {size!r}."
+            )
+        for module in network.modules():
+            if isinstance(module, _STANDING_STILL):
+                module.eval()
+        for rows in (1, 3):
+            _try(reference, network, size, specs, rows)
     setattr(network, _REFERENCE, reference)
     return network
+
+
+@torch.no_grad()
+def _try(reference: str, network: nn.Module, size: int, specs: Any, rows: int) -> None:
+    """Let a network read so many rows of zeros: what is wrong with it is said when the run begins.
+
+    Raises:
+        TrainerError: it cannot, or gives something else than [rows, size] float32.
+    """
+    several = isinstance(specs, list)
+    inputs = [torch.zeros(rows, *spec.shape) for spec in (specs if several else [specs])]
+    shapes = ", ".join(str(tuple(one.shape)) for one in inputs)
+    try:
+        given = network(inputs if several else inputs[0])
+    except Exception as error:
+        raise TrainerError(
+            f"The network {reference} cannot read observations of the shape {shapes}: {cause(error)}. The "
+            "first number is that of the agents, which may be any."
+        ) from error
+    if isinstance(given, Tensor) and given.shape == (rows, size) and given.dtype == torch.float32:
+        return
+    found = f"{tuple(given.shape)} of {given.dtype}" if isinstance(given, Tensor) else type(given).__name__
+    raise TrainerError(
+        f"The network {reference} gives {found} for observations of the shape {shapes}; by its `size` it has "
+        f"to give ({rows}, {size}) of torch.float32."
+    )
 
 
 def _found(reference: str) -> Callable[..., Any]:
@@ -162,9 +192,11 @@ def _found(reference: str) -> Callable[..., Any]:
     if here not in sys.path:  # where a console script runs, Python does not look
         sys.path.append(here)
     try:
-        return cast(Callable[..., Any], getattr(import_module(module), name))
+        return cast(Callable[..., Any], attrgetter(name)(import_module(module)))
     except Exception as error:
+        file = getattr(sys.modules.get(module), "__file__", None)
+        found = "" if file is None else f" in {file}"
         raise TrainerError(
-            f"The network {reference} cannot be imported: {cause(error)}. It is named as "
-            f"package.module:Class; modules are looked for in {here} and among the installed packages."
+            f"The network {reference} cannot be imported: {cause(error)}{found}. It is named as "
+            f"package.module:Class; modules are looked for among the installed packages and in {here}."
         ) from error

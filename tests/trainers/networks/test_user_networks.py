@@ -90,6 +90,41 @@ class Sizeless(nn.Module):
         super().__init__()
 
 
+class Wide(Scale):
+    def forward(self, observation):
+        return super().forward(observation).repeat(1, 2)
+
+
+class Squeezing(Scale):
+    """Works for several agents."""
+
+    def forward(self, observation):
+        return super().forward(observation).squeeze()
+
+
+class Double(Scale):
+    def forward(self, observation):
+        return super().forward(observation).double()
+
+
+class Blind(Scale):
+    def forward(self, observation):
+        raise ValueError("I see nothing")
+
+
+class Late(nn.Module):
+    """Its layer finds out for itself how wide the observation is."""
+
+    class Inner(nn.Module):
+        def __init__(self, spec, settings):
+            super().__init__()
+            self.size = 4
+            self.layer = nn.LazyLinear(4)
+
+        def forward(self, observation):
+            return self.layer(observation.flatten(1))
+
+
 class Angry:
     def __init__(self, spec, settings):
         raise KeyError("I wanted something else")
@@ -141,6 +176,13 @@ def test_a_network_of_the_user_s_learns_and_leaves(keys):
             assert parameter.grad is not None, name
     assert any("whole" in name or "encoders" in name for name, _ in network.named_parameters())
     again = build(**keys)
+    assert all(torch.equal(a, b) for a, b in zip(network.parameters(), again.parameters())), "one seed"
+
+
+def test_a_class_within_a_class_and_a_layer_that_finds_its_width():
+    network = build(encoders={"obs0": "my_networks:Late.Inner"})
+    assert network.encoder.encoders["0"].layer.weight.shape == (4, 3)
+    again = build(encoders={"obs0": "my_networks:Late.Inner"})
     assert all(torch.equal(a, b) for a, b in zip(network.parameters(), again.parameters())), "one seed"
 
 
@@ -210,6 +252,17 @@ def test_one_that_leaves_wrongly_is_refused(tmp_path):
             r"my_networks:Angry cannot be built: KeyError.*wanted something else",
         ),
         ({"body": "my_networks:Sizeless"}, r"an attribute `size`.* found Sizeless with size None"),
+        ({"body": "my_networks:Bdy"}, r"my_networks\.py\. It is named as"),
+        (
+            {"encoders": {"obs0": "my_networks:Wide"}},
+            r"Wide gives \(1, 16\) of torch\.float32.*shape \(1, 3\).*to give \(1, 8\)",
+        ),
+        ({"encoders": {"obs1": "my_networks:Squeezing"}}, r"Squeezing gives \(8,\).*shape \(1, 3, 20, 20\)"),
+        ({"encoders": {"obs0": "my_networks:Double"}}, r"Double gives \(1, 8\) of torch\.float64"),
+        (
+            {"encoders": {"obs0": "my_networks:Blind"}},
+            r"Blind cannot read .*shape \(1, 3\): ValueError.*I see nothing.*that of the agents",
+        ),
         ({"body": "an-entry-point"}, r"No installed package offers a network named 'an-entry-point'"),
     ],
 )
