@@ -87,7 +87,7 @@ def examples(page):
     return [code for language, code in FENCE.findall(text(ROOT / "docs" / page)) if language == "python"]
 
 
-RUNNABLE = ("extending.md", "many-environments.md", "demonstrations.md")
+RUNNABLE = ("callbacks.md", "extending.md", "many-environments.md", "demonstrations.md")
 
 
 @pytest.mark.parametrize("code", [code for page in RUNNABLE for code in examples(page)])
@@ -108,6 +108,20 @@ def test_the_example_game_can_be_trained_with_the_settings_beside_it(tmp_path):
     world = namespace["Walk"](walkers=2)
     assert [behavior.partition("?")[0] for behavior in world.specs()] == list(options.behaviors)
     assert set(client.options_of(type(world))) == {"walkers"}
+
+
+def test_the_example_callback_is_found_by_the_yaml_beside_it(tmp_path, monkeypatch):
+    from lanista.trainers.callbacks.make import make_callbacks
+    from lanista.trainers.settings import RunOptions
+
+    page = text(ROOT / "docs" / "callbacks.md")
+    (settings,) = [code for language, code in FENCE.findall(page) if language == "yaml"]
+    (tmp_path / "watch.py").write_text(examples("callbacks.md")[0], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    made = make_callbacks(RunOptions.from_text(settings))
+    assert list(made) == ["stop_at_reward", "keep_best", "watch:Watch"] and made["watch:Watch"].every == 5
+    sys.modules.pop("watch")
 
 
 def test_the_example_game_is_an_environment_as_it_is_saved(tmp_path):
