@@ -1,4 +1,4 @@
-"""Runs that learn from a replay, when something is wrong with it: with the settings, the file, the disk."""
+"""Runs that learn from a replay: beside collecting, and when settings, the file or the disk are bad."""
 
 import errno
 import re
@@ -20,6 +20,7 @@ behaviors:
     max_steps: {end}
     time_horizon: 8
     summary_freq: 100
+    threaded: {threaded}
 torch_settings: {{num_threads: 1}}
 """
 TRAINERS = ["sac", "dqn", "ddpg", "td3"]
@@ -30,10 +31,12 @@ def runs(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     made = Runs(monkeypatch)
 
-    def run(*arguments, trainer="sac", size=256, end=200, memory=""):
+    def run(*arguments, trainer="sac", size=256, end=200, memory="", threaded=False):
         if trainer == "dqn":
             made.rules |= {"cont": 0, "disc": (3,)}
-        (tmp_path / "c.yaml").write_text(YAML.format(trainer=trainer, size=size, end=end, memory=memory))
+        (tmp_path / "c.yaml").write_text(
+            YAML.format(trainer=trainer, size=size, end=end, memory=memory, threaded=threaded)
+        )
         return made("c.yaml", "--run-id", "r", *arguments)
 
     return run
@@ -50,6 +53,15 @@ def test_a_replay_smaller_than_a_batch_is_refused_before_anything_is_written(run
     told = capsys.readouterr().err
     assert "buffer_size" in told and "found 15" in told and "batch_size 16" in told
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_learning_beside_collecting_makes_the_updates_that_the_steps_are_worth(runs, behavior, trainer):
+    assert runs(trainer=trainer, end=400, threaded=True) == 0
+    ended = load_checkpoint(behavior / "checkpoint.pt")
+    assert ended["step"] >= 400 and (behavior.parent / "Tiny.onnx").exists()
+    # Counting begins at 1. The last steps, as many as the queue holds, get none: the run is over.
+    assert 10 <= ended["updates"][0] <= ended["step"] / 10 + 1
 
 
 def test_a_replay_that_holds_less_than_a_batch_of_whole_sequences_is_learnt_from(runs, behavior):
