@@ -1,6 +1,7 @@
 """Kills runs after a checkpoint, resumes them, and compares every bit with runs that were never killed.
 
     python tests/reliability/resume.py [--runs 5] [--scenes ball3d basic] [--updates 2]
+                                       [--trainers ppo sac sac-saved]
 
 Each run is done twice with the real console script's code. One is killed (SIGKILL) at a random moment after
 its checkpoint and goes on with --resume. The other starts its engines afresh at the same checkpoint and goes
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for console_runs, when run
 
 from console_runs import PATIENCE, learn_command
 from lanista.trainers.checkpoints import load_checkpoint
+from lanista.trainers.replay.saving import FILE
 
 BEHAVIORS = {"ball3d": "3DBall", "basic": "Basic"}
 UNKILLED = """\
@@ -36,11 +39,17 @@ from lanista.trainers.settings.command_line import parse_command_line
 run_training(parse_command_line(), restart_engines_at_checkpoints=True)
 """
 BUFFER = {"ball3d": 2000, "basic": 256}
+HYPER = {
+    "ppo": "buffer_size: {buffer}",
+    "sac": "buffer_size: 20000, steps_per_update: 10",
+    "sac-saved": "buffer_size: 20000, steps_per_update: 10, save_replay_buffer: true",
+}
+"""Of the trainers; with "-saved" the replay is saved too, else both runs begin with an empty one."""
 YAML = """\
 behaviors:
   {behavior}:
-    trainer_type: ppo
-    hyperparameters: {{batch_size: 64, buffer_size: {buffer}, learning_rate_schedule: linear}}
+    trainer_type: {trainer}
+    hyperparameters: {{batch_size: 64, learning_rate_schedule: linear, {hyper}}}
     network_settings: {{normalize: true, hidden_units: 32, num_layers: 2}}
     reward_signals: {{extrinsic: {{gamma: 0.99, strength: 1.0}}}}
     keep_checkpoints: 5
@@ -60,6 +69,7 @@ class Pair:
     updates: int
     """Policy updates before the checkpoint, and after it."""
     envs: int
+    trainer: str = "ppo"
 
     @property
     def behavior(self) -> str:
@@ -73,7 +83,9 @@ class Pair:
         checkpoint = int((self.updates + 0.5) * buffer)
         yaml = folder / "run.yaml"
         end = 2 * checkpoint - 100
-        yaml.write_text(YAML.format(behavior=self.behavior, buffer=buffer, checkpoint=checkpoint, end=end))
+        told = {"behavior": self.behavior, "trainer": self.trainer.partition("-")[0]}
+        told["hyper"] = HYPER[self.trainer].format(buffer=buffer)
+        yaml.write_text(YAML.format(**told, checkpoint=checkpoint, end=end))
         engines = ["--env", f"scene:{self.scene}", "--num-envs", str(self.envs), "--deterministic"]
         results = ["--results-dir", str(folder), "--run-id", name]
         return [str(yaml), *engines[: 4 if self.envs == 1 else 5], *results, "--seed", str(self.seed)]
@@ -89,7 +101,9 @@ class Pair:
         checkpoint = folder / "killed" / self.behavior / "checkpoint.pt"
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as run:
             limit = time.monotonic() + PATIENCE
-            while not checkpoint.exists():
+            # A replay is saved behind its checkpoint: who is killed between the two goes on without it.
+            last = checkpoint.with_name(FILE) if self.trainer.endswith("-saved") else checkpoint
+            while not last.exists():
                 assert run.poll() is None and time.monotonic() < limit, "no checkpoint came"
                 time.sleep(0.002)
             time.sleep(delay)
@@ -158,12 +172,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--updates", type=int, default=2, help="policy updates after the checkpoint")
     parser.add_argument("--envs", type=int, default=1, help="environments side by side")
     parser.add_argument("--seed", type=int, default=0, help="of the first run")
+    parser.add_argument("--trainers", nargs="+", default=list(HYPER), choices=list(HYPER))
     options = parser.parse_args(arguments)
     moments = random.Random(options.seed)
     different = 0
-    for scene in options.scenes:
+    for scene, trainer in product(options.scenes, options.trainers):
         for seed in range(options.seed, options.seed + options.runs):
-            pair = Pair(scene, seed, options.updates, options.envs)
+            pair = Pair(scene, seed, options.updates, options.envs, trainer)
             folder = Path(tempfile.mkdtemp(prefix="resume-"))
             try:
                 delay = moments.uniform(0.0, 0.3)
@@ -173,7 +188,7 @@ def main(arguments: list[str] | None = None) -> int:
             found = differences(state, resumed)
             different += bool(found)
             print(
-                f"{scene} seed {seed}: {numbers(state)} numbers at step {state['step']}, "
+                f"{trainer} on {scene}, seed {seed}: {numbers(state)} numbers at step {state['step']}, "
                 + (
                     f"{len(found)} entries differ\n  " + "\n  ".join(found[:10]) if found else "0 bits differ"
                 ),

@@ -12,14 +12,15 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills and freezes pr
 HERE = Path(__file__).parent
 
 COMMANDS = [
-    ["resume.py", "--runs", "1"],
+    ["resume.py", "--runs", "1", "--trainers", "ppo"],
+    ["resume.py", "--runs", "1", "--trainers", "sac-saved", "--scenes", "ball3d"],
     ["kills.py", "--kills", "4"],
     ["training.py", "--envs", "3", "--steps", "20000"],
     ["bytes.py", "--messages", "10000"],
 ]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_the_promise_holds(command):
     result = subprocess.run(
         [sys.executable, str(HERE / command[0]), *command[1:]], capture_output=True, text=True, check=False
