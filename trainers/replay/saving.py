@@ -65,7 +65,7 @@ def load_replay(name: str, folder: Path, new: Replay, step: int) -> Replay | Non
     except FileNotFoundError:
         logger.warning("%s %s: there is no %s.", NOT_LOADED, name, path)
         return None
-    except (ReplayFileError, KeyError, TypeError, ValueError) as error:
+    except (ReplayFileError, KeyError, TypeError, ValueError, MemoryError) as error:
         dropped = f"Its {held:,} steps are dropped" if held else "What it held is dropped"
         logger.warning("%s %s: %s: %s. %s.", NOT_LOADED, name, path, error, dropped)
         return None

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from lanista.trainers.replay import file as replay_file
+from lanista.trainers.replay import saving
 from lanista.trainers.replay.replay import Replay
 from lanista.trainers.replay.sampler import Sampler
 from lanista.trainers.replay.saving import FILE, NOT_LOADED, load_replay, save_replay
@@ -145,6 +146,19 @@ def test_pictures_that_came_as_numbers_are_no_reason_to_drop_it(tmp_path):
     save_replay("B", tmp_path, replay, 1)
     loaded = load_replay("B", tmp_path, new(SHAPES["wrapped"]), 1)
     assert loaded.layout.dtypes == floats.dtypes and len(loaded) == len(replay)
+
+
+def test_one_that_the_memory_does_not_hold_is_dropped(tmp_path, caplog, monkeypatch):
+    floats = layout(100, longest=7, dtypes=(np.dtype(np.float32),) * 2)
+    save_replay("B", tmp_path, played(Game(np.random.default_rng(0)), floats), 1)
+    empty = new(SHAPES["wrapped"])
+
+    def no_memory(*args):
+        raise MemoryError("Unable to allocate 7 GiB")
+
+    monkeypatch.setattr(saving, "Replay", no_memory)
+    assert load_replay("B", tmp_path, empty, 1) is None
+    assert "Unable to allocate 7 GiB. Its 100 steps are dropped." in caplog.text
 
 
 def test_one_of_another_step_than_the_checkpoint_is_used_and_that_is_said(saved, caplog):
