@@ -15,8 +15,13 @@ from .coma.policy import PlacePolicy
 from .coma.team_reward import TeamReward
 from .ddpg.ddpg import DDPG
 from .dqn.dqn import DQN
+from .errors import TrainerError
 from .explorers import Explorer
+from .gradient import GuardedAdam
 from .greedy_policy import policy_of
+from .imitation.behavioral_cloning import BehavioralCloning
+from .imitation.demonstrations import load_demonstrations
+from .imitation.student import Student
 from .networks.actor import Actor
 from .networks.actor_critic import ActorCritic
 from .plugins.algorithms import algorithm_of_plugin
@@ -98,6 +103,53 @@ def _squashed(algorithm: Algorithm) -> bool:
     """Whether its policy draws continuous actions as the engine takes them."""
     head = getattr(algorithm.network, "actions", None)
     return bool(getattr(head, "squashed", False))
+
+
+def make_cloning(
+    algorithm: Algorithm,
+    spec: BehaviorSpec,
+    settings: TrainerSettings,
+    device: torch.device,
+    seed: int,
+    non_finite: NonFinite,
+) -> BehavioralCloning | None:
+    """What teaches the policy by demonstrations; None where nothing does.
+
+    Raises:
+        DemonstrationError: the demonstration cannot be read, or is not of this behaviour.
+        TrainerError: a plug-in's algorithm does not say which parameters its policy has.
+    """
+    own, hyper, memory = (
+        settings.behavioral_cloning,
+        settings.hyperparameters,
+        settings.network_settings.memory,
+    )
+    if own is None:
+        return None
+    return BehavioralCloning(
+        _student(algorithm, settings.trainer_type),
+        load_demonstrations(own.demo_path, spec),
+        own,
+        learning_rate=hyper.learning_rate,
+        batch_size=hyper.batch_size,
+        sequence_length=1 if memory is None else memory.sequence_length,
+        device=device,
+        seed=seed,
+        non_finite=non_finite,
+    )
+
+
+def _student(algorithm: Algorithm, trainer_type: str) -> Student:
+    """The policy, with the parameters that its optimiser moves."""
+    optimizer = getattr(algorithm, "actor_optimizer", None) or getattr(algorithm, "optimizer", None)
+    if not isinstance(optimizer, GuardedAdam):
+        raise TrainerError(
+            f"behavioral_cloning does not know the parameters of the policy of trainer_type: {trainer_type}. "
+            "Its algorithm needs an attribute `optimizer`, a lanista.trainers.gradient.GuardedAdam. Or "
+            "remove the section."
+        )
+    network = algorithm.networks.actors if isinstance(algorithm, COMA) else algorithm.network
+    return Student(network, optimizer.flat)
 
 
 def make_policy(

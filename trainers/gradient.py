@@ -23,15 +23,15 @@ class GuardedAdam:
 
     def __init__(
         self,
-        parameters: Iterable[nn.Parameter],
+        parameters: Iterable[nn.Parameter] | FlatParameters,
         learning_rate: float,
         non_finite: NonFinite,
         *,
         of: str = "the policy",
     ) -> None:
-        """`of`: what the parameters belong to, in messages."""
+        """`of`: whose gradient it is, in messages."""
         self.of = of
-        self.flat = FlatParameters(parameters)
+        self.flat = parameters if isinstance(parameters, FlatParameters) else FlatParameters(parameters)
         self.adam = FlatAdam(self.flat, learning_rate)
         self.non_finite = non_finite
         self._warned: set[str] = set()

@@ -19,7 +19,7 @@ from ..agent_processor.queues import AgentManagerQueue
 from ..agent_processor.trajectory import AgentKey, EpisodesForgotten
 from ..envs.steps import BehaviorId, Decision, EnvironmentStep
 from .acting_memories import ActingMemories, Asking
-from .algorithms import make_algorithm, make_policy, make_reward_providers
+from .algorithms import make_algorithm, make_cloning, make_policy, make_reward_providers
 from .behavior_folder import require_folder_name
 from .callbacks.events import EpisodeEnd, UpdateEnd
 from .coma.policy import PlacePolicy
@@ -70,6 +70,9 @@ class Learner:
             self.reporter.add_property(StatsPropertyType.SELF_PLAY, True)
         self.algorithm = make_algorithm(spec, settings, run.device, run.seed, run.non_finite, run.precision)
         self.trainer = self._make_trainer()
+        self.trainer.cloning = make_cloning(
+            self.algorithm, spec, settings, run.device, run.seed + 4, run.non_finite
+        )
         self.collected: TrajectoryQueue = AgentManagerQueue(name, THREADED_QUEUE if settings.threaded else 0)
         """What the agents of all teams have brought, in the order in which it came."""
         self._to_learn = AgentManagerQueue(name) if self._plays else self.collected

@@ -265,9 +265,12 @@ class OffPolicyTrainer(Trainer):
         with self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update"):
             learnt = self.algorithm.update(batch, self.step, self.update_threads)
         self.sampler.learnt(replay, learnt.errors)
-        for key, value in learnt.figures.items():
+        figures = learnt.figures
+        if self.cloning is not None:
+            figures = figures | self.cloning.update(self.step)
+        for key, value in figures.items():
             self.stats.add_stat(key, value, AVERAGE)
-        return learnt.figures
+        return figures
 
     def _batch(self, replay: Replay) -> ReplayBatch:
         """A batch, rewarded by what the signals say now."""

@@ -158,6 +158,8 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             figures = self.algorithm.update(self.buffer.columns(), self.step, self.update_threads)
             if self.signal_learning is not None:
                 figures |= self.signal_learning.learn(self.step)
+            if self.cloning is not None:
+                figures |= self.cloning.update(self.step)
         for key, value in figures.items():
             self.stats.add_stat(key, value, AVERAGE)
         self.buffer.clear()

@@ -20,6 +20,7 @@ from ..envs.finite import NonFinite
 from ..envs.statistics import StatsAggregationMethod
 from .clock import StepClock
 from .episodes import EpisodeRewards
+from .imitation.behavioral_cloning import BehavioralCloning
 from .rewards.provider import LearnedReward, RewardProvider
 from .settings.behavior import TrainerSettings
 from .stats.timers import Timers
@@ -137,6 +138,8 @@ class Trainer(ABC):
         self.queues: list[TrajectoryQueue] = []
         self.portion = max(1, min(portion, settings.summary_freq // SUMMARY_PORTIONS))
         """Agent-steps after which it is worth to `advance`."""
+        self.cloning: BehavioralCloning | None = None
+        """What teaches the policy by demonstrations, where something does."""
         self.reached: float | None = None
         """The `stop_at_reward` that was reached, which ends the training."""
         self._afresh = False
@@ -321,6 +324,7 @@ class Trainer(ABC):
             "reached": self.reached,
             **self.episodes.state_dict(),
             **{f"signal:{name}": signal.state_dict() for name, signal in self.learned.items()},
+            **({} if self.cloning is None else {"cloning": self.cloning.state_dict()}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -330,6 +334,8 @@ class Trainer(ABC):
         self.episodes.load_state_dict(state)
         for name, signal in self.learned.items():
             signal.load_state_dict(state[f"signal:{name}"])
+        if self.cloning is not None and "cloning" in state:
+            self.cloning.load_state_dict(state["cloning"])
         reached, wanted = state.get("reached"), self.settings.stop_at_reward
         # With a higher goal than the one that was reached a resumed run trains on.
         over = reached is not None and wanted is not None and reached >= wanted

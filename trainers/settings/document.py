@@ -20,7 +20,6 @@ from .kinds import kind_of
 from .options import RunOptions
 from .registry import trainer_types
 from .schema import json_schema
-from .support import SECTIONS as SECTIONS_TO_COME
 from .units import UNITS
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
@@ -166,7 +165,7 @@ def _sections() -> Iterator[str]:
         "behavioral_cloning": BehavioralCloningSettings,
     }
     for name, section in optional.items():
-        yield _section(3, f"{name}{_later(name in SECTIONS_TO_COME)}", section)
+        yield _section(3, name, section)
     yield "\n## environment_parameters.NAME\n" + PARAMETERS
     yield _section(3, "With lessons", EnvironmentParameterSettings)
     yield _section(4, "A lesson", Lesson)

@@ -17,11 +17,6 @@ from .registry import find_trainer, trainer_types
 from .source import Path
 from .values import found
 
-SECTIONS = {
-    "behavioral_cloning": "this version does not learn from demonstrations",
-}
-"""The sections of a behaviour that are read and checked and nothing more, and what is said about each."""
-
 UNREWARDED = (
     "found no reward signal, so there is nothing to learn: remove this key for the environment's own "
     "rewards, or name {extrinsic: {}}"
@@ -99,9 +94,6 @@ def _lacks_of(settings: TrainerSettings) -> Iterator[Lack]:
         available = [name for name, kind in trainer_types.items() if kind.available]
         message = f"found {settings.trainer_type}; this version trains {', '.join(available)}"
         yield ("trainer_type",), f"{message}. The settings of {settings.trainer_type} are read and checked"
-    for section, lack in SECTIONS.items():
-        if getattr(settings, section) is not None:
-            yield (section,), f"{lack}: remove this section"
     if settings.network_settings.memory is not None and not (kind and kind.recurrent):
         recurrent = [name for name, kind in trainer_types.items() if kind.recurrent]
         message = f"this version gives agents a memory with {', '.join(recurrent)} alone: remove this section"

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from goldendata import array, cases
+from goldendata import array, cases, kinds
 from lanista.trainers.ppo.losses import clipped_value_loss, masked_mean, ppo_losses
 
 
@@ -12,6 +12,12 @@ def tensor(value):
 
 def signals(value):
     return torch.stack([tensor(v) for v in value.values()], dim=1)
+
+
+def test_every_kind_is_accounted_for():
+    here = {"masked_mean", "policy_loss", "value_loss", "ppo_update"}
+    elsewhere = {"poca_update": "tests/trainers/poca", "bc_loss": "tests/trainers/imitation"}
+    assert kinds("losses") <= here | elsewhere.keys()
 
 
 @pytest.mark.parametrize("case", cases("losses", "masked_mean"))

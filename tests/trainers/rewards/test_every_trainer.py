@@ -8,6 +8,7 @@ import math
 import pytest
 import torch
 from crowd import Crowd, learn_from, make_learner, write_demonstration
+from lanista.envs.demonstrations.errors import DemonstrationError
 from referencenets import spec_of_shapes
 from reliability.resume import differences, numbers
 
@@ -48,7 +49,7 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-def behavior_of(trainer, network, folder):
+def behavior_of(trainer, network):
     """The specification, and the behaviour's YAML without signals."""
     hyper, (continuous, branches) = TRAINERS[trainer]
     shapes = [[3], [1, 20, 20]] if network == "pictures" else [[3]]
@@ -102,7 +103,7 @@ CELLS = [
 @pytest.mark.parametrize("trainer, network", CELLS)
 @pytest.mark.parametrize("signal", SIGNALS)
 def test_signals(tmp_path, trainer, network, signal):
-    spec, behavior = behavior_of(trainer, network, tmp_path)
+    spec, behavior = behavior_of(trainer, network)
     own, figures = SIGNALS[signal]
     if signal == "gail":
         own = {**own, "demo_path": str(write_demonstration(tmp_path / "expert.demo", spec, [6, 5, 7]))}
@@ -115,3 +116,63 @@ def test_signals(tmp_path, trainer, network, signal):
     values = "Value" if trainer in ("sac", "dqn", "ddpg", "td3") else "Value Estimate"
     assert f"Policy/{signal.capitalize()} {values}" in learner.reporter._chunks
     assert learner.trainer.learned[signal].optimizer.adam.steps > 2
+
+
+@pytest.mark.parametrize("trainer, network", CELLS)
+def test_cloning(tmp_path, trainer, network):
+    spec, behavior = behavior_of(trainer, network)
+    demo = write_demonstration(tmp_path / "expert.demo", spec, [6, 5, 7])
+    behavior["behavioral_cloning"] = {
+        "demo_path": str(demo),
+        "num_epoch": 1,
+        "steps": 1000,
+        "engine_actions": True,
+    }
+    learner, before = go_on_after_a_resume(tmp_path, spec, behavior)
+    losses = before["Losses/Pretraining Loss"]
+    assert losses and all(math.isfinite(loss) and loss > 0 for loss in losses)
+    cloning = learner.trainer.cloning
+    assert cloning.optimizer.adam.steps > 2 and cloning.rate < cloning.schedule.initial
+
+
+@pytest.mark.parametrize("keys", [{"share_parameters": False}, {"index_on_actor": True}])
+@pytest.mark.parametrize("network", ["vectors", "memory"])
+def test_cloning_of_actors_that_differ_by_place(tmp_path, keys, network):
+    spec, behavior = behavior_of("coma", network)
+    behavior["hyperparameters"] = {**ON_POLICY, "max_num_agents": 2, **keys}
+    demo = write_demonstration(tmp_path / "expert.demo", spec, [6, 5, 7])
+    behavior["behavioral_cloning"] = {"demo_path": str(demo)}
+    learner, before = go_on_after_a_resume(tmp_path, spec, behavior)
+    assert before["Losses/Pretraining Loss"]
+    moved = learner.trainer.cloning.optimizer.adam.mean != 0
+    assert moved.float().mean() > 0.8, "every place learns"
+
+
+def test_all_signals_and_a_teacher_together_are_saved_and_resumed(tmp_path):
+    spec, behavior = behavior_of("poca", "pictures")
+    demo = str(write_demonstration(tmp_path / "expert.demo", spec, [6, 5, 7]))
+    small = {"network_settings": SMALL}
+    behavior["reward_signals"] = {
+        "gail": {"demo_path": demo, **small},
+        "extrinsic": {},
+        "rnd": small,
+        "curiosity": small,
+    }
+    behavior["behavioral_cloning"] = {"demo_path": demo, "samples_per_update": 8}
+    learner, _ = go_on_after_a_resume(tmp_path, spec, behavior)
+    assert list(learner.trainer.providers) == ["gail", "extrinsic", "rnd", "curiosity"]
+    assert learner.algorithm.signals == list(learner.trainer.providers)
+
+
+@pytest.mark.parametrize("trainer", ["ppo", "sac"])
+def test_demonstrations_of_another_behaviour_are_refused_with_the_difference(tmp_path, trainer):
+    spec, behavior = behavior_of(trainer, "vectors")
+    other = spec_of_shapes([[4]], continuous=1, branches=(3, 2))
+    demo = str(write_demonstration(tmp_path / "expert.demo", other, [6]))
+    wrong = r"expert\.demo: The shape \(4,\) for observation 0 \('obs0'\) .* \(3,\)"
+    for section in (
+        {"behavioral_cloning": {"demo_path": demo}},
+        {"reward_signals": {"extrinsic": {}, "gail": {"demo_path": demo}}},
+    ):
+        with pytest.raises(DemonstrationError, match=wrong):
+            make_learner(tmp_path, spec, {**behavior, **section})

@@ -9,7 +9,6 @@ ASKS = {
     "hyperparameters.n_step": (
         "{trainer_type: dqn, hyperparameters: {n_step: 3}, network_settings: {memory: {}}}"
     ),
-    "behavioral_cloning": "{behavioral_cloning: {demo_path: d}}",
 }
 
 
