@@ -33,6 +33,17 @@ def load(
     Raises:
         LoadError: there is no such file, it is damaged or no policy, or it is not clear which is meant.
     """
+    return LoadedPolicy(*find_policy(path, behavior=behavior, place=place, seed=seed))
+
+
+def find_policy(
+    path: str | os.PathLike[str],
+    *,
+    behavior: str | None = None,
+    place: int | None = None,
+    seed: int | None = None,
+) -> tuple[Path, Playable]:
+    """The file that a path means, and its policy for agents that are known by their ids; as `load`."""
     source = Path(path)
     if source.is_dir():
         source = _in_folder(source, behavior, place)
@@ -42,9 +53,9 @@ def load(
             "folder."
         )
     if source.suffix == ".onnx":
-        return LoadedPolicy(source, _brain(source, seed))
+        return source, _brain(source, seed)
     if source.suffix == ".pt":
-        return LoadedPolicy(source, _checkpoint(source, place, seed))
+        return source, _checkpoint(source, place, seed)
     raise LoadError(f"{source} is neither a brain (.onnx) nor a checkpoint (.pt).")
 
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "check": Command(".check", "say what is wrong with configuration files, without an engine"),
     "scenes": Command(".scenes", "list the scenes that come with Lanista, or write one as an executable"),
     "play": Command(".play", "let a brain (an ONNX file) act in an environment and report its rewards"),
+    "tournament": Command(".tournament", "let brains play against each other, and rate them"),
     "demo": Command(".demo", "say what demonstrations (.demo files) hold"),
     "export": Command(".export", "write the brain of a checkpoint as an ONNX file"),
     "experiment": Command(".experiment", "train several configurations, one run after the other"),

@@ -1,0 +1,117 @@
+"""Games are counted once, whole, of the right side's view; a round-robin ranks who plays."""
+
+import numpy as np
+import pytest
+from card_game import Cards
+from lanista.envs.turn_based import TurnBasedEnvironment
+from lanista.trainers.tournament.entrants import Entrant
+from lanista.trainers.tournament.match import Games, MatchError, Result, play_all_sides, play_match
+from lanista.trainers.tournament.picture import draw
+from lanista.trainers.tournament.standings import RoundRobin
+from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
+
+
+class Always:
+    """Plays one card; counts whom it has played and whom it has forgotten."""
+
+    def __init__(self, card):
+        self.card, self.played, self.forgotten = card, set(), set()
+
+    def act(self, steps, deterministic=False):
+        self.played |= set(steps.agent_id.tolist())
+        return ActionTuple(discrete=np.full((len(steps), 1), self.card, np.int32))
+
+    def forget(self, agent_ids):
+        self.forgotten |= set(agent_ids.tolist())
+
+
+def player(card):
+    return Entrant(f"plays {card}", {"": Always(card)})
+
+
+def cards(areas=3, self_play=True):
+    return TurnBasedEnvironment(Cards, seed=1, areas=areas, self_play=self_play)
+
+
+def test_a_match_counts_so_many_games_of_one_side():
+    high, low = player(2), player(1)
+    assert play_match(cards(), {0: high, 1: low}, 0, 7) == Result(7, 0, 0)
+    assert play_match(cards(), {0: high, 1: low}, 1, 7) == Result(0, 0, 7)
+    assert play_match(cards(), {0: high, 1: player(2)}, 0, 4) == Result(0, 4, 0)
+    assert high.policies[""].played == high.policies[""].forgotten
+
+
+def test_both_play_every_side():
+    env = cards()
+    high, low = player(2), player(1)
+    assert play_all_sides(env, high, low, 9) == Result(9, 0, 0)
+    assert play_all_sides(env, low, high, 9) == Result(0, 0, 9)
+    assert Result(2, 2, 1).score == 3 and Result(2, 2, 1).plus(Result(1, 0, 0)) == Result(3, 2, 1)
+
+
+def test_a_round_robin_ranks_and_draws(tmp_path):
+    told = []
+    tournament = RoundRobin([player(1), player(3), player(2), player(2)])
+    tournament.play(cards(), 6, told=lambda *match: told.append(match))
+    assert len(told) == 6
+    table = tournament.standings()
+    assert [one.name for one in table] == ["plays 3", "plays 2", "plays 2", "plays 1"]
+    assert table[0].result == Result(18, 0, 0) and table[1].result == Result(6, 6, 6)
+    assert table[1].rating == pytest.approx(table[2].rating)
+    assert tournament.between(0, 1) == Result(0, 0, 6) and tournament.between(1, 0) == Result(6, 0, 0)
+    picture = np.asarray(draw(tournament, "cards"))
+    best, worst = np.array([48, 99, 142]), np.array([209, 73, 91])
+    for colour in (best, worst):
+        assert (picture == colour).all(-1).any()
+    said = tournament.as_dict()
+    assert said["standings"][0]["score"] == 1.0 and len(said["matches"]) == 6
+
+
+def steps(kind, ids, groups, rewards=None, interrupted=False):
+    n = len(ids)
+    reward = np.array(rewards or [0] * n, np.float32)
+    arrays = [np.array(ids, np.int32), np.array(groups, np.int32)]
+    nothing = np.zeros(n, np.float32)
+    obs = [np.zeros((n, 1), np.float32)]
+    if kind is DecisionSteps:
+        return DecisionSteps(obs, reward, arrays[0], None, arrays[1], nothing)
+    return TerminalSteps(obs, reward, np.full(n, interrupted), arrays[0], arrays[1], nothing)
+
+
+def told(games, decisions=((), ()), terminals=((), (), None, False)):
+    games.take(steps(DecisionSteps, *decisions), steps(TerminalSteps, *terminals))
+
+
+def test_a_groups_game_is_over_when_its_last_member_is():
+    games = Games(3, 100)
+    told(games, ([1, 2], [7, 7]))
+    told(games, ([2], [7]), ([1], [7], [-1], False))
+    assert not games.results
+    told(games, ([3, 4], [8, 8]), ([2], [7], [1], False))
+    assert games.result() == Result(1, 0, 0)
+    told(games, ([5], [0]), ([3, 4], [8, 8], [5, 5], True))
+    assert games.result() == Result(1, 1, 0), "an interrupted game is drawn"
+    told(games, terminals=([5], [0], [-1], False))
+    assert games.over and games.result() == Result(1, 1, 1)
+
+
+def test_the_games_that_begin_first_are_counted_and_endless_ones_are_drawn():
+    games = Games(2, max_decisions=3)
+    told(games, ([1, 2, 3], [0, 0, 0]))
+    told(games, ([1, 2, 4], [0, 0, 0]), ([3], [0], [1], False))
+    assert not games.results, "the third that began is not counted, though it ended first"
+    told(games, ([1, 2], [0, 0]), ([4], [0], [1], False))
+    told(games, ([1], [0]), ([2], [0], [-1], False))
+    assert games.over and games.result() == Result(0, 1, 1)
+
+
+def test_a_game_of_one_team_and_a_player_without_a_brain_are_refused():
+    class Alone(Cards):
+        def __init__(self):
+            self.possible_agents = ["player_0"]
+
+    with pytest.raises(MatchError, match="two teams"):
+        play_all_sides(TurnBasedEnvironment(Alone), player(1), player(2), 2)
+    other = Entrant("other", {"Goalie": Always(1)})
+    with pytest.raises(MatchError, match="other has no brain of the behavior player; it has Goalie"):
+        play_all_sides(cards(), player(1), other, 2)

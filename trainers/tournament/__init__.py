@@ -1,0 +1,1 @@
+"""Lets the brains of runs play against each other, and rates them."""
