@@ -163,6 +163,8 @@ class Brain:
     def _load(self) -> Any:
         if not self.path.is_file():
             raise self._error("there is no such file")
+        if self.path.suffix == ".pt":
+            raise self._error("it is a checkpoint; `lanista export` makes a brain of it")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.log_severity_level = 3  # Unity's files declare a batch of 1 where they take any.

@@ -167,6 +167,9 @@ def test_files_that_are_no_brains(exported, tmp_path):
     whole = exported[1].read_bytes()
     with pytest.raises(BrainError, match="no such file"):
         Brain(tmp_path / "absent.onnx")
+    (tmp_path / "checkpoint.pt").write_bytes(whole)
+    with pytest.raises(BrainError, match="it is a checkpoint; `lanista export` makes a brain of it"):
+        Brain(tmp_path / "checkpoint.pt")
     for i, data in enumerate([b"", b"no onnx", whole[: len(whole) // 2], whole[:-1]]):
         path = tmp_path / f"{i}.onnx"
         path.write_bytes(data)
