@@ -190,11 +190,15 @@ class TrainerController:
 
     def _test(self) -> None:
         """Test the policies if that is due; learners in threads rest meanwhile."""
-        if self._evaluation is None or self._stopping or not self._evaluation.due(self.learners):
+        if self._evaluation is None or self._is_to_end() or not self._evaluation.due(self.learners):
             return
         with self._timers.span("Evaluation"), resting(self._threads):
             parameters = self.curriculum.samplers()
-            self._evaluation.run(self.learners, parameters, lambda: self._stopping)
+            self._evaluation.run(self.learners, parameters, self._is_to_end)
+
+    def _is_to_end(self) -> bool:
+        """Whether the user, or a callback, wants the run to end."""
+        return self._stopping or self._callbacks.wants_the_end
 
     def _begin_lessons(self, looks: int) -> bool:
         """Look as often as environments have answered whether lessons are over; whether to reset for it."""
@@ -233,7 +237,7 @@ class TrainerController:
         )
 
     def _goes_on(self) -> bool:
-        if self._stopping or self._callbacks.wants_the_end:
+        if self._is_to_end():
             return False
         return not self.learners or any(learner.goes_on for learner in self.learners.values())
 

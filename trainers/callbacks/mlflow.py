@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import time
@@ -18,6 +19,10 @@ _LONGEST = 500
 """Letters of a parameter's value that every store takes."""
 _AT_ONCE = 100
 """Parameters that one call takes."""
+_METRICS_AT_ONCE = 1000
+"""The same of metrics."""
+
+logger = logging.getLogger(__name__)
 
 
 class MLflow(Callback):
@@ -48,6 +53,8 @@ class MLflow(Callback):
         self.experiment = experiment
         self.brains = brains
         self._id: str | None = None
+        self._unsent: list[Any] = []
+        """Metrics that the store has not taken yet."""
 
     def on_training_begin(self, event: TrainingBegin) -> None:
         """Begin the run there, or go on with it."""
@@ -70,21 +77,34 @@ class MLflow(Callback):
             self._client.log_batch(self._id, params=params[first : first + _AT_ONCE])
 
     def on_summary(self, event: SummaryDue) -> None:
-        """Log the statistics."""
+        """Log the statistics, and those before that a store that was away has not taken."""
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
-        metrics = [
+        self._unsent += [
             Metric(_FORBIDDEN.sub("_", f"{event.behavior}/{key}"), value, now, event.step)
             for key, value in event.figures.items()
             if math.isfinite(value)
         ]
-        self._client.log_batch(self._id, metrics=metrics)
+        try:
+            self._send()
+        except Exception as error:  # a server that is away is no reason to end the training
+            logger.warning(
+                "MLflow has not taken the statistics of step %d; it gets them with the next (%s: %s).",
+                *(event.step, type(error).__name__, error),
+            )
+
+    def _send(self) -> None:
+        while self._unsent:
+            some = self._unsent[:_METRICS_AT_ONCE]
+            self._client.log_batch(self._id, metrics=some)
+            del self._unsent[: len(some)]
 
     def on_training_end(self, event: TrainingEnd) -> None:
         """Log the brains if so wanted, and end the run there."""
         if self._id is None:
             return
+        self._send()
         for path in event.brains.values() if self.brains else ():
             self._client.log_artifact(self._id, str(path), "brains")
         self._client.set_terminated(self._id, "FINISHED" if event.error is None else "FAILED")

@@ -52,7 +52,7 @@ class Evaluation:
         Args:
             learners: of all behaviours, by name; those that are never tested act too.
             parameters: what environments are told.
-            stopping: whether the user wants the run to end; the test is then broken off, and is due again.
+            stopping: whether the run is to end; the test is then broken off, and is due again.
         """
         tested = {name: learner for name, learner in learners.items() if learner.tests.on}
         scores = {

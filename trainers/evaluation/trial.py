@@ -20,7 +20,7 @@ from .tested import TestedPolicy
 logger = logging.getLogger(__name__)
 
 WAIT = 0.25
-"""Seconds between looks at whether the user asked to stop, while the engine does not answer."""
+"""Seconds between looks at whether the run is to end, while the engine does not answer."""
 PATIENCE = 10_000
 """Steps of the environment without any decision after which nobody waits for one any longer."""
 
@@ -60,7 +60,7 @@ class Trial:
         )
 
     def run(self, parameters: Parameters, stopping: Callable[[], bool]) -> bool:
-        """Play until all is counted. False: the user wants the run to end, and the test was broken off.
+        """Play until all is counted. False: the run is to end, and the test was broken off.
 
         Raises:
             TrainerError: no agent asks for a decision.

@@ -135,6 +135,16 @@ def test_a_reason_ends_the_run_as_max_steps_would(runs, tmp_path, capsys, hook):
     assert state["step"] == end.steps["Tiny"] and end.brains["Tiny"].exists()
 
 
+def test_a_reason_given_in_a_test_breaks_it_off(runs, tmp_path, capsys):
+    heard = Everything(on_evaluation_step="seen enough")
+    train(runs, heard)
+    assert len(heard.of("on_evaluation_step")) == 1 and not heard.of("on_evaluation_end")
+    assert "The test was broken off; a resumed run begins with it." in capsys.readouterr().out
+    again = Everything()
+    train(runs, again, more=["--resume"])
+    assert again.of("on_evaluation_end")[0].step // 150 == 1
+
+
 class Failing(Callback):
     """Fails in one hook, once it is asked for the third time, or the first where there is but one."""
 

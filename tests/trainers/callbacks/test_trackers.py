@@ -48,6 +48,30 @@ def test_mlflow(runs, tmp_path, monkeypatch):
     assert [file.path for file in client.list_artifacts(run.info.run_id, "brains")] == ["brains/Tiny.onnx"]
 
 
+def test_an_mlflow_that_was_away_gets_all_later(runs, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("mlflow", reason="MLflow is not installed (extra mlflow)")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    from mlflow.tracking import MlflowClient
+
+    send, calls = MlflowClient.log_batch, []
+
+    def log_batch(self, run_id, metrics=(), **more):
+        calls.append(len(metrics))
+        if metrics and sum(map(bool, calls)) < 3:
+            raise ConnectionError("away")
+        return send(self, run_id, metrics=metrics, **more)
+
+    monkeypatch.setattr(MlflowClient, "log_batch", log_batch)
+    uri = (tmp_path / "tracked").as_uri()
+    (tmp_path / "c.yaml").write_text(f"{YAML}callbacks: [{{mlflow: {{tracking_uri: '{uri}'}}}}]\n")
+    assert runs(*START) == 0
+    assert capsys.readouterr().out.count("it gets them with the next (ConnectionError: away)") == 2
+    client = MlflowClient(uri)
+    (run,) = client.search_runs([client.get_experiment_by_name("lanista").experiment_id])
+    told = client.get_metric_history(run.info.run_id, "Tiny/Environment/Cumulative Reward")
+    assert [metric.step for metric in told] == [100, 200]
+
+
 def test_weights_and_biases(runs, tmp_path, monkeypatch):
     wandb = pytest.importorskip("wandb", reason="Weights & Biases is not installed (extra wandb)")
     logged, begun = [], []
