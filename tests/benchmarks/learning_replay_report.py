@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from learning import Point, Run
     from learning_replay import ReplayTask
 
-PAGE = """# Learning from a replay
+PAGE = """# What is learnt from a replay
 
 <!-- Made by `python tests/benchmarks/learning_replay.py`; edit its report's text there. -->
 
