@@ -42,13 +42,12 @@ def thread():
     queue = AgentManagerQueue("Ball", 1)
     fail = threading.Event()
 
-    def advance():
+    def learn_on():
         if fail.is_set():
             raise FloatingPointError("a flaw")
         return False
 
-    trainer = SimpleNamespace(queues=[queue], advance=advance)
-    made = LearnerThread(SimpleNamespace(name="Ball", trainer=trainer))
+    made = LearnerThread(SimpleNamespace(name="Ball", collected=queue, learn=learn_on))
     made.start()
     yield made, queue, fail
     made.stop()
@@ -70,7 +69,7 @@ def test_a_collector_that_waits_at_a_full_queue_gets_to_see_the_error(thread):
 def test_who_wants_the_end_at_once_does_not_wait_for_a_long_update(thread):
     learner_thread, _, _ = thread
     busy, entered = threading.Event(), threading.Event()
-    learner_thread.learner.trainer.advance = lambda: entered.set() or busy.wait()
+    learner_thread.learner.learn = lambda: entered.set() or busy.wait()
     entered.wait()
     learner_thread.stop(0.01)
     assert learner_thread.is_alive()
