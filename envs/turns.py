@@ -101,6 +101,8 @@ class TurnLoop:
         self._lengths = [0] * count
         self._acting = [False] * count
         """Who has acted in the life in hand."""
+        self._actor = 0
+        """The seat that waits."""
 
     def begin(self) -> Turn:
         """Begin an episode; whose turn it is.
@@ -126,7 +128,7 @@ class TurnLoop:
         Raises:
             GameFaultError: the game breaks the rules of PettingZoo.
         """
-        seat = self._selected()
+        seat = self._actor
         self._acting[seat] = True
         self._lengths[seat] += 1
         self._earned[seat] = 0.0
@@ -144,10 +146,12 @@ class TurnLoop:
         """Take out those who have ended, until somebody is to act; False if nobody is left."""
         turns, game = [], self.game
         while game.agents:
+            # Whatever is asked of a game goes through all its wrappers: nothing is asked twice.
             agent = game.agent_selection
-            seat = self._selected()
+            seat = self._seat(agent)
             terminated, truncated = self._ends(agent)
             if not terminated and not truncated:
+                self._actor = seat
                 turns.append(self._turn(seat))
                 return turns, True
             turns += self._end(seat, interrupted=not terminated)
@@ -179,9 +183,6 @@ class TurnLoop:
                 seat = self._seat(agent)
                 self._earned[seat] += float(reward)
                 self._rewards[seat] += float(reward)
-
-    def _selected(self) -> int:
-        return self._seat(self.game.agent_selection)
 
     def _seat(self, agent: str) -> int:
         try:

@@ -1,0 +1,56 @@
+"""The players that others are measured against play as they are said to."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from board_players import BoardPlayer, OneStepAhead, Perfect, connects, value_of
+from lanista.envs.sources import make_source
+from lanista.trainers.tournament.match import play_all_sides
+
+
+def board(*rows):
+    """Connect Four's, of x for one's own marks and o for the other's."""
+    full = ["." * 7] * (6 - len(rows)) + list(rows)
+    return np.array([[[mark == "x", mark == "o"] for mark in row] for row in full])
+
+
+@pytest.mark.parametrize(
+    ("rows", "column", "plane"),
+    [
+        (["xxx.ooo"], 3, 0),
+        (["xxx.ooo"], 3, 1),
+        (["x......", "x......", "x......"], 0, 0),
+        (["...o...", "..ox...", ".oxx...", "oxxx..."], 3, None),
+        (["..ox...", ".oxx...", "oxxx..."], 3, 1),
+        (["ooxo...", "xoox...", "xxxo..."], 3, None),
+    ],
+)
+def test_four_in_a_row(rows, column, plane):
+    found = [mine for mine in (0, 1) if connects(board(*rows), column, mine)]
+    assert found == {0: [0], 1: [1]}.get(plane, []) or plane in found
+
+
+def test_one_step_ahead_wins_before_it_hinders():
+    player, all_columns = OneStepAhead((6, 7)), np.arange(7)
+    assert player.move(board("xxx.ooo"), all_columns) == 3
+    assert player.move(board("o......", "o..xx..", "o..xx.x"), all_columns) == 5
+    assert player.move(board("o......", "o......", "o..x..."), all_columns) == 0
+
+
+def test_nobody_wins_where_both_are_perfect():
+    assert value_of((0,) * 9) == 0
+    assert value_of((1, 1, 0, -1, -1, 0, 0, 0, 0)) == 1
+    assert value_of((-1, -1, -1, 1, 1, 0, 0, 0, 0)) == -1
+
+
+def test_a_perfect_player_never_loses_to_chance():
+    pytest.importorskip("pettingzoo")
+    pytest.importorskip("pygame", reason="pettingzoo's classic games need pygame")
+    env = make_source("pettingzoo:pettingzoo.classic.tictactoe_v3", seed=1, areas=4, self_play=True)
+    result = play_all_sides(env, Perfect((3, 3), 1), BoardPlayer((3, 3), 2), 40)
+    assert result.losses == 0 and result.wins > 25
