@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from lanista.agent_processor.trajectory import AgentKey, Rollout
+from lanista.trainers.imitation.demonstrations import Demonstrations
 from mlagents_envs.base_env import BehaviorSpec
 from referencenets import vector_spec
 
@@ -60,4 +61,32 @@ def rollout_of_steps(
         interrupted_at_end=np.zeros(j, bool),
         all_group_dones=np.full(j, done),
         agents=[AgentKey(0, i) for i in range(j)],
+    )
+
+
+def demonstrations(spec, lengths, seed=0, acted=None):
+    """Of somebody who does what `acted` says, or anything."""
+    random, n = np.random.default_rng(seed), sum(lengths)
+    obs = [random.normal(size=(n, *sensor.shape)).astype(np.float32) for sensor in spec.observation_specs]
+    actions, zeros = spec.action_spec, np.zeros(n, np.float32)
+    continuous = random.uniform(-1, 1, (n, actions.continuous_size)).astype(np.float32)
+    discrete = np.zeros((n, actions.discrete_size), np.int32)
+    if acted is not None:
+        continuous, discrete = acted(obs[0])
+    done = zeros > 0
+    done[np.cumsum(lengths) - 1] = True
+    return Demonstrations(
+        spec=spec,
+        obs=obs,
+        continuous=continuous,
+        discrete=discrete,
+        action_mask=None,
+        reward=zeros,
+        group_reward=zeros,
+        done=done,
+        interrupted=done & False,
+        prev_continuous=np.zeros_like(continuous),
+        prev_discrete=np.zeros_like(discrete),
+        lengths=np.array(lengths),
+        next_obs=[column[: len(lengths)] for column in obs],
     )

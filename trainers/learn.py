@@ -20,6 +20,7 @@ from .callbacks.make import make_callbacks
 from .cli.logs import configure_logging, show_any_letter
 from .environments import check_environment
 from .errors import TrainerError
+from .imitation.teachers import check_demonstrations
 from .initial_weights import check_beginnings
 from .requirements import check_requirements, load_torch
 from .run_folder import claimed_run_folder, recorded_seed, recorded_start, write_configuration
@@ -99,6 +100,7 @@ def run_training(
         require_support(options)
         check_environment(options)
         check_beginnings(options)
+        check_demonstrations(options)
         called = make_callbacks(options, callbacks)
         with claimed_run_folder(options.checkpoint_settings) as folder:
             _train_in(folder, options, display, signals, called, restart_engines_at_checkpoints)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -91,6 +91,28 @@ def load_demonstrations(path: str | Path, spec: BehaviorSpec | None = None) -> D
             "there is no step in it: what was recorded are single observations without a successor.",
         )
     return result
+
+
+def of_episodes(demos: Demonstrations, which: Sequence[int]) -> Demonstrations:
+    """Some of the episodes, in the order of their numbers `which`, such as those that are learnt from."""
+    first = np.cumsum(demos.lengths) - demos.lengths
+    rows = np.concatenate([np.arange(first[j], first[j] + demos.lengths[j]) for j in which])
+    mask = demos.action_mask
+    return replace(
+        demos,
+        obs=[column[rows] for column in demos.obs],
+        action_mask=None if mask is None else mask[rows],
+        lengths=demos.lengths[list(which)],
+        next_obs=[column[list(which)] for column in demos.next_obs],
+        **{name: getattr(demos, name)[rows] for name in _COLUMNS},
+    )
+
+
+_COLUMNS = (
+    *("continuous", "discrete", "reward", "group_reward"),
+    *("done", "interrupted", "prev_continuous", "prev_discrete"),
+)
+"""Of [N] rows, beside observations and masks."""
 
 
 def require_same_spec(demo: Demonstration, spec: BehaviorSpec, whose: str = "the policy's") -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..curriculum.samplers import SamplerSettings
 from ..ppo.settings import ClippedObjectiveSettings, PPOSettings
+from ..rewards.settings import GAILSettings
 from ..sac.settings import SACSettings
 from ..settings.behavior import TrainerSettings
 from ..settings.hyperparameters import ScheduleType
@@ -113,8 +114,27 @@ def team_signals(source: Source, options: RunOptions) -> Iterator[Remark]:
                 yield (
                     (*path, "reward_signals", name),
                     "ML-Agents warns that poca does not support this signal, and goes on with unexpected "
-                    "results",
+                    "results; here every trainer does",
                 )
+
+
+def cloned_actions(source: Source, options: RunOptions) -> Iterator[Remark]:
+    """D1, D2."""
+    for path, settings in behaviors(options):
+        cloning, gail = settings.behavioral_cloning, settings.reward_signals.get("gail")
+        if cloning is not None and not cloning.engine_actions:
+            yield (
+                (*path, "behavioral_cloning", "engine_actions"),
+                "continuous actions are cloned as the policy draws them, before they are clipped and divided "
+                "by 3 for the engine: with ppo and poca they come out about three times too small, as in "
+                "ML-Agents. true compares what the engine gets",
+            )
+        if isinstance(gail, GAILSettings) and gail.use_actions and not gail.engine_actions:
+            yield (
+                (*path, "reward_signals", "gail", "engine_actions"),
+                "continuous actions are compared as the policy draws them, three times as large with ppo and "
+                "poca as the engine gets them, as in ML-Agents. true compares what the engine gets",
+            )
 
 
 # The run ----------------------------------------------------------------------------------------------
@@ -259,6 +279,7 @@ MEANING_RULES: list[Callable[[Source, RunOptions], Iterator[Remark]]] = [
     memories,
     soft_actors,
     team_signals,
+    cloned_actions,
     endless,
     threads,
     self_play_defaults,

@@ -11,7 +11,6 @@ from lanista.trainers.distributions import ActionDistribution, Actions, Branches
 from lanista.trainers.flat import FlatParameters
 from lanista.trainers.greedy import GreedyDistribution
 from lanista.trainers.imitation.behavioral_cloning import BehavioralCloning
-from lanista.trainers.imitation.demonstrations import Demonstrations
 from lanista.trainers.imitation.losses import (
     MARGIN,
     choice_losses,
@@ -26,6 +25,7 @@ from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.head_kinds import HeadKind
 from lanista.trainers.networks.settings import MemorySettings, NetworkSettings
 from referencenets import vector_spec
+from signalsteps import demonstrations
 
 
 def rectangular(branches, of_branches, rows):
@@ -48,34 +48,6 @@ def test_the_loss(case):
         of_choices = cross_entropies(rectangular(branches, given["all_log_probs_per_branch"], rows), chosen)
     loss = cloning_loss(told - wanted, of_choices)
     assert loss.item() == pytest.approx(case["expected"]["loss"], rel=1e-5, abs=1e-6)
-
-
-def demonstrations(spec, lengths, seed=0, acted=None):
-    """Of somebody who does what `acted` says, or anything."""
-    random, n = np.random.default_rng(seed), sum(lengths)
-    obs = [random.normal(size=(n, *sensor.shape)).astype(np.float32) for sensor in spec.observation_specs]
-    actions, zeros = spec.action_spec, np.zeros(n, np.float32)
-    continuous = random.uniform(-1, 1, (n, actions.continuous_size)).astype(np.float32)
-    discrete = np.zeros((n, actions.discrete_size), np.int32)
-    if acted is not None:
-        continuous, discrete = acted(obs[0])
-    done = zeros > 0
-    done[np.cumsum(lengths) - 1] = True
-    return Demonstrations(
-        spec=spec,
-        obs=obs,
-        continuous=continuous,
-        discrete=discrete,
-        action_mask=None,
-        reward=zeros,
-        group_reward=zeros,
-        done=done,
-        interrupted=done & False,
-        prev_continuous=np.zeros_like(continuous),
-        prev_discrete=np.zeros_like(discrete),
-        lengths=np.array(lengths),
-        next_obs=[column[: len(lengths)] for column in obs],
-    )
 
 
 def cloning_of(demos, network=None, *, rate=1e-3, length=1, of_policy=16, seed=0, head=None, **settings):

@@ -163,6 +163,16 @@ MEANT = {
         "behaviors.Ball.reward_signals.rnd",
         "unexpected results",
     ),
+    "cloned actions": (
+        ball(behavioral_cloning={"demo_path": "d.demo"}),
+        "behaviors.Ball.behavioral_cloning.engine_actions",
+        "three times too small",
+    ),
+    "actions before the discriminator": (
+        ball(reward_signals={"gail": {"demo_path": "d.demo", "use_actions": True}}),
+        "behaviors.Ball.reward_signals.gail.engine_actions",
+        "three times as large",
+    ),
     "endless": (
         ball(max_steps=-1, hyperparameters={"learning_rate_schedule": "constant"}),
         "behaviors.Ball.max_steps",

@@ -21,6 +21,18 @@ def test_refused_with_its_path(path: str) -> None:
         require_trainable("B", options.behavior("B"))
 
 
+@pytest.mark.parametrize("trainer", ["sac", "dqn", "ddpg", "td3"])
+def test_signals_that_learn_are_asked_about_single_steps(trainer: str) -> None:
+    yaml = f"{{trainer_type: {trainer}, hyperparameters: {{n_step: 3}}, reward_signals: {{SIGNALS}}}}"
+    plain, curious = (
+        RunOptions.from_text(f"behaviors: {{B: {yaml}}}".replace("SIGNALS", signals)).behavior("B")
+        for signals in ("extrinsic: {}", "extrinsic: {}, rnd: {}")
+    )
+    require_trainable("B", plain)
+    with pytest.raises(TrainerConfigError, match=r"behaviors\.B\.hyperparameters\.n_step: found 3; rnd"):
+        require_trainable("B", curious)
+
+
 def test_ppo_with_parameters_is_supported() -> None:
     lesson = "{curriculum: [{name: a, value: 1}]}"
     parameters = f"environment_parameters: {{g: 3, l: {lesson}}}"

@@ -190,3 +190,10 @@ def test_numbers_that_no_message_to_an_engine_holds_are_refused(yaml: str, path:
         RunOptions.from_text(yaml)
     (problem,) = caught.value.problems
     assert (problem.path, "expected at " in problem.message) == (path, True)
+
+
+def test_a_reward_signal_has_no_memory(caplog: pytest.LogCaptureFixture) -> None:
+    text = "behaviors: {B: {reward_signals: {rnd: {network_settings: {memory: {memory_size: 16}}}}}}"
+    settings = RunOptions.from_text(text).behavior("B")
+    assert settings.reward_signals["rnd"].network_settings.memory is None
+    assert "memory was specified in network_settings, and a reward signal has none" in caplog.text

@@ -1,0 +1,221 @@
+"""What reward signals with networks of their own are asked, and what they learn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from lanista.agent_processor.sequences import next_steps
+from lanista.envs.finite import NonFinite
+from lanista.trainers.rewards.curiosity import Curiosity
+from lanista.trainers.rewards.discriminator import Chances, Sample, gradient_penalty
+from lanista.trainers.rewards.gail import GAIL
+from lanista.trainers.rewards.learning import SignalLearning
+from lanista.trainers.rewards.network_signal import flat_actions
+from lanista.trainers.rewards.rnd import RND
+from lanista.trainers.rewards.settings import CuriositySettings, GAILSettings, RNDSettings
+from lanista.trainers.rewards.transitions import SignalSteps, Transitions, minibatches
+from lanista.trainers.update_buffer import UpdateBuffer
+from referencenets import spec_of_shapes, vector_spec
+from signalsteps import demonstrations, rollout_of_steps
+
+CPU = torch.device("cpu")
+SMALL = {"hidden_units": 16, "num_layers": 2}
+
+
+def rnd_of(spec, **keys):
+    network = {**SMALL, **keys.pop("network_settings", {})}
+    return RND(spec, RNDSettings(network_settings=network, **keys), CPU, 0, NonFinite.STOP)
+
+
+def curiosity_of(spec, **keys):
+    settings = CuriositySettings(network_settings=SMALL, **keys)
+    return Curiosity(spec, settings, CPU, 0, NonFinite.STOP)
+
+
+def gail_of(spec, demos, squashed=False, **keys):
+    settings = GAILSettings(demo_path="-", network_settings=SMALL, **keys)
+    return GAIL(spec, settings, demos, CPU, 0, NonFinite.STOP, squashed=squashed)
+
+
+# Steps ----------------------------------------------------------------------------------------------------
+
+
+def followers(rollout):
+    """What followed each step, by the definition."""
+    at = next_steps(rollout.lengths)
+    return np.concatenate([rollout.obs[0], rollout.next_obs[0]])[at]
+
+
+def test_each_step_is_followed_by_the_next_or_by_what_came_behind_the_end():
+    rollout = rollout_of_steps([3, 1, 4], seed=1)
+    steps = Transitions.of_rollout(rollout, CPU)
+    which = torch.tensor([7, 0, 2, 3, 5])
+    some = steps.rows(which)
+    np.testing.assert_array_equal(some.behind[0], followers(rollout)[which])
+    np.testing.assert_array_equal(some.obs[0], rollout.obs[0][which])
+    assert some.done.tolist() == rollout.done[which].astype(float).tolist() == [1.0, 0.0, 1.0, 1.0, 0.0]
+
+
+def test_steps_that_wait_are_joined_and_kept_in_a_checkpoint():
+    parts = [rollout_of_steps([3, 2], seed=1), rollout_of_steps([4], seed=2)]
+    buffer, restored = UpdateBuffer(SignalSteps), UpdateBuffer(SignalSteps)
+    for part in parts:
+        buffer.append(SignalSteps.of(part))
+    restored.load_state_dict(buffer.state_dict())
+    for kept in (buffer, restored):
+        every = kept.columns().on(CPU).rows(torch.arange(9))
+        np.testing.assert_array_equal(every.behind[0], np.concatenate([followers(part) for part in parts]))
+
+
+def test_an_epoch_takes_every_step_once_but_for_what_fills_no_minibatch():
+    steps = Transitions.of_rollout(rollout_of_steps([6, 5], seed=0), CPU)
+    seen = [row for part in minibatches(steps, 4, torch.Generator().manual_seed(0)) for row in part.obs[0]]
+    assert len(seen) == 8 and len({tuple(row.tolist()) for row in seen}) == 8
+
+
+class Counting:
+    """A signal that writes down what it is given."""
+
+    looks_ahead = False
+
+    def __init__(self):
+        self.sizes = []
+
+    def learn(self, steps, policy_step):
+        assert not steps.behind, "nobody looks ahead"
+        self.sizes.append((len(steps), policy_step))
+        return {"Losses/Count": float(len(self.sizes))}
+
+
+def test_signals_learn_as_often_as_the_policy_from_the_same_steps():
+    signal = Counting()
+    learning = SignalLearning({"count": signal}, batch_size=4, epochs=3, device=CPU, seed=0)
+    learning.keep(rollout_of_steps([5], seed=0))
+    learning.keep(rollout_of_steps([6], seed=1))
+    assert learning.learn(77) == {"Losses/Count": 3.5}
+    assert signal.sizes == [(4, 77)] * 6
+    assert len(learning.buffer) == 0
+
+
+def test_actions_side_by_side():
+    actions = (torch.tensor([[0.5], [-1.0]]), torch.tensor([[2, 0], [0, 1]]))
+    assert flat_actions(actions, (3, 2)).tolist() == [[0.5, 0, 0, 1, 1, 0], [-1.0, 1, 0, 0, 0, 1]]
+
+
+# What they learn ------------------------------------------------------------------------------------------
+
+
+def test_what_has_been_seen_often_is_no_longer_new():
+    spec = vector_spec([3], continuous=1)
+    signal = rnd_of(spec, learning_rate=1e-2)
+    known, strange = rollout_of_steps([64], seed=0), rollout_of_steps([64], seed=1)
+    strange = replace(strange, obs=[strange.obs[0] + 4])
+    before = signal.evaluate(known).mean()
+    target = {name: value.clone() for name, value in signal.target.state_dict().items()}
+    for _ in range(300):
+        signal.learn(Transitions.of_rollout(known, CPU), 0)
+    assert signal.evaluate(known).mean() < 0.02 * before
+    assert signal.evaluate(strange).mean() > 5 * signal.evaluate(known).mean()
+    assert all(torch.equal(value, target[name]) for name, value in signal.target.state_dict().items())
+
+
+def test_normalisers_see_what_agents_collect_and_nothing_else():
+    spec = vector_spec([3], continuous=1)
+    signal = rnd_of(spec, network_settings={"normalize": True})
+    (normalizer,) = signal.predictor.encoder.normalizers
+    rollout = rollout_of_steps([5, 4], seed=0)
+    signal.evaluate(rollout)
+    signal.learn(Transitions.of_rollout(rollout, CPU), 0)
+    assert int(normalizer.steps) == 1
+    signal.observe(rollout)
+    assert int(normalizer.steps) == 10
+    assert signal.target.encoder.normalizers is None, "both read what one has prepared"
+
+
+def test_curiosity_is_for_what_actions_bring_about_and_passes():
+    """Moving by the action is soon predicted; noise that no action has to do with is not looked at."""
+    spec, random = vector_spec([2], continuous=1), np.random.default_rng(0)
+    rollout = rollout_of_steps([1] * 256, seed=0, spec=spec)
+    moved = rollout.obs[0] + np.concatenate([rollout.continuous, np.zeros((256, 1))], 1).astype(np.float32)
+    moved[:, 1] = random.normal(size=256)
+    rollout = replace(rollout, next_obs=[moved])
+    signal = curiosity_of(spec, learning_rate=3e-3)
+    assert not signal.evaluate(rollout).any(), "nothing has been learnt yet"
+    steps = Transitions.of_rollout(rollout, CPU)
+    told = [signal.learn(steps, 0) for _ in range(150)]
+    inverse, forward = (
+        [one[f"Losses/Curiosity {kind} Loss"] for one in told] for kind in ("Inverse", "Forward")
+    )
+    assert inverse[-1] < 0.3 * inverse[0] and forward[-1] < 0.3 * forward[0]
+
+
+def test_curiosity_is_bounded():
+    rollout = rollout_of_steps([30], seed=0)
+    signal = curiosity_of(vector_spec([3], continuous=1), strength=50.0)
+    signal.learn(Transitions.of_rollout(rollout, CPU), 0)
+    rewards = signal.evaluate(rollout)
+    assert rewards.max() == pytest.approx(1 / 50) and rewards.min() >= 0
+    assert curiosity_of(vector_spec([3], continuous=1), strength=0.0).most == np.inf
+
+
+@pytest.mark.parametrize("keys", [{}, {"use_vail": True}, {"use_actions": True}])
+def test_who_acts_like_the_expert_is_rewarded(keys):
+    spec = vector_spec([2], continuous=1)
+    demos = demonstrations(spec, [100])
+    signal = gail_of(spec, demos, learning_rate=3e-3, **keys)
+    others = rollout_of_steps([100], seed=5, spec=spec)
+    others = replace(others, obs=[others.obs[0] + 3])
+    alike = replace(others, obs=demos.obs, continuous=demos.continuous, done=demos.done)
+    for _ in range(120):
+        told = signal.learn(Transitions.of_rollout(others, CPU), 0)
+    assert told["Policy/GAIL Expert Estimate"] > told["Policy/GAIL Policy Estimate"] + 0.2
+    assert signal.evaluate(alike).mean() > signal.evaluate(others).mean() + 0.3
+
+
+@pytest.mark.parametrize("squashed", [False, True])
+def test_actions_may_be_compared_as_the_engine_gets_them(squashed):
+    spec = vector_spec([2], continuous=1)
+    rollout = rollout_of_steps([4], seed=0, spec=spec)
+    rollout = replace(rollout, continuous=np.array([[6.0], [1.5], [-3.0], [0.3]], np.float32))
+    steps = Transitions.of_rollout(rollout, CPU)
+    signals = [
+        gail_of(spec, demonstrations(spec, [5]), squashed, use_actions=True, engine_actions=engine)
+        for engine in (False, True)
+    ]
+    drawn, told = (signal.sample(steps).acted[:, 0].tolist() for signal in signals)
+    assert drawn == pytest.approx([6.0, 1.5, -3.0, 0.3])
+    assert told == pytest.approx(drawn if squashed else [1.0, 0.5, -1.0, 0.1])
+
+
+def test_the_penalty_is_over_all_observations_as_they_come():
+    """Against numeric slopes, of two vectors, one normalised picture of bytes among them."""
+    spec = spec_of_shapes([[2], [1, 20, 20], [3]], continuous=1)
+    demos = demonstrations(spec, [6])
+    settings = GAILSettings(demo_path="-", network_settings={**SMALL, "normalize": True})
+    signal = GAIL(spec, settings, demos, CPU, 0, NonFinite.STOP, squashed=False)
+    network = signal.discriminator.double()
+    policy, expert = (
+        Sample([torch.from_numpy(column[rows]).double() for column in demos.obs], None)
+        for rows in (slice(0, 2), slice(2, 4))
+    )
+    mix = [torch.rand(column.shape, dtype=torch.float64) for column in policy.obs]
+    found = gradient_penalty(network, policy, expert, Chances(mix, None))
+    at = [e * a + (1 - e) * b for e, a, b in zip(mix, policy.obs, expert.obs)]
+
+    def estimate():
+        with torch.no_grad():
+            return network(network.prepare(at), None).expert
+
+    squares, step = torch.zeros(2, dtype=torch.float64), 1e-6
+    for column in at:
+        flat = column.view(2, -1)
+        for k in range(flat.shape[1]):
+            flat[:, k] += step
+            up = estimate()
+            flat[:, k] -= 2 * step
+            squares += ((up - estimate()) / (2 * step)) ** 2
+            flat[:, k] += step
+    assert found.item() == pytest.approx((((squares + 1e-7).sqrt() - 1) ** 2).mean().item(), rel=1e-4)
