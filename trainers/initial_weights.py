@@ -170,7 +170,7 @@ def take_over_weights(networks: Mapping[str, nn.Module], state: Mapping[str, Any
         saved = state.get(entry)
         if not isinstance(saved, Mapping):
             saved = {}
-        taken, unfit = _fitting(network.state_dict(), saved)
+        taken, unfit = fitting(network.state_dict(), saved)
         if not taken and index == 0:
             raise CheckpointError(
                 f"nothing of its policy fits: {_some(unfit)}. Take the network_settings of the run that it "
@@ -187,13 +187,13 @@ def take_over_moments(optimizer: Optimizer, state: Mapping[str, Any], entry: str
     moments = state.get(entry)
     if not isinstance(moments, Mapping):
         return "not in the file"
-    unfit = _fitting(optimizer.state_dict(), moments)[1]
+    unfit = fitting(optimizer.state_dict(), moments)[1]
     if not unfit:
         optimizer.load_state_dict(moments)
     return "; ".join(unfit)
 
 
-def _fitting(own: Mapping[str, Any], saved: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def fitting(own: Mapping[str, Any], saved: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """What fits of `saved`, and which modules of both do not."""
     modules: dict[str, list[str]] = {}
     for name in own:

@@ -70,9 +70,10 @@ class Learner:
             self.reporter.add_property(StatsPropertyType.SELF_PLAY, True)
         self.algorithm = make_algorithm(spec, settings, run.device, run.seed, run.non_finite, run.precision)
         self.trainer = self._make_trainer()
-        self.trainer.cloning = make_cloning(
-            self.algorithm, spec, settings, run.device, run.seed + 4, run.non_finite
-        )
+        if run.training:
+            self.trainer.cloning = make_cloning(
+                self.algorithm, spec, settings, run.device, run.seed + 4, run.non_finite
+            )
         self.collected: TrajectoryQueue = AgentManagerQueue(name, THREADED_QUEUE if settings.threaded else 0)
         """What the agents of all teams have brought, in the order in which it came."""
         self._to_learn = AgentManagerQueue(name) if self._plays else self.collected

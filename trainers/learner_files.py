@@ -232,7 +232,7 @@ class LearnerFiles:
         """Take what fits of a checkpoint into a new run."""
         state = load_checkpoint(path)
         try:
-            misfits = self.trainer.algorithm.begin_with(state)
+            misfits = self.trainer.begin_with(state)
         except CheckpointError as error:
             raise CheckpointError(f"{self.name}: could not initialize from {path}: {error}") from error
         if misfits:

@@ -315,6 +315,18 @@ class Trainer(ABC):
 
     # Files ----------------------------------------------------------------------------------------------
 
+    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
+        """Take over what fits of another run's `state_dict`; what does not, with the reasons.
+
+        Raises:
+            CheckpointError: nothing of the policy fits.
+        """
+        misfits = self.algorithm.begin_with(state)
+        for name, signal in self.learned.items():
+            unfit = signal.begin_with(state.get(f"signal:{name}", {}))
+            misfits += [f"signal:{name}.{what}" for what in unfit]
+        return misfits
+
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on."""
         return {

@@ -93,6 +93,9 @@ class LearnedReward:
         self.learnt += 1
         return {"Losses/Curiosity Forward Loss": float(self.learnt)}
 
+    def begin_with(self, state):
+        return []
+
     def state_dict(self):
         return {"learnt": self.learnt}
 

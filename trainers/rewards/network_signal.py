@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ...agent_processor.trajectory import Rollout
 from ...envs.finite import NonFinite
 from ..gradient import GuardedAdam
+from ..initial_weights import fitting
 from ..networks.observations import ObservationEncoder
 from .settings import LearnedRewardSettings
 from .transitions import Transitions
@@ -88,6 +89,21 @@ class NetworkSignal(ABC):
         self.optimizer.zero_gradient()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.settings.learning_rate, policy_step)
+
+    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
+        """Take over the weights that fit of another run's `state_dict`; what does not, with the reasons.
+
+        The optimiser begins anew.
+        """
+        misfits = []
+        for entry, network in self.networks.items():
+            if entry not in state:
+                misfits.append(f"{entry} (not in the file)")
+                continue
+            taken, unfit = fitting(network.state_dict(), state[entry])
+            network.load_state_dict(taken, strict=False)
+            misfits += [f"{entry}.{what}" for what in unfit]
+        return misfits
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, normalisers, optimiser: all that the next step depends on."""

@@ -46,6 +46,10 @@ class LearnedReward(RewardProvider, Protocol):
         """One gradient step of its network; figures by statistics' names."""
         ...
 
+    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
+        """Take over what fits of another run's `state_dict`, or {}; what does not, with the reasons."""
+        ...
+
     def state_dict(self) -> dict[str, Any]:
         """Weights, normalisers, optimiser: all that the next step depends on."""
         ...

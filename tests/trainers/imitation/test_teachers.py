@@ -31,6 +31,13 @@ def test_files_and_folders_that_are_there_will_do():
     check_demonstrations(RunOptions.from_text(YAML.format(gail=DEMO, cloning=DEMO.parent)))
 
 
+def test_an_inference_clones_nothing():
+    options = RunOptions.from_text(
+        YAML.format(gail=DEMO, cloning="gone.demo") + "checkpoint_settings: {inference: true}\n"
+    )
+    check_demonstrations(options)
+
+
 def test_a_run_does_not_begin_without(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("ball.yaml").write_text(YAML.format(gail="gone.demo", cloning=DEMO))
