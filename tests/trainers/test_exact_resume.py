@@ -7,10 +7,12 @@ import json
 from itertools import cycle
 
 import pytest
+from crowd import write_demonstration
 from lanista.trainers.checkpoints import load_checkpoint
 from lanista.trainers.controller import TrainerController
 from lanista.trainers.replay.saving import FILE
 from line_game import Runs
+from referencenets import spec_of_shapes
 from reliability.resume import differences, numbers
 
 YAML = """\
@@ -32,6 +34,14 @@ ON_POLICY = "batch_size: 16, buffer_size: 128, num_epoch: 1, learning_rate_sched
 OFF_POLICY = "batch_size: 16, buffer_size: 256, buffer_init_steps: 50, steps_per_update: 5"
 SAVED = f"{OFF_POLICY}, save_replay_buffer: true"
 RICH = f"{SAVED}, n_step: 3, prioritized_replay: true, normalize_rewards: true"
+SIGNALS = """\
+    reward_signals:
+      extrinsic: {}
+      rnd: {network_settings: {hidden_units: 8, num_layers: 1, normalize: true}}
+      curiosity: {strength: 0.1, network_settings: {hidden_units: 8, num_layers: 1}}
+      gail: {demo_path: expert.demo, use_vail: true, network_settings: {hidden_units: 8, num_layers: 1}}
+    behavioral_cloning: {demo_path: expert.demo, steps: 2000, num_epoch: 1, samples_per_update: 32}
+"""
 REPLAYS = ("sac", "dqn", "ddpg", "td3")
 RULES = {
     "poca": {"groups": True},
@@ -73,8 +83,10 @@ CASES = {
     "ppo": ("ppo", ON_POLICY, "", 40),
     "ppo with a memory": ("ppo", ON_POLICY, LSTM, 40),
     "ppo that keeps the best": ("ppo", ON_POLICY, "", 1),
+    "ppo with signals and a teacher": ("ppo", ON_POLICY, LSTM, 40),
     "poca": ("poca", ON_POLICY, "", 1),
     "sac with its replay": ("sac", SAVED, "", 40),
+    "sac with signals and a teacher": ("sac", SAVED, "", 15),
     "sac without": ("sac", OFF_POLICY, "", 40),
     "sac with a memory": ("sac", SAVED, LSTM, 15),
     "sac with a memory, without": ("sac", OFF_POLICY, LSTM, 15),
@@ -98,6 +110,9 @@ def test_no_bit_differs(runs, tmp_path, monkeypatch, capsys, case):
     text = YAML.format(
         trainer=trainer, hyper=hyper, memory=memory, keep_best=2 if case == "ppo that keeps the best" else 0
     )
+    if "a teacher" in case:
+        text = text.replace("    keep_best", f"{SIGNALS}    keep_best")
+        write_demonstration(tmp_path / "expert.demo", spec_of_shapes([[2]], continuous=1), [9, 14, 6])
     (tmp_path / "c.yaml").write_text(text)
     runs.rules |= RULES.get(trainer, {})
     if "frame_stack" in hyper:
