@@ -331,6 +331,7 @@ class OffPolicyTrainer(Trainer):
             **super().state_dict(),
             **self.sampler.state_dict(),
             "updates": [self.updates.updates, self.signal_updates.updates],
+            "paces": [self.updates.pace, self.signal_updates.pace],
             "reward_scale": None if self.reward_scale is None else self.reward_scale.state_dict(),
         }
 
@@ -338,8 +339,9 @@ class OffPolicyTrainer(Trainer):
         """Go on exactly where `state_dict` was taken."""
         super().load_state_dict(state)
         made, of_signals = state.get("updates", (None, None))
-        self.updates.restore(self.step, made)
-        self.signal_updates.restore(self.step, of_signals)
+        pace, of_signals_pace = state.get("paces", (None, None))
+        self.updates.restore(self.step, made, pace)
+        self.signal_updates.restore(self.step, of_signals, of_signals_pace)
         self.sampler.load_state_dict(state)
         scale = state.get("reward_scale")
         if self.reward_scale is not None and scale is not None:

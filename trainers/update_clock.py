@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -25,6 +26,23 @@ class UpdateClock:
         """An update was made."""
         self.updates += 1
 
-    def restore(self, step: int, updates: int | None = None) -> None:
-        """Go on at this step; `updates`: as saved, None where nothing was (ML-Agents saves no count)."""
-        self.updates = int(max(1, step / self.steps_per_update)) if updates is None else updates
+    @property
+    def pace(self) -> list[float]:
+        """What the count belongs to, to be saved with it."""
+        return [self.steps_per_update, self.init_steps]
+
+    def restore(self, step: int, updates: int | None = None, pace: Sequence[float] | None = None) -> None:
+        """Go on at this step.
+
+        Args:
+            step: of the trainer.
+            updates: as saved; None where nothing was (ML-Agents saves no count).
+            pace: with which they were made. At another one the steps so far are worth another number: else
+                all that lacks would be made up for at once, or none made until the steps are worth so many.
+        """
+        if updates is None:
+            self.updates = int(max(1, step / self.steps_per_update))
+        elif pace is None or list(pace) == self.pace:
+            self.updates = updates
+        else:
+            self.updates = int(max(1, (step - self.init_steps) / self.steps_per_update))

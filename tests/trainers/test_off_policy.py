@@ -463,6 +463,37 @@ def test_all_but_the_replay_is_in_the_state(gathers):
     assert other.reward_scale.state_dict() == one.reward_scale.state_dict()
 
 
+@pytest.mark.parametrize(
+    ("paced", "expected"),
+    [
+        ({"steps_per_update": 0.5}, 48),
+        ({"steps_per_update": 8.0}, 3),
+        ({"buffer_init_steps": 12}, 6),
+        ({"buffer_init_steps": 100}, 1),
+        ({"gradient_steps": 2}, 12),
+    ],
+)
+def test_a_run_that_goes_on_at_another_pace_owes_no_updates_and_waits_for_none(gathers, paced, expected):
+    """By the old count they would be made up for at once, or none be made until it is reached."""
+    one = trainer_of(hyperparameters=HYPER)
+    feed(one, 20)
+    feed(one, 4)
+    assert one.updates.updates == 12
+    other = trainer_of(hyperparameters={**HYPER, **paced})
+    other.load_state_dict(one.state_dict())
+    assert other.updates.updates == expected
+
+
+def test_signals_keep_a_pace_of_their_own(gathers):
+    one = trainer_of(hyperparameters={**HYPER, "reward_signal_steps_per_update": 4.0})
+    feed(one, 20)
+    feed(one, 4)
+    assert (one.updates.updates, one.signal_updates.updates) == (12, 6)
+    other = trainer_of(hyperparameters={**HYPER, "reward_signal_steps_per_update": 1.0})
+    other.load_state_dict(one.state_dict())
+    assert (other.updates.updates, other.signal_updates.updates) == (12, 24)
+
+
 def test_with_the_saved_replay_a_run_goes_on_to_the_last_bit(gathers, tmp_path):
     hyper = {**HYPER, "prioritized_replay": True, "n_step": 3, "save_replay_buffer": True}
     one, other = trainer_of(hyperparameters=hyper), trainer_of(hyperparameters=hyper)
