@@ -96,8 +96,12 @@ class Priorities:
         self.tree.set(units, 0.0)
 
     def renew(self, units: Ints, errors: NDArray[np.float32]) -> None:
-        """These [n] were learnt from, and their errors [n], at least 0, found."""
-        sizes = errors.astype(np.float64)
+        """These [n] were learnt from, and their errors [n], at least 0, found.
+
+        Of an error that is no finite number nothing is known; the unit keeps the priority that it has.
+        """
+        known = np.isfinite(errors)
+        units, sizes = units[known], errors[known].astype(np.float64)
         self.largest = max(self.largest, float(sizes.max(initial=0.0)))
         self.tree.set(units, (sizes + SMALLEST) ** self.alpha)
 

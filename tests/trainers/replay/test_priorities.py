@@ -77,6 +77,20 @@ def test_new_steps_come_with_the_largest_error_so_far():
     np.testing.assert_allclose(priorities.tree.weights(np.array([1])), 5.0, rtol=1e-5)
 
 
+def test_errors_that_are_no_numbers_leave_the_priorities_as_they_were():
+    """Batches that are left out (`non_finite: drop`) have such errors; one of them would spoil every sum."""
+    priorities = Priorities(4, alpha=1.0)
+    units = np.arange(3)
+    priorities.begin(units)
+    before = priorities.tree.weights(units)
+    priorities.renew(units, np.array([np.nan, 2.0, np.inf], np.float32))
+    np.testing.assert_allclose(priorities.tree.weights(units), [before[0], 2.0, before[2]], rtol=1e-5)
+    assert priorities.largest == 2.0
+    priorities.begin(np.array([3]))
+    assert set(priorities.draw(np.random.default_rng(0).random(100)).tolist()) == {0, 1, 2, 3}
+    assert np.isfinite(priorities.importance(np.arange(4), 4, 1.0)).all()
+
+
 def test_a_sequence_counts_by_its_real_steps():
     errors = np.array([1, 3, 9, 9, 2, 2, 2, 2], np.float32)
     real = np.array([1, 1, 0, 0, 1, 1, 1, 1], bool)
