@@ -46,8 +46,7 @@ class KeepBest(Callback):
         weights = event.save()
         kept = False
         if weights is not None:
-            brains = sorted(weights.parent.glob(f"{weights.stem}*.onnx"))
-            kept = self._keep(event.behavior, event.step, event.score, weights, brains)
+            kept = self._keep(event.behavior, event.step, event.score, weights, _brains_of(weights))
         if not kept:
             self._forget(event.behavior, before)
 
@@ -92,3 +91,10 @@ class KeepBest(Callback):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on comparing with them."""
         self._best, self._tested = dict(state["best"]), set(state["tested"])
+
+
+def _brains_of(weights: Path) -> list[Path]:
+    """The brains of the same step, of which a team has one for each place."""
+    stem = weights.stem
+    found = (path for path in weights.parent.iterdir() if path.suffix == ".onnx")
+    return sorted(path for path in found if path.stem == stem or path.stem.startswith(f"{stem}-"))

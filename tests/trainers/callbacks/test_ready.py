@@ -133,6 +133,24 @@ def test_a_first_test_counts_more_than_what_was_earned(tmp_path):
     assert (tmp_path / "best" / "A.pt").read_text() == "2"
 
 
+def test_brains_of_other_steps_are_not_taken_for_the_best_ones(tmp_path):
+    """A run that went back to an older checkpoint has files of later steps, whose names begin alike."""
+    keep = kept(tmp_path)
+    for name in ("A-10.onnx", "A-100.onnx", "A-10-place0.onnx", "A-100-place0.onnx"):
+        (tmp_path / name).write_text(name)
+    keep.on_evaluation_end(judged(5.0, save=lambda: checkpoint(tmp_path, 10, None).weights))
+    found = {path.name: path.read_text() for path in (tmp_path / "best").iterdir()}
+    assert found == {"A.pt": "10", "A.onnx": "A-10.onnx", "A-place0.onnx": "A-10-place0.onnx"}
+
+
+def test_a_behaviour_s_name_is_no_pattern(tmp_path):
+    keep = kept(tmp_path)
+    for ending in ("pt", "onnx"):
+        (tmp_path / f"A[1]-10.{ending}").write_text(ending)
+    keep.on_evaluation_end(judged(5.0, behavior="A[1]", save=lambda: tmp_path / "A[1]-10.pt"))
+    assert (tmp_path / "best" / "A[1].onnx").read_text() == "onnx"
+
+
 def test_the_best_that_could_not_be_saved_does_not_count(tmp_path):
     keep = kept(tmp_path)
     keep.on_evaluation_end(judged(5.0, save=lambda: None))
