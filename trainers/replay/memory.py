@@ -62,14 +62,44 @@ def _limits() -> Iterator[tuple[int, str]]:
     available = _available()
     if available is not None:
         yield available, "the machine"
-    for limit, used in (
-        (_CGROUP / "memory.max", _CGROUP / "memory.current"),
-        (_CGROUP / "memory/memory.limit_in_bytes", _CGROUP / "memory/memory.usage_in_bytes"),
-    ):
-        most, now = _number(limit), _number(used)
+    for folder, limit, used, prefix in _cgroups():
+        most, now = _number(folder / limit), _number(folder / used)
         if most is not None and now is not None and most < _NO_LIMIT:
-            yield max(0, most - now), "the container (its cgroup)"
+            yield max(0, most - now + _of_files(folder, prefix)), "the container (its cgroup)"
     yield from _address_limits()
+
+
+def _cgroups() -> Iterator[tuple[Path, str, str, str]]:
+    """The cgroups that this process is in, up to the first of all, of both versions.
+
+    Each with the names of the files of its limit and of its use, and the prefix in its statistics. A
+    container sees its own as the first of all; a batch system's job has one below.
+    """
+    own = {"": "/", "memory": "/"}
+    try:
+        for line in (_PROC / "self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            own.update(dict.fromkeys({"", "memory"} & set(controllers.split(",")), path))
+    except (OSError, ValueError):  # no Linux: there are no cgroups either
+        pass
+    for root, path, *names in (
+        (_CGROUP, own[""], "memory.max", "memory.current", ""),
+        (_CGROUP / "memory", own["memory"], "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    ):
+        parts = [part for part in path.split("/") if part not in ("", "..")]
+        for depth in range(len(parts), -1, -1):
+            limit, used, prefix = names
+            yield root.joinpath(*parts[:depth]), limit, used, prefix
+
+
+def _of_files(cgroup: Path, prefix: str) -> int:
+    """Bytes of files that a cgroup's use counts, and that the kernel lets go of before it refuses any."""
+    wanted = (f"{prefix}inactive_file", f"{prefix}active_file")
+    try:
+        lines = [line.split() for line in (cgroup / "memory.stat").read_text().splitlines()]
+        return sum(int(number) for name, number in lines if name in wanted)
+    except (OSError, ValueError):
+        return 0
 
 
 def _available() -> int | None:

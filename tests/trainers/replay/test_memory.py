@@ -78,6 +78,56 @@ def test_what_cannot_fit_is_refused_with_numbers(monkeypatch, tmp_path, files, c
         require_room("Seer", ReplayLayout.of(SEER, 1_000_000, 1))
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        {
+            "memory.max": "9000000000",
+            "memory.current": "8900000000",
+            "memory.stat": "anon 400000000\ninactive_file 5500000000\nactive_file 3000000000",
+        },
+        {
+            "memory/memory.limit_in_bytes": "9000000000",
+            "memory/memory.usage_in_bytes": "8900000000",
+            "memory/memory.stat": "file 1\ntotal_inactive_file 5500000000\ntotal_active_file 3000000000",
+        },
+    ],
+    ids=["v2", "v1"],
+)
+def test_what_a_container_holds_of_files_makes_room(monkeypatch, tmp_path, files):
+    """Whoever has read a large file in a container would else be refused: the kernel counts its cache too."""
+    given(monkeypatch, tmp_path, files)
+    assert require_room("Seer", ReplayLayout.of(SEER, 1_000_000, 1)) > 7e9
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"self/cgroup": "0::/jobs/7/step\n", "jobs/7/memory.max": "5000000000", "jobs/7/memory.current": "9"},
+        {
+            "self/cgroup": "12:cpu,cpuacct:/\n4:memory:/jobs/7\n1:name=systemd:/x\n",
+            "memory/jobs/7/memory.limit_in_bytes": "5000000000",
+            "memory/jobs/7/memory.usage_in_bytes": "9",
+        },
+    ],
+    ids=["v2", "v1"],
+)
+def test_a_job_s_own_limit_counts_too(monkeypatch, tmp_path, files):
+    """A batch system gives each job a cgroup below the machine's, which has no limit itself."""
+    given(monkeypatch, tmp_path, files)
+    with pytest.raises(TrainerError, match=r"the container .its cgroup. leaves 5 GB"):
+        require_room("Seer", ReplayLayout.of(SEER, 1_000_000, 1))
+
+
+def given(monkeypatch, folder, files):
+    """A machine of much memory with these files below /proc and /sys/fs/cgroup."""
+    for name, text in {"meminfo": "MemAvailable: 99000000 kB\n", **files}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    monkeypatch.setattr(memory, "_PROC", folder)
+    monkeypatch.setattr(memory, "_CGROUP", folder)
+
+
 def test_no_limit_is_no_refusal(monkeypatch, tmp_path):
     (tmp_path / "memory.max").write_text("max")
     (tmp_path / "memory.current").write_text("12")
