@@ -19,6 +19,9 @@ logger = logging.getLogger(__name__)
 FILE = "last_replay_buffer.replay"
 """In the behaviour's folder. The one of the newest checkpoint: older ones have none."""
 
+_SETTINGS = {"longest": "time horizon"}
+"""What users call those entries of a layout that have another name here."""
+
 NOT_LOADED = "Replay buffer was unable to load, starting from scratch."
 """ML-Agents' own line."""
 
@@ -83,11 +86,12 @@ def _like(new: Replay, described: dict[str, Any]) -> Replay:
     """
     layout = replace(new.layout, dtypes=tuple(np.dtype(name) for name in described["dtypes"]))
     wanted = _described(layout)
+    if max(layout.stacks, default=1) == 1:
+        del wanted["longest"]  # trajectories of any length are kept alike
     for key, value in wanted.items():
         if described.get(key) != value:
-            raise ReplayFileError(
-                f"its {key.replace('_', ' ')} is {described.get(key)}, with the settings of now {value}"
-            )
+            known = _SETTINGS.get(key, key.replace("_", " "))
+            raise ReplayFileError(f"its {known} is {described.get(key)}, with the settings of now {value}")
     return new if layout == new.layout else Replay(layout, new.alpha)
 
 

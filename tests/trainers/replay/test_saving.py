@@ -140,6 +140,16 @@ def test_one_of_other_settings_is_dropped_and_they_are_named(saved, caplog, othe
     assert said in caplog.text
 
 
+def test_another_time_horizon_is_a_reason_to_drop_it_for_stacks_alone(tmp_path, caplog):
+    for stacks, held in ((1, 100), (3, None)):
+        shape = layout(100, stacks=stacks, longest=7)
+        replay = played(Game(np.random.default_rng(0)), shape)
+        save_replay("B", tmp_path, replay, 1)
+        loaded = load_replay("B", tmp_path, new(layout(100, stacks=stacks, longest=9)), 1)
+        assert (None if loaded is None else len(loaded)) == held
+    assert "its time horizon is 7, with the settings of now 9" in caplog.text
+
+
 def test_pictures_that_came_as_numbers_are_no_reason_to_drop_it(tmp_path):
     floats = layout(100, longest=7, dtypes=(np.dtype(np.float32),) * 2)
     replay = played(Game(np.random.default_rng(0)), floats)
