@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,14 +15,13 @@ from ..agent_processor.processor import AgentManager, TrajectoryQueue
 from ..agent_processor.queues import AgentManagerQueue
 from ..agent_processor.trajectory import AgentKey, EpisodesForgotten
 from ..envs.steps import BehaviorId, Decision, EnvironmentStep
-from .acting_memories import ActingMemories, Asking
-from .algorithms import make_algorithm, make_cloning, make_policy, make_reward_providers
+from .acting_memories import Asking
+from .acting_side import ActingSide, apart
+from .algorithms import make_algorithm, make_cloning, make_reward_providers
 from .behavior_folder import require_folder_name
 from .callbacks.events import EpisodeEnd, UpdateEnd
-from .coma.policy import PlacePolicy
 from .curriculum.curriculum import Standing
 from .evaluation.schedule import TestSchedule
-from .greedy_policy import GreedyPolicy
 from .learner_files import LearnerFiles
 from .off_policy import OffPolicyTrainer
 from .on_policy import OnPolicyTrainer
@@ -79,31 +75,26 @@ class Learner:
         self._to_learn = AgentManagerQueue(name) if self._plays else self.collected
         """What of that is learnt from."""
         self.trainer.subscribe(self._to_learn)
-        self.acts_apart = settings.threaded or run.device.type != "cpu"
-        """Acting has a copy of the network on the CPU, to which the learner's is published."""
-        self._published: AgentManagerQueue[dict[str, torch.Tensor]] = AgentManagerQueue(name)
-        network = self.algorithm.network
-        if self.acts_apart:
-            network = copy.deepcopy(network).cpu().requires_grad_(False)
-        self.acting = network
         greedy = self.algorithm.greedy_when_tested and not run.training
-        deterministic = settings.network_settings.deterministic or greedy
-        explorer = getattr(self.algorithm, "explorer", None)
-        make = partial(make_policy, spec=spec, deterministic=deterministic, explorer=explorer)
-        self.policy = make(network, seed=run.seed + 2)
-        self.contest = self._make_contest(partial(make, seed=0))
+        self.side = ActingSide(
+            *(name, spec, self.algorithm, run.seed + 2),
+            apart=apart(settings.threaded, run.device),
+            deterministic=settings.network_settings.deterministic or greedy,
+            places=self._places,
+        )
+        """By what its agents act."""
+        self.contest = self._make_contest()
         """Its self-play."""
-        self.memories = ActingMemories(network.memory_size) if network.memory_size else None
         self.tests = TestSchedule(settings.test_frequency if run.training else NEVER)
         self.files = LearnerFiles(
-            *(name, spec, run, self.trainer, self.algorithm.network, self.policy, self.tests, self.contest)
+            *(name, spec, run, self.trainer, self.algorithm.network, self.side.policy),
+            *(self.tests, self.contest),
         )
         self._judged: float | None = None
         """The mean reward by which the policy of this moment is one of the best."""
         self.managers: dict[str, AgentManager] = {}
         self.files.restore()
-        if self.acts_apart:
-            self.acting.load_state_dict(self.algorithm.network.state_dict())
+        self.side.load()
         self._first_step = self.trainer.step
         if run.callbacks.hears(EpisodeEnd):
             self.trainer.episodes.on_episode = self._episode_ended
@@ -139,14 +130,14 @@ class Learner:
             timers=timers,
         )
 
-    def _make_contest(self, make: Callable[[Any], Policy]) -> Contest | None:
+    def _make_contest(self) -> Contest | None:
         """The self-play, where it is wanted; without training all teams act by the same weights."""
         settings, run = self.settings, self.run
         if settings.self_play is None or not self._plays:
             return None
-        network = self.algorithm.network
         return Contest(
-            *(self.name, settings.self_play, run.rotation, network, make, self.reporter, run.seed + 4)
+            *(self.name, settings.self_play, run.rotation, self.algorithm.network, self.side.opponent),
+            *(self.reporter, run.seed + 5),
         )
 
     @property
@@ -167,7 +158,7 @@ class Learner:
                 self.spec,
                 self.settings.time_horizon,
                 self.reporter,
-                memory_size=self.acting.memory_size,
+                memory_size=self.side.network.memory_size,
                 trajectory_queue=self.collected,
                 places=self.trainer.places,
                 by_worker=self.settings.worker_statistics,
@@ -191,42 +182,25 @@ class Learner:
 
         `asking`: whose agents each batch holds, by which those with a memory are known again.
         """
-        if self.acts_apart:
-            newest: dict[str, torch.Tensor] = {}
-            for published in self._published.drain():
-                newest.update(published)
-            if newest:
-                self.acting.load_state_dict(newest, strict=False)
+        self.side.catch_up()
         self._asked += sum(len(batch) for batch in batches)
         if self.contest is None:
-            return self._act(self.policy, batches, asking)
-        return self.contest.decide(self.policy, batches, asking, self._act)
+            return self._act(self.side.policy, batches, asking)
+        return self.contest.decide(self.side.policy, batches, asking, self._act)
 
     def _act(
         self, policy: Policy, batches: Sequence[DecisionSteps], asking: Sequence[Asking]
     ) -> list[Decision]:
-        policy.exploration = self.algorithm.exploration
-        if isinstance(policy, PlacePolicy):
-            policy.places = self._places(batches, asking)
-        elif isinstance(policy, GreedyPolicy):
-            policy.step, policy.asking = self.trainer.step, asking
-        if self.memories is None:
-            return policy.act(batches)
-        decided = policy.act(batches, self.memories.read(asking, batches))
-        self.memories.store(asking, decided)
-        return decided
+        return self.side.act(policy, batches, asking, self.trainer.step)
 
     def end_episodes(self, step: EnvironmentStep, behavior_id: BehaviorId) -> None:
         """What acting keeps of agents ends with their episodes: to be called before they are answered."""
-        if self.memories is not None:
-            self.memories.end(step, behavior_id)
-        if isinstance(self.policy, GreedyPolicy) and self.policy.explorer is not None:
-            self.policy.explorer.end(step, behavior_id)
+        self.side.end_episodes(step, behavior_id)
 
     @property
     def acts_by_place(self) -> bool:
         """What agents say has to be collected before they act: that is when they get their places."""
-        return isinstance(self.policy, PlacePolicy)
+        return self.side.acts_by_place
 
     def _places(self, batches: Sequence[DecisionSteps], asking: Sequence[Asking]) -> torch.Tensor:
         """[n] the places of the agents of all batches."""
@@ -335,15 +309,15 @@ class Learner:
 
     def taken_in(self) -> None:
         """Hand what the normaliser has seen to the acting copy, where there is one."""
-        if self.acts_apart:
-            self._publish(dict(self.algorithm.network.named_buffers()))
+        if self.side.apart:
+            self.side.publish(dict(self.algorithm.network.named_buffers()))
         if self.contest is not None:
             self.contest.taken_in()
 
     def updated(self, figures: Mapping[str, float]) -> None:
         """Hand new weights to the acting copy, where there is one."""
-        if self.acts_apart:
-            self._publish(self.algorithm.network.state_dict())
+        if self.side.apart:
+            self.side.publish(self.algorithm.network.state_dict())
         if self.contest is not None:
             self.contest.learnt()
         self.run.callbacks.tell(UpdateEnd(self.name, self.trainer.step, figures))
@@ -353,10 +327,6 @@ class Learner:
             *(self.name, self.trainer.step, agent.env, agent.agent, reward, group_reward, length)
         )
         self.run.callbacks.tell(event)
-
-    def _publish(self, numbers: Mapping[str, torch.Tensor]) -> None:
-        if numbers:
-            self._published.put({k: v.detach().to("cpu", copy=True) for k, v in numbers.items()})
 
     # Files ----------------------------------------------------------------------------------------------
 

@@ -130,7 +130,7 @@ def same(a, b):
 def test_who_acts_apart_gets_what_the_normaliser_sees_and_every_update(tmp_path, gathers):
     learner = make(tmp_path, threaded=True, network_settings={"normalize": True})
     learner.manager("Ball?team=0")
-    acting, learning = learner.acting, learner.algorithm.network
+    acting, learning = learner.side.network, learner.algorithm.network
     assert acting is not learning and same(acting, learning)
     for steps, parameters_change in ((20, False), (30, False), (BUFFER, True)):
         before = {name: p.detach().clone() for name, p in acting.named_parameters()}
