@@ -91,7 +91,7 @@ class Learner:
             *(self.tests, self.contest),
         )
         self._judged: float | None = None
-        """The mean reward by which the policy of this moment is one of the best."""
+        """The mean reward, or the rating, by which the policy of this moment is one of the best."""
         self.managers: dict[str, AgentManager] = {}
         self.files.restore()
         self.side.load()
@@ -271,19 +271,24 @@ class Learner:
 
     def _judge(self) -> bool:
         if self.settings.keep_best and self.run.training and not self.tests.on:
-            self._consider(self.trainer.episodes.record.judge())
+            mean = self.trainer.episodes.record.judge()
+            self._consider(None if mean is None else self._worth(mean))
         return self._judged is not None
 
     def judge_by_test(self, score: float) -> Path | None:
         """Save the policy if it is one of the best by test; the path of its weights then."""
         if not self.settings.keep_best:
             return None
-        self._consider(score)
+        self._consider(self._worth(score))
         if self._judged is None:
             return None
         step, before = self.trainer.step, self.files.saved
         self.best()
         return self.files.weights(step) if self.files.saved != before else None
+
+    def _worth(self, reward: float) -> float:
+        """What a policy of this mean reward is judged by: in self-play its rating."""
+        return reward if self.contest is None else self.contest.elo
 
     def _consider(self, judged: float | None) -> None:
         best = self.files.checkpoints.best

@@ -84,8 +84,8 @@ class TrainerSettings(Settings):
     keep_best: Integer = own(0, ge=0)
     """Number of the best checkpoints to keep beside the newest. At every summary the policy is judged by the
     mean reward of the episodes since the last one (at least 10, else at the next), a team's by that of its
-    groups; if it is one of the best so far, it is saved at once. The best of all is also
-    <behavior>-best.pt and <behavior>-best.onnx. 0: none."""
+    groups, in self-play by the rating; if it is one of the best so far, it is saved at once. The best of all
+    is also <behavior>-best.pt and <behavior>-best.onnx. 0: none."""
     max_steps: Integer = Field(default=500000, ge=ENDLESS)
     """Trainer steps (agents' decisions) after which training ends. -1: it goes on until it is stopped;
     linear schedules and even_checkpoints, which need an end, are then refused."""

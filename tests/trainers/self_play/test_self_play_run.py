@@ -135,6 +135,22 @@ def test_behaviors_against_each_other_learn_in_turn(runs, tmp_path, threaded):
     assert min(part["self_play"]["rotation"]["changes"] for part in (goalie, striker)) >= 6
 
 
+@pytest.mark.parametrize("tested", [False, True])
+def test_the_best_are_those_of_the_highest_rating(runs, tmp_path, tested):
+    """Rewards stay around 0 where both sides get better: by them the first policies would be the best."""
+    configure(tmp_path)
+    best = ["--set", "behaviors.Tiny.keep_best=2"]
+    tests = ["--env", "scene:basic", "--set", "behaviors.Tiny.test_frequency=150"]
+    assert runs("c.yaml", "--run-id", "r", "--seed", "1", *best, *(tests if tested else [])) == 0
+    folder = tmp_path / "results" / "r"
+    status = json.loads((folder / "run_logs" / "training_status.json").read_text())["Tiny"]
+    entries = status["best_checkpoints"]
+    assert len(entries) == 2 and entries[0]["reward"] >= entries[1]["reward"]
+    for entry in entries:
+        state = load_checkpoint(folder / "Tiny" / f"Tiny-{entry['steps']}.pt")
+        assert entry["reward"] == state["judged"] == state["self_play"]["ratings"][-1]
+
+
 def test_one_team_alone_is_refused_with_what_to_do(runs, tmp_path, capsys):
     configure(tmp_path)
     runs.rules["behaviors"] = ["Tiny?team=0"]
