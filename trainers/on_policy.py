@@ -103,7 +103,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         self.looks_at_mates = algorithm.looks_at_mates
         self.places = algorithm.places
         self.update_threads = update_threads or UpdateThreads(ACTING_THREADS)
-        self.buffer = UpdateBuffer(algorithm.steps_kind)
+        self.buffer = UpdateBuffer(algorithm.steps_kind, settings.hyperparameters.buffer_size)
         self.signal_learning = self._signal_learning(device or torch.device("cpu"), seed)
 
     def _signal_learning(self, device: torch.device, seed: int) -> SignalLearning | None:

@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 
 from ..envs.pixels import as_floats
 from ..envs.steps import ObsArray
+from .album import Album
+
+PICTURE_AXES = 4
+"""Of a column of pictures: [N, C, H, W]."""
 
 
 @dataclass(slots=True)
@@ -146,12 +150,23 @@ def _fill(column: Any, parts: list[Any]) -> None:
 
 
 class UpdateBuffer(Generic[Kept]):
-    """Collects evaluated steps until an update takes them all."""
+    """Collects evaluated steps until an update takes them all.
 
-    def __init__(self, kind: type[Kept]) -> None:
-        """`kind`: the class of the steps, for what a checkpoint holds."""
+    Pictures go at once to where they stay: joined at last, they would take their memory twice.
+    """
+
+    def __init__(self, kind: type[Kept], expected: int = 0) -> None:
+        """Begin empty.
+
+        Args:
+            kind: the class of the steps, for what a checkpoint holds.
+            expected: about how many steps an update takes.
+        """
         self._kind = kind
+        self._expected = expected
         self._parts: list[Kept] = []
+        self._albums: dict[tuple[str, int], Album] = {}
+        """By column, and place in its list."""
         self._length = 0
 
     def __len__(self) -> int:
@@ -159,17 +174,45 @@ class UpdateBuffer(Generic[Kept]):
 
     def append(self, steps: Kept) -> None:
         """Add the steps of some trajectories."""
-        self._parts.append(steps)
+        pictures = {
+            (field.name, k): array
+            for field in fields(self._kind)
+            if isinstance(column := getattr(steps, field.name), list)
+            for k, array in enumerate(column)
+            if array.ndim == PICTURE_AXES
+        }
+        for place, array in pictures.items():
+            self._albums.setdefault(place, Album(self._expected)).reserve(array)
+        for place, array in pictures.items():
+            self._albums[place].append(array)
+        self._parts.append(self._without(steps, pictures) if pictures else steps)
         self._length += len(steps)
+
+    def _without(self, steps: Kept, pictures: Mapping[tuple[str, int], ObsArray]) -> Kept:
+        """The steps with no pictures, and with copies of all else, which may be views beside these."""
+        columns = {f.name: _copied(getattr(steps, f.name)) for f in fields(self._kind)}
+        for (name, k), array in pictures.items():
+            columns[name][k] = np.empty((0, *array.shape[1:]), array.dtype)
+        return self._kind(**columns)
+
+    def _with(self, steps: Kept, pictures: Mapping[tuple[str, int], ObsArray]) -> Kept:
+        """The steps with these pictures."""
+        columns = {f.name: getattr(steps, f.name) for f in fields(self._kind)}
+        for (name, k), array in pictures.items():
+            columns[name] = [*columns[name][:k], array, *columns[name][k + 1 :]]
+        return self._kind(**columns)
 
     def columns(self) -> Kept:
         """All steps, in the order in which they came; the buffer must not be empty."""
         self._parts = [joined(self._parts)]
-        return self._parts[0]
+        albums = {place: album.pictures() for place, album in self._albums.items() if len(album)}
+        return self._with(self._parts[0], albums)
 
     def clear(self) -> None:
         """Forget everything."""
         self._parts, self._length = [], 0
+        for album in self._albums.values():
+            album.clear()
 
     def state_dict(self) -> dict[str, Any]:
         """Tensors for a checkpoint; {} when empty."""
@@ -185,6 +228,12 @@ class UpdateBuffer(Generic[Kept]):
         if state:
             columns = {f.name: _arrays(state.get(f.name)) for f in fields(self._kind)}
             self.append(self._kind(**columns).restored())
+
+
+def _copied(column: Any) -> Any:
+    if isinstance(column, list):
+        return [array if array.ndim == PICTURE_AXES else array.copy() for array in column]
+    return None if column is None else column.copy()
 
 
 def _tensors(column: Any) -> Any:

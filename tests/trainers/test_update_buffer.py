@@ -91,26 +91,35 @@ class Watched(np.ndarray):
         Watched.alive -= 1
 
 
-def test_parts_are_let_go_while_they_are_joined(monkeypatch):
-    """Never all of them beside their copy: pictures would take twice the memory."""
-    buffer, alive = UpdateBuffer(EvaluatedSteps), []
-    for value in range(8):
-        pictures = np.full((5, 3, 4, 6), value, np.uint8).view(Watched)
-        buffer.append(filmed(pictures))
-    del pictures
-    copy = np.ndarray.__setitem__
+@pytest.mark.parametrize("expected", [0, 40])
+def test_pictures_are_stored_once(expected):
+    """Neither the trajectories' own arrays nor copies of the buffer's stay beside it."""
+    buffer = UpdateBuffer(EvaluatedSteps, expected)
+    for update in range(2):
+        for value in range(8):
+            pictures = np.full((5, 3, 4, 6), 10 * update + value, np.uint8).view(Watched)
+            buffer.append(filmed(pictures))
+            del pictures
+            assert not Watched.alive
+        once, twice = (buffer.columns().obs[0] for _ in range(2))
+        np.testing.assert_array_equal(once[:, 0, 0, 0], np.repeat(np.arange(8) + 10 * update, 5))
+        assert np.shares_memory(once, twice)
+        buffer.clear()
 
-    class Room(np.ndarray):
-        def __setitem__(self, key, part):
-            alive.append(Watched.alive)
-            copy(self, key, part)
 
-    empty = np.empty
-    monkeypatch.setattr(np, "empty", lambda *shape: empty(*shape).view(Room))
-    columns = buffer.columns()
-    np.testing.assert_array_equal(columns.obs[0][:, 0, 0, 0], np.repeat(np.arange(8), 5))
-    of_pictures = [count for count in alive if count]
-    assert of_pictures[:1] == [8] and of_pictures[-1] == 1 and not Watched.alive
+def test_a_part_without_room_for_its_pictures_leaves_the_others_as_they_are(monkeypatch):
+    buffer = UpdateBuffer(EvaluatedSteps)
+    pixels = np.arange(5 * 3 * 4 * 6).astype(np.uint8).reshape(5, 3, 4, 6)
+    buffer.append(filmed(pixels))
+
+    def none(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as full, pytest.raises(MemoryError):
+        full.setattr(np, "empty", none)
+        buffer.append(filmed(pixels))
+    assert len(buffer) == len(buffer.columns()) == 5
+    np.testing.assert_array_equal(buffer.columns().obs[0], pixels)
 
 
 def test_parts_stay_where_there_is_no_memory_to_join_them(monkeypatch):
