@@ -22,7 +22,7 @@ from .action_masks import forbidden, given_mask
 from .copies import seed_of_copy
 from .faults import UnsupportedSpaceError
 from .finite import NO_AGENTS
-from .gymnasium_env import BREAKS, Env, broken, mapped
+from .gymnasium_env import BREAKS, Env, broken, mapped, reward_of
 from .gymnasium_views import Views
 from .lives import Lives
 from .one_action import with_action
@@ -139,7 +139,7 @@ class GymnasiumEnvironment(BaseEnv):  # type: ignore[misc]
         for copy, (env, action) in enumerate(zip(self._envs, actions)):
             observation, reward, terminated, truncated, info = env.step(action)
             try:
-                rewards[copy] = float(reward)
+                rewards[copy] = reward_of(reward)
                 self._views.see(copy, observation)
             except BREAKS as error:
                 raise broken(env, error) from error

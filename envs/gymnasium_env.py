@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any, Protocol
 
+import numpy as np
+
 from .action_spaces import Actor, actor
 from .faults import GameFaultError, UnsupportedSpaceError
 from .pixels import Images
@@ -57,6 +59,15 @@ def mapped(env: Env, images: Images) -> tuple[list[Sensor], Actor]:
             *(env, ", ".join(acts.unbounded)),
         )
     return seen, acts
+
+
+def reward_of(reward: Any) -> float:
+    """The number that a step gave, also where it is an array of one number.
+
+    Raises:
+        TypeError, ValueError: It is no number, or several.
+    """
+    return float(reward.item() if isinstance(reward, np.ndarray) else reward)
 
 
 def broken(env: Env, error: Exception) -> GameFaultError:

@@ -125,9 +125,19 @@ def test_masks_come_from_the_info_or_the_observation():
     assert [spec.name for spec in env.behavior_specs[GAME].observation_specs] == ["place"]
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("reward", [2, 2.0, np.float64(2), np.array(2.0), np.array([2.0]), np.float32([[2]])])
+def test_a_reward_is_a_number_in_whatever_array(reward):
+    """Rewards that are computed from observations are often arrays of one number."""
+    env, _ = environment([moment(number(0)), moment(number(1), reward)])
+    env.reset()
+    env.step()
+    assert env.get_steps(GAME)[0].reward.tolist() == [2.0]
+
+
 @pytest.mark.parametrize("wrong", [
     moment(np.float32([1, 2])), moment(number(1), None), moment(number(1), "much"), moment("far"),
-    moment(number(1), info={"action_mask": np.ones(5)}),
+    moment(number(1), np.ones(2)), moment(number(1), info={"action_mask": np.ones(5)}),
 ])  # fmt: skip
 def test_what_is_not_of_the_spaces_is_a_fault_of_the_game(wrong):
     env, _ = environment([moment(number(0)), wrong])
