@@ -35,21 +35,39 @@ class BestCheckpoints:
         self.status = status
         self.suffixes = tuple(suffixes)
         self.entries: list[Checkpoint] = []
-        """The best first."""
+        """The best first; behind them those of earlier lessons, without a reward."""
+        self._lesson_begun = False
+
+    def begin_lesson(self) -> None:
+        """What was earned before says nothing any more: those that are listed give way to any from now on.
+
+        From any thread; it counts when the next checkpoint is saved, or one is judged.
+        """
+        self._lesson_begun = True
+
+    def settle(self) -> None:
+        """Look whether a lesson has begun."""
+        if self._lesson_begun:
+            self._lesson_begun = False
+            self._list([replace(entry, reward=None) for entry in self.entries])
 
     def admits(self, reward: float) -> bool:
         """Whether a policy of this reward is one of the best so far; of equals the older one stays."""
         if not self.keep or not math.isfinite(reward):
             return False
+        self.settle()
         return len(self.entries) < self.keep or reward > _reward(self.entries[self.keep - 1])
 
     def add(self, saved: Checkpoint, reward: float) -> list[Checkpoint]:
         """List a checkpoint, and return those that are no longer among the best."""
         others = [entry for entry in self.entries if entry.steps != saved.steps]
         entries = sorted([*others, replace(saved, reward=reward)], key=_reward, reverse=True)
-        self.entries, gone = entries[: self.keep], entries[self.keep :]
-        self.status.set(self.behavior, STATUS_KEY, [asdict(entry) for entry in self.entries])
-        return gone
+        self._list(entries[: self.keep])
+        return entries[self.keep :]
+
+    def _list(self, entries: list[Checkpoint]) -> None:
+        self.entries = entries
+        self.status.set(self.behavior, STATUS_KEY, [asdict(entry) for entry in entries])
 
     def renew_copies(self) -> None:
         """Copy the best one's files to the names that do not change; a failing disk is warned of."""

@@ -183,6 +183,7 @@ class CheckpointManager:
 
     def _list(self, saved: Checkpoint, judged: float | None, due: bool) -> None:
         """Add an entry, in place of one of the same step, and remove the files of those that do not stay."""
+        self.best.settle()
         gone = self.best.add(saved, judged) if judged is not None else []
         if due:
             self.checkpoints = [entry for entry in self.checkpoints if entry.steps != saved.steps] + [saved]

@@ -211,7 +211,7 @@ class TrainerController:
                 logger.info("%s", self.curriculum.line(parameter))
                 self.show_lesson(parameter)
             for learner in self.learners.values():
-                learner.forget_returns()
+                learner.begin_lesson()
             changed, reset = True, reset or advance.reset
         if changed:
             self.envs.set_parameters(self.curriculum.samplers())

@@ -113,6 +113,11 @@ class EpisodeRewards:
         finished = self._finished_since_update
         return float(np.mean(finished)) if finished else None
 
+    def begin_lesson(self) -> None:
+        """Forget what episodes have earned: it says nothing of those that come. From any thread."""
+        self.recent_returns.clear()
+        self.record = RewardRecord(self.record.of_groups)
+
     def begin_update(self) -> None:
         """A policy update starts: forget the returns that the old policy earned."""
         self._finished_since_update.clear()

@@ -247,9 +247,10 @@ class Learner:
         returns = self.trainer.episodes.recent_returns.copy()
         return Standing(self.trainer.step, self.settings.max_steps, returns, self.elo)
 
-    def forget_returns(self) -> None:
-        """A lesson has begun: what episodes earned before says nothing about it."""
-        self.trainer.episodes.recent_returns.clear()
+    def begin_lesson(self) -> None:
+        """A lesson has begun: what episodes and the best policies earned before says nothing about it."""
+        self.trainer.episodes.begin_lesson()
+        self.files.checkpoints.best.begin_lesson()
 
     # What falls due in the trainer ----------------------------------------------------------------------
 

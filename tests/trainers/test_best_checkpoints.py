@@ -57,6 +57,30 @@ def test_one_that_is_saved_for_being_good_does_not_count_among_the_newest(make, 
     assert [entry.steps for entry in resumed.checkpoints] == [10, 20]
 
 
+def test_what_was_earned_in_an_earlier_lesson_gives_way(make, tmp_path):
+    """Lessons get harder: the best of all would else for ever be one that only knows the easiest."""
+    manager = make()
+    save(manager, 10, 5.0)
+    save(manager, 20, 3.0)
+    manager.best.begin_lesson()
+    save(manager, 30, 1.0)
+    assert [(entry.steps, entry.reward) for entry in manager.best.entries] == [(30, 1.0), (10, None)]
+    assert load_checkpoint(tmp_path / "Ball" / "Ball-best.pt")["step"] == 30
+    assert kept(tmp_path) == [10, 30]
+    resumed = make(load=True)
+    save(resumed, 40, 0.5)
+    assert [(entry.steps, entry.reward) for entry in resumed.best.entries] == [(30, 1.0), (40, 0.5)]
+
+
+def test_a_lesson_that_begins_just_before_a_run_ends_is_known_when_it_goes_on(make):
+    manager = make(keep=3)
+    save(manager, 10, 5.0)
+    manager.best.begin_lesson()
+    save(manager, 20)
+    resumed = make(keep=3, load=True)
+    assert [(entry.steps, entry.reward) for entry in resumed.best.entries] == [(10, None)]
+
+
 def test_of_equals_the_older_stays(make):
     manager = make(keep_best=1)
     save(manager, 10, 1.0)

@@ -84,9 +84,11 @@ def told(monkeypatch, tmp_path):
     runs = Runs(monkeypatch)
     monkeypatch.setattr("line_game.LineGame", Told)
 
-    def told(*arguments: str, reset: str = "false", behavior: str = "Tiny", more: str = "") -> list:
+    def told(
+        *arguments: str, reset: str = "false", behavior: str = "Tiny", more: str = "", values=(5, 6, 7)
+    ) -> list:
         Told.log = []
-        lessons = LESSONS.format(parameter="max_len", behavior=behavior, values=(5, 6, 7), reset=reset)
+        lessons = LESSONS.format(parameter="max_len", behavior=behavior, values=values, reset=reset)
         (tmp_path / "c.yaml").write_text(BEHAVIOR.format(behavior="Tiny") + more + lessons)
         assert runs("c.yaml", "--run-id", "r", "--seed", "3", *arguments) == 0
         return Told.log
@@ -100,6 +102,15 @@ def test_a_lesson_begins_with_the_episodes_that_begin_then(told) -> None:
 
 def test_a_lesson_resets_the_environments_where_that_is_asked_for(told) -> None:
     assert told(reset="true") == [5.0, "reset", 6.0, "reset", 7.0]
+
+
+def test_the_best_are_those_of_the_last_lesson(told, tmp_path) -> None:
+    """Nobody arrives in so few steps, and each costs 0.01: by rewards alone an early one were the best."""
+    keep = ["--set", "behaviors.Tiny.keep_best=1", "--set", "behaviors.Tiny.summary_freq=50"]
+    told(*keep, values=(1, 1, 2))
+    status = json.loads((tmp_path / "results" / "r" / "run_logs" / "training_status.json").read_text())
+    (best,) = status["Tiny"]["best_checkpoints"]
+    assert best["steps"] > 360 and best["reward"] == pytest.approx(-0.02, abs=1e-4)
 
 
 def test_a_resumed_run_begins_in_its_lesson(told, capsys) -> None:
