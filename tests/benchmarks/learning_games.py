@@ -88,8 +88,9 @@ TASKS = [
         {"random": Goal(0.95), "one step ahead": Goal(0.6)}, (6, 7),
     ),
     Game(
-        "tic-tac-toe", "player", f"{CLASSIC}.tictactoe_v3", 32, "config/ppo/tic-tac-toe.yaml", 400_000,
-        {"random": Goal(0.9), "perfect": Goal(0.95, lost=True)}, (3, 3),
+        "tic-tac-toe", "player", f"{CLASSIC}.tictactoe_v3?self_play=true", 64,
+        "config/ppo/tic-tac-toe.yaml", 400_000,
+        {"perfect": Goal(0.95, lost=True)}, (3, 3),
     ),
     Game(
         "soccer-twos", "SoccerTwos", "scene:soccer-twos?size=small", 32, "config/poca/soccer-twos-small.yaml",
