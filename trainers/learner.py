@@ -75,11 +75,10 @@ class Learner:
         self._to_learn = AgentManagerQueue(name) if self._plays else self.collected
         """What of that is learnt from."""
         self.trainer.subscribe(self._to_learn)
-        greedy = self.algorithm.greedy_when_tested and not run.training
         self.side = ActingSide(
             *(name, spec, self.algorithm, run.seed + 2),
             apart=apart(settings.threaded, run.device),
-            deterministic=settings.network_settings.deterministic or greedy,
+            deterministic=self._acts_without_chance(),
             places=self._places,
         )
         """By what its agents act."""
@@ -98,6 +97,13 @@ class Learner:
         self._first_step = self.trainer.step
         if run.callbacks.hears(EpisodeEnd):
             self.trainer.episodes.on_episode = self._episode_ended
+
+    def _acts_without_chance(self) -> bool:
+        """Whether agents do what is likeliest; greedy ones do anyway, and explore while they learn."""
+        if self.algorithm.greedy_when_tested and not self.run.training:
+            return True
+        explores = getattr(self.algorithm, "explorer", None) is not None
+        return self.settings.network_settings.deterministic and not explores
 
     def _make_trainer(self) -> Trainer:
         settings, run = self.settings, self.run

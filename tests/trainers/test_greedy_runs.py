@@ -33,9 +33,10 @@ KINDS = {
 }
 
 
-def learner(folder, kind, **keys):
+def learner(folder, kind, deterministic=False, **keys):
     trainer, hyper, memory = KINDS[kind]
     network = {"hidden_units": 16, "num_layers": 1, "normalize": True, "memory": memory}
+    network["deterministic"] = deterministic
     hyper = {
         "batch_size": 16,
         "buffer_size": 1000,
@@ -135,14 +136,30 @@ def test_a_resumed_run_goes_on_bit_for_bit(tmp_path, kind):
 def test_agents_of_a_run_that_does_not_learn_are_greedy(tmp_path, kind):
     one = learner(tmp_path, kind, training=False)
     asking = batch(np.random.default_rng(0))
-    before = one.policy.generator.get_state()
+    before = one.side.policy.generator.get_state()
     for _ in range(3):
         (decided,) = one.decide([asking], [(0, ID)])
-    assert torch.equal(one.policy.generator.get_state(), before)
-    if not one.acting.memory_size:
+    assert torch.equal(one.side.policy.generator.get_state(), before)
+    if not one.side.network.memory_size:
         (again,) = one.decide([asking], [(0, ID)])
         np.testing.assert_array_equal(again.env_action.continuous, decided.env_action.continuous)
         np.testing.assert_array_equal(again.env_action.discrete, decided.env_action.discrete)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_deterministic_policy_explores_as_long_as_it_learns(tmp_path, kind):
+    """`--deterministic` makes runs repeatable; greedy agents that tried nothing else would learn nothing."""
+    explored = [
+        [decision.env_action for decision in collect(learner(tmp_path / str(one), kind, one), 12)]
+        for one in (False, True)
+    ]
+    for free, bound in zip(*explored, strict=True):
+        np.testing.assert_array_equal(free.discrete, bound.discrete)
+        np.testing.assert_array_equal(free.continuous, bound.continuous)
+    of_one = [
+        (one.discrete if kind in ("dqn", "lstm") else one.continuous)[0].tolist() for one in explored[1]
+    ]
+    assert len(set(map(tuple, of_one))) > 3
 
 
 @pytest.mark.parametrize(("kind", "statistic"), [("dqn", "Epsilon"), ("ddpg", "Noise"), ("td3", "Noise")])
@@ -157,7 +174,7 @@ def test_exploration_follows_the_trainers_step_and_is_reported(tmp_path, kind, s
     end = one.algorithm.explorer.schedule.end
     assert found[0] == pytest.approx((start + end) / 2, rel=0.1)  # the first summary, at 100 of 200 steps
     assert found[-1] == pytest.approx(end)
-    assert one.policy.step > 200
+    assert one.side.policy.step > 200
 
 
 WRONG = {
