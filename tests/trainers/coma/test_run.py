@@ -129,8 +129,8 @@ def test_agents_explore_while_they_learn_and_are_greedy_when_they_are_tested(tmp
 @pytest.mark.parametrize("hyper", WAYS.values(), ids=WAYS.keys())
 def test_a_network_that_acts_apart_gets_what_is_learnt(tmp_path, hyper):
     one = learner(tmp_path, hyper, above={"threaded": True})
-    assert one.acting is not one.algorithm.network
-    before = copy.deepcopy(one.acting.state_dict())
+    assert one.side.network is not one.algorithm.network
+    before = copy.deepcopy(one.side.network.state_dict())
 
     def same(run):
         for key, value in run.algorithm.network.state_dict().items():
@@ -140,6 +140,6 @@ def test_a_network_that_acts_apart_gets_what_is_learnt(tmp_path, hyper):
     collect(one, 50)
     one.decide([Batch([4, 7], [np.zeros((2, 2))]).decisions()], [(0, ID)])
     same(one)
-    assert any(not torch.equal(v, before[k]) for k, v in one.acting.state_dict().items()), "it has learnt"
+    assert any(not torch.equal(v, before[k]) for k, v in one.side.network.state_dict().items()), "it has learnt"
     one.save()
     same(learner(tmp_path, hyper, above={"threaded": True}, resume=True))
