@@ -134,7 +134,7 @@ def test_a_network_that_acts_apart_gets_what_is_learnt(tmp_path, hyper):
 
     def same(run):
         for key, value in run.algorithm.network.state_dict().items():
-            assert torch.equal(value, run.acting.state_dict()[key]), key
+            assert torch.equal(value, run.side.network.state_dict()[key]), key
 
     same(one)
     collect(one, 50)
