@@ -140,6 +140,8 @@ def test_a_network_that_acts_apart_gets_what_is_learnt(tmp_path, hyper):
     collect(one, 50)
     one.decide([Batch([4, 7], [np.zeros((2, 2))]).decisions()], [(0, ID)])
     same(one)
-    assert any(not torch.equal(v, before[k]) for k, v in one.side.network.state_dict().items()), "it has learnt"
+    assert any(not torch.equal(v, before[k]) for k, v in one.side.network.state_dict().items()), (
+        "it has learnt"
+    )
     one.save()
     same(learner(tmp_path, hyper, above={"threaded": True}, resume=True))
