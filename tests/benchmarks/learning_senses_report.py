@@ -68,17 +68,23 @@ def write_report(
         return
     draw(tasks, points, folder / "senses.png")
     page = PAGE.format(
-        what=", ".join(f"`{task.name}` with {' or '.join(task.ways)}" for task in tasks),
+        what=", ".join(f"`{task.name}` with {' or '.join(_measured(task, runs))}" for task in tasks),
         episodes=EPISODES,
         tables="\n".join(_table(task, runs) for task in tasks),
-        commands="\n".join(_commands(task, way) for task in tasks for way in task.ways),
+        commands="\n".join(_commands(task, way) for task in tasks for way in _measured(task, runs)),
     )
     (folder / "senses.md").write_text(page, encoding="utf-8")
 
 
+def _measured(task: SenseTask, runs: Sequence[Run]) -> list[str]:
+    """The ways of which there are runs."""
+    there = {run.product for run in runs if (run.scene, run.max_steps) == (task.name, task.max_steps)}
+    return [way for way in task.ways if way in there]
+
+
 def _table(task: SenseTask, runs: Sequence[Run]) -> str:
     chosen = [run for run in runs if run.scene == task.name and run.max_steps == task.max_steps]
-    ways = [way for way in task.ways if any(run.product == way for run in chosen)]
+    ways = _measured(task, runs)
     scores = {(run.product, run.seed): run for run in chosen}
     lines = [
         f"## {task.name}: {task.max_steps:,} agent-steps",
