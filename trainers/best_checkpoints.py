@@ -35,20 +35,20 @@ class BestCheckpoints:
         self.status = status
         self.suffixes = tuple(suffixes)
         self.entries: list[Checkpoint] = []
-        """The best first; behind them those of earlier lessons, without a reward."""
-        self._lesson_begun = False
+        """The best first; behind them those that give way to any other, without a reward."""
+        self._begins_anew = False
 
-    def begin_lesson(self) -> None:
+    def begin_anew(self) -> None:
         """What was earned before says nothing any more: those that are listed give way to any from now on.
 
         From any thread; it counts when the next checkpoint is saved, or one is judged.
         """
-        self._lesson_begun = True
+        self._begins_anew = True
 
     def settle(self) -> None:
-        """Look whether a lesson has begun."""
-        if self._lesson_begun:
-            self._lesson_begun = False
+        """Look whether another measure counts by now."""
+        if self._begins_anew:
+            self._begins_anew = False
             self._list([replace(entry, reward=None) for entry in self.entries])
 
     def admits(self, reward: float) -> bool:

@@ -256,7 +256,7 @@ class Learner:
     def begin_lesson(self) -> None:
         """A lesson has begun: what episodes and the best policies earned before says nothing about it."""
         self.trainer.episodes.begin_lesson()
-        self.files.checkpoints.best.begin_lesson()
+        self.files.checkpoints.best.begin_anew()
 
     # What falls due in the trainer ----------------------------------------------------------------------
 

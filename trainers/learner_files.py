@@ -205,6 +205,8 @@ class LearnerFiles:
         if self.run.training:
             self.trainer.load_beside(self.checkpoints.folder)
             self.checkpoints.best.resume(self.trainer.step, state.get("judged"))
+            if self.tests.on != ("test_due" in state):  # what is earned otherwise cannot be compared
+                self.checkpoints.best.begin_anew()
         logger.info("%s: resuming training from step %d.", self.name, self.trainer.step)
         if self.run.training and not self.trainer.should_still_train:
             self._warn_of_the_end()

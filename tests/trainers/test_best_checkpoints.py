@@ -62,7 +62,7 @@ def test_what_was_earned_in_an_earlier_lesson_gives_way(make, tmp_path):
     manager = make()
     save(manager, 10, 5.0)
     save(manager, 20, 3.0)
-    manager.best.begin_lesson()
+    manager.best.begin_anew()
     save(manager, 30, 1.0)
     assert [(entry.steps, entry.reward) for entry in manager.best.entries] == [(30, 1.0), (10, None)]
     assert load_checkpoint(tmp_path / "Ball" / "Ball-best.pt")["step"] == 30
@@ -75,7 +75,7 @@ def test_what_was_earned_in_an_earlier_lesson_gives_way(make, tmp_path):
 def test_a_lesson_that_begins_just_before_a_run_ends_is_known_when_it_goes_on(make):
     manager = make(keep=3)
     save(manager, 10, 5.0)
-    manager.best.begin_lesson()
+    manager.best.begin_anew()
     save(manager, 20)
     resumed = make(keep=3, load=True)
     assert [(entry.steps, entry.reward) for entry in resumed.best.entries] == [(10, None)]

@@ -119,6 +119,22 @@ def test_the_best_are_kept_by_what_tests_say(runs, tmp_path, capsys):
     assert (folder / "Tiny" / "Tiny-best.onnx").exists()
 
 
+@pytest.mark.parametrize("first", [False, True], ids=["tests from then on", "no tests from then on"])
+def test_what_is_earned_while_learning_and_in_tests_is_not_compared(runs, tmp_path, first):
+    """One of them may be far higher: what was kept by it would be the best for ever."""
+    best, still = ["--set", "default_settings.keep_best=1"], ["--set", "default_settings.summary_freq=50"]
+    assert runs(*START, "--run-id", "r", *best, *still, *(TESTS if first else [])) == 0
+    status = tmp_path / "results" / "r" / "run_logs" / "training_status.json"
+    kept = json.loads(status.read_text())
+    (entry,) = kept["Tiny"]["best_checkpoints"]
+    kept["Tiny"]["best_checkpoints"] = [{**entry, "reward": 99.0}]
+    status.write_text(json.dumps(kept))
+    more = ["--set", "default_settings.max_steps=760", "--resume"]
+    assert runs(*START, "--run-id", "r", *best, *still, *more, *([] if first else TESTS)) == 0
+    (later,) = json.loads(status.read_text())["Tiny"]["best_checkpoints"]
+    assert later["steps"] > entry["steps"] and later["reward"] < 99.0
+
+
 def test_behaviours_are_tested_together_and_those_without_tests_act_too(runs, tmp_path, capsys):
     runs.rules["behaviors"] = ["A?team=0", "A?team=1", "B?team=0", "C?team=0"]
     off = ["--set", "behaviors.C.test_frequency=-1", "--set", "behaviors.B.test_frequency=200"]
