@@ -6,14 +6,14 @@ from collections import deque
 from typing import Any
 
 from .callback import Callback
-from .events import EpisodeEnd, EvaluationEnd
+from .events import EpisodeEnd, EvaluationEnd, TrainingBegin
 
 
 class StopAtReward(Callback):
     """Ends the whole run once a behaviour's mean reward is high enough.
 
     The setting stop_at_reward ends the training of one behaviour and counts rewards of groups; this ends the
-    run, and can go by tests.
+    run, and can go by tests. An inference, in which nothing is learnt, goes on.
     """
 
     def __init__(
@@ -37,10 +37,15 @@ class StopAtReward(Callback):
         self.episodes = episodes
         self.evaluation = evaluation
         self._recent: dict[str, deque[float]] = {}
+        self._learns = True
+
+    def on_training_begin(self, event: TrainingBegin) -> None:
+        """Look whether it is one."""
+        self._learns = not event.options.checkpoint_settings.inference
 
     def on_episode_end(self, event: EpisodeEnd) -> str | None:
         """Look at the mean of the last episodes."""
-        if self.evaluation or not self._watches(event.behavior):
+        if self.evaluation or not self._learns or not self._watches(event.behavior):
             return None
         recent = self._recent.setdefault(event.behavior, deque(maxlen=self.episodes))
         recent.append(event.reward)

@@ -84,6 +84,17 @@ def test_a_run_that_is_good_enough_ends(runs, tmp_path, capsys):
     assert out.count("Test at Step") == 1 and (tmp_path / "results" / "r" / "Tiny.onnx").exists()
 
 
+def test_an_inference_is_not_ended_by_what_ends_a_training(runs, tmp_path, capsys):
+    write(tmp_path, "[{stop_at_reward: {reward: -50, episodes: 2}}]")
+    assert runs(*START) == 0
+    assert "ends the training" in capsys.readouterr().out
+    assert runs(*START, "--resume", "--inference", "--inference-steps", "300") == 0
+    out = capsys.readouterr().out
+    assert "ends the training" not in out and "Not Training" in out
+    steps = [int(step) for step in re.findall(r"Step: (\d+)\..*Not Training", out)]
+    assert steps[-1] - steps[0] >= 200
+
+
 def test_the_best_by_tests_is_there_with_its_brain(runs, tmp_path, capsys):
     write(tmp_path, "keep_best")
     assert runs(*START) == 0
