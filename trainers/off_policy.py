@@ -319,11 +319,18 @@ class OffPolicyTrainer(Trainer):
                 save_replay(self.name, folder, self.replay, self.step)
 
     def load_beside(self, folder: Path) -> None:
-        """Take over the replay that was saved, or begin with an empty one."""
-        if self.hyper.save_replay_buffer:
-            self.replay = load_replay(self.name, folder, self._make_replay(self.layout), self.step)
-            if self.replay is not None:
-                self.layout = self.replay.layout
+        """Take over the replay that was saved, or begin with an empty one.
+
+        Raises:
+            TrainerError: its pictures came as numbers, and full it is larger than the memory that there is.
+        """
+        if not self.hyper.save_replay_buffer:
+            return
+        self.replay = load_replay(self.name, folder, self._make_replay(self.layout), self.step)
+        if self.replay is not None and self.replay.layout != self.layout:
+            self.layout = self.replay.layout
+            held = self.layout.nbytes() * len(self.replay) // self.layout.capacity
+            require_room(self.name, self.layout, held)
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on, but for the replay itself."""

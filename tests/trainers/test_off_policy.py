@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -514,6 +516,26 @@ def test_a_replay_that_does_not_fit_is_refused_before_anything_is_collected(monk
         TrainerError, match=r"The behavior B: its replay of 5,000 steps .* the machine leaves 10 kB"
     ):
         trainer_of(hyperparameters={"buffer_size": 5000})
+
+
+@pytest.mark.parametrize(("left", "fits"), [(100_000, True), (60_000, False)])
+def test_a_saved_replay_of_pictures_as_numbers_that_will_not_fit_is_refused_too(
+    gathers, monkeypatch, tmp_path, left, fits
+):
+    """Full it takes four times what was said at the start, of pictures as bytes."""
+    hyper = {**HYPER, "buffer_size": 5000, "save_replay_buffer": True}
+    one, other = trainer_of(hyperparameters=hyper), trainer_of(hyperparameters=hyper)
+    feed(one, 2500)
+    one.save_beside(tmp_path)
+    other.layout = replace(other.layout, dtypes=(np.dtype(np.uint8),))
+    assert one.layout.nbytes() // 2 in range(60_001, 100_000)
+    monkeypatch.setattr(memory, "_limits", lambda: iter([(left, "the machine")]))
+    if fits:
+        other.load_beside(tmp_path)
+        assert len(other.replay) == 2500
+    else:
+        with pytest.raises(TrainerError, match=r"The behavior B: its replay of 5,000 steps .* leaves 60 kB"):
+            other.load_beside(tmp_path)
 
 
 def test_steps_of_an_update_wait_no_longer_than_a_part_of_a_batch():
