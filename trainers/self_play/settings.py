@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from ..settings.base import Settings
+from ..settings.notes import note
 from ..settings.values import Integer, Number
 
 
@@ -29,3 +30,11 @@ class SelfPlaySettings(Settings):
     """Probability that the opponent is the newest policy instead of a snapshot."""
     initial_elo: Number = 1200.0
     """The rating to begin with."""
+
+    @field_validator("play_against_latest_model_ratio")
+    @classmethod
+    def _probability(cls, value: float, info: ValidationInfo) -> float:
+        if not 0 <= value <= 1:
+            side = "the newest policy" if value > 1 else "a snapshot"
+            note(info, f"found {value:g}, expected a probability from 0 to 1; the opponent is always {side}.")
+        return value
