@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +35,8 @@ from .stats.timers import Timers
 from .threads import ACTING_THREADS, UpdateThreads
 from .trainer import AVERAGE, LearningAlgorithm, Rewards, Trainer, TrainerEvents
 from .update_clock import UpdateClock
+
+logger = logging.getLogger(__name__)
 
 PORTION = 8
 """Steps are taken in when about such a part of a batch has come."""
@@ -169,7 +172,7 @@ class OffPolicyTrainer(Trainer):
 
     def _layout(self, spec: BehaviorSpec) -> ReplayLayout:
         algorithm = self.algorithm
-        return ReplayLayout.of(
+        layout = ReplayLayout.of(
             spec,
             self.hyper.buffer_size,
             len(algorithm.signals),
@@ -180,6 +183,14 @@ class OffPolicyTrainer(Trainer):
             prioritized=self.own.prioritized_replay,
             extra=algorithm.extra_columns if isinstance(algorithm, KeepsColumns) else (),
         )
+        frames = self.own.frame_stack
+        if frames > 1 and max(layout.stacks, default=1) == 1:
+            logger.warning(
+                "%s: frame_stack is %d, and no observation is a picture of so many frames one behind another "
+                "(%s): the replay keeps each observation whole.",
+                *(self.name, frames, ", ".join(map(str, layout.shapes))),
+            )
+        return layout
 
     # Taking in ------------------------------------------------------------------------------------------
 

@@ -518,6 +518,13 @@ def test_a_replay_that_does_not_fit_is_refused_before_anything_is_collected(monk
         trainer_of(hyperparameters={"buffer_size": 5000})
 
 
+@pytest.mark.parametrize(("frames", "said"), [(4, True), (1, False)])
+def test_a_frame_stack_that_no_picture_is_is_told(caplog, frames, said):
+    """Else everything would be kept whole, and nobody knew why it takes so much memory."""
+    trainer_of(hyperparameters={"frame_stack": frames})
+    assert ("B: frame_stack is 4, and no observation is a picture" in caplog.text) == said
+
+
 @pytest.mark.parametrize(("left", "fits"), [(100_000, True), (60_000, False)])
 def test_a_saved_replay_of_pictures_as_numbers_that_will_not_fit_is_refused_too(
     gathers, monkeypatch, tmp_path, left, fits
