@@ -75,9 +75,9 @@ hypernetwork with their gradient and moments. `grid-memory` is `grid` with `buff
 `batch_size: 256` and one epoch: 165 MB of pictures as bytes, four times that as the numbers that ML-Agents
 keeps. A third of its memory is therefore reached with larger buffers only.
 
-On `hallway` an update is 24 minibatches of two sequences of 64 steps each. Of the processor time of a run with
-one thread 48 % went into updates (2.6 ms a minibatch, of which 1.0 in torch's two LSTMs), 21 % into reading
-and decoding what the engine sent, 17 % into acting and 4 % into taking trajectories in.
+On `hallway` an update is 24 minibatches of two sequences of 64 steps each. Of the processor time of a run
+with one thread 48 % went into updates (2.6 ms a minibatch, of which 1.0 in torch's two LSTMs), 21 % into
+reading and decoding what the engine sent, 17 % into acting and 4 % into taking trajectories in.
 """
 
 
