@@ -1,18 +1,10 @@
-"""The environment of the reference's recorded runs, stepped in place, and runs of `lanista-learn` with it."""
+"""The environment of the reference's recorded runs, stepped in place. It needs no torch."""
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
-from lanista.envs.finite import NonFinite
-from lanista.envs.manager import EnvManager
 from lanista.envs.statistics import StatsAggregationMethod as How
-from lanista.trainers import training_run
-from lanista.trainers.evaluation.environment import TEST_SEED, TestEnvironment
-from lanista.trainers.learn import run, run_training
-from lanista.trainers.settings.command_line import parse_command_line
 from mlagents_envs.base_env import (
     ActionSpec,
     ActionTuple,
@@ -187,50 +179,3 @@ class LineGame(BaseEnv):
     def statistics(self) -> dict[str, list[tuple[float, How]]]:
         """What an engine's StatsRecorder would say."""
         return ENGINE_STATISTICS if self.engine_stats else {}
-
-
-class Runs:
-    """`lanista-learn` in this process, in the current folder, its environments being `LineGame`s."""
-
-    def __init__(self, monkeypatch: Any) -> None:
-        self.rules: dict[str, Any] = {"behaviors": ["Tiny?team=0"], "cont": 1, "agents": 4, "max_len": 12}
-        self.test_rules: dict[str, Any] = {}
-        """What is different where tests take place."""
-        monkeypatch.setattr(training_run, "make_env_manager", self._make)
-        monkeypatch.setattr(training_run, "make_test_environment", self._make_test)
-
-    def _make(self, options: Any, seed: int, log_folder: Any) -> EnvManager:
-        make: Callable[[int], BaseEnv] = lambda k: LineGame(seed + k, **self.rules)  # noqa: E731
-        editor = options.env_settings.env_path is None
-        return EnvManager(make, options.env_settings.num_envs, ordered=options.repeatable, editor=editor)
-
-    def _make_test(self, options: Any, log_folder: Any) -> TestEnvironment:
-        rules = {**self.rules, **self.test_rules}
-        return TestEnvironment(lambda drawn: LineGame(TEST_SEED, **rules), NonFinite.STOP)
-
-    def __call__(self, *arguments: str) -> int:
-        """The exit status."""
-        with self._restored():
-            return run(arguments)
-
-    def restarting_at_checkpoints(self, *arguments: str) -> None:
-        """What a run that is resumed from its checkpoint can equal, bit for bit."""
-        with self._restored():
-            run_training(parse_command_line(arguments), restart_engines_at_checkpoints=True)
-
-    def _restored(self) -> "_Restored":
-        return _Restored()
-
-
-class _Restored:
-    """Undoes what a run changes in its process."""
-
-    def __enter__(self) -> None:
-        self.logger = logging.getLogger("lanista")
-        self.before = (self.logger.handlers[:], self.logger.level, self.logger.propagate)
-        self.threads = torch.get_num_threads()
-
-    def __exit__(self, *error: object) -> None:
-        self.logger.handlers[:], level, self.logger.propagate = self.before
-        self.logger.setLevel(level)
-        torch.set_num_threads(self.threads)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from lanista.trainers.checkpoints import load_checkpoint
 from lanista.trainers.on_policy import OnPolicyTrainer
-from line_game import Runs
+from line_runs import Runs
 
 YAML = """\
 behaviors:

@@ -11,7 +11,7 @@ from crowd import write_demonstration
 from lanista.trainers.checkpoints import load_checkpoint
 from lanista.trainers.controller import TrainerController
 from lanista.trainers.replay.saving import FILE
-from line_game import Runs
+from line_runs import Runs
 from referencenets import spec_of_shapes
 from reliability.resume import differences, numbers
 

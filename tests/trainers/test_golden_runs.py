@@ -8,7 +8,7 @@ import pytest
 import yaml
 from lanista.trainers.checkpoints import load_checkpoint
 from lanista.trainers.settings.options import RunOptions
-from line_game import Runs
+from line_runs import Runs
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 REPLAY = ("last_replay_buffer.hdf5", "last_replay_buffer.replay")

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from lanista.trainers.checkpoints import load_checkpoint
-from line_game import Runs
+from line_runs import Runs
 
 YAML = """\
 behaviors:

@@ -8,7 +8,7 @@ from lanista.trainers.checkpoints import load_checkpoint
 from lanista.trainers.replay import file as replay_file
 from lanista.trainers.replay import memory
 from lanista.trainers.replay.saving import FILE
-from line_game import Runs
+from line_runs import Runs
 
 YAML = """\
 behaviors:

@@ -11,7 +11,7 @@ from lanista.trainers.errors import TrainerError
 from lanista.trainers.file_lock import LockingNotSupportedError
 from lanista.trainers.run_folder import claimed_run_folder, runs_in
 from lanista.trainers.settings.run import CheckpointSettings
-from line_game import Runs
+from line_runs import Runs
 
 TINY = """\
 behaviors:

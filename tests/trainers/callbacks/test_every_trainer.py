@@ -6,7 +6,7 @@ from lanista.trainers.callbacks.hub import HOOKS
 from lanista.trainers.checkpoints import load_checkpoint
 from lanista.trainers.learn import run_training
 from lanista.trainers.settings.command_line import parse_command_line
-from line_game import Runs
+from line_runs import Runs
 from reliability.resume import differences, numbers
 
 ON = "{batch_size: 16, buffer_size: 64, num_epoch: 1}"

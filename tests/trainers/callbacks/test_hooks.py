@@ -10,7 +10,7 @@ from lanista.trainers.callbacks.hub import HOOKS, CallbackError, CallbackHub, na
 from lanista.trainers.checkpoints import load_checkpoint
 from lanista.trainers.learn import run_training
 from lanista.trainers.settings.command_line import parse_command_line
-from line_game import Runs
+from line_runs import Runs
 
 YAML = """\
 default_settings:

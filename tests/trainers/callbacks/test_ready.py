@@ -20,7 +20,8 @@ from lanista.trainers.callbacks.keep_best import KeepBest
 from lanista.trainers.callbacks.stop_at_reward import StopAtReward
 from lanista.trainers.callbacks.write_video import WriteVideo
 from lanista.trainers.settings import RunOptions
-from line_game import LineGame, Runs
+from line_game import LineGame
+from line_runs import Runs
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 YAML = """\
@@ -238,7 +239,7 @@ class Drawn(LineGame):
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_run_with_test_video_films_its_tests(runs, tmp_path, capsys, monkeypatch, fails):
     kind = type("Drawn", (Drawn,), {"fails": fails})
-    monkeypatch.setattr("line_game.LineGame", kind)
+    monkeypatch.setattr("line_runs.LineGame", kind)
     write(tmp_path, "[]", "  test_video: true\n")
     assert runs(*START) == 0
     out, folder = capsys.readouterr().out, tmp_path / "results" / "r" / "Tiny"

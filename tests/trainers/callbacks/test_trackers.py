@@ -5,7 +5,7 @@ import sys
 import pytest
 from lanista.trainers.callbacks.make import make_callbacks
 from lanista.trainers.settings import RunOptions, TrainerConfigError
-from line_game import Runs
+from line_runs import Runs
 
 YAML = """\
 default_settings:

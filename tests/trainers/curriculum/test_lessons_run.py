@@ -5,7 +5,8 @@ import re
 
 import pytest
 from console_runs import learn
-from line_game import LineGame, Runs
+from line_game import LineGame
+from line_runs import Runs
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 BEHAVIOR = """\
@@ -82,7 +83,7 @@ def told(monkeypatch, tmp_path):
     """A run of the line game with these lessons; what its only environment was told."""
     monkeypatch.chdir(tmp_path)
     runs = Runs(monkeypatch)
-    monkeypatch.setattr("line_game.LineGame", Told)
+    monkeypatch.setattr("line_runs.LineGame", Told)
 
     def told(
         *arguments: str, reset: str = "false", behavior: str = "Tiny", more: str = "", values=(5, 6, 7)

@@ -5,7 +5,7 @@ import json
 import pytest
 from lanista.trainers.checkpoints import load_checkpoint
 from lanista.trainers.controller import TrainerController
-from line_game import Runs
+from line_runs import Runs
 from reliability.resume import differences, numbers
 
 YAML = """\

@@ -3,7 +3,7 @@
 import pytest
 from lanista.trainers.checkpoints import load_checkpoint
 from lanista.trainers.learn import run
-from line_game import _Restored
+from line_runs import Restored
 
 MODULE = """
 from scripted_turns import Move, ScriptedGame
@@ -32,7 +32,7 @@ def train(tmp_path, monkeypatch, names, play):
     monkeypatch.syspath_prepend(tmp_path)
     text = "behaviors:\n" + "".join(BEHAVIOR.format(name=name) + play for name in names)
     (tmp_path / "c.yaml").write_text(text)
-    with _Restored():
+    with Restored():
         arguments = ["--env", "pettingzoo:turn_run_game", "--run-id", "r", "--seed", "1"]
         assert run(["c.yaml", *arguments, "--num-areas", "2"]) == 0
     return [load_checkpoint(tmp_path / "results" / "r" / name / "checkpoint.pt") for name in names]

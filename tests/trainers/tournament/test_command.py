@@ -5,7 +5,7 @@ import json
 import pytest
 from lanista.trainers.cli.main import run
 from lanista.trainers.learn import run as learn
-from line_game import _Restored
+from line_runs import Restored
 
 YAML = """\
 behaviors:
@@ -25,7 +25,7 @@ def results(tmp_path_factory):
     pytest.importorskip("pettingzoo")
     folder = tmp_path_factory.mktemp("tournament")
     (folder / "c.yaml").write_text(YAML)
-    with _Restored():
+    with Restored():
         arguments = ["--env", "pettingzoo:card_game", "--num-areas", "4", "--seed", "1"]
         results = ["--results-dir", str(folder / "results")]
         assert learn([str(folder / "c.yaml"), *arguments, "--run-id", "cards", *results]) == 0
