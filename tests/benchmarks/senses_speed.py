@@ -1,11 +1,11 @@
 """Pictures and memories beside ML-Agents 1.1.0: one command, one table.
 
     tests/peer/install.sh .cache/peer
-    python tests/benchmarks/senses_speed.py [--tasks grid hallway grid-memory] [--rounds 3] [--again]
+    python tests/benchmarks/senses_speed.py [--tasks grid hallway ...] [--rounds 3] [--again]
 
 Both train the same processes of a scene of full size with the same YAML (config/ppo/NAME.yaml but for its
 length), one after the other and in turns; figures are medians of the rounds, ratios medians of the ratios
-within a round. Steps per second count from the first summary to the last. `grid-memory` is `grid` with a
+within a round. Steps per second count from the first summary to the last. `grid-memory...` is `grid` with a
 large buffer, for what pictures cost in memory. What docs/results/senses-speed.csv already holds is not
 measured again without `--again`. Writes that file and docs/results/senses-speed.md.
 """
@@ -55,6 +55,12 @@ TASKS = {
         hyperparameters=(("buffer_size", 10_240), ("batch_size", 256), ("num_epoch", 1)),
         memory=1 / 3,
     ),
+    "grid-memory-40k": Task(
+        *("grid", "GridWorld", 9, 42_000, 2_000),
+        variants=(LANISTA,),
+        hyperparameters=(("buffer_size", 40_960), ("batch_size", 256), ("num_epoch", 1)),
+        memory=1 / 3,
+    ),
 }
 PAGE = """# Speed and memory of senses
 
@@ -73,7 +79,7 @@ Peak memory is mostly torch and its libraries where the buffer is small: about 2
 trained (less is counted where other processes use the same files), then 75 for the weights of the goal's
 hypernetwork with their gradient and moments. `grid-memory` is `grid` with `buffer_size: 10240`,
 `batch_size: 256` and one epoch: 165 MB of pictures as bytes, four times that as the numbers that ML-Agents
-keeps. A third of its memory is therefore reached with larger buffers only.
+keeps; `grid-memory-40k` the same with a buffer four times as large.
 
 On `hallway` an update is 24 minibatches of two sequences of 64 steps each. Of the processor time of a run
 with one thread 48 % went into updates (2.6 ms a minibatch, of which 1.0 in torch's two LSTMs), 21 % into
