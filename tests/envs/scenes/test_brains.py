@@ -13,6 +13,12 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="brains need onnxruntime
 ONNX = Path(__file__).parents[2] / "real" / "onnx"
 
 
+@pytest.fixture(autouse=True)
+def _same_chance():
+    """Brains draw actions by the runtime's own random numbers, other ones in every process."""
+    onnxruntime.set_seed(1)
+
+
 def brain(name):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
