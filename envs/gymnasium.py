@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 from mlagents_envs.base_env import (
-    ActionTuple,
-    BaseEnv,
     BehaviorMapping,
     BehaviorSpec,
     DecisionSteps,
     TerminalSteps,
 )
-from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
+from mlagents_envs.exception import UnityEnvironmentException
 from numpy.typing import NDArray
 
 from .action_masks import forbidden, given_mask
@@ -24,10 +22,9 @@ from .faults import UnsupportedSpaceError
 from .finite import NO_AGENTS
 from .gymnasium_env import BREAKS, Env, broken, mapped, reward_of
 from .gymnasium_views import Views
+from .in_process import InProcessEnvironment
 from .lives import Lives
-from .one_action import with_action
 from .pixels import Images
-from .steps import BehaviorSteps
 
 
 @dataclass(slots=True)
@@ -39,7 +36,7 @@ class _Ended:
     interrupted: list[bool] = field(default_factory=list)
 
 
-class GymnasiumEnvironment(BaseEnv):  # type: ignore[misc]
+class GymnasiumEnvironment(InProcessEnvironment):
     """Any number of copies of an environment, stepped one after the other in the caller's thread.
 
     Each copy has one agent, which decides at every step. When its episode ends, its last observation comes in
@@ -79,6 +76,7 @@ class GymnasiumEnvironment(BaseEnv):  # type: ignore[misc]
             raise UnityEnvironmentException(
                 f"A Gymnasium environment got {copies} copies; it needs at least 1."
             )
+        super().__init__()
         first = make()
         self.name = f"{behavior}?team=0"
         try:
@@ -95,9 +93,7 @@ class GymnasiumEnvironment(BaseEnv):  # type: ignore[misc]
         self._next_id = 0
         self._no_group = np.zeros(copies, np.int32), np.zeros(copies, np.float32)
         self._nobody = self._terminals(_Ended(), np.zeros(0, np.float32))
-        self._steps: BehaviorSteps | None = None
         self._lost = NO_AGENTS
-        self._actions: ActionTuple | None = None
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
@@ -127,10 +123,10 @@ class GymnasiumEnvironment(BaseEnv):  # type: ignore[misc]
         Raises:
             GameFaultError: An observation, a reward or a mask is not as Gymnasium would have it.
         """
-        if self._steps is None:
+        if not self._steps:
             self.reset()
             return
-        given = self._actions or self._spec.action_spec.empty_action(len(self._envs))
+        given = self._actions.get(self.name) or self._spec.action_spec.empty_action(len(self._envs))
         actions = self._actor.decode(given.continuous, given.discrete)
         self._begin_step()
         rewards = np.zeros(len(self._envs), np.float32)
@@ -169,41 +165,13 @@ class GymnasiumEnvironment(BaseEnv):  # type: ignore[misc]
         picture: NDArray[np.uint8] = np.asarray(self._envs[0].render(), np.uint8)
         return picture
 
-    def get_steps(self, behavior_name: str) -> BehaviorSteps:
-        """Who waits for a decision, and who ended.
-
-        Raises:
-            UnityActionException: There is no such behaviour, or no reset yet.
-        """
-        if behavior_name != self.name or self._steps is None:
-            known = self.name if self._steps is not None else "none before the first reset"
-            raise UnityActionException(f"There is no behaviour {behavior_name!r}; known: {known}.")
-        return self._steps
-
-    def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
-        """Set what the agents of the last DecisionSteps do, one row each."""
-        decisions, _ = self.get_steps(behavior_name)
-        self._actions = self._spec.action_spec._validate_action(action, len(decisions), behavior_name)
-
-    def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
-        """Set what one agent of the last DecisionSteps does.
-
-        Raises:
-            UnityActionException: There is no such behaviour, or a shape is wrong.
-            IndexError: The agent does not wait for a decision.
-        """
-        decisions, _ = self.get_steps(behavior_name)
-        spec = self._spec.action_spec
-        action = spec._validate_action(action, 1, behavior_name)
-        self._actions = with_action(self._actions, spec, decisions, agent_id, action, behavior_name)
-
     def close(self) -> None:
         """Close every copy."""
         for env in self._envs:
             env.close()
 
     def _begin_step(self) -> None:
-        self._actions = None
+        self._actions.clear()
         self._lost = NO_AGENTS
         self._views.turn()
 
@@ -254,7 +222,7 @@ class GymnasiumEnvironment(BaseEnv):  # type: ignore[misc]
         branches = self._spec.action_spec.discrete_branches
         closed = self._closed(masks, branches) if masks and branches else None
         decisions = DecisionSteps(self._views.now, rewards, ids, closed, *self._no_group)
-        self._steps = decisions, terminals
+        self._steps[self.name] = (decisions, terminals)
 
     def _closed(self, masks: Mapping[int, Any], branches: tuple[int, ...]) -> list[NDArray[np.bool_]]:
         """[copies, branch size] per branch, True where an action is forbidden."""

@@ -10,15 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 from mlagents_envs.base_env import (
-    ActionTuple,
-    BaseEnv,
     BehaviorMapping,
     BehaviorSpec,
     DimensionProperty,
     ObservationSpec,
     ObservationType,
 )
-from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
+from mlagents_envs.exception import UnityEnvironmentException
 from numpy.typing import NDArray
 
 from .action_masks import forbidden, given_mask
@@ -26,11 +24,10 @@ from .action_spaces import actor
 from .copies import seed_of_copy
 from .faults import GameFaultError, UnsupportedSpaceError
 from .global_state import STATE
-from .one_action import with_action
+from .in_process import InProcessEnvironment
 from .pettingzoo_reports import Behavior, Report, decision_steps, terminal_steps
 from .pixels import Images
 from .spaces import sensors
-from .steps import BehaviorSteps
 
 _HELP = "PettingZoo's parallel_api_test checks an environment."
 
@@ -71,7 +68,7 @@ class _Area:
         """The living, and their ids: one for each life."""
 
 
-class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
+class PettingZooEnvironment(InProcessEnvironment):
     """Any number of copies of a parallel environment, stepped one after the other in the caller's thread.
 
     The behaviours are known after the first `reset`. An episode ends when no agent lives any more; the next
@@ -106,6 +103,7 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
             raise UnityEnvironmentException(
                 f"A PettingZoo environment got {areas} areas; it needs at least 1."
             )
+        super().__init__()
         self._areas = [_Area(make(), index, seed_of_copy(seed, index)) for index in range(areas)]
         self._state_observation = state_observation
         self._images = images
@@ -114,8 +112,6 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
         self._next_id = 0
         self._waiting: dict[str, list[Report]] = {}
         self._ended: dict[str, list[Report]] = {}
-        self._steps: dict[str, BehaviorSteps] = {}
-        self._actions: dict[str, ActionTuple] = {}
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
@@ -149,37 +145,6 @@ class PettingZooEnvironment(BaseEnv):  # type: ignore[misc]
         for area, chosen in zip(self._areas, actions):
             self._step_area(area, chosen)
         self._finish_step()
-
-    def get_steps(self, behavior_name: str) -> BehaviorSteps:
-        """Who waits for a decision, and who ended.
-
-        Raises:
-            UnityActionException: There is no such behaviour, or no reset yet.
-        """
-        if behavior_name not in self._steps:
-            known = ", ".join(self._steps) or "none before the first reset"
-            raise UnityActionException(f"There is no behaviour {behavior_name!r}; known: {known}.")
-        return self._steps[behavior_name]
-
-    def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
-        """Set what the agents of the last DecisionSteps do, one row each."""
-        decisions, _ = self.get_steps(behavior_name)
-        self._actions[behavior_name] = self._behaviors[behavior_name].spec.action_spec._validate_action(
-            action, len(decisions), behavior_name
-        )
-
-    def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
-        """Set what one agent of the last DecisionSteps does.
-
-        Raises:
-            UnityActionException: There is no such behaviour, or a shape is wrong.
-            IndexError: The agent does not wait for a decision.
-        """
-        decisions, _ = self.get_steps(behavior_name)
-        spec = self._behaviors[behavior_name].spec.action_spec
-        action = spec._validate_action(action, 1, behavior_name)
-        given = self._actions.get(behavior_name)
-        self._actions[behavior_name] = with_action(given, spec, decisions, agent_id, action, behavior_name)
 
     def draw(self) -> NDArray[np.uint8]:
         """A picture of the first area, [height, width, 3]; its render mode is to be `rgb_array`."""

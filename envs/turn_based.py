@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from mlagents_envs.base_env import ActionTuple, BaseEnv, BehaviorMapping, BehaviorSpec
-from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
+from mlagents_envs.base_env import BehaviorMapping, BehaviorSpec
+from mlagents_envs.exception import UnityEnvironmentException
 from numpy.typing import NDArray
 
 from .action_masks import forbidden, given_mask
 from .copies import seed_of_copy
 from .faults import GameFaultError
-from .one_action import with_action
+from .in_process import InProcessEnvironment
 from .pettingzoo_reports import Report, decision_steps, terminal_steps
 from .pixels import Images
 from .statistics import StatsAggregationMethod
-from .steps import BehaviorSteps, EngineStatistics, ObsArray
+from .steps import EngineStatistics, ObsArray
 from .turn_based_seats import Seat, make_seats
 from .turns import AECEnv, EpisodeReport, Turn, TurnLoop
 
@@ -36,7 +36,7 @@ class _Area:
         """By seat, the stacked observation of its last turn."""
 
 
-class TurnBasedEnvironment(BaseEnv):  # type: ignore[misc]
+class TurnBasedEnvironment(InProcessEnvironment):
     """Any number of copies of a turn-based game, stepped one after the other in the caller's thread.
 
     With every step one seat of each copy acts. Its transition runs from its turn to its next turn, or to its
@@ -80,6 +80,7 @@ class TurnBasedEnvironment(BaseEnv):  # type: ignore[misc]
                 raise UnityEnvironmentException(
                     f"A turn-based environment got {name} {value}; expected at least {least}."
                 )
+        super().__init__()
         self._areas = [
             _Area(TurnLoop(make(), seed_of_copy(seed, index), max_steps_per_episode), index)
             for index in range(areas)
@@ -89,8 +90,6 @@ class TurnBasedEnvironment(BaseEnv):  # type: ignore[misc]
         self._next_id = 0
         self._waiting: dict[str, list[Report]] = {}
         self._ended: dict[str, list[Report]] = {}
-        self._steps: dict[str, BehaviorSteps] = {}
-        self._actions: dict[str, ActionTuple] = {}
         self._statistics: dict[str, list[tuple[float, StatsAggregationMethod]]] = {}
 
     @property
@@ -138,36 +137,6 @@ class TurnBasedEnvironment(BaseEnv):  # type: ignore[misc]
                 self._tell(episode)
             self._report(area, turns[-1])
         self._finish_step()
-
-    def get_steps(self, behavior_name: str) -> BehaviorSteps:
-        """Who waits for a decision, and who ended.
-
-        Raises:
-            UnityActionException: there is no such behaviour, or no reset yet.
-        """
-        if behavior_name not in self._steps:
-            known = ", ".join(self._steps) or "none before the first reset"
-            raise UnityActionException(f"There is no behaviour {behavior_name!r}; known: {known}.")
-        return self._steps[behavior_name]
-
-    def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
-        """Set what the agents of the last DecisionSteps do, one row each."""
-        decisions, _ = self.get_steps(behavior_name)
-        spec = self.behavior_specs[behavior_name].action_spec
-        self._actions[behavior_name] = spec._validate_action(action, len(decisions), behavior_name)
-
-    def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
-        """Set what one agent of the last DecisionSteps does.
-
-        Raises:
-            UnityActionException: there is no such behaviour, or a shape is wrong.
-            IndexError: the agent does not wait for a decision.
-        """
-        decisions, _ = self.get_steps(behavior_name)
-        spec = self.behavior_specs[behavior_name].action_spec
-        action = spec._validate_action(action, 1, behavior_name)
-        given = self._actions.get(behavior_name)
-        self._actions[behavior_name] = with_action(given, spec, decisions, agent_id, action, behavior_name)
 
     def statistics(self) -> EngineStatistics:
         """Of episodes that have ended since the last call: reward and turns of each seat, and all turns."""

@@ -5,18 +5,16 @@ from typing import Any
 
 import numpy as np
 from mlagents_envs.base_env import (
-    ActionTuple,
-    BaseEnv,
     BehaviorMapping,
     BehaviorSpec,
     DecisionSteps,
     TerminalSteps,
 )
-from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
+from mlagents_envs.exception import UnityEnvironmentException
 from numpy.typing import NDArray
 
+from ..in_process import InProcessEnvironment
 from ..launch import resolve
-from ..one_action import with_action
 from ..side_channels import EnvironmentParametersChannel, SideChannelManager
 from ..steps import BehaviorSteps, no_steps
 from ..wire.engine_codec import AgentBatch, Observed
@@ -29,17 +27,16 @@ PICTURE = (640, 400)
 """Width and height of pictures."""
 
 
-class WorldEnvironment(BaseEnv):  # type: ignore[misc]
+class WorldEnvironment(InProcessEnvironment):
     """A world as a `BaseEnv`, without wire or process."""
 
     def __init__(self, world: World, seed: int | None = None) -> None:
         """`seed`: of all chance in the world; None for another one each time."""
+        super().__init__()
         self.world = world
         self.parameters = Parameters()
         self._random = np.random.default_rng(seed)
         self._specs = dict(world.specs())
-        self._steps: dict[str, BehaviorSteps] = {}
-        self._actions: dict[str, ActionTuple] = {}
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
@@ -61,37 +58,6 @@ class WorldEnvironment(BaseEnv):  # type: ignore[misc]
                 given = self._actions.get(name) or self._specs[name].action_spec.empty_action(len(decisions))
                 actions[name] = (given.continuous, given.discrete)
         self._take(self.world.step(actions))
-
-    def get_steps(self, behavior_name: str) -> BehaviorSteps:
-        """Who waits for a decision, and who ended.
-
-        Raises:
-            UnityActionException: There is no such behaviour, or no reset yet.
-        """
-        if behavior_name not in self._steps:
-            known = ", ".join(self._steps) or "none before the first reset"
-            raise UnityActionException(f"There is no behaviour {behavior_name!r}; known: {known}.")
-        return self._steps[behavior_name]
-
-    def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
-        """Set what the agents of the last DecisionSteps do, one row each."""
-        decisions, _ = self.get_steps(behavior_name)
-        self._actions[behavior_name] = self._specs[behavior_name].action_spec._validate_action(
-            action, len(decisions), behavior_name
-        )
-
-    def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
-        """Set what one agent of the last DecisionSteps does.
-
-        Raises:
-            UnityActionException: There is no such behaviour, or a shape is wrong.
-            IndexError: The agent does not wait for a decision.
-        """
-        decisions, _ = self.get_steps(behavior_name)
-        spec = self._specs[behavior_name].action_spec
-        action = spec._validate_action(action, 1, behavior_name)
-        given = self._actions.get(behavior_name)
-        self._actions[behavior_name] = with_action(given, spec, decisions, agent_id, action, behavior_name)
 
     def set_parameters(self, parameters: Mapping[str, object]) -> None:
         """Set environment parameters, which the world reads when its rules say so.
