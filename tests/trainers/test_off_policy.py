@@ -24,52 +24,7 @@ from mlagents_envs.base_env import (
     ObservationSpec,
     ObservationType,
 )
-
-
-class Record:
-    """Statistics in the order of the calls."""
-
-    def __init__(self):
-        self.calls = []
-
-    def add_stat(self, key, value, aggregation):
-        self.calls.append([key, value, aggregation.name])
-
-    def add_stats(self, key, values, aggregation):
-        self.calls += [[key, float(v), aggregation.name] for v in values]
-
-    def set_stat(self, key, value):
-        self.calls.append([key, value, "MOST_RECENT"])
-
-
-class Events:
-    def __init__(self, drop_after_checkpoint=False):
-        self.calls = []
-        self.drop = drop_after_checkpoint
-
-    def summary(self, step):
-        self.calls.append(("summary", step))
-
-    def checkpoint(self):
-        self.calls.append(("checkpoint",))
-        return self.drop
-
-    def taken_in(self):
-        pass
-
-    def updated(self, figures):
-        self.calls.append(("updated", figures))
-
-
-class GivenReward:
-    """A reward signal whose rewards are those of the reference data."""
-
-    def __init__(self, ignores_done=False):
-        self.ignores_done = ignores_done
-        self.given = None
-
-    def evaluate(self, rollout):
-        return self.given
+from trainer_surroundings import Events, GivenReward, Record
 
 
 class LearnedReward:
