@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -39,6 +39,7 @@ from .settings.support import require_trainable
 from .stats.display import Display
 from .stats.gauges import GaugeWriter
 from .stats.timers import Timers
+from .stats.writer import StatsWriter
 from .stats.writers import close_writers, make_writers
 from .stopping import StopSignals
 from .threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
@@ -64,43 +65,12 @@ def train(
     """
     hub = CallbackHub(callbacks, folder / "run_logs" / STATES)
     torch.set_num_threads(ACTING_THREADS)
-    seed = options.env_settings.seed
     timers, gauges = Timers(), GaugeWriter()
     writers = [*make_writers(options, folder), gauges, display]
     if hub.hears(SummaryDue):
         writers.append(CallbackWriter(hub))
-    context = RunContext(
-        folder=folder,
-        seed=seed,
-        status=status,
-        writers=writers,
-        display=display,
-        device=_device(options.torch_settings.device),
-        training=not options.checkpoint_settings.inference,
-        inference_steps=options.checkpoint_settings.inference_steps,
-        resume=options.checkpoint_settings.resume,
-        initialize_from=find_start(options.checkpoint_settings),
-        non_finite=NonFinite(options.env_settings.non_finite),
-        precision=Precision(options.torch_settings.precision),
-        restart_engines_at_checkpoints=restart_engines_at_checkpoints,
-        curriculum=_curriculum(options, status),
-        update_threads=partial(_update_threads, options),
-        timers=timers,
-        callbacks=hub,
-    )
-    controller = TrainerController(
-        partial(make_env_manager, options, seed, folder / "run_logs"),
-        partial(_make_learner, options, context),
-        display,
-        context.curriculum,
-        training=context.training,
-        patience=options.env_settings.timeout_wait,
-        on_first_learner=lambda: _under_way(options, folder, controller, signals),
-        timers=timers,
-        callbacks=hub,
-        evaluation=_evaluation(options, folder, hub),
-        rotation=context.rotation,
-    )
+    context = _context(options, folder, status, display, writers, timers, hub, restart_engines_at_checkpoints)
+    controller = _controller(options, context, signals)
     timers.begin("run_training.setup")
     timers.end(timers.clock() - timers.started)
     try:
@@ -121,6 +91,57 @@ def train(
         unfinished = any(learner.trainer.should_still_train for learner in learners)
         for line in next_steps(options, folder, controller.learners, unfinished=unfinished):
             logger.info("%s", line)
+
+
+def _context(
+    options: RunOptions,
+    folder: Path,
+    status: TrainingStatus,
+    display: Display,
+    writers: Sequence[StatsWriter],
+    timers: Timers,
+    hub: CallbackHub,
+    restart_engines: bool,
+) -> RunContext:
+    """What all learners of the run share."""
+    return RunContext(
+        folder=folder,
+        seed=options.env_settings.seed,
+        status=status,
+        writers=writers,
+        display=display,
+        device=_device(options.torch_settings.device),
+        training=not options.checkpoint_settings.inference,
+        inference_steps=options.checkpoint_settings.inference_steps,
+        resume=options.checkpoint_settings.resume,
+        initialize_from=find_start(options.checkpoint_settings),
+        non_finite=NonFinite(options.env_settings.non_finite),
+        precision=Precision(options.torch_settings.precision),
+        restart_engines_at_checkpoints=restart_engines,
+        curriculum=_curriculum(options, status),
+        update_threads=partial(_update_threads, options),
+        timers=timers,
+        callbacks=hub,
+    )
+
+
+def _controller(options: RunOptions, context: RunContext, signals: StopSignals) -> TrainerController:
+    """The controller, which launches the engines when it runs."""
+    folder = context.folder
+    controller = TrainerController(
+        partial(make_env_manager, options, context.seed, folder / "run_logs"),
+        partial(_make_learner, options, context),
+        context.display,
+        context.curriculum,
+        training=context.training,
+        patience=options.env_settings.timeout_wait,
+        on_first_learner=lambda: _under_way(options, folder, controller, signals),
+        timers=context.timers,
+        callbacks=context.callbacks,
+        evaluation=_evaluation(options, folder, context.callbacks),
+        rotation=context.rotation,
+    )
+    return controller
 
 
 def _steps(controller: TrainerController) -> dict[str, int]:

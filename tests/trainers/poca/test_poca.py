@@ -25,45 +25,10 @@ from mlagents_envs.base_env import (
     ObservationSpec,
     ObservationType,
 )
+from trainer_surroundings import Events, GivenReward, Record
 
 OBS = [ObservationSpec((3,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "v")]
 SPEC = BehaviorSpec(OBS, ActionSpec(1, (2,)))
-
-
-class Record:
-    def __init__(self):
-        self.calls = []
-
-    def add_stat(self, key, value, aggregation):
-        self.calls.append((key, value, aggregation.name))
-
-    def add_stats(self, key, values, aggregation):
-        self.calls.extend((key, float(v), aggregation.name) for v in values)
-
-    def set_stat(self, key, value):
-        self.calls.append((key, value, "MOST_RECENT"))
-
-
-class Events:
-    def summary(self, step):
-        pass
-
-    def checkpoint(self):
-        return False
-
-    def updated(self, figures):
-        pass
-
-    def taken_in(self):
-        pass
-
-
-class GivenReward:
-    def __init__(self, ignores_done):
-        self.ignores_done = ignores_done
-
-    def evaluate(self, rollout):
-        return self.given
 
 
 def settings(**keys):
