@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from learning import EPISODES, Point, Run
-from learning_senses_report import cell, draw
+from learning_senses_report import draw, score_table
 
 SCENE = "scene:pyramids?size=small"
 WAYS = {"RND": "config/ppo/pyramids-small-rnd.yaml", "rewards alone": "config/ppo/pyramids-small.yaml"}
@@ -78,12 +78,7 @@ def write_report(
 
 
 def _pyramids(runs: Sequence[Run]) -> str:
-    if not runs:
-        return "Not run yet."
-    scores = {(run.product, run.seed): run for run in runs}
-    lines = ["| seed | " + " | ".join(WAYS) + " |", "|---|" + "---:|" * len(WAYS)]
-    rows = {seed: [cell(scores.get((way, seed))) for way in WAYS] for seed in sorted({r.seed for r in runs})}
-    return "\n".join([*lines, *(f"| {seed} | " + " | ".join(cells) + " |" for seed, cells in rows.items())])
+    return score_table(list(WAYS), runs, mean=False) if runs else "Not run yet."
 
 
 def _rows(path: Path) -> list[dict[str, str]]:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-from learning_senses_report import cell, draw
+from learning_senses_report import draw, score_table
 
 if TYPE_CHECKING:
     from learning import Point, Run
@@ -60,22 +59,14 @@ def write_report(
 
 def _table(task: ReplayTask, runs: Sequence[Run]) -> str:
     chosen = [run for run in runs if run.scene == task.name and run.max_steps == task.max_steps]
-    ways = [way for way in task.ways if any(run.product == way for run in chosen)]
-    scores = {(run.product, run.seed): run for run in chosen}
     files = ", ".join(f"[{task.settings(way)}](../../{task.settings(way)})" for way in task.algorithms)
     lines = [
         f"## {task.name}: {task.max_steps:,} agent-steps",
         "",
         f"`{task.environment}`. Settings: {files}. Expected: {task.goal}.",
         "",
-        "| seed | " + " | ".join(ways) + " |",
-        "|---|" + "---:|" * len(ways),
+        score_table([way for way in task.ways if any(run.product == way for run in chosen)], chosen),
     ]
-    for seed in sorted({run.seed for run in chosen}):
-        cells = [cell(scores.get((way, seed))) for way in ways]
-        lines.append(f"| {seed} | " + " | ".join(cells) + " |")
-    means = [np.mean([run.score for run in chosen if run.product == way]) for way in ways]
-    lines.append("| mean | " + " | ".join(f"**{mean:.3f}**" for mean in means) + " |")
     return "\n".join([*lines, ""])
 
 

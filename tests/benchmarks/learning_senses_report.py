@@ -84,22 +84,25 @@ def _measured(task: SenseTask, runs: Sequence[Run]) -> list[str]:
 
 def _table(task: SenseTask, runs: Sequence[Run]) -> str:
     chosen = [run for run in runs if run.scene == task.name and run.max_steps == task.max_steps]
-    ways = _measured(task, runs)
-    scores = {(run.product, run.seed): run for run in chosen}
     lines = [
         f"## {task.name}: {task.max_steps:,} agent-steps",
         "",
         f"Settings: [{task.settings}](../../{task.settings}). Expected: {task.goal}.",
         "",
-        "| seed | " + " | ".join(ways) + " |",
-        "|---|" + "---:|" * len(ways),
+        score_table(_measured(task, runs), chosen),
     ]
-    for seed in sorted({run.seed for run in chosen}):
-        cells = [cell(scores.get((way, seed))) for way in ways]
-        lines.append(f"| {seed} | " + " | ".join(cells) + " |")
-    means = [np.mean([run.score for run in chosen if run.product == way]) for way in ways]
-    lines.append("| mean | " + " | ".join(f"**{mean:.3f}**" for mean in means) + " |")
     return "\n".join([*lines, ""])
+
+
+def score_table(ways: Sequence[str], runs: Sequence[Run], *, mean: bool = True) -> str:
+    """A row for each seed, a column for each way."""
+    scores = {(run.product, run.seed): run for run in runs}
+    rows = {str(n): [cell(scores.get((way, n))) for way in ways] for n in sorted({r.seed for r in runs})}
+    if mean:
+        means = [np.mean([run.score for run in runs if run.product == way]) for way in ways]
+        rows["mean"] = [f"**{value:.3f}**" for value in means]
+    lines = ["| seed | " + " | ".join(ways) + " |", "|---|" + "---:|" * len(ways)]
+    return "\n".join([*lines, *(f"| {name} | " + " | ".join(cells) + " |" for name, cells in rows.items())])
 
 
 def cell(run: Run | None) -> str:
