@@ -13,13 +13,13 @@ from torch import Tensor
 
 from ...agent_processor.trajectory import Rollout
 from ...envs.finite import NonFinite
-from ...envs.steps import ObsArray
 from ..action_kinds import require_continuous
 from ..explorers import action_noise
 from ..gradient import GuardedAdam
 from ..initial_weights import take_over_moments, take_over_weights
 from ..networks.actor import Actor
 from ..networks.head_kinds import HeadKind
+from ..observed import count_observations, tensors
 from ..portions import in_portions
 from ..precision import Precision, widened
 from ..replay.batch import ReplayBatch
@@ -92,16 +92,20 @@ class DeterministicActorCritic:
         Raises:
             FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
         """
-        if self.network.encoder.normalizers is None:
-            return
-        obs = [o[: rollout.steps] for o in rollout.obs]
-        if not self.network.update_normalization(self._tensors(obs)):
-            self.actor_optimizer.leave_out(self.spec, obs)
+        network = self.network
+        count_observations(
+            rollout,
+            network.encoder,
+            network.update_normalization,
+            self.actor_optimizer,
+            self.spec,
+            self.device,
+        )
 
     @torch.no_grad()
     def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
         """Q(o, mu(o)) of each step, [steps, signals], by the first critic."""
-        inputs = self.network.prepare(self._tensors([o[: rollout.steps] for o in rollout.obs]))
+        inputs = self.network.prepare(tensors([o[: rollout.steps] for o in rollout.obs], self.device))
         values = in_portions(lambda some: self.critics.first(some, action(self.network, some)), inputs)
         return {"Value": values.cpu().numpy()}
 
@@ -187,9 +191,6 @@ class DeterministicActorCritic:
         self.target_critics.network.load_state_dict(state["Target critics"])
         self.actor_optimizer.load_state_dict(state["Optimizer"])
         self.critic_optimizer.load_state_dict(state["Optimizer:critics"])
-
-    def _tensors(self, columns: list[ObsArray]) -> list[Tensor]:
-        return [torch.from_numpy(np.ascontiguousarray(column)).to(self.device) for column in columns]
 
 
 def action(network: Actor, inputs: Sequence[Tensor]) -> Tensor:

@@ -14,11 +14,9 @@ import numpy as np
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ...agent_processor.trajectory import Rollout
 from ...envs.finite import NonFinite
-from ...envs.steps import ObsArray
 from ..action_kinds import require_discrete
 from ..exploration import ExplorationSchedule
 from ..explorers import EpsilonGreedy
@@ -26,6 +24,7 @@ from ..gradient import GuardedAdam
 from ..initial_weights import take_over_moments, take_over_weights
 from ..networks.actor import Actor
 from ..networks.head_kinds import HeadKind
+from ..observed import count_observations, tensors
 from ..off_policy import Learnt
 from ..portions import in_portions
 from ..precision import Precision, widened
@@ -98,20 +97,19 @@ class DQN:
         Raises:
             FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
         """
-        if self.network.encoder.normalizers is None:
-            return
-        obs = [o[: rollout.steps] for o in rollout.obs]
-        if not self.network.update_normalization(self._tensors(obs)):
-            self.optimizer.leave_out(self.spec, obs)
+        network = self.network
+        count_observations(
+            rollout, network.encoder, network.update_normalization, self.optimizer, self.spec, self.device
+        )
 
     @torch.no_grad()
     def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
         """The values [steps, signals] of what a greedy agent would do; the mean over branches."""
         own = slice(rollout.steps)
-        inputs = self.network.prepare(self._tensors([o[own] for o in rollout.obs]))
+        inputs = self.network.prepare(tensors([o[own] for o in rollout.obs], self.device))
         encoded = in_portions(self.network.actor_encoding, inputs)
         if rollout.memory is not None:
-            (states,) = self._tensors([rollout.memory[own]])
+            (states,) = tensors([rollout.memory[own]], self.device)
             encoded = self.network.memory(0)(encoded, states, 1)[0]
         mask = None
         if rollout.action_mask is not None:
@@ -193,6 +191,3 @@ class DQN:
         self.target.network.load_state_dict(state["Target"])
         self.optimizer.load_state_dict(state["Optimizer"])
         self.updates = int(state["gradient_steps"])
-
-    def _tensors(self, columns: list[ObsArray]) -> list[Tensor]:
-        return [torch.from_numpy(np.ascontiguousarray(column)).to(self.device) for column in columns]

@@ -13,6 +13,7 @@ from ...agent_processor.trajectory import Rollout
 from ...envs.steps import ObsArray
 from ..networks.actor import Actor
 from ..networks.team_critic import Members, TeamCritic, flat_actions
+from ..observed import tensors
 from ..portions import rows_at_once
 from ..recurrent import CriticMemories, remember
 from .moments import Moments, group_moments
@@ -74,11 +75,7 @@ class Judge:
         """Rows of what agents saw and did."""
         branches = self.actor.spec.action_spec.discrete_branches
         actions = flat_actions(torch.from_numpy(continuous), torch.from_numpy(discrete), branches)
-        return TeamRows(self.actor.prepare(self.tensors(obs)), actions.to(self.device))
-
-    def tensors(self, obs: list[ObsArray]) -> list[Tensor]:
-        """Observations on the device."""
-        return [torch.from_numpy(np.ascontiguousarray(o)).to(self.device) for o in obs]
+        return TeamRows(self.actor.prepare(tensors(obs, self.device)), actions.to(self.device))
 
     def encode(self, rows: TeamRows, part: Moments) -> Encodings:
         """The steps of some moments, in the moments' order."""
@@ -134,13 +131,13 @@ class Judge:
         """What each trajectory's agent and its teammates saw behind it."""
         ends = len(rollout.lengths)
         if rollout.next_mates_obs is None:
-            inputs = self.actor.prepare(self.tensors(rollout.next_obs))
+            inputs = self.actor.prepare(tensors(rollout.next_obs, self.device))
             return inputs, Members(None, None, ends, 1)
         both = zip(rollout.next_obs, rollout.next_mates_obs, strict=True)
         obs = [np.concatenate([own[:, None], mates], 1).reshape(-1, *own.shape[1:]) for own, mates in both]
         width = 1 + rollout.next_mates_obs[0].shape[1]
         absent = torch.from_numpy(np.arange(width) > rollout.next_mates[:, None]).to(self.device)
-        return self.actor.prepare(self.tensors(obs)), Members(None, absent, ends, width)
+        return self.actor.prepare(tensors(obs, self.device)), Members(None, absent, ends, width)
 
     def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         """These agents' unfinished episodes will never end."""

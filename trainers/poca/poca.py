@@ -24,6 +24,7 @@ from ..initial_weights import take_over
 from ..networks.actor import Actor
 from ..networks.observations import require_equal_parts
 from ..networks.team_critic import TeamCritic
+from ..observed import count_observations
 from ..precision import Precision, widened
 from ..returns import lambda_returns
 from ..schedules import ClippedSchedules
@@ -83,11 +84,15 @@ class POCA:
         Raises:
             FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
         """
-        if self.network.encoder.normalizers is None:
-            return
-        obs = [o[: rollout.steps] for o in rollout.obs]
-        if not self.network.update_normalization(self.judge.tensors(obs)):
-            self.optimizer.leave_out(self.spec, obs)
+        network = self.network
+        count_observations(
+            rollout,
+            network.encoder,
+            network.update_normalization,
+            self.optimizer,
+            self.spec,
+            self.judge.device,
+        )
 
     def evaluate(
         self,

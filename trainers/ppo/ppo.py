@@ -13,11 +13,11 @@ from torch import Tensor
 
 from ...agent_processor.trajectory import Rollout
 from ...envs.finite import NonFinite
-from ...envs.steps import ObsArray
 from ..distributions import ActionDistribution, Actions
 from ..gradient import GuardedAdam
 from ..initial_weights import take_over
 from ..networks.actor_critic import ActorCritic
+from ..observed import count_observations, tensors
 from ..portions import in_portions
 from ..precision import Precision, widened
 from ..recurrent import CriticMemories, padded, remember
@@ -101,11 +101,10 @@ class PPO:
         Raises:
             FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
         """
-        if self.network.encoder.normalizers is None:
-            return
-        obs = [o[: rollout.steps] for o in rollout.obs]
-        if not self.network.update_normalization(self._obs(obs)):
-            self.optimizer.leave_out(self.spec, obs)
+        network = self.network
+        count_observations(
+            rollout, network.encoder, network.update_normalization, self.optimizer, self.spec, self.device
+        )
 
     def evaluate(
         self,
@@ -180,7 +179,7 @@ class PPO:
             np.concatenate([o[: rollout.steps], following])
             for o, following in zip(rollout.obs, rollout.next_obs, strict=True)
         ]
-        return self.network.prepare(self._obs(obs))
+        return self.network.prepare(tensors(obs, self.device))
 
     def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         """These agents' unfinished episodes will never end: what the critic remembers of them goes."""
@@ -271,7 +270,7 @@ class PPO:
         spread = steps.advantages - steps.advantages.mean()
         advantages = (spread / (steps.advantages.std() + 1e-10)).astype(np.float32)
         with torch.no_grad():
-            inputs = self.network.prepare(self._obs(steps.obs))
+            inputs = self.network.prepare(tensors(steps.obs, self.device))
         return Minibatch(
             inputs,
             Actions(tensor(steps.continuous), tensor(steps.discrete.astype(np.int64))),
@@ -332,9 +331,6 @@ class PPO:
                 actor_states[i],
                 critic_states[i],
             )
-
-    def _obs(self, obs: list[ObsArray]) -> list[Tensor]:
-        return [torch.from_numpy(np.ascontiguousarray(o)).to(self.device) for o in obs]
 
     # Saving -------------------------------------------------------------------------------------------
 

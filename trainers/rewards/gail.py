@@ -19,6 +19,7 @@ from ...agent_processor.trajectory import Rollout
 from ...envs.finite import NonFinite
 from ..distributions import Actions, to_engine
 from ..imitation.demonstrations import Demonstrations
+from ..observed import tensors
 from ..portions import in_portions
 from .discriminator import (
     EPSILON,
@@ -80,7 +81,7 @@ class GAIL(NetworkSignal):
         self.beta = 0.0
         """The price of information in the bottleneck."""
         self.random = torch.Generator().manual_seed(seed + 1)
-        self._expert_obs = [torch.from_numpy(np.ascontiguousarray(o)).to(device) for o in demos.obs]
+        self._expert_obs = tensors(demos.obs, device)
         self._expert_acted = self._demonstrated(demos)
         self.discriminator.encoder.update_normalization(self._expert_obs)
 

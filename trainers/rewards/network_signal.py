@@ -17,6 +17,7 @@ from ...envs.finite import NonFinite
 from ..gradient import GuardedAdam
 from ..initial_weights import fitting
 from ..networks.observations import ObservationEncoder
+from ..observed import count_observations
 from .settings import LearnedRewardSettings
 from .transitions import Transitions
 
@@ -70,12 +71,10 @@ class NetworkSignal(ABC):
         Raises:
             FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
         """
-        if self._encoder.normalizers is None:
-            return
-        obs = [column[: rollout.steps] for column in rollout.obs]
-        rows = [torch.from_numpy(np.ascontiguousarray(column)).to(self.device) for column in obs]
-        if not self._encoder.update_normalization(rows):
-            self.optimizer.leave_out(self.spec, obs)
+        encoder = self._encoder
+        count_observations(
+            rollout, encoder, encoder.update_normalization, self.optimizer, self.spec, self.device
+        )
 
     def evaluate(self, rollout: Rollout) -> NDArray[np.float32]:
         """[rollout.steps] rewards of the trajectories' own steps, before `strength`."""

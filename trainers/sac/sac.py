@@ -14,13 +14,13 @@ from torch import Tensor
 
 from ...agent_processor.trajectory import Rollout
 from ...envs.finite import NonFinite
-from ...envs.steps import ObsArray
 from ..flat import FlatParameters
 from ..gradient import GuardedAdam
 from ..initial_weights import take_over
 from ..moving_in.weights import is_mlagents, take_target
 from ..networks.actor import Actor
 from ..networks.observations import require_equal_parts
+from ..observed import count_observations, tensors
 from ..off_policy import Learnt
 from ..portions import in_portions
 from ..precision import Precision
@@ -105,11 +105,10 @@ class SAC:
         Raises:
             FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
         """
-        if self.network.encoder.normalizers is None:
-            return
-        obs = [o[: rollout.steps] for o in rollout.obs]
-        if not self.network.update_normalization(self._obs(obs)):
-            self.optimizer.leave_out(self.spec, obs)
+        network = self.network
+        count_observations(
+            rollout, network.encoder, network.update_normalization, self.optimizer, self.spec, self.device
+        )
 
     @torch.inference_mode()
     def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
@@ -120,7 +119,7 @@ class SAC:
                 "SAC counts what a group earns as each living member's own; trainer_type: poca also learns "
                 "what each of them had to do with it, and what it earns after a member's end",
             )
-        inputs = self.network.prepare(self._obs([o[: rollout.steps] for o in rollout.obs]))
+        inputs = self.network.prepare(tensors([o[: rollout.steps] for o in rollout.obs], self.device))
         value = self.networks.value
         if self.memories is None:
             return {"Value": in_portions(value, inputs).cpu().numpy()}
@@ -141,9 +140,6 @@ class SAC:
         """These agents' unfinished episodes will never end: what the critic remembers of them goes."""
         if self.memories is not None:
             self.memories.forget(env, agent_ids)
-
-    def _obs(self, obs: list[ObsArray]) -> list[Tensor]:
-        return [torch.from_numpy(np.ascontiguousarray(o)).to(self.device) for o in obs]
 
     # The update ---------------------------------------------------------------------------------------
 
