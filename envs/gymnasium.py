@@ -20,7 +20,8 @@ from .action_masks import forbidden, given_mask
 from .copies import seed_of_copy
 from .faults import UnsupportedSpaceError
 from .finite import NO_AGENTS
-from .gymnasium_env import BREAKS, Env, broken, mapped, reward_of
+from .game_calls import number, truth
+from .gymnasium_env import Env, begun, broken, mapped, stepped
 from .gymnasium_views import Views
 from .in_process import InProcessEnvironment
 from .lives import Lives
@@ -133,11 +134,12 @@ class GymnasiumEnvironment(InProcessEnvironment):
         masks: dict[int, Any] = {}
         ended, lost = _Ended(), []
         for copy, (env, action) in enumerate(zip(self._envs, actions)):
-            observation, reward, terminated, truncated, info = env.step(action)
+            observation, reward, terminated, truncated, info = stepped(env, action)
             try:
-                rewards[copy] = reward_of(reward)
+                rewards[copy] = number(reward)
                 self._views.see(copy, observation)
-            except BREAKS as error:
+                terminated, truncated = truth(terminated, "terminated"), truth(truncated, "truncated")
+            except ValueError as error:
                 raise broken(env, error) from error
             if terminated or truncated:
                 ended.copies.append(copy)
@@ -178,13 +180,13 @@ class GymnasiumEnvironment(InProcessEnvironment):
     def _begin_episode(self, copy: int, masks: dict[int, Any]) -> None:
         """The agent of a copy gets an id and its first observation."""
         env = self._envs[copy]
-        observation, info = env.reset(seed=self._seeds[copy])
+        observation, info = begun(env, self._seeds[copy])
         self._seeds[copy] = None  # from now on its chance goes on
         self._ids[copy] = self._next_id
         self._next_id += 1
         try:
             self._views.begin(copy, observation)
-        except BREAKS as error:
+        except ValueError as error:
             raise broken(env, error) from error
         mask = given_mask(observation, info)
         if mask is not None:
@@ -230,6 +232,6 @@ class GymnasiumEnvironment(InProcessEnvironment):
         for copy, mask in masks.items():
             try:
                 flat[copy] = forbidden(mask, branches)
-            except BREAKS as error:
+            except ValueError as error:
                 raise broken(self._envs[copy], error) from error
         return np.split(flat, np.cumsum(branches)[:-1], axis=1)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 from typing import Any, Protocol
 
-import numpy as np
-
 from .action_spaces import Actor, actor
 from .faults import GameFaultError, UnsupportedSpaceError
+from .game_calls import called, parts_of
 from .pixels import Images
 from .spaces import Sensor, sensors
 
 logger = logging.getLogger(__name__)
 
-BREAKS = (KeyError, IndexError, TypeError, ValueError)
-"""What comes of values that are not of their spaces."""
+_BEGINNING = ("observation", "info")
+_STEP = ("observation", "reward", "terminated", "truncated", "info")
 
 
 class Env(Protocol):
@@ -61,18 +60,27 @@ def mapped(env: Env, images: Images) -> tuple[list[Sensor], Actor]:
     return seen, acts
 
 
-def reward_of(reward: Any) -> float:
-    """The number that a step gave, also where it is an array of one number.
+def begun(env: Env, seed: int | None) -> tuple[Any, ...]:
+    """The first observation of an episode, and the info.
 
     Raises:
-        TypeError, ValueError: It is no number, or several.
+        GameFaultError: `reset` raises an exception, or gives something else.
     """
-    return float(reward.item() if isinstance(reward, np.ndarray) else reward)
+    return parts_of(called(env, "reset", seed=seed), env, "reset", _BEGINNING)
+
+
+def stepped(env: Env, action: Any) -> tuple[Any, ...]:
+    """Observation, reward, terminated, truncated and info of a step.
+
+    Raises:
+        GameFaultError: `step` raises an exception, or gives something else.
+    """
+    return parts_of(called(env, "step", action), env, "step", _STEP)
 
 
 def broken(env: Env, error: Exception) -> GameFaultError:
-    """What to raise where one of `BREAKS` was found."""
+    """What to raise where a value is not of its space."""
     return GameFaultError(
-        f"{env} gives what is not of its spaces, or no reward that is a number ({type(error).__name__}: "
-        f"{error}). gymnasium.utils.env_checker.check_env looks an environment over."
+        f"{env} gives what does not fit: {error}. gymnasium.utils.env_checker.check_env looks an "
+        "environment over."
     )

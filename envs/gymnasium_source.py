@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import traceback
 from collections.abc import Sequence
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
 from .pixels import Images
-from .source_arguments import Arguments, find_in_working_folder, keyed, name_and_query
+from .source_arguments import Arguments, find_in_working_folder, keyed, name_and_query, written
+from .user_code import described, load_module, one_line
 
 GYMNASIUM = "gymnasium:"
 """How the names of these environments begin."""
@@ -123,34 +120,13 @@ def _spec(path: str, name: str) -> Any:
         ) from error
     module, _, env_id = name.rpartition(":")
     if module:
-        _register(path, module)
+        load_module(path, module)
     try:
         return gymnasium.spec(env_id)
     except gymnasium.error.Error as error:
         atari = isinstance(error, gymnasium.error.NamespaceNotFound) and env_id.startswith("ALE/")
         hint = f" {_ATARI}" if atari else _versions(gymnasium.registry, env_id)
-        raise UnityEnvironmentException(f"{path}: {_one_line(error)}{hint}") from error
-
-
-def _register(path: str, module: str) -> None:
-    """Import a module that registers environments.
-
-    Raises:
-        UnityEnvironmentException: There is no such module, it needs a package that is not there, or fails.
-    """
-    try:
-        import_module(module)
-    except ModuleNotFoundError as error:
-        missing = error.name or module
-        if module == missing or module.startswith(f"{missing}."):
-            why = f"there is no module {missing!r}, neither installed nor in {os.getcwd()}"
-        else:
-            why = f"the module {module} needs the package {missing!r}, which is not installed"
-        raise UnityEnvironmentException(f"{path}: {why}.") from error
-    except Exception as error:  # whatever the user's module raises
-        raise UnityEnvironmentException(
-            f"{path}: the module {module} cannot be imported: {_cause(error)}"
-        ) from error
+        raise UnityEnvironmentException(f"{path}: {one_line(error)}{hint}") from error
 
 
 def _versions(registry: Any, name: str) -> str:
@@ -166,8 +142,9 @@ def _make(path: str, spec: Any, options: Arguments) -> Any:
     try:
         env = gymnasium.make(spec, disable_env_checker=True, **options)
     except Exception as error:  # whatever the maker of a game raises
-        given = ", ".join(f"{key}={value!r}" for key, value in options.items()) or "no arguments"
-        raise UnityEnvironmentException(f"{path} cannot be made with {given}: {_cause(error)}") from error
+        raise UnityEnvironmentException(
+            f"{path} cannot be made with {written(options)}: {_cause(error)}"
+        ) from error
     if options.get("render_mode") == PICTURE and PICTURE not in env.metadata.get("render_modes", []):
         env.close()
         raise UnityEnvironmentException(
@@ -182,11 +159,5 @@ def _cause(error: Exception) -> str:
     import gymnasium
 
     if isinstance(error, (gymnasium.error.Error, TypeError, ValueError, ImportError)):
-        return _one_line(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}"
-    return f"{type(error).__name__}: {_one_line(error)} ({place})"
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+        return one_line(error)
+    return described(error)

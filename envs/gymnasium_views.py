@@ -44,7 +44,7 @@ class Views:
         """A copy's newest frame.
 
         Raises:
-            KeyError, IndexError, TypeError, ValueError: The observation is not of the space.
+            ValueError: The observation is not of the space.
         """
         for sensor, array in zip(self._sensors, self.now):
             sensor.read(observation, array[copy, -sensor.spec.shape[0] :])

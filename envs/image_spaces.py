@@ -49,8 +49,8 @@ def channels_first(space: Any) -> Image | None:
 
 
 def float_pixels(arrange: Arrange, image: Any) -> Any:
-    """The image in 0 to 1."""
-    return arrange(image) / np.float32(255)
+    """The image in 0 to 1. Raises ValueError as `byte_pixels`."""
+    return byte_pixels(arrange, image) / np.float32(255)
 
 
 def byte_pixels(arrange: Arrange, image: Any) -> NDArray[np.uint8]:
@@ -62,7 +62,7 @@ def byte_pixels(arrange: Arrange, image: Any) -> NDArray[np.uint8]:
     values = np.asarray(image)
     pixels = values.astype(np.uint8, copy=False)
     if pixels is not values and (pixels != values).any():
-        raise ValueError(f"an image of {values.dtype} holds what is no uint8, as its space says it is")
+        raise ValueError(f"holds numbers of {values.dtype} that are no uint8, which its space says they are")
     arranged: NDArray[np.uint8] = arrange(pixels)
     return arranged
 

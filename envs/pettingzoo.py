@@ -6,7 +6,7 @@ Agents whose observation and action spaces are equal are one behaviour, and in e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from mlagents_envs.base_env import (
@@ -25,35 +25,10 @@ from .copies import seed_of_copy
 from .faults import GameFaultError, UnsupportedSpaceError
 from .global_state import STATE
 from .in_process import InProcessEnvironment
+from .pettingzoo_env import HELP, ParallelEnv, begun, earned, ends, misfit, stepped
 from .pettingzoo_reports import Behavior, Report, decision_steps, terminal_steps
 from .pixels import Images
 from .spaces import sensors
-
-_HELP = "PettingZoo's parallel_api_test checks an environment."
-
-
-class ParallelEnv(Protocol):
-    """What is used of `pettingzoo.ParallelEnv`. `state()`, `possible_agents` and `render()` are optional."""
-
-    agents: list[str]
-
-    def reset(self, seed: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Observations and infos by agent."""
-
-    def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
-        """Observations, rewards, terminations, truncations and infos by agent."""
-
-    def observation_space(self, agent: str) -> Any:
-        """A space of Gymnasium."""
-
-    def action_space(self, agent: str) -> Any:
-        """A space of Gymnasium."""
-
-    def render(self) -> Any:
-        """A picture [height, width, 3], in the render mode `rgb_array`."""
-
-    def close(self) -> None:
-        """Let go of windows and the like."""
 
 
 class _Area:
@@ -179,22 +154,21 @@ class PettingZooEnvironment(InProcessEnvironment):
             )
 
     def _step_area(self, area: _Area, actions: dict[str, Any]) -> None:
-        observations, rewards, terminations, truncations, infos = area.env.step(actions)
+        observations, rewards, terminations, truncations, infos = stepped(area.env, actions)
         state = self._state(area)
         present = set(area.env.agents)
-        for agent, number in list(area.ids.items()):
-            terminated, truncated = bool(terminations.get(agent)), bool(truncations.get(agent))
+        for agent, agent_id in list(area.ids.items()):
+            terminated = ends(area.env, agent, terminations, "the termination")
+            truncated = ends(area.env, agent, truncations, "the truncation")
             ended = terminated or truncated
             if agent not in observations or not (ended or agent in present):
                 raise GameFaultError(
                     f"The agent {agent!r} of {area.env} vanished: it has no observation, or is not among "
-                    f"the agents without being terminated or truncated. {_HELP}"
+                    f"the agents without being terminated or truncated. {HELP}"
                 )
-            if agent not in rewards:
-                raise GameFaultError(f"The agent {agent!r} of {area.env} acted and got no reward. {_HELP}")
             self._report(
-                area, agent, number, observations[agent], infos.get(agent), state,
-                reward=float(rewards[agent]), ended=ended, interrupted=not terminated,
+                area, agent, agent_id, observations[agent], infos.get(agent), state,
+                reward=earned(area.env, agent, rewards), ended=ended, interrupted=not terminated,
             )  # fmt: skip
             if ended:
                 del area.ids[agent]
@@ -208,7 +182,7 @@ class PettingZooEnvironment(InProcessEnvironment):
             self._begin_episode(area)
 
     def _begin_episode(self, area: _Area) -> None:
-        observations, infos = area.env.reset(seed=area.seed)
+        observations, infos = begun(area.env, area.seed)
         area.seed = None
         area.ids.clear()
         for agent in getattr(area.env, "possible_agents", None) or ():
@@ -245,7 +219,7 @@ class PettingZooEnvironment(InProcessEnvironment):
         for agent in agents:
             if agent not in observations:
                 raise GameFaultError(
-                    f"The agent {agent!r} of {area.env} began without an observation. {_HELP}"
+                    f"The agent {agent!r} of {area.env} began without an observation. {HELP}"
                 )
             area.ids[agent] = self._next_id
             self._next_id += 1
@@ -255,7 +229,7 @@ class PettingZooEnvironment(InProcessEnvironment):
         self,
         area: _Area,
         agent: str,
-        number: int,
+        agent_id: int,
         observation: Any,
         info: Mapping[str, Any] | None,
         state: NDArray[np.float32] | None,
@@ -270,12 +244,9 @@ class PettingZooEnvironment(InProcessEnvironment):
         try:
             seen = behavior.read(observation, state)
             closed = None if mask is None else forbidden(mask, branches)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise GameFaultError(
-                f"The agent {agent!r} of {area.env} observes what does not fit its spaces "
-                f"({type(error).__name__}: {error}). {_HELP}"
-            ) from error
-        report = Report(area.index, agent, number, seen, reward, interrupted, closed)
+        except ValueError as error:
+            raise misfit(area.env, agent, error) from error
+        report = Report(area.index, agent, agent_id, seen, reward, interrupted, closed)
         (self._ended if ended else self._waiting)[behavior.name].append(report)
 
     def _behavior(self, area: _Area, agent: str) -> Behavior:

@@ -40,7 +40,7 @@ class Behavior:
         """An agent's observation and the global state as arrays of the spec's shapes, its own and no views.
 
         Raises:
-            KeyError, IndexError, TypeError, ValueError: The observation is not of the agent's space.
+            ValueError: The observation is not of the agent's space.
         """
         arrays: list[ObsArray] = [
             np.empty(spec.shape, dtype) for spec, dtype in zip(self.spec.observation_specs, self.dtypes)

@@ -11,10 +11,12 @@ from inspect import signature
 from typing import Any
 
 from mlagents_envs.base_env import BaseEnv
-from mlagents_envs.exception import UnityEnvironmentException
+from mlagents_envs.exception import UnityEnvironmentException, UnityException
 
+from .copies import Copies
 from .pixels import Images
-from .source_arguments import Arguments, find_in_working_folder, keyed, name_and_query
+from .source_arguments import Arguments, find_in_working_folder, keyed, name_and_query, written
+from .user_code import described, one_line
 
 PETTINGZOO = "pettingzoo:"
 """How the names of these environments begin."""
@@ -73,9 +75,9 @@ def make(
             "number and true or false."
         )
     turns = _turn_based_arguments(path, factory, options)
-    copies = _Copies(path, factory, options)
+    copies = Copies(lambda _: _make(path, factory, options))
     number = areas if areas > 1 else own_areas
-    if not copies.turn_based:
+    if not takes_turns(copies.first):
         from .pettingzoo import PettingZooEnvironment
 
         if turns:
@@ -89,27 +91,19 @@ def make(
     return TurnBasedEnvironment(copies, seed, number, images=images, **{"self_play": self_play, **turns})
 
 
-class _Copies:
-    """Makes copies of an environment; the first one is there already, and shows of which kind they are."""
+def takes_turns(env: Any) -> bool:
+    """Whether its agents act one at a time (an AECEnv)."""
+    return hasattr(env, "agent_iter")
 
-    def __init__(self, path: str, factory: Callable[..., Any], options: Arguments) -> None:
-        self._path, self._factory, self._options = path, factory, options
-        self._first: Any = self._make()
-        self.turn_based = hasattr(self._first, "agent_iter")
 
-    def __call__(self) -> Any:
-        """One that nobody has."""
-        if self._first is None:
-            return self._make()
-        first, self._first = self._first, None
-        return first
-
-    def _make(self) -> Any:
-        try:
-            return self._factory(**self._options)
-        except TypeError as error:
-            given = ", ".join(f"{key}={value!r}" for key, value in self._options.items()) or "no arguments"
-            raise UnityEnvironmentException(f"{self._path} cannot be made with {given}: {error}.") from error
+def _make(path: str, factory: Callable[..., Any], options: Arguments) -> Any:
+    try:
+        return factory(**options)
+    except UnityException:
+        raise
+    except Exception as error:  # whatever the maker of a game raises
+        told = one_line(error) if isinstance(error, TypeError) else described(error)
+        raise UnityEnvironmentException(f"{path} cannot be made with {written(options)}: {told}.") from error
 
 
 def _turn_based_arguments(path: str, factory: Callable[..., Any], options: Arguments) -> Arguments:

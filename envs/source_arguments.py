@@ -51,6 +51,11 @@ def keyed(path: str, arguments: Sequence[str]) -> Arguments:
     return options
 
 
+def written(arguments: Arguments) -> str:
+    """Arguments as a message names them."""
+    return ", ".join(f"{key}={value!r}" for key, value in arguments.items()) or "no arguments"
+
+
 def find_in_working_folder() -> None:
     """Let a game in the folder one works in be found even by a command that is installed elsewhere."""
     if os.getcwd() not in sys.path and "" not in sys.path:

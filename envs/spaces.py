@@ -6,7 +6,7 @@ Whoever imports this module needs the package gymnasium.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,11 +18,14 @@ from numpy.typing import NDArray
 
 from .action_masks import ACTION_MASK
 from .faults import UnsupportedSpaceError
+from .game_calls import shortened
 from .image_spaces import byte_pixels, channels_first, float_pixels
 from .pixels import Images
 from .steps import ObsArray
 
 _NONE, _SHIFTS = DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
+_NUMBERS = "biuf"
+"""The kinds of dtypes that are numbers, or truth values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +39,35 @@ class Sensor:
     """From the space's value to an array of the spec's shape."""
     dtype: type[np.float32 | np.uint8] = np.float32
     """Of that array."""
+    shape: tuple[int, ...] | None = None
+    """As the space declares it; None where it is a single number."""
 
     def read(self, observation: Any, into: ObsArray) -> None:
         """Write this sensor's part of an observation into an array of the spec's shape.
 
         Raises:
-            KeyError, IndexError, TypeError, ValueError: The observation is not of the space.
+            ValueError: The observation is not of the space; the message names the sensor.
         """
+        part = observation
         for key in self.path:
-            observation = observation[key]
-        values = np.asarray(self.convert(observation))
-        if values.shape != into.shape:  # else NumPy would repeat what is too small
-            raise ValueError(f"{self.spec.name!r} has the shape {values.shape} instead of {into.shape}")
-        into[...] = values
+            try:
+                part = part[key]
+            except (KeyError, IndexError, TypeError):
+                raise ValueError(f"the observation lacks {self.spec.name!r}: {_lacking(part, key)}") from None
+        try:
+            into[...] = self.convert(self._declared(part))
+        except (IndexError, TypeError, ValueError) as error:
+            raise ValueError(f"the observation {self.spec.name!r} {error}") from error
+
+    def _declared(self, part: Any) -> NDArray[Any]:
+        """The numbers of this part, of the shape that the space declares."""
+        values = np.asarray(part)
+        if values.dtype.kind not in _NUMBERS:
+            raise ValueError(f"is {shortened(part)} ({values.dtype}); expected numbers")
+        # Else NumPy would repeat what is too small, or lay flat what is of another shape.
+        if self.shape is not None and values.shape != self.shape:
+            raise ValueError(f"has the shape {values.shape}; expected {self.shape}, that of its space")
+        return values
 
 
 def sensors(space: Any, name: str = "observation", images: Images = "float32") -> list[Sensor]:
@@ -82,10 +101,12 @@ def _sensors(space: Any, name: str, path: tuple[str | int, ...], images: Images)
     if image is not None:
         spec = ObservationSpec(image.shape, (_NONE, _SHIFTS, _SHIFTS), ObservationType.DEFAULT, name)
         if images == "uint8":
-            return [Sensor(spec, path, partial(byte_pixels, image.arrange), np.uint8)]
-        return [Sensor(spec, path, partial(float_pixels, image.arrange))]
+            return [Sensor(spec, path, partial(byte_pixels, image.arrange), np.uint8, space.shape)]
+        return [Sensor(spec, path, partial(float_pixels, image.arrange), shape=space.shape)]
     size, convert = _vector(space, name)
-    return [Sensor(ObservationSpec((size,), (_NONE,), ObservationType.DEFAULT, name), path, convert)]
+    spec = ObservationSpec((size,), (_NONE,), ObservationType.DEFAULT, name)
+    shape = None if isinstance(space, spaces.Discrete) else space.shape
+    return [Sensor(spec, path, convert, shape=shape)]
 
 
 def _vector(space: Any, name: str) -> tuple[int, Callable[[Any], Any]]:
@@ -110,14 +131,27 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _lacking(part: Any, key: str | int) -> str:
+    """Why a part of an observation has nothing under this key."""
+    if isinstance(part, Mapping):
+        return f"there is no key {key!r}, found {', '.join(map(repr, part)) or 'none'}"
+    if isinstance(key, int) and isinstance(part, Sequence):
+        return f"there is no part {key}, found {shortened(part)}"
+    return f"expected {'a dict' if isinstance(key, str) else 'a tuple'} there, found {shortened(part)}"
+
+
 def _one_hot(sizes: Sequence[int], start: Any) -> Callable[[Any], NDArray[np.float32]]:
     """A conversion of numbers, each of so many from its start on, to a 1 for each among zeros."""
     size, limits, firsts = sum(sizes), np.array(sizes), np.cumsum([0, *sizes[:-1]])
 
-    def convert(value: Any) -> NDArray[np.float32]:
-        number = np.ravel(value) - start
+    def convert(value: NDArray[Any]) -> NDArray[np.float32]:
+        found = np.ravel(value)
+        if found.size != len(limits) or found.dtype.kind == "f":
+            expected = "a whole number" if len(limits) == 1 else f"{len(limits)} whole numbers"
+            raise ValueError(f"is {shortened(value.tolist())}; expected {expected}")
+        number = found - start
         if (number < 0).any() or (number >= limits).any():
-            raise ValueError(f"found {value!r}, which the space does not hold")
+            raise ValueError(f"is {shortened(value.tolist())}, which its space does not hold")
         hot = np.zeros(size, np.float32)
         hot[firsts + number] = 1
         return hot

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from .action_masks import forbidden, given_mask
 from .copies import seed_of_copy
-from .faults import GameFaultError
 from .in_process import InProcessEnvironment
+from .pettingzoo_env import misfit
 from .pettingzoo_reports import Report, decision_steps, terminal_steps
 from .pixels import Images
 from .statistics import StatsAggregationMethod
 from .steps import EngineStatistics, ObsArray
 from .turn_based_seats import Seat, make_seats
-from .turns import AECEnv, EpisodeReport, Turn, TurnLoop
+from .turns import HELP, AECEnv, EpisodeReport, Turn, TurnLoop
 
 AVERAGE = StatsAggregationMethod.AVERAGE
 
@@ -185,11 +185,8 @@ class TurnBasedEnvironment(InProcessEnvironment):
         try:
             seen = seat.look(turn.observation, area.seen.get(turn.seat))
             closed = None if mask is None else forbidden(mask, branches)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise GameFaultError(
-                f"The agent {seat.agent!r} of {area.loop.game} observes what does not fit its spaces "
-                f"({type(error).__name__}: {error}). PettingZoo's api_test checks an environment."
-            ) from error
+        except ValueError as error:
+            raise misfit(area.loop.game, seat.agent, error, HELP) from error
         if turn.seat not in area.ids:
             area.ids[turn.seat] = self._next_id
             self._next_id += 1

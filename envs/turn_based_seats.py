@@ -38,7 +38,7 @@ class Seat:
         """An observation behind those that were seen `before` (None: none), as the behaviour's arrays.
 
         Raises:
-            KeyError, IndexError, TypeError, ValueError: the observation is not of the seat's space.
+            ValueError: the observation is not of the seat's space.
         """
         arrays: list[ObsArray] = []
         specs = self.behavior.spec.observation_specs

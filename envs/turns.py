@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .faults import GameFaultError
+from .game_calls import called, number
+from .pettingzoo_env import misfit
 
-_HELP = "PettingZoo's api_test checks an environment."
+HELP = "PettingZoo's api_test checks an environment."
 
 
 class AECEnv(Protocol):
@@ -86,7 +88,7 @@ class TurnLoop:
         self.game = game
         self.seats = list(game.possible_agents)
         if not self.seats:
-            raise GameFaultError(f"{game} has no possible_agents. {_HELP}")
+            raise GameFaultError(f"{game} has no possible_agents. {HELP}")
         self._number = {agent: seat for seat, agent in enumerate(self.seats)}
         self._seed = seed
         """For the first reset; afterwards its chance goes on."""
@@ -110,12 +112,12 @@ class TurnLoop:
         Raises:
             GameFaultError: nobody may act.
         """
-        self.game.reset(seed=self._seed)
+        called(self.game, "reset", seed=self._seed)
         self._seed = None
         self._forget_episode()
         turns, going = self._settle()
         if not going:
-            raise GameFaultError(f"{self.game} began with nobody who may act. {_HELP}")
+            raise GameFaultError(f"{self.game} began with nobody who may act. {HELP}")
         return turns[-1]
 
     def act(self, action: Any) -> tuple[list[Turn], EpisodeReport | None]:
@@ -132,7 +134,7 @@ class TurnLoop:
         self._acting[seat] = True
         self._lengths[seat] += 1
         self._earned[seat] = 0.0
-        self.game.step(action)
+        called(self.game, "step", action)
         self._count()
         turns, going = self._settle()
         if going and 0 < self._max_steps <= sum(self._lengths):
@@ -155,7 +157,7 @@ class TurnLoop:
                 turns.append(self._turn(seat))
                 return turns, True
             turns += self._end(seat, interrupted=not terminated)
-            game.step(None)
+            called(game, "step", None)
             self._count()
         return turns, False
 
@@ -173,16 +175,23 @@ class TurnLoop:
     def _turn(self, seat: int, *, ended: bool = False, interrupted: bool = False) -> Turn:
         agent = self.seats[seat]
         reward = self._earned[seat] if ended or self._acting[seat] else 0.0
-        observation = self.game.observe(agent)
+        observation = called(self.game, "observe", agent)
         return Turn(seat, observation, self.game.infos.get(agent), reward, ended, interrupted)
 
     def _count(self) -> None:
         """Count what the last step has earned everybody."""
         for agent, reward in self.game.rewards.items():
-            if reward:
+            earned = self._number_of(agent, reward)
+            if earned:
                 seat = self._seat(agent)
-                self._earned[seat] += float(reward)
-                self._rewards[seat] += float(reward)
+                self._earned[seat] += earned
+                self._rewards[seat] += earned
+
+    def _number_of(self, agent: str, reward: Any) -> float:
+        try:
+            return number(reward)
+        except ValueError as error:
+            raise misfit(self.game, agent, error, HELP) from error
 
     def _seat(self, agent: str) -> int:
         try:
@@ -190,7 +199,7 @@ class TurnLoop:
         except KeyError:
             raise GameFaultError(
                 f"The agent {agent!r} of {self.game} is none of its possible_agents, "
-                f"{', '.join(self.seats)}. {_HELP}"
+                f"{', '.join(self.seats)}. {HELP}"
             ) from None
 
     def _ends(self, agent: str) -> tuple[bool, bool]:
@@ -199,5 +208,5 @@ class TurnLoop:
         except KeyError:
             raise GameFaultError(
                 f"The agent {agent!r} of {self.game} is to act, and is not among the terminations and "
-                f"truncations. {_HELP}"
+                f"truncations. {HELP}"
             ) from None

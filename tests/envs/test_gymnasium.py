@@ -146,9 +146,64 @@ def test_what_is_not_of_the_spaces_is_a_fault_of_the_game(wrong):
         env.step()
 
 
+PARTS = Dict({"place": Box(0, 1, (2, 3)), "kind": Discrete(3), "old": Tuple((NUMBER,))})
+GOOD = {"place": np.zeros((2, 3)), "kind": 0, "old": (number(0),)}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({**GOOD, "place": np.zeros((3, 2))}, r"'place' has the shape \(3, 2\); expected \(2, 3\)"),
+        ({**GOOD, "place": [["a"] * 3] * 2}, r"'place' is .*<U1.*expected numbers"),
+        ({**GOOD, "kind": 1.5}, r"'kind' is 1\.5; expected a whole number"),
+        ({**GOOD, "kind": 3}, "'kind' is 3, which its space does not hold"),
+        (
+            {"place": np.zeros((2, 3)), "old": ()},
+            "lacks 'kind': there is no key 'kind', found 'place', 'old'",
+        ),
+        ({**GOOD, "old": ()}, r"lacks 'old\.0': there is no part 0, found \(\)"),
+        (np.zeros(3), "lacks 'kind': expected a dict there, found array"),
+    ],
+)
+def test_what_is_wrong_with_an_observation_is_named_with_what_was_expected(wrong, message):
+    env, _ = environment([moment(GOOD), moment(wrong)], seen=PARTS)
+    env.reset()
+    with pytest.raises(GameFaultError, match=message):
+        env.step()
+
+
+@pytest.mark.parametrize(
+    ("method", "gives", "message"),
+    [
+        ("step", (number(0), 1.0, False, {}), r"gave 4 values; expected 5: observation.*old package gym"),
+        ("step", number(0), "gave a ndarray; expected 5"),
+        ("step", (number(0), None, False, False, {}), r"the reward is None \(NoneType\); expected a number"),
+        ("step", (number(0), "1", False, False, {}), r"the reward is '1' \(str\)"),
+        ("step", (number(0), 1, None, False, {}), r"terminated is None \(NoneType\); expected True or False"),
+        ("step", (number(0), 1, False, False, None), r"gave as info None \(NoneType\); expected a dict"),
+        ("reset", number(0), "reset of .* gave a ndarray; expected 2: observation, info"),
+    ],
+)
+def test_what_is_wrong_with_an_answer_is_named_with_what_was_expected(method, gives, message):
+    env, (game,) = environment([moment(number(0)), moment(number(1), terminated=True)])
+    env.reset()
+    setattr(game, method, lambda *_, **__: gives)
+    with pytest.raises(GameFaultError, match=message) as fault:
+        env.step()
+    assert "\n" not in str(fault.value)
+
+
+def test_what_a_game_raises_is_told_with_its_place():
+    env, (game,) = environment([moment(number(0))])
+    env.reset()
+    game.step = lambda action: {}["speed"]
+    with pytest.raises(GameFaultError, match=r"step of .*KeyError: 'speed' \(test_gymnasium\.py, line \d+\)"):
+        env.step()
+
+
 def test_a_number_that_a_discrete_space_does_not_hold_is_a_fault():
     env, _ = environment([moment(3)], seen=Discrete(3))
-    with pytest.raises(GameFaultError, match="found 3"):
+    with pytest.raises(GameFaultError, match="is 3, which its space does not hold"):
         env.reset()
 
 

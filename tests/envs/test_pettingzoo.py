@@ -228,8 +228,41 @@ def test_a_living_agent_without_a_reward_is_an_error():
 def test_an_observation_that_is_not_of_its_space_is_an_error():
     env, (game,) = environment(NOTHING)
     game.see = lambda agent: np.zeros(3)
-    with pytest.raises(GameFaultError, match=r"'walker_0'.*does not fit its spaces"):
+    with pytest.raises(GameFaultError, match=r"'walker_0'.*has the shape \(3,\); expected \(2,\)"):
         env.step()
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        (1, "much", r"'walker_0'.*the reward is 'much' \(str\); expected a number"),
+        (2, None, "'walker_0'.*the termination is None"),
+        (3, "no", "'walker_0'.*the truncation is 'no'"),
+    ],
+)
+def test_what_an_agent_gets_is_to_be_a_number_or_a_flag(part, value, message):
+    env, (game,) = environment(NOTHING)
+    whole = game.step
+
+    def step(actions):
+        told = whole(actions)
+        told[part]["walker_0"] = value
+        return told
+
+    game.step = step
+    with pytest.raises(GameFaultError, match=message):
+        env.step()
+
+
+def test_answers_are_dicts_of_agents():
+    env, (game,) = environment(NOTHING)
+    for gives, message in [
+        (({}, [1.0], {}, {}, {}), r"gave as rewards \[1\.0\] \(list\); expected a dict"),
+        (({}, {}, {}, {}), "gave 4 values; expected 5: observations, rewards"),
+    ]:
+        game.step = lambda actions, gives=gives: gives
+        with pytest.raises(GameFaultError, match=message):
+            env.step()
 
 
 def test_a_newcomer_without_an_observation_is_an_error():

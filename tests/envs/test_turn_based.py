@@ -231,3 +231,17 @@ def test_a_game_that_breaks_the_rules_is_named():
 
     with pytest.raises(GameFaultError, match=r"'somebody'.*none of its possible_agents"):
         TurnBasedEnvironment(lambda: Stranger(ONE)).reset()
+
+
+def test_a_game_that_gives_what_does_not_fit_is_named_with_what_was_expected():
+    env = TurnBasedEnvironment(lambda: game_of(ONE))
+    env.reset()
+    game = env._areas[0].loop.game
+    agent = game.agent_selection
+
+    def step(action):
+        game.rewards = {agent: "one"}
+
+    game.step = step
+    with pytest.raises(GameFaultError, match=f"'{agent}'.*the reward is 'one' .*expected a number"):
+        env.step()
