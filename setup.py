@@ -53,9 +53,11 @@ setup(
         "mlflow": ["mlflow-skinny>=2.9"],
         "video": ["imageio>=2.31", "imageio-ffmpeg>=0.4.9"],
         "wandb": ["wandb>=0.16"],
+        "relay": ["cryptography>=42"],
         "docs": SITE,
         "dev": [
             *SITE,
+            "cryptography>=42",
             "grpcio-tools",
             "gymnasium>=0.29",
             "hypothesis",

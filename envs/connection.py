@@ -14,7 +14,7 @@ from mlagents_envs.exception import (
 
 from .process import EngineProcess
 from .wire.codec import encode_quit
-from .wire.endpoint import TrainerEndpoint
+from .wire.served import Endpoint
 
 logger = logging.getLogger(__name__)
 
@@ -38,14 +38,12 @@ class EngineConnection:
 
     Args:
         endpoint: Where the engine calls.
-        process: The engine's process; None for the Editor, which the user starts.
+        process: The engine's process; None for one that we have not started, such as the Editor.
         timeout: Seconds within which the engine has to answer.
         name: How messages call this environment.
     """
 
-    def __init__(
-        self, endpoint: TrainerEndpoint, process: EngineProcess | None, timeout: float, name: str
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, process: EngineProcess | None, timeout: float, name: str) -> None:
         self._endpoint = endpoint
         self._process = process
         self.timeout = timeout

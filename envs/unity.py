@@ -22,6 +22,7 @@ from mlagents_envs.exception import (
 from numpy.typing import NDArray
 
 from . import leaving, ports
+from .connection import EngineConnection
 from .finite import NO_AGENTS, NonFinite, check_steps
 from .handshake import shake_hands
 from .incoming import Incoming
@@ -39,6 +40,9 @@ from .wire.codec import Decoder, EngineMessage, encode_actions, encode_reset
 from .wire.versions import API_VERSION
 
 logger = logging.getLogger(__name__)
+
+Connect = Callable[[Callable[[], None]], EngineConnection]
+"""What a `Launch` does: brings a connection about, knowing whom to tell when the engine's process ends."""
 
 
 class UnityEnvironment(BaseEnv):  # type: ignore[misc]
@@ -69,6 +73,8 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         images: What `get_steps` gives where the engine sends compressed pictures: `float32` in 0 to 1, as
             ML-Agents does, or the `uint8` that these come of, a quarter of it, for a trainer. Pictures in
             which channels are averaged (grey ones) are float32 anyway.
+        connect: Gives the connection of an engine that runs already, in place of `file_name` and all that is
+            about its launch; it gets what is to be called when the engine's process ends, if it knows one.
 
     Raises:
         ValueError: `non_finite` is none of these.
@@ -101,8 +107,9 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         non_finite: str | None = NonFinite.STOP.value,
         engine_name: str | None = None,
         images: Images = "float32",
+        connect: Connect | None = None,
     ) -> None:
-        if file_name is None and worker_id != 0:
+        if file_name is None and worker_id != 0 and connect is None:
             raise UnityEnvironmentException(
                 "If the environment name is None, the worker-id must be 0 in order to connect with the "
                 f"Editor, but it is {worker_id}."
@@ -127,7 +134,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         self._actions: dict[str, ActionTuple] = {}
         self._was_reset = False
         self._loaded = False
-        launch = Launch(
+        launch = connect or Launch(
             file_name,
             worker_id,
             base_port,

@@ -26,6 +26,7 @@ def exchange_with(port: int) -> tuple[grpc.Channel, Callable[[bytes], bytes]]:
     options = [
         ("grpc.enable_http_proxy", 0),
         ("grpc.max_receive_message_length", -1),
+        ("grpc.use_local_subchannel_pool", 1),  # engines of one process share no connection
         # The engine may be there before the trainer listens: try again soon.
         ("grpc.initial_reconnect_backoff_ms", 20),
         ("grpc.min_reconnect_backoff_ms", 20),

@@ -11,18 +11,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, DefaultSelector, SelectorKey
 
-from .frames import ProtocolError
 from .listeners import OUT_OF_RESOURCES, accept, listen
+from .peer import Peer, Stream
 from .short_wait import ShortWait
-from .unary import FAILED_PRECONDITION, UnaryServer
+from .unary import FAILED_PRECONDITION
 
 logger = logging.getLogger(__name__)
 
-_READ = 1 << 17
-_QUIT = bytes.fromhex("0a03089003")  # a header of status 400
-_PARTING_SECONDS = 1.0
+QUIT = bytes.fromhex("0a03089003")  # a header of status 400
+PARTING_SECONDS = 1.0
 """What the last bytes for an engine have to leave."""
-_LINGER_SECONDS = 0.2
+LINGER_SECONDS = 0.2
 """What an engine then has to hang up; bytes that came later would make the system drop ours."""
 _RETURN_SECONDS = 1.0
 """What an engine that has hung up between two calls has to call again: channels of gRPC may reconnect."""
@@ -30,17 +29,6 @@ _STRANGERS = 32
 """Connections of which more make room by hanging up the oldest that has not served."""
 _PAUSE_SECONDS = 1.0
 """For how long nobody is let in when the system cannot open another connection."""
-
-
-class _Peer:
-    """A connection that somebody has opened."""
-
-    def __init__(self, connection: socket.socket, name: str) -> None:
-        """`connection` does not block."""
-        self.socket = connection
-        self.name = name
-        self.server = UnaryServer()
-        self.events = EVENT_READ
 
 
 class TrainerEndpoint:
@@ -70,8 +58,8 @@ class TrainerEndpoint:
         self._short_wait = ShortWait()
         self._watcher: BaseSelector | None = None
         self._token: object = None
-        self._peers: list[_Peer] = []
-        self._engine: _Peer | None = None
+        self._peers: list[Peer] = []
+        self._engine: Peer | None = None
         self._request: bytes | None = None
         self._gone = False
         self._hung_up: float | None = None
@@ -136,12 +124,12 @@ class TrainerEndpoint:
         if self._closed:
             return
         self.watch(None)
-        self.reply(_QUIT)
+        self.reply(QUIT)
         if self._engine is not None:
             self._part(self._engine)
         self._closed = True
         self._selector.close()
-        for waiting in (*self._listeners, *(peer.socket for peer in self._peers)):
+        for waiting in (*self._listeners, *(peer.stream for peer in self._peers)):
             waiting.close()
         self._engine = None
         self._peers.clear()
@@ -181,7 +169,7 @@ class TrainerEndpoint:
             else:  # it has hung up already
                 logger.debug("A connection to port %d came to nothing: %s", self.port, error)
             return
-        peer = _Peer(connection, name)
+        peer = Peer(connection, name)
         self._peers.append(peer)
         self._register(connection, peer)
         self._flush(peer)
@@ -209,36 +197,24 @@ class TrainerEndpoint:
             for listener in self._listeners:
                 self._register(listener, None)
 
-    def _register(self, waiting: socket.socket, peer: _Peer | None) -> None:
+    def _register(self, waiting: socket.socket | Stream, peer: Peer | None) -> None:
         self._selector.register(waiting, EVENT_READ, peer)
         if self._watcher is not None:
             self._watcher.register(waiting, EVENT_READ, self._token)
 
-    def _unregister(self, waiting: socket.socket) -> None:
+    def _unregister(self, waiting: socket.socket | Stream) -> None:
         self._selector.unregister(waiting)
         if self._watcher is not None:
             self._watcher.unregister(waiting)
 
-    def _read(self, peer: _Peer) -> None:
+    def _read(self, peer: Peer) -> None:
         """Take in what a connection has brought."""
         server = peer.server
-        ended = False
-        try:
-            while True:
-                data = peer.socket.recv(_READ)
-                if not data:
-                    ended = True
-                    break
-                server.connection.feed(data)
-                if len(data) < _READ:
-                    break
-        except (BlockingIOError, InterruptedError):
-            pass
-        except OSError:
-            ended = True
-        except ProtocolError as error:
-            ended = True
-            logger.warning("The connection of %s to port %d is closed: %s.", peer.name, self.port, error)
+        goes_on = peer.read()
+        if peer.complaint:
+            logger.warning(
+                "The connection of %s to port %d is closed: %s.", peer.name, self.port, peer.complaint
+            )
         if server.request is not None:
             self._take(peer)
         elif server.cancelled:
@@ -247,10 +223,10 @@ class TrainerEndpoint:
                 self._gone = True
         if server.connection.out:
             self._flush(peer)
-        if ended:
+        if not goes_on:
             self._drop(peer)
 
-    def _take(self, peer: _Peer) -> None:
+    def _take(self, peer: Peer) -> None:
         """A call has come: the engine's, unless another engine is connected."""
         engine = self._engine
         if engine is not None and engine is not peer:
@@ -262,31 +238,24 @@ class TrainerEndpoint:
         self._engine = peer
         self._gone, self._hung_up = False, None
 
-    def _flush(self, peer: _Peer) -> None:
+    def _flush(self, peer: Peer) -> None:
         """Send what there is to be sent, as much as the system takes; the rest follows when it takes more."""
-        out = peer.server.connection.out
-        try:
-            while out:
-                del out[: peer.socket.send(out)]
-        except (BlockingIOError, InterruptedError):
-            pass
-        except OSError:
+        if not peer.flush():
             self._drop(peer)
             return
-        events = EVENT_READ | EVENT_WRITE if out else EVENT_READ
-        if events != peer.events:
-            peer.events = events
-            self._selector.modify(peer.socket, events, peer)
+        if peer.events != peer.watched:
+            peer.watched = peer.events
+            self._selector.modify(peer.stream, peer.watched, peer)
             if self._watcher is not None:
-                self._watcher.modify(peer.socket, events, self._token)
+                self._watcher.modify(peer.stream, peer.watched, self._token)
 
-    def _drop(self, peer: _Peer) -> None:
+    def _drop(self, peer: Peer) -> None:
         """A connection has ended."""
         if peer not in self._peers:
             return
         self._peers.remove(peer)
-        self._unregister(peer.socket)
-        peer.socket.close()
+        self._unregister(peer.stream)
+        peer.stream.close()
         if peer is self._engine:
             self._engine = None
             if peer.server.waits:
@@ -294,11 +263,11 @@ class TrainerEndpoint:
             else:
                 self._hung_up = time.monotonic()
 
-    def _part(self, engine: _Peer) -> None:
+    def _part(self, engine: Peer) -> None:
         """Let the last bytes for the engine leave, and give it a moment to hang up."""
         engine.server.connection.say_goodbye()
         self._flush(engine)
-        deadline = time.monotonic() + _PARTING_SECONDS
+        deadline = time.monotonic() + PARTING_SECONDS
         while self._engine is engine and (engine.server.connection.sending or engine.server.connection.out):
             remaining = deadline - time.monotonic()
             if remaining <= 0:
@@ -306,7 +275,7 @@ class TrainerEndpoint:
             self._handle(self._selector.select(remaining))
         if self._engine is engine:
             with suppress(OSError):
-                engine.socket.shutdown(socket.SHUT_WR)
-        deadline = time.monotonic() + _LINGER_SECONDS
+                engine.stream.shutdown(socket.SHUT_WR)
+        deadline = time.monotonic() + LINGER_SECONDS
         while self._engine is engine and (remaining := deadline - time.monotonic()) > 0:
             self._handle(self._selector.select(remaining))

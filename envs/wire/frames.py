@@ -134,3 +134,17 @@ def unpadded(payload: bytes, flags: int) -> bytes:
     if start + padding > len(payload):
         raise ProtocolError(ErrorCode.PROTOCOL_ERROR, "a frame with more padding than payload")
     return payload[start : len(payload) - padding]
+
+
+def last_goodbye(tail: bytes) -> str:
+    """The reason in the GOAWAY frame with which a connection ended; "" without one.
+
+    Args:
+        tail: The last bytes that were sent, from anywhere on.
+    """
+    for start in range(len(tail) - HEADER_SIZE - _TWO_NUMBERS.size, -1, -1):
+        length, kind, _, stream = parse_header(tail, start)
+        if kind == GOAWAY and stream == 0 and start + HEADER_SIZE + length == len(tail):
+            words = tail[start + HEADER_SIZE + _TWO_NUMBERS.size :].decode("utf-8", "replace")
+            return "".join(letter for letter in words if letter.isprintable())
+    return ""

@@ -1,0 +1,98 @@
+"""Addresses as users write them, and who may call from where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+LAST_PORT = 65535
+
+
+def split_address(text: str, default_port: int | None = None) -> tuple[str, int | None]:
+    """Host and port of `HOST`, `HOST:PORT`, `[IPv6]` or `[IPv6]:PORT`; an IPv6 address alone has no port.
+
+    Args:
+        text: As the user wrote it.
+        default_port: What stands for a port that is not there.
+
+    Raises:
+        ValueError: It cannot be read; the message says what was expected.
+    """
+    host, port = _parts(text.strip())
+    if not host or any(letter.isspace() or letter in "/[]" for letter in host):
+        raise ValueError(
+            f"found {text!r}; expected ADDRESS or ADDRESS:PORT, such as 127.0.0.1:5004, or [::1]:5004 for "
+            "IPv6"
+        )
+    if port is None:
+        return host, default_port
+    if not (port.isascii() and port.isdigit()) or int(port) > LAST_PORT:
+        raise ValueError(f"found {text!r}; {port!r} is no port: it is a number from 0 to {LAST_PORT}")
+    return host, int(port)
+
+
+def join_address(host: str, port: int) -> str:
+    """`host:port`, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _parts(text: str) -> tuple[str, str | None]:
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if bracket and (not rest or rest.startswith(":")):
+            return host, rest[1:] if rest else None
+        return "", None
+    if text.count(":") > 1:  # an IPv6 address alone
+        return text, None
+    host, colon, port = text.partition(":")
+    return host, port if colon else None
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """The networks from which an engine may call without saying who it is, besides this machine."""
+
+    allowed: tuple[IPv4Network | IPv6Network, ...] = ()
+
+    @classmethod
+    def read(cls, texts: Sequence[str]) -> Networks:
+        """From the texts that a user gave, such as `10.0.0.0/8`, `192.168.1.7` or `fd00::/8`.
+
+        Raises:
+            ValueError: One of them is no network; the message names it.
+        """
+        return cls(tuple(map(_network, texts)))
+
+    def admit(self, host: str) -> bool:
+        """Whether an engine at this address may call."""
+        address = _address(host)
+        return address.is_loopback or any(address in network for network in self.allowed)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.allowed))
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text.strip())
+    except ValueError as error:
+        try:
+            strict = ip_network(text.strip(), strict=False)
+        except ValueError:
+            raise ValueError(
+                f"found {text!r}; expected a network in CIDR notation, such as 192.168.1.0/24 or fd00::/8, "
+                "or one address"
+            ) from error
+        raise ValueError(
+            f"found {text!r}, an address within a network; did you mean {strict}, or "
+            f"{text.split('/')[0]} alone?"
+        ) from error
+
+
+def _address(host: str) -> IPv4Address | IPv6Address:
+    """Without the zone of a link-local address; an IPv4 address that came in IPv6's clothes as itself."""
+    address = ip_address(host.partition("%")[0])
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address

@@ -1,0 +1,133 @@
+"""Bytes from an engine to a trainer and back, until one of them hangs up."""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import suppress
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+
+from ..wire.frames import last_goodbye
+from ..wire.peer import Stream
+
+_READ = 1 << 17
+_BACKLOG = 1 << 22
+"""Bytes that may wait for one side before the other is asked to pause, by not reading from it."""
+_TAIL = 1 << 11
+"""Bytes of the trainer's last words."""
+_PARTING_SECONDS = 2.0
+"""What the last bytes have to leave, and an engine to hang up."""
+
+
+class _Way:
+    """One direction."""
+
+    def __init__(self, source: Stream, sink: Stream) -> None:
+        self.source = source
+        self.sink = sink
+        self.pending = bytearray()
+        self.ended = False
+        """Whether the source has hung up."""
+        self.broken = False
+        """Whether the sink has."""
+        self.tail = b""
+
+    def move(self) -> None:
+        """Take in and send what can be done at once."""
+        self._take()
+        try:
+            while self.pending:
+                del self.pending[: self.sink.send(self.pending)]
+                self._take()
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            self.broken = True
+            self.pending.clear()
+
+    def _take(self) -> None:
+        while not self.ended and len(self.pending) < _BACKLOG:
+            try:
+                data = self.source.recv(_READ)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                data = b""
+            self.ended = not data
+            self.pending += data
+            self.tail = (self.tail + data)[-_TAIL:]
+
+    @property
+    def full(self) -> bool:
+        return len(self.pending) >= _BACKLOG
+
+
+def carry(engine: socket.socket, trainer: Stream, stop: socket.socket | None = None) -> str:
+    """Carry bytes to and fro; then close both.
+
+    Args:
+        engine: Does not block.
+        trainer: Does not block.
+        stop: A socket that has something as soon as this is to end.
+
+    Returns:
+        What has ended it, as a sentence without its full stop.
+    """
+    to_trainer, to_engine = _Way(engine, trainer), _Way(trainer, engine)
+    try:
+        _carry(to_trainer, to_engine, stop)
+        if to_engine.ended or to_trainer.broken:
+            _see_off(engine, to_engine.pending)
+            words = last_goodbye(to_engine.tail)
+            return f"the trainer turned the engine away: {words}" if words else "the trainer has hung up"
+        return "the engine has hung up" if to_trainer.ended or to_engine.broken else "it was stopped"
+    finally:
+        with suppress(OSError):
+            trainer.shutdown(socket.SHUT_WR)
+        trainer.close()
+        engine.close()
+
+
+def _carry(to_trainer: _Way, to_engine: _Way, stop: socket.socket | None) -> None:
+    """Until one side has ended, and what it said before is with the other."""
+    engine, trainer = to_trainer.source, to_engine.source
+    with DefaultSelector() as selector:
+        selector.register(engine, EVENT_READ)
+        selector.register(trainer, EVENT_READ)
+        if stop is not None:
+            selector.register(stop, EVENT_READ, stop)
+        while True:
+            to_trainer.move()
+            to_engine.move()
+            if to_engine.ended or to_engine.broken or to_trainer.broken:
+                return
+            if to_trainer.ended and not to_trainer.pending:
+                return
+            _look_for(selector, engine, to_trainer, to_engine)
+            _look_for(selector, trainer, to_engine, to_trainer)
+            if any(key.data is not None for key, _ in selector.select()):
+                return
+
+
+def _look_for(selector: DefaultSelector, stream: Stream, from_it: _Way, to_it: _Way) -> None:
+    reads = 0 if from_it.full or from_it.ended else EVENT_READ
+    events = reads | (EVENT_WRITE if to_it.pending else 0)
+    known = selector.get_map().get(stream)
+    if known is None:
+        if events:
+            selector.register(stream, events)
+    elif not events:
+        selector.unregister(stream)
+    elif known.events != events:
+        selector.modify(stream, events)
+
+
+def _see_off(engine: socket.socket, last: bytearray) -> None:
+    """Let the trainer's last words reach the engine, and give it a moment to hang up."""
+    with suppress(OSError):
+        engine.settimeout(_PARTING_SECONDS)
+        engine.sendall(last)
+        engine.shutdown(socket.SHUT_WR)
+        deadline = time.monotonic() + _PARTING_SECONDS
+        while engine.recv(_READ) and time.monotonic() < deadline:
+            pass
