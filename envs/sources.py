@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 from mlagents_envs.base_env import BaseEnv
 
-from . import gymnasium_source, pettingzoo_source
+from . import gymnasium_source, pettingzoo_source, python_source
 from .gymnasium_source import GYMNASIUM
 from .pettingzoo_source import PETTINGZOO
 from .pixels import Images
+from .python_source import PYTHON
 
 
 def in_process(path: str | None) -> bool:
     """Whether the environment is stepped here, and not a process of its own."""
-    return path is not None and path.strip().startswith((PETTINGZOO, GYMNASIUM))
+    return path is not None and path.strip().startswith((PETTINGZOO, GYMNASIUM, PYTHON))
 
 
 def check_source(path: str, arguments: Sequence[str] | None = None) -> None:
@@ -22,10 +23,14 @@ def check_source(path: str, arguments: Sequence[str] | None = None) -> None:
 
     Raises:
         UnityEnvironmentException: As `make_source`; of PettingZoo's, but for what only the arguments show.
-        UnsupportedSpaceError: An environment of Gymnasium has spaces that cannot be used.
-        GameFaultError: An environment of Gymnasium is to be played by lives and has none.
+        UnsupportedSpaceError: An environment of Gymnasium, or one of a function of the user's own, has spaces
+            that cannot be used.
+        GameFaultError: An environment of Gymnasium is to be played by lives and has none; or what a function
+            of the user's own has made begins with what is not of its spaces.
     """
-    if path.strip().startswith(GYMNASIUM):
+    if path.strip().startswith(PYTHON):
+        python_source.check(path, arguments or ())
+    elif path.strip().startswith(GYMNASIUM):
         gymnasium_source.check(path, arguments or ())
     else:
         pettingzoo_source.check(path)
@@ -42,10 +47,11 @@ def make_source(
     images: Images = "float32",
     drawn: bool = False,
 ) -> BaseEnv:
-    """The environment `pettingzoo:MODULE` or `gymnasium:ID`, either with `?key=value&key=value`.
+    """The environment `pettingzoo:MODULE`, `gymnasium:ID` or `python:MODULE:FUNCTION`, all of them with
+    `?key=value&key=value` where that is wanted.
 
     Args:
-        path: As above; see `pettingzoo_source` and `gymnasium_source`.
+        path: As above; see `pettingzoo_source`, `gymnasium_source` and `python_source`.
         seed: Of its chance.
         arguments: `--key value` for what makes the environment; they win over those of the path.
         areas: How many copies; 1 leaves it to the arguments.
@@ -61,7 +67,8 @@ def make_source(
     """
     if path.strip().startswith(GYMNASIUM):
         return gymnasium_source.make(path, seed, arguments or (), areas, images=images, drawn=drawn)
-    return pettingzoo_source.make(
+    of_source = python_source.make if path.strip().startswith(PYTHON) else pettingzoo_source.make
+    return of_source(
         *(path, seed, arguments or (), areas),
         with_state=with_state,
         self_play=self_play,

@@ -137,10 +137,10 @@ def _environment(arguments: argparse.Namespace) -> BaseEnv:
         from ...envs.scenes.in_place import make_in_place
 
         return make_in_place(arguments.env, seed=arguments.seed, arguments=arguments.env_args)
-    if filmed and not (arguments.env or "").startswith("gymnasium:"):
+    if filmed and not (arguments.env or "").startswith(("gymnasium:", "python:")):
         raise CommandError(
-            "--render films scenes and Gymnasium's environments only: give --env scene:NAME (see lanista "
-            "scenes) or gymnasium:ID."
+            "--render films scenes, Gymnasium's environments and what a function makes: give scene:NAME "
+            "(see lanista scenes), gymnasium:ID or python:MODULE:FUNCTION."
         )
     if in_process(arguments.env):
         # A brain that does not read the state, or its seat, does not mind: they are the last observations.

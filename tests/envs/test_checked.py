@@ -1,0 +1,153 @@
+"""A BaseEnv that somebody else has written: what fits is handed on, what does not is named."""
+
+import numpy as np
+import pytest
+from foreign_env import NAME, SPEC, Foreign
+from lanista.envs.checked import CheckedEnvironment, checked
+from lanista.envs.faults import GameFaultError
+from lanista.envs.scenes.in_place import make_in_place
+from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
+from mlagents_envs.exception import UnityEnvironmentException
+
+
+def begun(env=None):
+    env = CheckedEnvironment(env or Foreign(), "python:mine:make")
+    env.reset()
+    return env
+
+
+def test_answers_are_handed_on_in_the_dtypes_of_the_api():
+    env = begun()
+    for _ in range(4):
+        env.step()
+    decisions, terminals = env.get_steps(NAME)
+    assert decisions.obs[0].dtype == decisions.reward.dtype == decisions.group_reward.dtype == np.float32
+    assert decisions.agent_id.dtype == decisions.group_id.dtype == terminals.agent_id.dtype == np.int32
+    assert decisions.obs[0].tolist() == [[4, 4, 4]] * 2 and decisions.reward.tolist() == [0.5, 1.5]
+    assert decisions.agent_id.tolist() == [10, 5] and decisions.group_id.tolist() == [0, 3]
+    assert [mask.tolist() for mask in decisions.action_mask] == [
+        [[False] * 2] * 2,
+        [[False, True, False]] * 2,
+    ]
+    assert terminals.agent_id.tolist() == [0] and terminals.interrupted.tolist() == [True]
+
+
+def test_actions_are_passed_on_and_are_zeros_where_none_were_set():
+    env = begun()
+    env.set_actions(NAME, ActionTuple(np.full((2, 1), 0.5), np.array([[1, 2], [0, 1]])))
+    env.step()
+    env.step()
+    assert env.env.given == [([[0.5], [0.5]], [[1, 2], [0, 1]]), ([[0.0], [0.0]], [[0, 0], [0, 0]])]
+
+
+def test_closing_closes_it():
+    env = begun()
+    env.close()
+    assert env.env.closed
+
+
+def test_what_lanista_has_checked_itself_is_left_alone():
+    scene = make_in_place("scene:basic")
+    assert checked(scene, "x") is scene
+
+
+def decisions(count=2, **changed):
+    parts = {
+        "obs": [np.zeros((count, 3))], "reward": np.zeros(count), "agent_id": np.arange(count),
+        "action_mask": None, "group_id": np.zeros(count, int), "group_reward": np.zeros(count),
+    }  # fmt: skip
+    return DecisionSteps(**{**parts, **changed})
+
+
+def terminals(**changed):
+    none = np.zeros(0)
+    parts = {
+        "obs": [np.zeros((0, 3))], "reward": none, "interrupted": none, "agent_id": none, "group_id": none,
+        "group_reward": none,
+    }  # fmt: skip
+    return TerminalSteps(**{**parts, **changed})
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (
+            (decisions(obs=[np.zeros((2, 4))]), terminals()),
+            r"obs of 'count' has the shape \(2, 4\); expected \(2, 3\)",
+        ),
+        ((decisions(obs=[]), terminals()), "obs is 0 arrays; expected a list of 1: count"),
+        ((decisions(obs=[[["a"] * 3] * 2]), terminals()), "obs of 'count' holds <U1; expected float32"),
+        (
+            (decisions(obs=[[[1, 2, 3], [1]]]), terminals()),
+            r"obs of 'count' is no array .*expected the shape \(2, 3\)",
+        ),
+        (
+            (decisions(reward=np.zeros(3)), terminals()),
+            r"DecisionSteps: reward has the shape \(3,\); expected \(2,\)",
+        ),
+        ((decisions(reward=[None, 1]), terminals()), "reward holds object; expected float32"),
+        ((decisions(agent_id=np.array([0.0, 1.0])), terminals()), "agent_id holds float64; expected int32"),
+        ((decisions(group_id=np.zeros(1, int)), terminals()), "group_id has the shape"),
+        (
+            (decisions(action_mask=[np.zeros((2, 2))]), terminals()),
+            "action_mask is .*expected None, or a list of 2",
+        ),
+        (
+            (decisions(action_mask=[np.zeros((2, 2)), np.zeros((2, 2))]), terminals()),
+            r"action_mask of branch 1 has the shape \(2, 2\); expected \(2, 3\)",
+        ),
+        ((decisions(), terminals(interrupted=np.zeros(2))), "TerminalSteps: interrupted has the shape"),
+        ((terminals(), decisions()), "get_steps gave .*expected DecisionSteps and TerminalSteps"),
+        (None, "get_steps gave None"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_what_was_expected(steps, message):
+    env = begun()
+    env.env.get_steps = lambda name: steps
+    with pytest.raises(GameFaultError, match=message) as fault:
+        env.step()
+    assert str(fault.value).startswith(f"python:mine:make: behavior {NAME!r}")
+
+
+class Odd(Foreign):
+    specs = None
+    behavior_specs = property(lambda self: self.specs)
+
+
+@pytest.mark.parametrize(
+    ("specs", "message"),
+    [
+        ({}, "its behavior_specs are {} after a reset"),
+        (None, "its behavior_specs are None"),
+        ({NAME: 3}, "spec of the behavior 'Counter.team=0' is 3; expected a BehaviorSpec"),
+        ({NAME: SPEC._replace(observation_specs=[])}, "at least one ObservationSpec"),
+    ],
+)
+def test_specifications_that_are_none_are_named(specs, message):
+    env = Odd()
+    env.specs = specs
+    with pytest.raises(GameFaultError, match=message):
+        begun(env)
+
+
+def test_a_specification_stays_as_it_was():
+    env = Odd()
+    env.specs = {NAME: SPEC}
+    env = begun(env)
+    env.env.specs = {NAME: SPEC._replace(observation_specs=SPEC.observation_specs * 2)}
+    with pytest.raises(GameFaultError, match="has changed"):
+        env.step()
+
+
+def test_what_it_raises_is_told_with_its_place_but_an_engines_failure_stays_what_it_is():
+    env = begun()
+    env.env.step = lambda: {}["speed"]
+    with pytest.raises(GameFaultError, match=r"step of python:mine:make raised KeyError.*test_checked\.py"):
+        env.step()
+
+    def lost():
+        raise UnityEnvironmentException("gone")
+
+    env.env.step = lost
+    with pytest.raises(UnityEnvironmentException, match=r"^gone$"):
+        env.step()

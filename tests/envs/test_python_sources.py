@@ -1,0 +1,244 @@
+"""Environments that a function of the user's own makes: all kinds of them, by names and arguments."""
+
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pettingzoo")
+pytest.importorskip("gymnasium")
+
+from lanista.envs.checked import CheckedEnvironment
+from lanista.envs.copies import seed_of_copy
+from lanista.envs.faults import GameFaultError, UnsupportedSpaceError
+from lanista.envs.gymnasium import GymnasiumEnvironment
+from lanista.envs.pettingzoo import PettingZooEnvironment
+from lanista.envs.sources import check_source, in_process, make_source
+from lanista.envs.turn_based import TurnBasedEnvironment
+from mlagents_envs.exception import UnityEnvironmentException
+
+GAMES = """
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete, Text
+
+class Walk(gymnasium.Env):
+    metadata = {"render_modes": ["rgb_array"]}
+    def __init__(self, size=3, seed=None, render_mode=None, space=None):
+        self.observation_space = space or Box(-np.inf, np.inf, (size,))
+        self.action_space = Discrete(2)
+        self.size, self.given, self.render_mode, self.resets = size, seed, render_mode, []
+    def reset(self, *, seed=None, options=None):
+        self.resets.append(seed)
+        return np.zeros(self.size), {}
+    def step(self, action):
+        return np.zeros(self.size), 1.0, False, False, {}
+    def render(self):
+        return np.zeros((2, 3, 3), np.uint8)
+
+class Pair:
+    agents = possible_agents = ["player_0", "player_1"]
+    def reset(self, seed=None):
+        return {agent: np.zeros(1) for agent in self.agents}, {}
+    def step(self, actions):
+        no = dict.fromkeys(self.agents, False)
+        return self.reset()[0], dict.fromkeys(self.agents, 0), no, no, {}
+    def observation_space(self, agent):
+        return Box(0, 1, (1,))
+    def action_space(self, agent):
+        return Discrete(2)
+    def close(self):
+        pass
+
+def walk(size=3, seed=None, render_mode=None):
+    return Walk(size, seed, render_mode)
+
+def seedless(size):
+    return Walk(size)
+
+def pole():
+    return gymnasium.make("CartPole-v1")
+
+def pair():
+    return Pair()
+
+def turns():
+    from pettingzoo.classic import tictactoe_v3
+    return tictactoe_v3.env()
+
+def scene(areas=2, seed=0):
+    from lanista.envs.scenes.in_place import make_in_place
+    return make_in_place(f"scene:basic?areas={areas}", seed)
+
+def foreign(seed=None):
+    from foreign_env import Foreign
+    return Foreign(seed)
+
+def anything(**options):
+    return Walk(**options)
+
+def words():
+    return Walk(space=Text(3))
+
+def misshapen():
+    return Walk(3, space=Box(0, 1, (4,)))
+
+def number():
+    return 3
+
+def nothing():
+    pass
+
+def failing():
+    raise RuntimeError("no\\nlicence")
+
+def vector():
+    return gymnasium.make_vec("CartPole-v1", num_envs=2)
+
+def a_class():
+    return Walk
+
+def half():
+    class Half:
+        def reset(self): pass
+        def step(self): pass
+    return Half()
+
+limit = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def games(tmp_path, monkeypatch):
+    """A module of the folder in which one works."""
+    (tmp_path / "own_games.py").write_text(GAMES)
+    (tmp_path / "broken_games.py").write_text("x = 1\nimport not_there_at_all\n")
+    (tmp_path / "unwritten_games.py").write_text("def make(:\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    for name in ("own_games", "broken_games", "unwritten_games"):
+        sys.modules.pop(name, None)
+
+
+def made(function, **options):
+    env = make_source(f"python:own_games:{function}", **options)
+    env.reset()
+    return env
+
+
+def agents(env):
+    return {name: len(env.get_steps(name)[0]) for name in env.behavior_specs}
+
+
+def test_names():
+    assert in_process("python:mygame:make") and in_process(" python:x")
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "behaviors"),
+    [
+        ("walk", GymnasiumEnvironment, {"Walk?team=0": 1}),
+        ("Walk", GymnasiumEnvironment, {"Walk?team=0": 1}),
+        ("pole", GymnasiumEnvironment, {"CartPole-v1?team=0": 1}),
+        ("pair", PettingZooEnvironment, {"player?team=0": 2}),
+        ("turns", TurnBasedEnvironment, {"player_1?team=0": 1, "player_2?team=1": 0}),
+        ("foreign", CheckedEnvironment, {"Counter?team=0": 2}),
+    ],
+)
+def test_every_kind_of_environment_is_taken(function, kind, behaviors):
+    env = made(function)
+    assert isinstance(env, kind)
+    assert agents(env) == behaviors
+    env.step()
+    env.close()
+
+
+def test_what_lanista_has_made_itself_is_taken_as_it_is():
+    assert type(made("scene")).__name__ == "WorldEnvironment"
+
+
+@pytest.mark.parametrize(
+    ("function", "behavior", "per_copy"), [("walk", "Walk?team=0", 1), ("pair", "player?team=0", 2)]
+)
+def test_copies(function, behavior, per_copy):
+    assert agents(made(function, areas=3)) == {behavior: 3 * per_copy}
+    assert agents(made(function, arguments=["--areas", "2"])) == {behavior: 2 * per_copy}
+
+
+def test_a_base_env_is_one_and_makes_its_areas_itself_if_it_can():
+    assert agents(made("scene", areas=5)) == {"Basic?team=0": 5}
+    assert agents(made("scene?areas=3")) == {"Basic?team=0": 3}
+    with pytest.raises(UnityEnvironmentException, match=r"found 2 areas .*gives a BaseEnv"):
+        made("foreign", areas=2)
+
+
+def test_each_copy_has_a_seed_of_its_own_for_the_function_and_the_first_reset():
+    env = made("walk", seed=5, areas=2)
+    seeds = [seed_of_copy(5, copy) for copy in range(2)]
+    assert [(copy.given, copy.resets) for copy in env._envs] == [(seed, [seed]) for seed in seeds]
+    assert [copy.given for copy in made("walk?seed=9", seed=5, areas=2)._envs] == [9, 9]
+    assert made("seedless?size=2", seed=5)._envs[0].resets == [5]
+    assert made("foreign", seed=5).env.seed == 5
+
+
+def test_arguments_are_the_functions_or_ours():
+    env = made("walk?size=2", arguments=["--size", "4", "--stack", "3"])
+    assert env.behavior_specs["Walk?team=0"].observation_specs[0].shape == (12,)
+    assert made("anything?size=2&stack=2")._envs[0].size == 2
+
+
+def test_films_are_made_of_what_is_made_to_be_filmed():
+    assert made("walk", drawn=True).draw().shape == (2, 3, 3)
+    with pytest.raises(UnityEnvironmentException, match="cannot be filmed: its render_mode is None"):
+        made("seedless?size=2", drawn=True)
+    with pytest.raises(UnityEnvironmentException, match=r"cannot be filmed: it has no method draw"):
+        made("foreign", drawn=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("python:", "cannot be read; write 'python:MODULE:FUNCTION'"),
+        ("python:own_games.py:walk", "cannot be read"),
+        ("python:folder/own_games:walk", "cannot be read"),
+        ("python:own_games:walk?=3", "cannot be read"),
+        ("python:own_games", r"which function\? Write python:own_games:FUNCTION\. It has Walk, Pair, walk"),
+        ("python:own_games:wolk", r"no function 'wolk'\. Did you mean walk"),
+        ("python:own_games:limit", "'limit' of the module own_games is a int and no function"),
+        ("python:own_game:walk", r"no module 'own_game', neither installed nor in .*Did you mean own_games"),
+        ("python:lanista.env:walk", r"no module 'lanista\.env', .*Did you mean envs"),
+        ("python:broken_games:make", "broken_games needs the package 'not_there_at_all'"),
+        ("python:unwritten_games:make", r"SyntaxError: .* \(unwritten_games\.py, line 1\)"),
+        ("python:own_games:failing", r"failing raised RuntimeError: no licence \(own_games\.py, line \d+\)"),
+        ("python:own_games:walk?sice=3", r"takes no argument 'sice'\. Did you mean size\? Its arguments:"),
+        ("python:own_games:seedless", "cannot be called with no arguments: missing .*'size'"),
+        ("python:own_games:number", "gave 3 of the type int"),
+        ("python:own_games:nothing", r"gave nothing \(None\)"),
+        ("python:own_games:a_class", "gave the class Walk, and not an environment of it"),
+        ("python:own_games:vector", r"many environments in one .*--num-areas"),
+        ("python:own_games:half", "of the type Half, which lacks close, observation_space, action_space"),
+        ("python:own_games:walk?self_play=true", "found self_play, .*this is an environment of Gymnasium"),
+        ("python:own_games:pair?stack=2", "found stack, .*this is a parallel environment of PettingZoo"),
+        ("python:own_games:walk?stack=0", "found stack 0; expected a number from 1 on"),
+        ("python:own_games:walk?lives=2", "found lives 2; expected true or false"),
+        ("python:own_games:foreign?stack=2", "found stack, .*this is a BaseEnv"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_in_one_line(name, message):
+    with pytest.raises(UnityEnvironmentException, match=message) as refused:
+        check_source(name)
+    assert "\n" not in str(refused.value)
+
+
+def test_spaces_and_first_observations_are_looked_at_before_the_run():
+    with pytest.raises(UnsupportedSpaceError, match="Text"):
+        check_source("python:own_games:words")
+    with pytest.raises(GameFaultError, match=r"has the shape \(3,\); expected \(4,\)"):
+        check_source("python:own_games:misshapen")
+    check_source("python:own_games:walk", ["--size", "2"])
+
+
+def test_the_observations_are_the_functions_own():
+    env = made("walk?size=2")
+    np.testing.assert_array_equal(env.get_steps("Walk?team=0")[0].obs[0], [[0, 0]])

@@ -1,0 +1,84 @@
+"""Runs in an environment of the user's own: that of docs/python-environments.md, as it stands there."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from console_runs import learn
+
+pytest.importorskip("gymnasium")
+
+PAGE = Path(__file__).parents[2] / "docs" / "python-environments.md"
+PLAY = "import sys; from lanista.trainers.cli.main import main; main()"
+SHORT = (
+    "--set", "behaviors.Catch.max_steps=600", "--set", "behaviors.Catch.hyperparameters.buffer_size=256",
+    "--set", "behaviors.Catch.summary_freq=200",
+)  # fmt: skip
+
+
+def code(language):
+    """The first block of a language."""
+    return re.search(rf"^```{language}\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)[1]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "mygame.py").write_text(code("python"), "utf-8")
+    return tmp_path
+
+
+def test_the_page_s_game_is_trained_tested_and_played(folder):
+    tests = ("--set", "behaviors.Catch.test_frequency=300", "--set", "behaviors.Catch.test_episodes=2")
+    ended = learn(
+        folder, "--env", "python:mygame:make", "--num-areas", "4", *SHORT, *tests, yaml=code("yaml")
+    )
+    assert ended.good
+    assert ended.out.count("Catch. Test at Step") == 2
+    brain = folder / "results" / "r" / "Catch.onnx"
+    play = [
+        sys.executable,
+        "-c",
+        PLAY,
+        "play",
+        brain,
+        "--env",
+        "python:mygame:make?width=9",
+        "--record-demos",
+        "demos",
+    ]
+    played = subprocess.run(
+        [*map(str, play), "--episodes", "2"], capture_output=True, text=True, cwd=folder, check=True
+    )
+    assert "Catch?team=0" in played.stdout
+    assert (folder / "demos" / "Catch.demo").is_file()
+
+
+def test_a_game_that_breaks_its_word_in_mid_run_ends_it_with_all_that_was_learnt(folder):
+    game = folder / "mygame.py"
+    game.write_text(
+        game.read_text("utf-8")
+        + """
+
+class Late(Catch):
+    steps = 0
+
+    def seen(self):
+        Late.steps += 1
+        return super().seen() if Late.steps < 900 else np.zeros(3)
+
+""",
+        "utf-8",
+    )
+    yaml = code("yaml").replace("Catch:", "Late:")
+    long = [part.replace("Catch", "Late").replace("=600", "=5000") for part in SHORT]
+    ended = learn(folder, "--env", "python:mygame:Late", *long, yaml=yaml)
+    assert "the observation 'observation' has the shape (3,); expected (2,)" in ended.error
+    assert list((folder / "results" / "r" / "Late").glob("*.pt"))
+
+
+def test_a_mistake_is_told_before_anything_is_written(folder):
+    ended = learn(folder, "--env", "python:mygame:mak", yaml=code("yaml"))
+    assert "the module mygame has no function 'mak'. Did you mean make" in ended.error
+    assert not (folder / "results").exists()
