@@ -39,7 +39,7 @@ def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
             claimed.callback(_lock(folder).give_back)
             require_usable(folder, settings)
             if not settings.resume and _is_older_run(folder):
-                logger.info("The old run was set aside as %s.", _set_aside(folder))
+                logger.info("The old run was set aside as %s.", set_aside(folder))
             (folder / "run_logs").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             # Windows renames no folder of which somebody has a file open.
@@ -187,8 +187,8 @@ def _is_older_run(folder: Path) -> bool:
     return not never_began or (folder / "run_logs" / "training_status.json").exists()
 
 
-def _set_aside(folder: Path) -> Path:
-    """Rename the folder of an older run; its new name."""
+def set_aside(folder: Path) -> Path:
+    """Rename the folder of an older run or sweep; its new name."""
     dated = f"{folder.name}.{time.strftime('%Y%m%d-%H%M%S')}"
     names = chain([dated], (f"{dated}-{k}" for k in count(2)))
     aside = next(path for path in map(folder.with_name, names) if not path.exists())

@@ -1,0 +1,222 @@
+"""What a sweep begins, repeats, ends and tells; its runs are pretended (`tests/fake_learn.py`)."""
+
+import csv
+import os
+import signal
+import sys
+import time
+
+import pytest
+from lanista.trainers.settings.command_line import parse_command_line
+from PIL import Image
+
+RATE = "behaviors.Basic.hyperparameters.learning_rate"
+posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+
+
+def rows(place):
+    with open(place.sweep / "sweep.csv", newline="") as file:
+        return {int(row["trial"]): row for row in csv.DictReader(file)}
+
+
+def wait_for(condition, process):
+    while not condition():
+        assert process.poll() is None, process.stdout.read()
+        time.sleep(0.02)
+
+
+def test_every_trial_is_run_once_and_told(place):
+    place.fake(worth={"trial-002": 7.0})
+    status, said = place.run()
+    assert status == 0, said
+    assert place.lines("starts") == [f"trial-00{k} new seed 0" for k in range(4)]
+    assert "trial 2 is worth 7, the best so far" in said
+    assert "trial 3 is worth 1; the best so far is trial 2 with 7" in said
+    table = rows(place)
+    assert [row["outcome"] for row in table.values()] == ["done"] * 4
+    assert float(table[2]["value"]) == 7.0
+    assert len({row[RATE] for row in table.values()}) == 4
+    best = parse_command_line([str(place.sweep / "best.yaml")])
+    behavior = best.behaviors["Basic"]
+    assert behavior.hyperparameters.learning_rate == pytest.approx(float(table[2][RATE]))
+    assert behavior.max_steps == 1000 and best.env_settings.env_path == "scene:basic"
+    assert best.checkpoint_settings.run_id == "ppo", "the next run is no part of the sweep"
+    with Image.open(place.sweep / "sweep.png") as picture:
+        assert picture.width > 300
+
+
+def test_less_is_better_where_the_file_says_so(place):
+    place.write(direction="minimize")
+    place.fake(worth={"trial-001": -3.0})
+    said = place.run()[1]
+    assert "the best so far is trial 1 with -3" in said
+
+
+def test_a_finished_sweep_begins_nothing_and_more_trials_go_on(place):
+    place.run()
+    assert place.run()[0] == 0 and len(place.lines("starts")) == 4
+    drawn = {row[RATE] for row in rows(place).values()}
+    status, said = place.run("--trials", "6", "--parallel", "2")
+    assert status == 0, said
+    assert len(place.lines("starts")) == 6
+    assert len({row[RATE] for row in rows(place).values()} | drawn) == 6, "nothing is drawn twice"
+
+
+@posix
+def test_after_a_kill_only_what_was_unfinished_is_run_again(place):
+    place.write(parallel=2)
+    place.fake(block=["trial-001", "trial-002"])
+    with place.start() as process:
+        wait_for(lambda: any("trial-002" in line for line in place.lines("starts")), process)
+        process.kill()
+    drawn = {number: row[RATE] for number, row in rows(place).items()}
+    (place.folder / "go").touch()
+    before = len(place.lines("starts"))
+    status, said = place.run()
+    assert status == 0, said
+    again = [line for line in place.lines("starts")[before:] if "resumed" in line]
+    assert sorted(again) == [f"trial-00{k} resumed seed 0" for k in (1, 2)]
+    assert len(place.lines("starts")[before:]) == 3, "and trial 3 was new"
+    table = rows(place)
+    assert [row["outcome"] for row in table.values()] == ["done"] * 4
+    assert all(table[number][RATE] == value for number, value in drawn.items())
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all_runs_in_good_order_and_they_go_on_later(place, number):
+    place.write(parallel=2)
+    place.fake(block=["trial-000", "trial-001"])
+    with place.start() as process:
+        wait_for(lambda: len(place.lines("starts")) == 2, process)
+        wait_for(lambda: len(list(place.sweep.glob("*/Basic/summaries.csv"))) == 2, process)
+        os.killpg(process.pid, number)  # as a terminal's Ctrl-C does
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert sorted(place.lines("ends")) == ["trial-000", "trial-001"]
+    assert "The same command goes on with it" in said and "Traceback" not in said
+    (place.folder / "go").touch()
+    assert place.run()[0] == 0
+    assert [row["outcome"] for row in rows(place).values()] == ["done"] * 4
+
+
+def test_a_trial_that_is_worse_than_others_is_ended(place):
+    place.write(pruner={"type": "median", "startup_trials": 1, "warmup_steps": 0})
+    place.fake(block=["trial-002"], worth={"trial-002": -5.0})
+    status, said = place.run()
+    assert status == 0, said
+    assert place.lines("ends") == ["trial-002"]
+    assert "trial 2 was ended at step 100: others did better by then" in said
+    assert rows(place)[2]["outcome"] == "pruned" and float(rows(place)[2]["value"]) == -5.0
+
+
+def test_none_is_ended_while_it_warms_up_nor_when_it_is_done_anyway(place):
+    place.write(pruner={"type": "median", "startup_trials": 1, "warmup_steps": 600})
+    place.fake(block=["trial-002"], worth={"trial-002": -5.0})
+    with place.start() as process:
+        wait_for(lambda: (place.sweep / "trial-002/Basic/summaries.csv").exists(), process)
+        (place.folder / "go").touch()
+        process.communicate(timeout=60)
+    assert rows(place)[2]["outcome"] == "done" and not place.lines("ends")
+
+
+def test_a_failure_is_told_with_its_error_and_tried_again_at_the_next_start(place):
+    place.fake(fail=["trial-001"])
+    status, said = place.run()
+    assert status == 0
+    assert "trial 1 failed: the engine is on strike" in said
+    table = rows(place)
+    assert table[1]["outcome"] == "failed" and table[1]["error"] == "the engine is on strike"
+    assert len(table) == 4
+    place.fake()
+    assert place.run()[0] == 0
+    after = rows(place)
+    assert place.lines("starts")[-1] == "trial-004 new seed 0" and len(place.lines("starts")) == 5
+    assert after[4][RATE] == table[1][RATE] and 1 not in after
+    assert place.run()[0] == 0 and len(place.lines("starts")) == 5
+
+
+def test_if_all_fail_the_sweep_ends(place):
+    place.write(trials=20)
+    place.fake(fail=[f"trial-{number:03}" for number in range(20)])
+    status, said = place.run()
+    assert status == 1
+    assert "3 trials in a row failed, and none succeeded" in said and "on strike" in said
+    assert len(place.lines("starts")) == 3
+
+
+def test_every_seed_of_a_trial_counts(place):
+    place.write(trials=1, seeds=3, seed=5)
+    place.fake(worth={f"trial-000/seed-{k}": float(k) for k in (5, 6, 7)})
+    status, said = place.run()
+    assert status == 0, said
+    assert place.lines("starts") == [f"trial-000/seed-{k} new seed {k}" for k in (5, 6, 7)]
+    assert float(rows(place)[0]["value"]) == 6.0 and int(rows(place)[0]["step"]) == 3000
+
+
+@posix
+def test_seeds_that_were_done_are_not_run_again_after_a_kill(place):
+    place.write(trials=1, seeds=2)
+    place.fake(block=["trial-000/seed-1"], worth={"trial-000/seed-0": 3.0})
+    with place.start() as process:
+        wait_for(lambda: len(place.lines("starts")) == 2, process)
+        process.kill()
+    (place.folder / "go").touch()
+    assert place.run()[0] == 0
+    assert [line.split()[0] for line in place.lines("starts")].count("trial-000/seed-0") == 1
+    assert float(rows(place)[0]["value"]) == 2.0
+
+
+def test_a_grid_is_tried_as_a_whole(place):
+    place.write(
+        sampler="grid",
+        trials=None,
+        parameters={RATE: {"values": [0.001, 0.002]}, "debug": {"values": [0, 1]}},
+    )
+    assert place.run()[0] == 0
+    tried = {(row[RATE], row["debug"]) for row in rows(place).values()}
+    assert len(tried) == 4 == len(place.lines("starts"))
+    assert place.run()[0] == 0 and len(place.lines("starts")) == 4
+
+
+def test_another_sweep_of_the_same_name_is_refused_and_force_sets_the_old_one_aside(place):
+    place.run()
+    place.write(last=1, set={"behaviors.Basic.time_horizon": 32})
+    status, said = place.run()
+    assert status == 1
+    assert "last was 3 and is 1" in said and "behaviors.Basic.time_horizon was 64 and is 32" in said
+    assert "--force" in said and "--name" in said and len(place.lines("starts")) == 4
+    status, said = place.run("--force")
+    assert status == 0 and "set aside" in said
+    assert len(place.lines("starts")) == 8 and len(list((place.folder / "results").glob("mine.*"))) == 1
+
+
+def test_a_folder_of_something_else_is_left_alone(place):
+    (place.sweep / "run_logs").mkdir(parents=True)
+    status, said = place.run()
+    assert status == 1 and "holds no sweep" in said
+    assert [path.name for path in place.sweep.iterdir()] == ["run_logs"]
+
+
+def test_a_damaged_study_is_told(place):
+    place.sweep.mkdir(parents=True)
+    (place.sweep / "study.db").write_text("no database")
+    status, said = place.run()
+    assert status == 1 and "study.db cannot be used" in said and "Traceback" not in said
+
+
+def test_an_unknown_metric_is_told_with_the_nearest(place):
+    place.write(metric="Environment/Cumulative Rewart")
+    status, said = place.run()
+    assert status == 1 and "Did you mean Environment/Cumulative Reward?" in said
+
+
+@posix
+def test_two_processes_do_not_carry_on_one_sweep(place):
+    place.fake(block=["trial-000"])
+    with place.start() as process:
+        wait_for(lambda: place.lines("starts"), process)
+        status, said = place.run()
+        assert status == 1 and "is under way" in said
+        process.terminate()
+        process.communicate(timeout=60)

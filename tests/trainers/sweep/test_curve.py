@@ -1,0 +1,51 @@
+"""What a sweep reads of a run that is under way."""
+
+import pytest
+from lanista.trainers.sweep.curve import Metric
+
+TAG = "Environment/Cumulative Reward"
+
+
+def table(run, text, behavior="Ball"):
+    (run / behavior).mkdir(parents=True, exist_ok=True)
+    (run / behavior / "summaries.csv").write_text(text)
+
+
+def test_each_step_is_the_mean_of_the_last_summaries(tmp_path):
+    table(tmp_path, f"step,time,{TAG}\n10,0,1\n20,0,2\n30,0,6\n")
+    assert Metric(TAG, None, 2).curve(tmp_path) == {10: 1.0, 20: 1.5, 30: 4.0}
+
+
+def test_a_line_that_is_being_written_is_left_for_later(tmp_path):
+    table(tmp_path, f"step,time,{TAG}\n10,0,1\n20,0,2")
+    assert Metric(TAG, None, 1).curve(tmp_path) == {10: 1.0}
+
+
+def test_of_a_resumed_run_the_last_word_counts(tmp_path):
+    table(tmp_path, f"step,time,{TAG}\n10,0,1\n20,0,2\n10,0,5\n")
+    assert Metric(TAG, None, 1).curve(tmp_path) == {10: 5.0, 20: 2.0}
+
+
+def test_summaries_without_the_statistic_and_what_is_not_finite_are_left_out(tmp_path):
+    table(tmp_path, f"step,time,{TAG}\n10,0,\n20,0,nan\n30,0,3\n")
+    assert Metric(TAG, None, 9).curve(tmp_path) == {30: 3.0}
+
+
+def test_before_the_first_summary_there_is_nothing(tmp_path):
+    assert Metric(TAG, None, 1).curve(tmp_path) == {}
+    table(tmp_path, "")
+    assert Metric(TAG, "Ball", 1).curve(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    "metric, says",
+    [
+        (Metric("Environment/Cumulativ Reward", "Ball", 1), f"Did you mean {TAG}?"),
+        (Metric(TAG, None, 1), "several behaviors, Ball, Wall: name one"),
+        (Metric(TAG, "Bal", 1), "no summary of Bal, but of Ball, Wall"),
+    ],
+)
+def test_why_there_is_nothing(tmp_path, metric, says):
+    table(tmp_path, f"step,time,{TAG}\n10,0,1\n")
+    table(tmp_path, f"step,time,{TAG}\n10,0,1\n", "Wall")
+    assert says in metric.absence(tmp_path)

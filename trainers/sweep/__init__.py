@@ -1,0 +1,1 @@
+"""Sweeps: many runs that differ in a few settings, in search of the best values."""

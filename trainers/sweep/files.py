@@ -1,0 +1,12 @@
+"""What a sweep's folder holds beside its runs."""
+
+STUDY = "study.db"
+"""All that was tried, as Optuna keeps it."""
+CSV_NAME = "sweep.csv"
+"""A row per trial."""
+BEST_NAME = "best.yaml"
+"""The configuration of the best trial."""
+PICTURE_NAME = "sweep.png"
+"""The values as they came, and against every parameter."""
+LOGS = "logs"
+"""The output of the runs."""
