@@ -65,7 +65,7 @@ class Setting(SceneSetting):
 
 SETTINGS = {
     "full": Setting("rays", 3, 25.0, 5.0, 18.0, 0.6, 6, 2.0, 5.0, 5000),
-    "small": Setting("vector", 2, 8.0, 1.0, 3.0, 1.9, 0, 1.0, 3.0, 1500),
+    "small": Setting("vector", 2, 8.0, 1.0, 3.0, 1.9, 0, 1.0, 10.0, 1500),
 }
 
 

@@ -23,7 +23,7 @@ from learning import EPISODES, RESULTS, Point, Run, curve, free_port, read, run_
 from learning_others_report import SCENE, WAYS, write_report
 
 RUNS_CSV, CURVES_CSV = RESULTS / "others.csv", RESULTS / "others-curves.csv"
-BEHAVIOR, AREAS, MAX_STEPS = "Pyramids", "64", 3_000_000
+BEHAVIOR, AREAS, MAX_STEPS = "Pyramids", "64", 5_000_000
 
 
 def command(way: str, seed: int, run_id: str) -> list[str]:
