@@ -17,13 +17,15 @@ from mlagents_envs.exception import (
 )
 
 from .arrivals import Arrivals
+from .attendance import Attendance
+from .door import Door, Newcomer
 from .finite import NonFinite
 from .keeper import Keeper
-from .merged_specs import MergedSpecs
+from .merged_specs import MergedSpecs, SpecConflictError
 from .pipelined import Parameters, PipelinedEnv
 from .pixels import PixelKinds
 from .processors import processors
-from .restarts import EngineStopped, RestartHistory, RestartLimitError, RestartLimits
+from .restarts import EngineStopped, RestartHistory, RestartLimits
 from .steps import BehaviorId, Decision, EnvironmentStep
 from .wire.errors import WireError
 from .worker import ABSENCE_SECONDS, Worker, WorkerState
@@ -56,7 +58,11 @@ class EnvManager:
         make_env: Launches environment 0 to num_envs - 1; called from other threads, several at once, and
             again for a restart. A UnityEnvironment should be made with `non_finite=None`, since the
             manager checks the numbers. What is no PipelinedEnv is stepped in place.
-        num_envs: How many.
+            None if there is a `door`.
+        num_envs: How many; with a door, how many must have come for `start` to return.
+        door: Where environments come in by themselves, at any time. They are not started again, but leave,
+            of which a step with `left` tells; another one gets the index. What they do wrong harms nobody
+            else. When none is left, `wait` waits for the next.
         limits: How often each may be restarted.
         ordered: `wait` returns all environments' answers together: a repeatable run.
         non_finite: What becomes of NaN and infinities.
@@ -68,10 +74,11 @@ class EnvManager:
 
     def __init__(
         self,
-        make_env: Callable[[int], BaseEnv],
+        make_env: Callable[[int], BaseEnv] | None,
         num_envs: int,
         limits: RestartLimits | None = None,
         *,
+        door: Door | None = None,
         ordered: bool = False,
         non_finite: NonFinite = NonFinite.STOP,
         awake: bool = True,
@@ -80,15 +87,20 @@ class EnvManager:
     ) -> None:
         if num_envs < 1:
             raise ValueError(f"num_envs is {num_envs}; it must be 1 or more")
+        if (make_env is None) == (door is None):
+            raise ValueError("either make_env or door brings the environments: give one of them")
+        if ordered and door is not None:
+            raise ValueError("environments that come through a door have no order")
         self._clock = clock
         self._ordered = ordered
         self._non_finite = non_finite
         self._editor = editor
         self._warned: set[tuple[str, str]] = set()
         self._parameters: Parameters = {}
-        self._specs = MergedSpecs()
+        self._attendance = None if door is None else Attendance(door, num_envs)
+        self._specs = MergedSpecs() if door is None else MergedSpecs(door.refusal)
         self._kinds = PixelKinds()
-        self._arrivals: Arrivals[Worker, PipelinedEnv | BaseException] = Arrivals(
+        self._arrivals: Arrivals[Worker | None, PipelinedEnv | BaseException] = Arrivals(
             awake and num_envs < processors()
         )
         self._looked = clock()
@@ -96,7 +108,12 @@ class EnvManager:
         self._works = False
         """The first reset is over: the environments can do what they are to do."""
         self._closed = False
-        self._workers = [self._hire(index, make_env, limits or RestartLimits()) for index in range(num_envs)]
+        self._limits = limits or RestartLimits()
+        self._workers: dict[int, Worker] = {}
+        """By their indices, in this order."""
+        if make_env is not None:
+            for index in range(num_envs):
+                self._hire(index, make_env)
 
     def __enter__(self) -> "EnvManager":
         return self
@@ -108,7 +125,7 @@ class EnvManager:
 
     @property
     def num_envs(self) -> int:
-        """How many environments there are."""
+        """How many environments there are, those that are being launched included."""
         return len(self._workers)
 
     @property
@@ -119,7 +136,7 @@ class EnvManager:
     @property
     def restarts(self) -> int:
         """How often environments have been restarted, all together."""
-        return sum(worker.history.restarts for worker in self._workers)
+        return sum(worker.history.restarts for worker in self._workers.values())
 
     def start(self) -> None:
         """Launch all environments side by side and wait until they stand.
@@ -128,10 +145,10 @@ class EnvManager:
             Exception: What kept the first one from starting that failed; the others are closed then.
         """
         try:
-            for worker in self._workers:
-                worker.relaunch()
-            while any(worker.owes for worker in self._workers):
-                self._collect(math.inf)
+            if self._attendance is None:
+                self._launch_all()
+            else:
+                self._await_enough(self._attendance)
         except BaseException:
             self.close()
             raise
@@ -156,13 +173,15 @@ class EnvManager:
             raise RuntimeError("reset() before start()")
         if parameters is not None:
             self.set_parameters(parameters)
-        for worker in self._workers:
+        # Newcomers that are not there yet are reset when they are: nobody waits for them here.
+        awaited = [worker for worker in self._workers.values() if worker.env is not None or not worker.guest]
+        for worker in awaited:
             worker.answer = None
             if worker.state is WorkerState.WAITING:
                 worker.reset_wanted = True
             elif worker.env is not None:
                 self._tell(worker, worker.env, None)
-        while any(worker.answer is None for worker in self._workers):
+        while any(self._workers.get(one.index) is one and one.answer is None for one in awaited):
             self._collect(math.inf)
         self._works = True
         return self._take()
@@ -170,7 +189,7 @@ class EnvManager:
     def set_parameters(self, parameters: Parameters) -> None:
         """Set environment parameters without a reset; they reach each environment when it is told next."""
         self._parameters = {**self._parameters, **parameters}
-        for worker in self._workers:
+        for worker in self._workers.values():
             if worker.env is not None:
                 worker.env.set_parameters(parameters)
 
@@ -187,7 +206,9 @@ class EnvManager:
             UnityActionException: A behaviour that it does not have, or actions of a wrong shape.
             RestartLimitError, EngineStopped: As `wait`.
         """
-        worker = self._workers[env]
+        worker = self._workers.get(env)
+        if worker is None:
+            raise RuntimeError(f"there is no environment {env}; there are {list(self._workers)}")
         if worker.state is not WorkerState.IDLE or worker.env is None:
             raise RuntimeError(f"{worker.name} cannot be sent anything now: {worker.state.value}")
         for name, decision in decisions.items():
@@ -213,11 +234,13 @@ class EnvManager:
         end = math.inf if timeout is None else self._clock() + timeout
         self._collect(0.0)
         while True:
-            owed = any(worker.owes for worker in self._workers)
-            answered = any(worker.answer is not None for worker in self._workers)
+            owed = any(worker.owes for worker in self._workers.values())
+            answered = any(worker.answer is not None for worker in self._workers.values())
+            if self._attendance is not None and self._attendance.untold:
+                return self._take()
             if answered and not (owed and self._ordered):
                 return self._take()
-            if not owed:
+            if not owed and self._attendance is None:
                 raise RuntimeError("wait() with no environment that was told anything")
             remaining = end - self._clock()
             if remaining <= 0:
@@ -233,28 +256,62 @@ class EnvManager:
         if self._closed:
             return
         self._closed = True
-        for worker in self._workers:
+        if self._attendance is not None:
+            self._attendance.close()
+        workers = self._workers.values()
+        for worker in workers:
             worker.leave(WorkerState.CLOSED)
             worker.keeper.close(0.0 if at_once else CLOSE_SECONDS)
         end = time.monotonic() + 2 * CLOSE_SECONDS
-        for worker in self._workers:
+        if self._attendance is not None:
+            self._attendance.await_leaving(end)
+        for worker in workers:
             # A launch cannot be hurried; its engine ends when the launch is over, or with this process.
             if not worker.keeper.launching and not worker.keeper.join(max(0.0, end - time.monotonic())):
                 logger.warning("%s is still being closed", worker.name)
-        if not any(worker.keeper.launching for worker in self._workers):
+        if not any(worker.keeper.launching for worker in workers):
             self._arrivals.close()
 
-    def _hire(self, index: int, make_env: Callable[[int], BaseEnv], limits: RestartLimits) -> Worker:
+    def _hire(self, index: int, make_env: Callable[[int], BaseEnv], guest: Newcomer | None = None) -> Worker:
         def report(outcome: PipelinedEnv | BaseException) -> None:
             self._arrivals.post(worker, outcome)
 
-        worker = Worker(index, Keeper(index, make_env, report), RestartHistory(limits, self._clock()))
+        history = RestartHistory(self._limits, self._clock())
+        worker = self._workers[index] = Worker(index, Keeper(index, make_env, report), history, guest=guest)
         return worker
+
+    def _admit(self) -> None:
+        """Take in whoever waits at the door, without waiting until they stand."""
+        if self._attendance is None:
+            return
+        for index, newcomer in self._attendance.newcomers(self._workers):
+            self._hire(index, newcomer.make, newcomer).relaunch()
+            self._workers = dict(sorted(self._workers.items()))
+
+    @property
+    def _standing(self) -> int:
+        """How many environments can be sent something now or soon."""
+        return sum(worker.env is not None for worker in self._workers.values())
+
+    def _launch_all(self) -> None:
+        for worker in self._workers.values():
+            worker.relaunch()
+        while any(worker.owes for worker in self._workers.values()):
+            self._collect(math.inf)
+
+    def _await_enough(self, attendance: Attendance) -> None:
+        attendance.open(partial(self._arrivals.post, None))
+        while self._standing < attendance.needed:
+            self._collect(math.inf)
+        attendance.begin()
 
     def _collect(self, timeout: float) -> None:
         """Wait for something to arrive, at most for `timeout` or until the next look; handle all there is."""
         for worker, launched in self._arrivals.wait(min(timeout, LOOK_SECONDS)):
-            self._handle(worker, launched)
+            if worker is None:
+                self._admit()
+            elif self._workers.get(worker.index) is worker:  # and has not left meanwhile
+                self._handle(worker, launched)
         if self._clock() - self._looked >= LOOK_SECONDS:
             self._look()
 
@@ -271,13 +328,16 @@ class EnvManager:
     def _welcome(self, worker: Worker, launched: PipelinedEnv | BaseException) -> None:
         """Go on with an environment that was launched, or could not be."""
         if isinstance(launched, BaseException):
-            if not self._started or not isinstance(launched, RESTARTABLE):
+            began = self._started or worker.guest is not None
+            if not began or not isinstance(launched, RESTARTABLE):
                 worker.leave(WorkerState.FAILED)
                 raise launched
             self._failed(worker, launched)
             return
         worker.stand(launched, self._arrivals.selector, partial(self._arrivals.post, worker))
-        if self._started:  # a restart
+        if self._attendance is not None:
+            self._attendance.joined(worker, self._standing)
+        if self._started:  # a restart, or a newcomer
             launched.set_parameters(self._parameters)
             self._tell(worker, launched, None)
 
@@ -286,13 +346,15 @@ class EnvManager:
         now = self._clock()
         absent = now - self._looked > ABSENCE_SECONDS
         self._looked = now
-        for worker in self._workers:
+        for worker in list(self._workers.values()):
             env = worker.env
-            if worker.state is not WorkerState.WAITING or env is None:
+            # Who waits for the run to begin owes nothing, but may go.
+            owes = worker.state is WorkerState.WAITING or (worker.guest is not None and not self._started)
+            if not owes or env is None:
                 continue
             if env.ready():
                 self._receive(worker, env)
-            elif worker.late(now, absent):
+            elif worker.state is WorkerState.WAITING and worker.late(now, absent):
                 self._failed(worker, env.overdue())
 
     def _tell(
@@ -318,9 +380,13 @@ class EnvManager:
             worker.answer = worker.read(env, self._specs, self._kinds, self._non_finite, self._warned)
         except WireError as error:
             self._failed(worker, error)
+        except SpecConflictError as error:
+            if worker.guest is None:
+                raise
+            self._failed(worker, error)
 
     def _failed(self, worker: Worker, error: BaseException) -> None:
-        """Start an environment again alone, or give up.
+        """Start an environment again alone, or give up; one that came by itself just leaves.
 
         Raises:
             RestartLimitError: The limits leave no room for a restart.
@@ -329,28 +395,25 @@ class EnvManager:
         """
         now = self._clock()
         worker.leave(WorkerState.FAILED)
+        if self._attendance is not None:
+            del self._workers[worker.index]
+            self._attendance.left(worker, error, self._standing)
+            return
         worker.history.failed(now, error)
-        stopped = isinstance(error, UnityCommunicatorStoppedException)
-        if stopped and self._editor:
+        if self._editor and isinstance(error, UnityCommunicatorStoppedException):
             raise EngineStopped(f"The Editor has ended the session. ({error})") from error
         if not self._works:
             raise error
         if not worker.history.allows(now):
-            told = str(error)
-            if worker.history.count > 1:
-                told = f"Its failures:\n{worker.history}\nThe last one in full: {error}"
-            what, kind = ("ended the session", EngineStopped) if stopped else ("failed", RestartLimitError)
-            raise kind(
-                f"{worker.name} {what}, and the limits leave no room for another restart "
-                f"({worker.history.limits}; env_settings.max_lifetime_restarts, restarts_rate_limit_n and "
-                f"restarts_rate_limit_period_s change them). {told}"
-            ) from error
+            raise worker.history.verdict(worker.name, error) from error
         worker.history.restarted(now)
         logger.warning("Restarting %s after '%s: %s'", worker.name, type(error).__name__, error)
         worker.relaunch()
 
     def _take(self) -> list[EnvironmentStep]:
-        answers = [worker.answer for worker in self._workers]
-        for worker in self._workers:
-            worker.answer = None
-        return [answer for answer in answers if answer is not None]
+        steps = [] if self._attendance is None else self._attendance.take_gone()
+        for worker in self._workers.values():
+            if worker.answer is not None:
+                steps.append(worker.answer)
+                worker.answer = None
+        return steps

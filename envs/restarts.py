@@ -75,6 +75,24 @@ class RestartHistory:
             rate == UNLIMITED or len(self._recent) < rate
         )
 
+    def verdict(self, name: str, error: BaseException) -> Exception:
+        """What to raise when the limits leave no room for another restart.
+
+        Args:
+            name: How messages call the environment.
+            error: The last failure.
+        """
+        told = str(error)
+        if self.count > 1:
+            told = f"Its failures:\n{self}\nThe last one in full: {error}"
+        stopped = isinstance(error, UnityCommunicatorStoppedException)
+        what, kind = ("ended the session", EngineStopped) if stopped else ("failed", RestartLimitError)
+        return kind(
+            f"{name} {what}, and the limits leave no room for another restart "
+            f"({self.limits}; env_settings.max_lifetime_restarts, restarts_rate_limit_n and "
+            f"restarts_rate_limit_period_s change them). {told}"
+        )
+
     def restarted(self, now: float) -> None:
         """Count a restart at the time `now`."""
         self.restarts += 1

@@ -61,6 +61,8 @@ class EnvironmentStep:
     statistics: EngineStatistics = field(default_factory=dict)
     fresh: bool = False
     """The environment was reset or started again: its unfinished trajectories are void."""
+    left: bool = False
+    """The environment has gone and cannot be sent anything; with `fresh`, and without any agents."""
     void_agents: Mapping[BehaviorId, NDArray[np.int32]] = field(default_factory=dict)
     """Agents whose numbers were not finite and whose unfinished trajectories are void therefore."""
     lost_lives: Mapping[BehaviorId, NDArray[np.int32]] = field(default_factory=dict)

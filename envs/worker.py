@@ -10,6 +10,7 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
+from .door import Newcomer
 from .finite import NonFinite, check_steps
 from .keeper import Keeper
 from .merged_specs import MergedSpecs
@@ -48,18 +49,22 @@ class Worker:
     """Taken in and not yet handed on."""
     reset_wanted: bool = False
     """The answer that it owes is void: a reset follows it."""
+    guest: Newcomer | None = None
+    """Who it is, if it came by itself: then it is not started again."""
+    stood: bool = False
+    """Whether it has ever been launched."""
     _decisions: Mapping[BehaviorId, Decision] = field(default_factory=dict)
     _resetting: bool = False
     _deadline: float = math.inf
     _extended: bool = False
-    _specs: dict[BehaviorId, BehaviorSpec] = field(default_factory=dict)
+    _specs: Mapping[BehaviorId, BehaviorSpec] = field(default_factory=dict)
     _asked: dict[BehaviorId, bytes] = field(default_factory=dict)
     """The ids, one after the other, of those who asked last: mostly the same ask again."""
 
     @property
     def name(self) -> str:
         """How messages call it."""
-        return f"environment {self.index}"
+        return f"environment {self.index}" + (f" ({self.guest.where})" if self.guest is not None else "")
 
     @property
     def owes(self) -> bool:
@@ -87,6 +92,7 @@ class Worker:
             announce: Called when it has answered or is gone, if no socket tells that.
         """
         self.env = env
+        self.stood = True
         self.state = WorkerState.IDLE
         env.on_arrival = announce
         env.watch(selector, self)
@@ -133,14 +139,13 @@ class Worker:
         Raises:
             WireError: Two agents that ask for a decision have the same id; or pictures are of another kind.
             NonFiniteError: A number is not finite, and `policy` is STOP.
-            SpecConflictError: It describes a behaviour otherwise than other environments.
+            SpecConflictError: It describes a behaviour otherwise than other environments, or has one that
+                cannot take part.
         """
         steps = {}
         void, lost_lives = {}, {}
+        self._specs = merged.take_over(env.behavior_specs, self._specs, self.name)
         for name, spec in env.behavior_specs.items():
-            if self._specs.get(name) is not spec:
-                merged.add(name, spec, self.name)
-                self._specs[name] = spec
             said = kinds.agree(name, spec, env.get_steps(name), self.name)
             self._check_ids(np.asarray(said[0].agent_id), name)
             steps[name], dropped = check_steps(said, spec, self.name, name, policy, warned)

@@ -166,6 +166,8 @@ class TrainerController:
         while self._goes_on():
             with self._timers.span("TrainerController.advance"):
                 steps = self._advance(steps)
+            if not self.envs.num_envs:  # engines that came by themselves have left
+                silent_until = time.monotonic() + self._patience
             if not self._somebody_asked and time.monotonic() > silent_until:
                 raise TrainerError(self._nobody_asked())
         self._callbacks.raise_failure()
@@ -269,7 +271,7 @@ class TrainerController:
                     entry = (step.env, behavior_id, decisions)
                     waiting.setdefault(self._learner(behavior_id), []).append(entry)
         self._somebody_asked = self._somebody_asked or bool(waiting)
-        answers: dict[int, dict[str, Decision]] = {step.env: {} for step in steps}
+        answers: dict[int, dict[str, Decision]] = {step.env: {} for step in steps if not step.left}
         for learner, entries in waiting.items():
             asking = [(env, behavior_id) for env, behavior_id, _ in entries]
             with self._timers.span("TorchPolicy.evaluate"):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from mlagents_envs.base_env import BaseEnv
 
+from ..envs.attach.caller import Admitted
+from ..envs.attach.entrance import Entrance
 from ..envs.executables import check_executable
 from ..envs.finite import NonFinite
 from ..envs.launch import SCENE, listen, resolve
@@ -15,10 +18,12 @@ from ..envs.restarts import RestartLimits
 from ..envs.side_channels import (
     EngineConfigurationChannel,
     EnvironmentParametersChannel,
+    SideChannel,
     StatsSideChannel,
 )
 from ..envs.sources import check_source, in_process, make_source
 from ..envs.unity import UnityEnvironment
+from .attaching import behavior_refusal, check_attaching, make_gate
 from .coma.settings import reads_offered_state
 from .evaluation.environment import TEST_SEED, TestEnvironment
 from .seeds import seed_of
@@ -43,6 +48,9 @@ def check_environment(options: RunOptions) -> None:
     if env.env_path is not None and in_process(env.env_path):
         check_source(env.env_path, env.env_args)
         _refuse_parameters(options)
+        return
+    if env.attaches:
+        check_attaching(options)
         return
     if env.env_path is not None:
         _check_program(env)
@@ -108,6 +116,8 @@ def _base_port(env: EnvironmentSettings) -> int | None:
 def make_env_manager(options: RunOptions, seed: int, log_folder: Path) -> EnvManager:
     """The environments of a run, not yet started."""
     env = options.env_settings
+    if env.attaches:
+        return _make_attached(options, seed)
     limits = RestartLimits(
         env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s
     )
@@ -117,8 +127,34 @@ def make_env_manager(options: RunOptions, seed: int, log_folder: Path) -> EnvMan
         limits,
         ordered=options.repeatable,
         non_finite=NonFinite(env.non_finite),
-        awake=not any(settings.threaded for settings in options.behaviors.values()),
+        awake=_may_stay_awake(options),
         editor=env.env_path is None,
+    )
+
+
+def _make_attached(options: RunOptions, seed: int) -> EnvManager:
+    """Engines that run already and connect by themselves."""
+    env = options.env_settings
+
+    def make(index: int, engine: Admitted) -> BaseEnv:
+        name = f"environment {index} ({engine.where})"
+        return UnityEnvironment(
+            seed=seed_of(seed, index),
+            timeout_wait=env.timeout_wait,
+            side_channels=_side_channels(options),
+            num_areas=env.num_areas,
+            non_finite=None,
+            engine_name=name,
+            images="uint8",
+            connect=lambda _: engine.connection(name, float(env.timeout_wait)),
+        )
+
+    return EnvManager(
+        None,
+        env.num_envs,
+        door=Entrance(partial(make_gate, env), make, partial(behavior_refusal, options)),
+        non_finite=NonFinite(env.non_finite),
+        awake=_may_stay_awake(options),
     )
 
 
@@ -174,15 +210,6 @@ def _make_env(
             images="uint8",
             drawn=drawn,
         )
-    configuration = EngineConfigurationChannel()
-    configuration.set_configuration_parameters(
-        width=engine.width,
-        height=engine.height,
-        quality_level=engine.quality_level,
-        time_scale=engine.time_scale,
-        target_frame_rate=engine.target_frame_rate,
-        capture_frame_rate=engine.capture_frame_rate,
-    )
     return UnityEnvironment(
         env.env_path,
         worker_id,
@@ -192,10 +219,29 @@ def _make_env(
         no_graphics_monitor=engine.no_graphics_monitor,
         timeout_wait=env.timeout_wait,
         additional_args=env.env_args,
-        side_channels=[EnvironmentParametersChannel(), configuration, StatsSideChannel()],
+        side_channels=_side_channels(options),
         log_folder=log_folder,
         num_areas=env.num_areas,
         listen=env.listen,
         non_finite=None,
         images="uint8",
     )
+
+
+def _side_channels(options: RunOptions) -> list[SideChannel]:
+    """What an engine is told beside its agents' actions, and tells beside their observations."""
+    engine = options.engine_settings
+    configuration = EngineConfigurationChannel()
+    configuration.set_configuration_parameters(
+        width=engine.width,
+        height=engine.height,
+        quality_level=engine.quality_level,
+        time_scale=engine.time_scale,
+        target_frame_rate=engine.target_frame_rate,
+        capture_frame_rate=engine.capture_frame_rate,
+    )
+    return [EnvironmentParametersChannel(), configuration, StatsSideChannel()]
+
+
+def _may_stay_awake(options: RunOptions) -> bool:
+    return not any(settings.threaded for settings in options.behaviors.values())

@@ -62,8 +62,7 @@ class Admitted:
 
     def turn_away(self, reason: str = "") -> None:
         """Hang up; the engine is told to quit, its relay why."""
-        self.endpoint.last_words = reason
-        self.endpoint.close()
+        self.endpoint.abandon(reason)
 
 
 class Caller:
@@ -110,8 +109,7 @@ class Caller:
         except StopIteration as end:
             return end.value if isinstance(end.value, Admitted) else None
         except ssl.SSLError as error:
-            said = (error.reason or str(error)).replace("_", " ").lower()
-            raise TurnedAwayError(f"its TLS connection failed ({said})") from error
+            raise TurnedAwayError(_why_no_tls(error)) from error
         except OSError as error:
             raise TurnedAwayError(f"its connection broke ({error.strerror})") from error
 
@@ -199,8 +197,8 @@ class Caller:
                 if endpoint.disconnected:
                     raise TurnedAwayError(_why_ended(endpoint))
                 yield endpoint.events
-        if not _is_greeting(endpoint.request, self.where):
-            raise TurnedAwayError("its first call is not the greeting of an ML-Agents engine")
+        if (strange := _no_greeting(endpoint.request, self.where)) is not None:
+            raise TurnedAwayError(strange)
         endpoint.trust()
         self._endpoint = None
         return Admitted(endpoint, self.where, name)
@@ -225,6 +223,13 @@ def _handshake(encrypted: ssl.SSLSocket) -> int | None:
     return None
 
 
+def _why_no_tls(error: ssl.SSLError) -> str:
+    said = (error.reason or str(error)).replace("_", " ").lower()
+    if "unknown ca" in said or "certificate unknown" in said or "bad certificate" in said:
+        return "its relay does not trust the certificate of this run; it needs --fingerprint or --ca"
+    return f"its TLS connection failed ({said})"
+
+
 def _why_ended(endpoint: ServedEndpoint) -> str:
     complaint = endpoint.complaint
     if "GET " in complaint or "HTTP/1" in complaint:
@@ -234,9 +239,14 @@ def _why_ended(endpoint: ServedEndpoint) -> str:
     return "it hung up before it greeted"
 
 
-def _is_greeting(request: bytes, where: str) -> bool:
+def _no_greeting(request: bytes, where: str) -> str | None:
+    """Why a first call is not the greeting of an engine; None if it is."""
     try:
         message = Decoder(where).decode(request)
     except WireError:
-        return False
-    return message.status == 200 and message.hello is not None
+        return "its first call is no message of an ML-Agents engine"
+    if message.hello is None and message.steps is not None:
+        return "it is in the middle of a session that is over here; start the engine again"
+    if message.status != 200 or message.hello is None:
+        return "its first call is not the greeting of an ML-Agents engine"
+    return None

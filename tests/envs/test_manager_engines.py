@@ -140,7 +140,7 @@ def test_an_interrupted_start_leaves_no_engine(tmp_path):
     threading.Thread(target=manager.start, daemon=True).start()
     assert began.wait(20)
     manager.close()
-    for worker in manager._workers:
+    for worker in manager._workers.values():
         assert worker.keeper.join(60)
     left = [child for child in psutil.Process().children(recursive=True) if program in child.cmdline()]
     assert not left

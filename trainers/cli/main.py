@@ -33,6 +33,7 @@ COMMANDS = {
     "export": Command(".export", "write the brain of a checkpoint as an ONNX file"),
     "experiment": Command(".experiment", "train several configurations, one run after the other"),
     "sweep": Command(".sweep", "search for good settings by many runs that differ in them"),
+    "relay": Command(".relay", "carry the engines of this machine to a trainer on another one"),
     "upgrade": Command(".upgrade", "make today's configuration of one for ML-Agents 0.18 or before"),
     "hub": Command(".hub", "push a run to the Hugging Face Hub, or load one from there"),
 }

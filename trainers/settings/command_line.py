@@ -31,6 +31,8 @@ SECTIONS: dict[str, tuple[type[Settings], str]] = {
 """The parts of the configuration that have flags."""
 
 RENAMED = {"env_path": "--env", "device": "--torch-device", "load_model": "--load", "train_model": "--train"}
+REPEATED = {"allow"}
+"""Lists of which each flag gives one value; another list takes the rest of the line."""
 HIDDEN = {"load_model", "train_model"}
 REMOVED = ("--torch", "--tensorflow")
 
@@ -217,6 +219,8 @@ def _add_flag(group: Any, flag: str, dest: str, model: type[Settings], key: str)
     shared: dict[str, Any] = {"dest": dest, "help": argparse.SUPPRESS if key in HIDDEN else text}
     if kind.name == "boolean":
         group.add_argument(flag, action="store_true", **shared)
+    elif key in REPEATED:
+        group.add_argument(flag, action="append", metavar="TEXT", **shared)
     elif kind.name == "array":
         group.add_argument(flag, nargs=argparse.REMAINDER, metavar="...", **shared)
     elif kind.choices:

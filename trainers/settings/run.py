@@ -9,7 +9,9 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from .base import Settings, own, refuse
+from ...envs.attach.address import Networks, split_address
+from .attaching import attach_refusals
+from .base import Settings, own, refuse, refuse_all
 from .values import Arguments, Flag, Integer, Text, WireInteger, WireNumber, wrong
 
 WINDOWS = os.name == "nt"
@@ -48,7 +50,20 @@ class EnvironmentSettings(Settings):
     drop: forget the agent's unfinished trajectory; zero: put zero in their place."""
     listen: Text = own("localhost")
     """An address at which environments reach the trainer, besides localhost, where those on this machine
-    call. localhost: this machine only."""
+    call. localhost: this machine only. As ADDRESS:PORT (IPv6 in brackets), without --env: train on engines
+    that run already and connect there by themselves, any number, which may come and go; the run begins when
+    num_envs have come."""
+    allow: Arguments | None = own(None)
+    """Networks (CIDR) from which engines may connect in plain text to `listen` with a port, besides this
+    machine. As a flag it takes one, and may be given several times."""
+    token_file: Text | None = own(None)
+    """The file with the token that `lanista relay` shows for engines on other machines; it is made if it is
+    not there. In its place the variable LANISTA_TOKEN may hold the token. Without either no relay is let
+    in."""
+    tls_cert: Text | None = own(None)
+    """The trainer's certificate for relays (PEM). Not given: one is made for the run."""
+    tls_key: Text | None = own(None)
+    """The private key of tls_cert (PEM), where that file does not hold it."""
 
     @field_validator("num_areas")
     @classmethod
@@ -57,17 +72,35 @@ class EnvironmentSettings(Settings):
             raise wrong(f"found {value}; num_areas must be set to a positive number >= 1")
         return value
 
+    @field_validator("listen")
+    @classmethod
+    def _an_address(cls, value: str) -> str:
+        try:
+            split_address(value)
+        except ValueError as error:
+            raise wrong(str(error)) from None
+        return value
+
+    @field_validator("allow")
+    @classmethod
+    def _networks(cls, value: list[str] | None) -> list[str] | None:
+        try:
+            Networks.read(value or ())
+        except ValueError as error:
+            raise wrong(str(error)) from None
+        return value
+
     @model_validator(mode="after")
-    def _one_editor(self) -> EnvironmentSettings:
-        if self.num_envs > 1 and self.env_path is None:
-            raise refuse(
-                type(self).__name__,
-                f"found {self.num_envs}; num_envs must be 1 if env_path is not set: there is one Editor. "
-                "Name an executable or a scene with --env.",
-                "num_envs",
-                value=self.num_envs,
-            )
+    def _engines_of_one_kind(self) -> EnvironmentSettings:
+        refusals = list(attach_refusals(self))
+        if refusals:
+            raise refuse_all(type(self).__name__, refusals)
         return self
+
+    @property
+    def attaches(self) -> bool:
+        """Whether engines connect by themselves."""
+        return self.env_path is None and split_address(self.listen)[1] is not None
 
 
 class EngineSettings(Settings):
