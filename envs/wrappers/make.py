@@ -1,0 +1,122 @@
+"""Engines launched and wrapped in one call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mlagents_envs.base_env import BaseEnv
+
+if TYPE_CHECKING:
+    from .aec import UnityAECEnv
+    from .parallel import UnityParallelEnv
+    from .single import UnityToGymWrapper
+    from .vector import UnityVectorEnv
+
+
+def make_gym(
+    file_name: str | None = None,
+    *,
+    uint8_visual: bool = False,
+    flatten_branched: bool = False,
+    allow_multiple_obs: bool = False,
+    action_space_seed: int | None = None,
+    render_mode: str | None = None,
+    **engine: Any,
+) -> UnityToGymWrapper:
+    """Launch an engine with one agent as a `gymnasium.Env`.
+
+    Args:
+        file_name: The executable, a scene such as `scene:ball3d?areas=1`, or None for the Unity Editor.
+        uint8_visual: As of `UnityToGymWrapper`, and so on.
+        flatten_branched: Likewise.
+        allow_multiple_obs: Likewise.
+        action_space_seed: Likewise.
+        render_mode: Likewise.
+        **engine: As of `launch`: `seed`, `reseed`, `time_scale`, `parameters`, `side_channels`, and what
+            `UnityEnvironment` takes.
+    """
+    from .single import UnityToGymWrapper
+
+    def wrap(env: BaseEnv) -> Any:
+        return UnityToGymWrapper(
+            *(env, uint8_visual, flatten_branched, allow_multiple_obs, action_space_seed),
+            render_mode=render_mode,
+        )
+
+    return _launched(wrap, file_name, engine)  # type: ignore[no-any-return]
+
+
+def make_vector(
+    file_name: str | None = None,
+    num_envs: int | None = None,
+    *,
+    uint8_visual: bool = False,
+    flatten_branched: bool = False,
+    allow_multiple_obs: bool = False,
+    add_group_reward: bool = False,
+    action_space_seed: int | None = None,
+    render_mode: str | None = None,
+    **engine: Any,
+) -> UnityVectorEnv:
+    """Launch an engine with any number of agents as a `gymnasium.vector.VectorEnv`.
+
+    Args:
+        file_name: As of `make_gym`.
+        num_envs: As of `UnityVectorEnv`, and so on.
+        uint8_visual: Likewise.
+        flatten_branched: Likewise.
+        allow_multiple_obs: Likewise.
+        add_group_reward: Likewise.
+        action_space_seed: Likewise.
+        render_mode: Likewise.
+        **engine: As of `make_gym`.
+    """
+    from .vector import UnityVectorEnv
+
+    def wrap(env: BaseEnv) -> Any:
+        return UnityVectorEnv(
+            env,
+            num_envs,
+            uint8_visual=uint8_visual,
+            flatten_branched=flatten_branched,
+            allow_multiple_obs=allow_multiple_obs,
+            add_group_reward=add_group_reward,
+            action_space_seed=action_space_seed,
+            render_mode=render_mode,
+        )
+
+    return _launched(wrap, file_name, engine)  # type: ignore[no-any-return]
+
+
+def make_parallel(
+    file_name: str | None = None, *, add_group_reward: bool = False, **engine: Any
+) -> UnityParallelEnv:
+    """Launch an engine as a `pettingzoo.ParallelEnv`. Arguments as of `UnityParallelEnv` and `make_gym`."""
+    from .parallel import UnityParallelEnv
+
+    def wrap(env: BaseEnv) -> Any:
+        return UnityParallelEnv(env, engine.get("seed"), add_group_reward=add_group_reward)
+
+    return _launched(wrap, file_name, engine)  # type: ignore[no-any-return]
+
+
+def make_aec(file_name: str | None = None, *, add_group_reward: bool = False, **engine: Any) -> UnityAECEnv:
+    """Launch an engine as a `pettingzoo.AECEnv`. Arguments as of `UnityAECEnv` and `make_gym`."""
+    from .aec import UnityAECEnv
+
+    def wrap(env: BaseEnv) -> Any:
+        return UnityAECEnv(env, engine.get("seed"), add_group_reward=add_group_reward)
+
+    return _launched(wrap, file_name, engine)  # type: ignore[no-any-return]
+
+
+def _launched(wrap: Any, file_name: str | None, engine: dict[str, Any]) -> Any:
+    """Launch and wrap; an engine that cannot be wrapped is ended."""
+    from .launched import launch
+
+    env = launch(file_name, **engine)
+    try:
+        return wrap(env)
+    except BaseException:
+        env.close()
+        raise
