@@ -42,6 +42,18 @@ def describe_brain(
     """
     return {
         "behavior": behavior,
+        **describe_spec(spec),
+        "network": network.model_dump(mode="json"),
+        "reward_signals": [str(name) for name in reward_signals],
+        "shared_critic": shared_critic,
+        "actors": None if actors is None else dict(actors),
+        "head": None if head is None else asdict(head),
+    }
+
+
+def describe_spec(spec: BehaviorSpec) -> dict[str, Any]:
+    """Plain values, from which `rebuild_spec` makes the same."""
+    return {
         "observations": [
             {
                 "name": str(sensor.name),
@@ -53,11 +65,6 @@ def describe_brain(
         ],
         "continuous_size": int(spec.action_spec.continuous_size),
         "discrete_branches": [int(size) for size in spec.action_spec.discrete_branches],
-        "network": network.model_dump(mode="json"),
-        "reward_signals": [str(name) for name in reward_signals],
-        "shared_critic": shared_critic,
-        "actors": None if actors is None else dict(actors),
-        "head": None if head is None else asdict(head),
     }
 
 
@@ -75,7 +82,7 @@ def rebuild_brain(state: Mapping[str, Any]) -> tuple[str, Network]:
         )
     try:
         described = state[KEY]
-        spec, settings = _spec(described), NetworkSettings.model_validate(described["network"])
+        spec, settings = rebuild_spec(described), NetworkSettings.model_validate(described["network"])
         network: Network
         if described.get("actors") is not None:
             network = Actors(spec, settings, **described["actors"])
@@ -89,7 +96,8 @@ def rebuild_brain(state: Mapping[str, Any]) -> tuple[str, Network]:
     return described["behavior"], network
 
 
-def _spec(described: Mapping[str, Any]) -> BehaviorSpec:
+def rebuild_spec(described: Mapping[str, Any]) -> BehaviorSpec:
+    """What `describe_spec` described."""
     observations = [
         ObservationSpec(
             tuple(sensor["shape"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
@@ -14,6 +14,9 @@ from torch import nn
 from ..envs.finite import NonFinite
 from ..envs.steps import ObsArray
 from .flat import FlatAdam, FlatParameters
+
+if TYPE_CHECKING:
+    from .parallel.sharing import Part
 
 logger = logging.getLogger(__name__)
 
@@ -40,13 +43,20 @@ class GuardedAdam:
         """Begin a new gradient."""
         self.flat.zero_gradient()
 
-    def step(self, learning_rate: float, policy_step: int) -> None:
+    def step(self, learning_rate: float, policy_step: int, part: Part | None = None) -> None:
         """Move the weights by the gradient that lies ready, if it is finite and the optimiser can square it.
+
+        Args:
+            learning_rate: of this step.
+            policy_step: for messages.
+            part: whose gradient it is, of a minibatch that several learners share.
 
         Raises:
             FloatingPointError: it is not, and `non_finite` is STOP; the weights are those from before it.
         """
         self.adam.learning_rate = learning_rate
+        if part is not None:
+            part.add_up(self.flat.gradient)
         if math.isfinite(self.flat.gradient.dot(self.flat.gradient).item()):
             self.adam.step()
             return

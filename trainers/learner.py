@@ -17,20 +17,19 @@ from ..agent_processor.trajectory import AgentKey, EpisodesForgotten
 from ..envs.steps import BehaviorId, Decision, EnvironmentStep
 from .acting_memories import Asking
 from .acting_side import ActingSide, apart
-from .algorithms import make_algorithm, make_cloning, make_reward_providers
+from .algorithms import make_algorithm
 from .behavior_folder import require_folder_name
 from .callbacks.events import EpisodeEnd, UpdateEnd
 from .curriculum.curriculum import Standing
 from .evaluation.schedule import TestSchedule
 from .learner_files import LearnerFiles
-from .off_policy import OffPolicyTrainer
-from .on_policy import OnPolicyTrainer
+from .make_trainer import make_trainer
+from .parallel.lead import learn_together
 from .policy import Policy
 from .reward_record import EPISODES
 from .run_context import RunContext
 from .self_play.contest import Contest
 from .settings.behavior import NEVER, TrainerSettings
-from .settings.hyperparameters import OffPolicyHyperparamSettings
 from .stats.reporter import StatsReporter
 from .stats.writer import StatsPropertyType
 from .trainer import Trainer
@@ -66,10 +65,6 @@ class Learner:
             self.reporter.add_property(StatsPropertyType.SELF_PLAY, True)
         self.algorithm = make_algorithm(spec, settings, run.device, run.seed, run.non_finite, run.precision)
         self.trainer = self._make_trainer()
-        if run.training:
-            self.trainer.cloning = make_cloning(
-                self.algorithm, spec, settings, run.device, run.seed + 4, run.non_finite
-            )
         self.collected: TrajectoryQueue = AgentManagerQueue(name, THREADED_QUEUE if settings.threaded else 0)
         """What the agents of all teams have brought, in the order in which it came."""
         self._to_learn = AgentManagerQueue(name) if self._plays else self.collected
@@ -93,6 +88,8 @@ class Learner:
         """The mean reward, or the rating, by which the policy of this moment is one of the best."""
         self.managers: dict[str, AgentManager] = {}
         self.files.restore()
+        if run.team is not None:
+            learn_together(run.team, self.trainer, name, spec, run.seed, run.non_finite, run.precision)
         self.side.load()
         self._first_step = self.trainer.step
         if run.callbacks.hears(EpisodeEnd):
@@ -107,33 +104,15 @@ class Learner:
 
     def _make_trainer(self) -> Trainer:
         settings, run = self.settings, self.run
-        threads = None if settings.threaded else run.update_threads()
-        timers = run.timers.of_thread() if settings.threaded else run.timers
-        providers = make_reward_providers(
-            self.algorithm, self.spec, settings, run.device, run.seed, run.non_finite
-        )
-        kept = run.curriculum.returns_kept(self.name)
-        if isinstance(settings.hyperparameters, OffPolicyHyperparamSettings):
-            return OffPolicyTrainer(
-                *(settings, self.algorithm, providers, self.reporter, self, self.spec),
-                name=self.name,
-                training=run.training,
-                non_finite=run.non_finite,
-                returns_kept=kept,
-                seed=run.seed + 3,
-                device=run.device,
-                update_threads=threads,
-                timers=timers,
-            )
-        return OnPolicyTrainer(
-            *(settings, self.algorithm, providers, self.reporter, self),
+        return make_trainer(
+            *(self.name, self.spec, settings, self.algorithm, self.reporter, self),
             training=run.training,
             non_finite=run.non_finite,
-            returns_kept=kept,
-            seed=run.seed + 3,
+            returns_kept=run.curriculum.returns_kept(self.name),
+            seed=run.seed,
             device=run.device,
-            update_threads=threads,
-            timers=timers,
+            update_threads=None if settings.threaded else run.update_threads(),
+            timers=run.timers.of_thread() if settings.threaded else run.timers,
         )
 
     def _make_contest(self) -> Contest | None:

@@ -16,12 +16,14 @@ from ..agent_processor.stats_sink import StatsSink
 from ..agent_processor.trajectory import AgentKey, Rollout
 from ..envs.finite import NonFinite
 from .episodes import EpisodeRewards
+from .parallel.messages import Message
+from .parallel.sharing import LearnerLostError, Sharing
 from .rewards.learning import SignalLearning
 from .rewards.provider import RewardProvider
 from .settings.behavior import TrainerSettings
 from .stats.timers import Timers
 from .threads import ACTING_THREADS, UpdateThreads
-from .trainer import AVERAGE, LearningAlgorithm, Rewards, Trainer, TrainerEvents
+from .trainer import AVERAGE, Lead, LearningAlgorithm, Rewards, Trainer, TrainerEvents
 from .update_buffer import Evaluation, Steps, UpdateBuffer
 
 PORTIONS = 64
@@ -121,8 +123,30 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         if len(self.buffer) <= self.settings.hyperparameters.buffer_size:
             return False
         with self.timers.span("_update_policy"):
-            self._update()
+            if self.lead is None:
+                self._update()
+            else:
+                self._update_together(self.lead)
         return True
+
+    def _update_together(self, lead: Lead) -> None:
+        message = Message.pack(self.state_dict(), _stays)
+        try:
+            lead(message, self._update)
+        except LearnerLostError:
+            self.load_state_dict(message.tree())
+            raise
+
+    def repeat(self, told: Any) -> None:
+        """Make the update of another process, whose trainer's state was `told`."""
+        self.load_state_dict(told)
+        self._update()
+
+    def share(self, sharing: Sharing) -> None:
+        """From now on make updates together with other learners."""
+        super().share(sharing)
+        if self.signal_learning is not None:
+            self.signal_learning.sharing = sharing
 
     def _value(self, rollout: Rollout, rewards: Rewards) -> None:
         kept, rewards, gaps = self._sift(rollout, rewards)
@@ -178,3 +202,8 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         self.buffer.load_state_dict(state["buffer"])
         if self.signal_learning is not None:
             self.signal_learning.load_state_dict(state["signal_learning"])
+
+
+def _stays(path: str) -> bool:
+    """Whether an update leaves this tensor of a state as it is: the steps that it learns from."""
+    return path.startswith((".buffer.", ".signal_learning.steps."))

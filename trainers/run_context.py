@@ -11,6 +11,7 @@ import torch
 from ..envs.finite import NonFinite
 from .callbacks.hub import CallbackHub
 from .curriculum.curriculum import Curriculum
+from .parallel.team import LearnerTeam
 from .precision import Precision
 from .self_play.rotation import TeamRotation
 from .stats.display import Display
@@ -45,6 +46,8 @@ class RunContext:
     """Of the run's loop; a thread that learns beside it has timers of its own."""
     update_threads: Callable[[], UpdateThreads] = field(default=lambda: UpdateThreads(ACTING_THREADS))
     """Processor threads of a policy update that nothing runs beside."""
+    team: LearnerTeam | None = None
+    """The further learners, where there are some."""
     curriculum: Curriculum = field(default_factory=Curriculum)
     """The lesson of each environment parameter."""
     rotation: TeamRotation = field(default_factory=TeamRotation)

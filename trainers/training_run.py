@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +32,8 @@ from .initial_weights import find_start
 from .learner import Learner
 from .networks.errors import UnsupportedObservationError
 from .networks.user import not_exportable
+from .parallel.lead import learner_team, shared_threads
+from .parallel.team import LearnerTeam
 from .precision import Precision
 from .run_context import RunContext
 from .run_folder import forget_beginnings, write_configuration
@@ -65,11 +68,27 @@ def train(
     """
     hub = CallbackHub(callbacks, folder / "run_logs" / STATES)
     torch.set_num_threads(ACTING_THREADS)
+    device = _device(options.torch_settings.device)
+    with learner_team(options, device, folder / "run_logs") or nullcontext() as team:
+        _train(options, folder, status, display, signals, restart_engines_at_checkpoints, hub, device, team)
+
+
+def _train(
+    options: RunOptions,
+    folder: Path,
+    status: TrainingStatus,
+    display: Display,
+    signals: StopSignals,
+    restart_engines: bool,
+    hub: CallbackHub,
+    device: torch.device,
+    team: LearnerTeam | None,
+) -> None:
     timers, gauges = Timers(), GaugeWriter()
     writers = [*make_writers(options, folder), gauges, display]
     if hub.hears(SummaryDue):
         writers.append(CallbackWriter(hub))
-    context = _context(options, folder, status, display, writers, timers, hub, restart_engines_at_checkpoints)
+    context = _context(options, folder, status, display, writers, timers, hub, restart_engines, device, team)
     controller = _controller(options, context, signals)
     timers.begin("run_training.setup")
     timers.end(timers.clock() - timers.started)
@@ -102,6 +121,8 @@ def _context(
     timers: Timers,
     hub: CallbackHub,
     restart_engines: bool,
+    device: torch.device,
+    team: LearnerTeam | None,
 ) -> RunContext:
     """What all learners of the run share."""
     return RunContext(
@@ -110,7 +131,7 @@ def _context(
         status=status,
         writers=writers,
         display=display,
-        device=_device(options.torch_settings.device),
+        device=device,
         training=not options.checkpoint_settings.inference,
         inference_steps=options.checkpoint_settings.inference_steps,
         resume=options.checkpoint_settings.resume,
@@ -119,7 +140,8 @@ def _context(
         precision=Precision(options.torch_settings.precision),
         restart_engines_at_checkpoints=restart_engines,
         curriculum=_curriculum(options, status),
-        update_threads=partial(_update_threads, options),
+        update_threads=partial(_update_threads if team is None else shared_threads, options),
+        team=team,
         timers=timers,
         callbacks=hub,
     )
@@ -193,7 +215,7 @@ def _tell_lessons(controller: TrainerController) -> None:
 
 def _make_learner(options: RunOptions, context: RunContext, name: str, spec: BehaviorSpec) -> Learner:
     settings = options.behavior(name)
-    require_trainable(name, settings)
+    require_trainable(name, settings, options.torch_settings.learners)
     if takes_state(options) and in_process(options.env_settings.env_path or ""):
         settings = with_offered_state(settings, spec)
     try:

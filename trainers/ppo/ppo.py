@@ -18,6 +18,7 @@ from ..gradient import GuardedAdam
 from ..initial_weights import take_over
 from ..networks.actor_critic import ActorCritic
 from ..observed import count_observations, tensors
+from ..parallel.sharing import Part, Sharing
 from ..portions import in_portions
 from ..precision import Precision, widened
 from ..recurrent import CriticMemories, padded, remember
@@ -49,6 +50,8 @@ class Minibatch(NamedTuple):
     actor_states: Tensor | None
     critic_states: Tensor | None
     """[sequences, the memory's size], before each of the sequences of which the rows then consist."""
+    part: Part | None = None
+    """Of a minibatch that several learners share, the one that these rows are."""
 
 
 class PPO:
@@ -60,6 +63,7 @@ class PPO:
     places = 0
     exploration = 0.0
     steps_kind = EvaluatedSteps
+    sharing: Sharing | None = None
 
     def __init__(
         self,
@@ -196,7 +200,7 @@ class PPO:
         for _ in range(self.hyper.num_epoch):
             for minibatch in threads.over(self._minibatches(columns)):
                 losses.append(self._gradient(minibatch, epsilon, beta))
-                self.optimizer.step(rate, policy_step)
+                self.optimizer.step(rate, policy_step, minibatch.part)
         schedules = {"Policy/Learning Rate": rate, "Policy/Epsilon": epsilon, "Policy/Beta": beta}
         if not losses:
             self.optimizer.warn_once(
@@ -204,11 +208,14 @@ class PPO:
                 f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}",
             )
             return schedules
-        policy, value = _means(losses)
+        policy, value = _means(losses, self.sharing)
         return {"Losses/Policy Loss": policy, "Losses/Value Loss": value, **schedules}
 
     def _gradient(self, batch: Minibatch, epsilon: float, beta: float) -> tuple[Array, Array]:
-        """The gradient of one minibatch; its policy loss (absolute) and value loss, wherever they are."""
+        """The gradient of one minibatch; its policy loss and value loss, wherever they are.
+
+        Of a part of a minibatch, the losses are weighed by that.
+        """
         if self.closed_form is None:
             policy, value = self._derived_gradient(batch, epsilon, beta)
         else:
@@ -222,7 +229,8 @@ class PPO:
                 epsilon,
                 beta,
             )
-        return abs(policy), value
+        share = batch.part
+        return (policy, value) if share is None else (policy * share.weight, value * share.weight)
 
     def _derived_gradient(self, batch: Minibatch, epsilon: float, beta: float) -> tuple[Tensor, Tensor]:
         """The gradient by automatic differentiation; the policy and the value loss."""
@@ -290,11 +298,16 @@ class PPO:
         With a memory whole sequences take places in the order, and as many go together as `batch_size` holds.
         """
         length = self.sequence_length
-        count, size = len(rows.advantages), max(self.hyper.batch_size // length, 1) * length
-        sequences = torch.randperm(count // length, generator=self.shuffler, device="cpu").to(self.device)
-        order = sequences
+        together = max(self.hyper.batch_size // length, 1)
+        sequences = torch.randperm(len(rows.advantages) // length, generator=self.shuffler, device="cpu")
+        sequences, number = sequences.to(self.device), len(sequences) // together
+        parts: Sequence[Part | None] = [None] * number
+        if self.sharing is not None:
+            sequences, parts = self._own(sequences[: number * together].view(number, together), rows.real)
+            together = len(sequences) // max(number, 1)
+        order, size = sequences, together * length
         if length > 1:
-            order = (sequences[:, None] * length + torch.arange(length, device=self.device)).flatten()
+            order = self._rows_of(sequences)
 
         def cut(column: Tensor) -> tuple[Tensor, ...]:
             pieces: tuple[Tensor, ...] = torch.split(column.index_select(0, order), size)
@@ -302,8 +315,8 @@ class PPO:
 
         def cut_states(column: Tensor | None) -> Sequence[Tensor | None]:
             if column is None:
-                return [None] * (count // size)
-            return torch.split(column.index_select(0, sequences), size // length)
+                return [None] * number
+            return torch.split(column.index_select(0, sequences), together)
 
         def cut_input(column: Tensor) -> Iterator[Tensor]:
             if column.dim() < 4:
@@ -318,7 +331,7 @@ class PPO:
         values, returns = cut(rows.values), cut(rows.returns)
         real = None if rows.real is None else cut(rows.real)
         actor_states, critic_states = cut_states(rows.actor_states), cut_states(rows.critic_states)
-        for i in range(count // size):
+        for i in range(number):
             yield Minibatch(
                 [next(x) for x in inputs],
                 Actions(continuous[i], discrete[i]),
@@ -330,7 +343,25 @@ class PPO:
                 None if real is None else real[i],
                 actor_states[i],
                 critic_states[i],
+                parts[i],
             )
+
+    def _rows_of(self, sequences: Tensor) -> Tensor:
+        """The rows of some sequences, one behind another."""
+        length = self.sequence_length
+        return (sequences.reshape(-1, 1) * length + torch.arange(length, device=self.device)).flatten()
+
+    def _own(self, sequences: Tensor, real: Tensor | None) -> tuple[Tensor, Sequence[Part]]:
+        """This learner's part of minibatches of `sequences` [minibatches, together], one behind another."""
+        assert self.sharing is not None
+        number, together = sequences.shape
+        whole = self.sharing.part(together)
+        own = sequences[:, whole.rows]
+        if real is None:
+            return own.flatten(), [whole] * number
+        counts = [real[self._rows_of(some)].view(number, -1).sum(1) for some in (own, sequences)]
+        weights = (counts[0] / counts[1]).tolist() if whole.weight else [0.0] * number
+        return own.flatten(), [whole.weighing(weight) for weight in weights]
 
     # Saving -------------------------------------------------------------------------------------------
 
@@ -357,11 +388,15 @@ class PPO:
         self.shuffler.set_state(state["shuffler"].cpu())
 
 
-def _means(losses: Sequence[tuple[Array, Array]]) -> tuple[float, float]:
-    """The mean of each column; tensors stay on their device until here, which a read from would hold up."""
-    if isinstance(losses[0][0], Tensor):
-        columns = torch.stack([torch.stack(pair) for pair in losses])
-        policy, value = columns.double().mean(0).tolist()
+def _means(losses: Sequence[tuple[Array, Array]], sharing: Sharing | None) -> tuple[float, float]:
+    """The mean size of each; tensors stay on their device until here, which a read from would hold up."""
+    of_tensors = isinstance(losses[0][0], Tensor)
+    if of_tensors:
+        columns = torch.stack([torch.stack(pair) for pair in losses]).double()
     else:
-        policy, value = np.array(losses, dtype=np.float64).mean(axis=0).tolist()
+        columns = torch.from_numpy(np.array(losses, dtype=np.float64))
+    if sharing is not None:
+        sharing.add_up(columns)
+    sizes = columns.abs_()
+    policy, value = (sizes if of_tensors else sizes.numpy()).mean(0).tolist()
     return policy, value

@@ -20,6 +20,7 @@ from ...envs.finite import NonFinite
 from ..distributions import Actions, to_engine
 from ..imitation.demonstrations import Demonstrations
 from ..observed import tensors
+from ..parallel.sharing import Part
 from ..portions import in_portions
 from .discriminator import (
     EPSILON,
@@ -104,17 +105,18 @@ class GAIL(NetworkSignal):
 
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
         """One step of the discriminator, by these steps and as many of the expert."""
-        return self.learn_from(self.sample(steps), self._drawn(len(steps)), self._chances(steps), policy_step)
+        expert, chances = self._drawn(steps), self._chances(steps)
+        return self.learn_from(self.sample(steps), expert, chances, policy_step, steps.part)
 
     def learn_from(
-        self, policy: Sample, expert: Sample, chances: Chances, policy_step: int
+        self, policy: Sample, expert: Sample, chances: Chances, policy_step: int, part: Part | None = None
     ) -> dict[str, float]:
         """The same by given samples and draws; then the price of information moves."""
         losses = discriminator_losses(self.discriminator, policy, expert, chances, self.beta)
-        self._descend(losses.total, policy_step)
-        return self._figures(losses)
+        self._descend(losses.total, policy_step, part)
+        return self._figures(losses, part)
 
-    def _figures(self, losses: DiscriminatorLosses) -> dict[str, float]:
+    def _figures(self, losses: DiscriminatorLosses, part: Part | None) -> dict[str, float]:
         figures = {
             "Policy/GAIL Policy Estimate": losses.policy_estimate.item(),
             "Policy/GAIL Expert Estimate": losses.expert_estimate.item(),
@@ -124,7 +126,8 @@ class GAIL(NetworkSignal):
         if losses.information is None:
             return figures
         information = losses.information.item()
-        self.beta = max(0.0, self.beta + BETA_STEP * (information - MUTUAL_INFORMATION))
+        of_all = information if part is None else part.whole(information)[0]
+        self.beta = max(0.0, self.beta + BETA_STEP * (of_all - MUTUAL_INFORMATION))
         return figures | {"Policy/GAIL Beta": self.beta, "Losses/GAIL KL Loss": information}
 
     # Samples ------------------------------------------------------------------------------------------
@@ -152,21 +155,23 @@ class GAIL(NetworkSignal):
         done = torch.from_numpy(demos.done).float()
         return self._acted(Actions(continuous, discrete), done).to(self.device)
 
-    def _drawn(self, count: int) -> Sample:
-        """Steps of the expert, any of them several times."""
+    def _drawn(self, steps: Transitions) -> Sample:
+        """As many steps of the expert, any of them several times."""
         length = len(self._expert_obs[0])
-        which = torch.randint(length, (count,), generator=self.random, device="cpu").to(self.device)
+        drawn = torch.randint(length, (_whole(steps),), generator=self.random, device="cpu")
+        which = drawn[_own(steps)].to(self.device)
         acted = None if self._expert_acted is None else self._expert_acted.index_select(0, which)
         return Sample([column.index_select(0, which) for column in self._expert_obs], acted)
 
     def _chances(self, steps: Transitions) -> Chances:
-        shapes = [column.shape for column in steps.obs]
+        rows, own = _whole(steps), _own(steps)
+        shapes = [column.shape[1:] for column in steps.obs]
         if self._expert_acted is not None:
-            shapes.append(torch.Size((len(steps), self._expert_acted.shape[1])))
-        mix = [torch.rand(shape, generator=self.random).to(self.device) for shape in shapes]
+            shapes.append(self._expert_acted.shape[1:])
+        mix = [torch.rand((rows, *shape), generator=self.random)[own].to(self.device) for shape in shapes]
         if not self.use_vail:
             return Chances(mix, None)
-        noise = torch.randn((3, len(steps), LATENT_SIZE), generator=self.random).to(self.device)
+        noise = torch.randn((3, rows, LATENT_SIZE), generator=self.random)[:, own].to(self.device)
         return Chances(mix, (noise[0], noise[1], noise[2]))
 
     # Saving -------------------------------------------------------------------------------------------
@@ -180,3 +185,13 @@ class GAIL(NetworkSignal):
         super().load_state_dict(state)
         self.beta = float(state["beta"])
         self.random.set_state(state["random"].cpu())
+
+
+def _whole(steps: Transitions) -> int:
+    """Of how many steps the minibatch is: draws are of all of them, whoever learns from which."""
+    return len(steps) if steps.part is None else steps.part.of
+
+
+def _own(steps: Transitions) -> slice:
+    """Where in the minibatch these steps are."""
+    return slice(None) if steps.part is None else steps.part.rows

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from ...agent_processor.trajectory import Rollout
+from ..parallel.sharing import Sharing
 from ..update_buffer import UpdateBuffer
 from .provider import LearnedReward
 from .transitions import SignalSteps, minibatches
@@ -43,6 +44,8 @@ class SignalLearning:
         self.batch_size, self.epochs, self.device = batch_size, epochs, device
         self.buffer = UpdateBuffer(SignalSteps)
         self.shuffler = torch.Generator().manual_seed(seed)
+        self.sharing: Sharing | None = None
+        """Where several learners go through the minibatches together."""
         self._ahead = any(signal.looks_ahead for signal in signals.values())
 
     def keep(self, rollout: Rollout) -> None:
@@ -55,11 +58,12 @@ class SignalLearning:
         self.buffer.clear()
         told: dict[str, list[float]] = {}
         for _ in range(self.epochs):
-            for minibatch in minibatches(steps, self.batch_size, self.shuffler):
+            for minibatch in minibatches(steps, self.batch_size, self.shuffler, self.sharing):
                 for signal in self.signals.values():
                     for key, value in signal.learn(minibatch, policy_step).items():
                         told.setdefault(key, []).append(value)
-        return {key: float(np.mean(values)) for key, values in told.items()}
+        means = {key: float(np.mean(values)) for key, values in told.items()}
+        return means if self.sharing is None else self.sharing.part(self.batch_size).wholes(means)
 
     def state_dict(self) -> dict[str, Any]:
         """The steps that wait, and the random state."""

@@ -18,6 +18,7 @@ from ..gradient import GuardedAdam
 from ..initial_weights import fitting
 from ..networks.observations import ObservationEncoder
 from ..observed import count_observations
+from ..parallel.sharing import Part
 from .settings import LearnedRewardSettings
 from .transitions import Transitions
 
@@ -63,7 +64,7 @@ class NetworkSignal(ABC):
 
     @abstractmethod
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
-        """One gradient step of its network; figures by statistics' names."""
+        """One gradient step of its network; figures by statistics' names, of these steps alone."""
 
     def observe(self, rollout: Rollout) -> None:
         """Let the running observation statistics take in the trajectories' own steps.
@@ -83,11 +84,11 @@ class NetworkSignal(ABC):
         )
         return rewards
 
-    def _descend(self, loss: Tensor, policy_step: int) -> None:
-        """One step down the slope of `loss`."""
+    def _descend(self, loss: Tensor, policy_step: int, part: Part | None) -> None:
+        """One step down the slope of `loss`, of a part of a minibatch where it has several."""
         self.optimizer.zero_gradient()
         loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step(self.settings.learning_rate, policy_step)
+        self.optimizer.step(self.settings.learning_rate, policy_step, part)
 
     def begin_with(self, state: Mapping[str, Any]) -> list[str]:
         """Take over the weights that fit of another run's `state_dict`; what does not, with the reasons.

@@ -43,7 +43,10 @@ class LearnedReward(RewardProvider, Protocol):
         ...
 
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
-        """One gradient step of its network; figures by statistics' names."""
+        """One gradient step of its network; figures by statistics' names.
+
+        Where the steps are a part of a minibatch, the step is by all of it, and figures are of these steps.
+        """
         ...
 
     def begin_with(self, state: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from ...agent_processor.sequences import next_steps
 from ...agent_processor.trajectory import Rollout
 from ...envs.steps import ObsArray
 from ..distributions import Actions
+from ..parallel.sharing import Part, Sharing
 from ..replay.batch import ReplayBatch
 
 
@@ -31,6 +32,8 @@ class Transitions:
     """As the policy drew them."""
     done: Tensor
     """[B] float32, 1 where the step ended its episode."""
+    part: Part | None = None
+    """Of a minibatch that several learners share, the one that these steps are."""
 
     def __len__(self) -> int:
         return len(self.done)
@@ -117,8 +120,14 @@ class SignalSteps:
         )
 
 
-def minibatches(steps: Transitions, size: int, shuffler: torch.Generator) -> Iterator[Transitions]:
-    """One epoch: a fresh order, cut into whole minibatches; what is left over sits this epoch out."""
+def minibatches(
+    steps: Transitions, size: int, shuffler: torch.Generator, sharing: Sharing | None = None
+) -> Iterator[Transitions]:
+    """One epoch: a fresh order, cut into whole minibatches; what is left over sits this epoch out.
+
+    Of learners that are `sharing` them each has its part.
+    """
     order = torch.randperm(len(steps), generator=shuffler, device="cpu").to(steps.done.device)
+    part = None if sharing is None else sharing.part(size)
     for which in torch.split(order, size)[: len(steps) // size]:
-        yield steps.rows(which)
+        yield steps.rows(which) if part is None else replace(steps.rows(which[part.rows]), part=part)

@@ -42,10 +42,12 @@ class TrainerType:
     """Whether its critic may have a network that is built otherwise than the policy's."""
     critic_prepares: bool = False
     """Whether such a critic normalises observations, and cuts sequences, for itself."""
+    learners: bool = False
+    """Whether several learners can make its updates together."""
 
 
 trainer_types: dict[str, TrainerType] = {
-    "ppo": TrainerType(PPOSettings, recurrent=True, own_critic=True),
+    "ppo": TrainerType(PPOSettings, recurrent=True, own_critic=True, learners=True),
     "sac": TrainerType(SACSettings, recurrent=True, own_critic=True),
     "poca": TrainerType(POCASettings, recurrent=True, own_critic=True),
     "coma": TrainerType(COMASettings, recurrent=True, own_critic=True, critic_prepares=True),

@@ -199,6 +199,9 @@ class TorchSettings(Settings):
     num_threads: Integer | None = own(None, ge=1, le=1024)
     """Processor threads of a policy update. Not given: 1 or as many as there are processors, at most 4,
     whichever turns out faster; 1 with --deterministic or threaded: true. Acting takes one."""
+    learners: Integer = own(1, ge=1, le=64)
+    """Processes that make the updates together, each the gradient of its part of every minibatch. With cuda
+    each has a GPU of its own; environments and acting stay with the first. docs/learners.md says what for."""
     precision: Literal["float32", "bf16"] = own("float32")
     """What numbers the products of a policy update are computed with. bf16 is faster for wide networks where
     the device has it, and less exact; acting and brains stay in float32."""

@@ -11,6 +11,7 @@ from ..rewards.settings import LearnedRewardSettings
 from .base import Settings, plain
 from .behavior import TrainerSettings
 from .errors import Problem, TrainerConfigError
+from .learners import behavior_refusals, run_refusals
 from .options import RunOptions
 from .problems import dotted
 from .registry import find_trainer, trainer_types
@@ -36,7 +37,18 @@ def unsupported(options: RunOptions) -> list[Problem]:
     if options.default_settings is not None and not options.behaviors:
         lacks += _lacks(options.default_settings)
     lacks += _later_keys(options, ())
+    lacks += run_refusals(options)
+    lacks += _of_learners(options)
     return [Problem(dotted(path), message, options.place(path)) for path, message in lacks]
+
+
+def _of_learners(options: RunOptions) -> list[Lack]:
+    """Behaviours that so many learners cannot learn."""
+    learners = options.torch_settings.learners
+    listed: list[tuple[str | None, TrainerSettings]] = list(options.behaviors.items())
+    if options.default_settings is not None and not listed:
+        listed = [(None, options.default_settings)]
+    return [lack for name, settings in listed for lack in behavior_refusals(name, settings, learners)]
 
 
 def trains_nothing(options: RunOptions) -> list[Problem]:
@@ -69,13 +81,14 @@ def require_support(options: RunOptions) -> None:
         raise TrainerConfigError(problems)
 
 
-def require_trainable(name: str, settings: TrainerSettings) -> None:
+def require_trainable(name: str, settings: TrainerSettings, learners: int = 1) -> None:
     """Refuse a behaviour whose settings ask for what this version lacks.
 
     Raises:
         TrainerConfigError: naming each such key.
     """
-    problems = [Problem(dotted(path), message) for path, message in _lacks(settings, name)]
+    lacks = [*_lacks(settings, name), *behavior_refusals(name, settings, learners)]
+    problems = [Problem(dotted(path), message) for path, message in lacks]
     if not settings.reward_signals:
         problems.append(Problem(dotted(("behaviors", name, "reward_signals")), UNREWARDED))
     if problems:

@@ -43,6 +43,7 @@ UNITS = {
     "num_epoch": "passes",
     "num_layers": "layers",
     "num_threads": "threads",
+    "learners": "processes",
     "play_against_latest_model_ratio": "share",
     "policy_delay": "gradient steps",
     "prioritized_alpha": "exponent",

@@ -1,0 +1,50 @@
+"""Two processes that learn together come to the weights and the statistics that one comes to alone."""
+
+import numpy as np
+import pytest
+from learner_teams import numbers
+
+LSTM = ", memory: {memory_size: 4, sequence_length: 5}"
+ON_POLICY = "batch_size: 31, buffer_size: 120, num_epoch: 2, learning_rate: 0.003"
+SIGNALS = """}
+    reward_signals:
+      extrinsic: {}
+      rnd: {strength: 0.1, network_settings: {hidden_units: 8, num_layers: 1, normalize: true}}
+      curiosity: {strength: 0.1, network_settings: {hidden_units: 8, num_layers: 1}}
+      gail: {demo_path: DEMO, use_actions: true, use_vail: true, network_settings: {hidden_units: 8}}
+    # {"""
+CASES = {
+    "ppo": ("ppo", ON_POLICY, "", {}),
+    "ppo by derivatives": ("ppo", f"{ON_POLICY}, clip_value_loss: true", "", {"disc": (3,)}),
+    "ppo with a memory": ("ppo", ON_POLICY, LSTM, {"disc": (3,), "max_len": 13}),
+    "ppo with signals": ("ppo", ON_POLICY, SIGNALS, {}),
+}
+"""By name: trainer, hyperparameters, memory, and what is different in the game."""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_they_learn_what_one_learns(team, record, case):
+    recording = record(*CASES[case])
+    alone, leading = recording.trainer(), recording.leading(team)
+    untaught = numbers(alone.state_dict())
+    recording.feed(alone)
+    recording.feed(leading)
+    one, two = (numbers(trainer.state_dict()) for trainer in (alone, leading))
+    assert one.keys() == two.keys()
+    for path, expected in one.items():
+        np.testing.assert_allclose(two[path], expected, rtol=1e-5, atol=2e-6, err_msg=path)
+    moved = [path for path in one if "Policy" in path and not np.array_equal(one[path], untaught[path])]
+    assert len(moved) > 5, moved
+    told, also = alone.stats.calls, leading.stats.calls
+    assert [call[::2] for call in told] == [call[::2] for call in also]
+    assert sum("Policy Loss" in call[0] for call in told) >= 3
+    np.testing.assert_allclose([call[1] for call in also], [call[1] for call in told], rtol=1e-5, atol=1e-6)
+
+
+def test_twice_the_same_bits_come_out(team, record):
+    recording = record(*CASES["ppo with a memory"])
+    trainers = [recording.leading(team), recording.leading(team)]
+    for trainer in trainers:
+        recording.feed(trainer)
+    one, two = (numbers(trainer.state_dict()) for trainer in trainers)
+    assert all(np.array_equal(one[path], two[path]) for path in one) and len(one) > 20

@@ -1,0 +1,51 @@
+"""Learners that cannot work together are refused at the start, naming what they were given."""
+
+import pytest
+from lanista.trainers.settings.errors import TrainerConfigError
+from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.settings.support import require_support, require_trainable
+
+MEMORY = {"network_settings": {"memory": {"sequence_length": 16}}}
+REFUSED = {
+    "more than a minibatch has": (33, {}, {}, r"found 33, and a minibatch of the behavior Ball has 32 steps"),
+    "more than it has sequences": (3, MEMORY, {}, r"has 2 whole sequences of 16 steps \(batch_size 32\)"),
+    "one GPU": (2, {}, {"device": "cuda:1"}, r"found 2, and device .* 'cuda:1'.*give cuda or cpu"),
+    "no GPU": (2, {}, {"device": "mps"}, r"'mps'.*give cuda or cpu"),
+}
+
+
+def options(learners, behavior, torch):
+    hyper = {"batch_size": 32, "buffer_size": 64}
+    return RunOptions.from_dict(
+        {
+            "behaviors": {"Ball": {"trainer_type": "ppo", "hyperparameters": hyper, **behavior}},
+            "torch_settings": {"learners": learners, **torch},
+        }
+    )
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_shared_is_named(case):
+    learners, behavior, torch, message = REFUSED[case]
+    with pytest.raises(TrainerConfigError, match=r"torch_settings.learners: " + ".*" + message):
+        require_support(options(learners, behavior, torch))
+
+
+def test_a_behavior_that_appears_later_is_looked_at_too():
+    whole = options(40, {}, {})
+    with pytest.raises(
+        TrainerConfigError, match="found 40, and a minibatch of the behavior Ball has 32 steps"
+    ):
+        require_trainable("Ball", whole.behaviors["Ball"], whole.torch_settings.learners)
+
+
+@pytest.mark.parametrize("learners", [0, -2, 65, "many"])
+def test_no_number_of_processes_is_refused(learners):
+    with pytest.raises(TrainerConfigError, match=r"torch_settings\.learners: found"):
+        options(learners, {}, {})
+
+
+def test_as_many_as_there_are_rows_are_taken():
+    require_support(options(32, {}, {"device": "cpu"}))
+    require_support(options(2, MEMORY, {}))
+    require_support(options(2, {}, {"device": "cuda"}))

@@ -1,0 +1,1 @@
+"""Several learners, one process each, that make a policy's updates together."""
