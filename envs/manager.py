@@ -286,7 +286,7 @@ class EnvManager:
             return
         for index, newcomer in self._attendance.newcomers(self._workers):
             self._hire(index, newcomer.make, newcomer).relaunch()
-            self._workers = dict(sorted(self._workers.items()))
+        self._workers = dict(sorted(self._workers.items()))
 
     @property
     def _standing(self) -> int:

@@ -1,0 +1,285 @@
+"""EnvManager with a door: environments come and go while the run is under way."""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+
+import pytest
+from fake_engine import BALL, FakeEngine, ball_spec, decide
+from lanista.envs.manager import EnvManager
+from mlagents_envs.exception import UnityCommunicatorStoppedException, UnityEnvironmentException
+
+HUNG_UP = UnityCommunicatorStoppedException("Communicator has exited. It hung up.")
+PATIENCE = 20
+
+
+class Guest:
+    """An engine at the door."""
+
+    def __init__(self, number: int, engine: FakeEngine | BaseException) -> None:
+        self.where = f"guest {number}"
+        self.engine = engine
+        self.index: int | None = None
+        self.told = ""
+        self.free = threading.Event()
+        self.free.set()
+
+    def make(self, index: int) -> FakeEngine:
+        self.index = index
+        self.free.wait(PATIENCE)
+        if isinstance(self.engine, BaseException):
+            raise self.engine
+        return self.engine
+
+    def part(self, reason: str) -> None:
+        self.told = reason
+
+
+class OpenDoor:
+    where = "the door"
+
+    def __init__(self) -> None:
+        self._waiting: queue.SimpleQueue[Guest] = queue.SimpleQueue()
+        self._announce: Callable[[], None] = lambda: None
+        self._count = 0
+        self.closed = False
+
+    def enter(self, engine: FakeEngine | BaseException | None = None, *, held: bool = False) -> Guest:
+        guest = Guest(self._count, engine or FakeEngine(self._count))
+        self._count += 1
+        if held:
+            guest.free.clear()
+        self._waiting.put(guest)
+        self._announce()
+        return guest
+
+    def open(self, announce: Callable[[], None]) -> None:
+        self._announce = announce
+        announce()
+
+    def next(self) -> Guest | None:
+        return None if self._waiting.empty() else self._waiting.get_nowait()
+
+    def refusal(self, behavior: str) -> str | None:
+        return "nobody trains it" if behavior != BALL else None
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def door():
+    return OpenDoor()
+
+
+@pytest.fixture
+def manage(door):
+    managers = []
+
+    def manage(num_envs: int = 1) -> EnvManager:
+        manager = EnvManager(None, num_envs, door=door)
+        managers.append(manager)
+        for _ in range(num_envs):
+            door.enter()
+        manager.start()
+        return manager
+
+    yield manage
+    for manager in managers:
+        manager.close()
+
+
+def values(steps) -> dict[int, tuple]:
+    return {step.env: tuple(step.steps[BALL][0].obs[0][0].tolist()) for step in steps if not step.left}
+
+
+def answer(manager: EnvManager, steps) -> None:
+    for step in steps:
+        if not step.left:
+            manager.send(step.env, {BALL: decide(1.0)})
+
+
+def until(manager: EnvManager, wanted: Callable) -> list:
+    """Go on until a step is as wanted; all steps on the way there."""
+    seen = []
+    while not any(map(wanted, seen)):
+        steps = manager.wait(PATIENCE)
+        assert steps, "nothing happens any more"
+        seen += steps
+        answer(manager, steps)
+    return seen
+
+
+def test_the_run_begins_when_enough_have_come(manage, door):
+    manager = manage(3)
+    steps = manager.reset({"mass": 2.0})
+    assert [step.env for step in steps] == [0, 1, 2]
+    assert all(step.fresh for step in steps)
+
+
+def test_who_comes_later_takes_part_with_the_parameters_of_the_run(manage, door):
+    manager = manage()
+    answer(manager, manager.reset({"mass": 2.0}))
+    manager.set_parameters({"mass": 3.0})
+    late = door.enter()
+    (step,) = [step for step in until(manager, lambda step: step.env == 1) if step.env == 1]
+    assert step.fresh
+    assert late.engine.log[:2] == [{"mass": 3.0}, "reset"]
+    assert manager.num_envs == 2
+    assert manager.restarts == 0
+
+
+def test_who_leaves_is_told_of_and_the_others_go_on(manage, door):
+    manager = manage(3)
+    steps = manager.reset()
+    leaver = next(guest for guest in _guests(manager) if guest.index == 1)
+    answer(manager, steps)
+    leaver.engine.play = lambda kind, n: HUNG_UP
+    seen = until(manager, lambda step: step.left)
+    (gone,) = [step for step in seen if step.left]
+    assert (gone.env, gone.fresh, dict(gone.steps)) == (1, True, {})
+    assert leaver.engine.closed.wait(PATIENCE)
+    assert not any(step.fresh for step in seen if step.env != 1), "others lose nothing"
+    assert {step.env for step in until(manager, lambda step: step.env == 2)} <= {0, 2}
+    with pytest.raises(RuntimeError, match="there is no environment 1"):
+        manager.send(1, {})
+
+
+def _guests(manager: EnvManager) -> list[Guest]:
+    return [worker.guest for worker in manager._workers.values()]
+
+
+def test_an_index_that_fell_free_is_given_again_once_it_was_told_of(manage, door):
+    manager = manage(2)
+    steps = manager.reset()
+    first = next(guest for guest in _guests(manager) if guest.index == 0)
+    first.engine.play = lambda kind, n: HUNG_UP
+    answer(manager, steps)
+    until(manager, lambda step: step.left)
+    newcomer = door.enter()
+    seen = until(manager, lambda step: step.env == 0)
+    assert newcomer.index == 0
+    assert next(step for step in seen if step.env == 0).fresh
+    assert list(manager._workers) == [0, 1]
+
+
+def test_when_none_is_left_the_run_waits_for_the_next(manage, door, caplog):
+    manager = manage()
+    steps = manager.reset()
+    _guests(manager)[0].engine.play = lambda kind, n: HUNG_UP
+    with caplog.at_level(logging.INFO):
+        answer(manager, steps)
+        until(manager, lambda step: step.left)
+        assert manager.num_envs == 0
+        assert manager.wait(0.05) == []
+        assert manager.reset() == [], "a reset has nobody to wait for"
+        door.enter()
+        (step,) = manager.wait(PATIENCE)
+    assert (step.env, step.fresh) == (0, True)
+    assert caplog.text.count("No engine is left: the run waits for the next one at the door.") == 1
+    assert "has joined: the run goes on." in caplog.text
+
+
+def test_limits_of_restarts_are_not_for_those_who_leave(manage, door):
+    manager = manage()
+    steps = manager.reset()
+    for _ in range(12):
+        _guests(manager)[0].engine.play = lambda kind, n: UnityEnvironmentException("it crashed")
+        answer(manager, steps)
+        until(manager, lambda step: step.left)
+        door.enter()
+        steps = manager.wait(PATIENCE)
+    assert values(steps) == {0: (12, 1)}
+
+
+def test_who_describes_a_behavior_otherwise_is_turned_away_alone(manage, door, caplog):
+    manager = manage()
+    answer(manager, manager.reset())
+    with caplog.at_level(logging.WARNING):
+        stranger = door.enter(FakeEngine(9, spec=ball_spec(5)))
+        until(manager, lambda step: step.left)
+    assert stranger.engine.closed.wait(PATIENCE)
+    assert "describe the behavior 'Ball?team=0' differently" in stranger.told
+    assert "Turned away environment 1 (guest 1)" in caplog.text
+    assert manager.behavior_specs[BALL] == ball_spec()
+
+
+def test_who_has_a_behavior_that_nobody_trains_is_turned_away_alone(manage, door):
+    manager = manage()
+    answer(manager, manager.reset())
+    stranger = FakeEngine(9)
+    received, stranger.receive = stranger.receive, lambda: (received(), _rename(stranger))
+    guest = door.enter(stranger)
+    until(manager, lambda step: step.left)
+    assert guest.told == "nobody trains it"
+    assert list(manager.behavior_specs) == [BALL], "it leaves no trace"
+
+
+def _rename(engine: FakeEngine) -> None:
+    engine.behavior_specs = {BALL: ball_spec(), "Cube": ball_spec()}
+
+
+def test_who_fails_to_greet_is_turned_away_alone(manage, door, caplog):
+    manager = manage()
+    answer(manager, manager.reset())
+    with caplog.at_level(logging.WARNING):
+        door.enter(UnityEnvironmentException("another version"))
+        newcomer = door.enter()
+        until(manager, lambda step: step.fresh)
+    assert "Turned away environment 1 (guest 1): another version" in caplog.text
+    assert newcomer.index in (1, 2)
+
+
+def test_a_newcomer_that_hangs_holds_no_reset_up(manage, door):
+    manager = manage()
+    answer(manager, manager.reset())
+    slow = door.enter(held=True)
+    manager.wait(PATIENCE)
+    while slow.index is None:
+        manager.wait(0.01)
+    assert [step.env for step in manager.reset()] == [0]
+    slow.free.set()
+
+
+def test_who_goes_before_the_run_begins_is_not_counted(door, caplog):
+    manager = EnvManager(None, 2, door=door)
+    starting = threading.Thread(target=manager.start, daemon=True)
+    with caplog.at_level(logging.INFO):
+        starting.start()
+        first = door.enter()
+        while "1 of 2" not in caplog.text:
+            starting.join(0.01)
+        first.engine.finish(HUNG_UP)
+        while "has left" not in caplog.text:
+            starting.join(0.01)
+        door.enter()
+        door.enter()
+        starting.join(PATIENCE)
+    assert not starting.is_alive()
+    assert sorted(values(manager.reset())) == [0, 1]
+    manager.close()
+    assert door.closed
+
+
+def test_nothing_stays_of_those_who_come_and_go(manage, door):
+    manager = manage()
+    steps = manager.reset()
+    for _ in range(30):
+        _guests(manager)[0].engine.play = lambda kind, n: HUNG_UP
+        answer(manager, steps)
+        until(manager, lambda step: step.left)
+        door.enter()
+        steps = manager.wait(PATIENCE)
+    keepers = [thread for thread in threading.enumerate() if thread.name.startswith("keeper")]
+    assert len(keepers) < 5
+    assert len(manager._attendance._leaving) < 5
+
+
+@pytest.mark.parametrize(
+    ("make_env", "options"),
+    [(None, {}), (FakeEngine, {"door": OpenDoor()}), (None, {"door": OpenDoor(), "ordered": True})],
+)
+def test_what_does_not_go_together(make_env, options):
+    with pytest.raises(ValueError):
+        EnvManager(make_env, 1, **options)
