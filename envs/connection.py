@@ -23,6 +23,9 @@ _SLICE = 0.1
 _LAST_BREATH = 2.0
 """Seconds that an engine whose connection is gone has to end, so that its exit code can be told."""
 
+_LAST_WORDS = 500
+"""Letters of what an engine is told when it is sent away."""
+
 _CHECKLIST = """\
 \t The environment does not need user interaction to launch
 \t The Agents' Behavior Parameters > Behavior Type is set to "Default"
@@ -145,6 +148,10 @@ class EngineConnection:
         if self._engine_waits:
             self.reply(encode_quit())
             self._dismissed = True
+
+    def part(self, reason: str) -> None:
+        """The engine is about to be closed for this reason: `close` tells it the first line."""
+        self._endpoint.last_words = (reason.strip().splitlines() or [""])[0][:_LAST_WORDS]
 
     def await_end(self, timeout: float) -> None:
         """Give the engine's process, if we have started it, some seconds to end by itself."""

@@ -153,7 +153,8 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             self.academy_capabilities = shake_hands(
                 self._connection, self._decoder, seed, num_areas, self.name
             )
-        except BaseException:
+        except BaseException as error:
+            self._connection.part(str(error))
             self._close(timeout=0.0)
             raise
 

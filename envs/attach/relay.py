@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from queue import Empty, SimpleQueue
 from selectors import EVENT_READ, DefaultSelector
 
 from .. import ports
@@ -50,6 +51,7 @@ class Relay:
         self._bell, self._rope = socket.socketpair()
         self._stop_carrying, self._stopped = socket.socketpair()
         self._carriers: set[threading.Thread] = set()
+        self._ended: SimpleQueue[threading.Thread] = SimpleQueue()
         self._count = 0
         self._refused: RefusedError | UntrustedError | None = None
         self._closed = False
@@ -89,8 +91,9 @@ class Relay:
                         self._accept(key.data)
                     else:
                         self._bell.recv(4096)
-                ended = {carrier for carrier in self._carriers if not carrier.is_alive()}
-                self._carriers -= ended
+                with suppress(Empty):
+                    while True:
+                        self._carriers.discard(self._ended.get_nowait())
                 if self._refused is not None:
                     raise self._refused
                 if once and self._count and not self._carriers:
@@ -136,6 +139,7 @@ class Relay:
         else:
             logger.info("Engine %d (%s) is connected to %s.", number, where, self._trainer.address)
             logger.info("Engine %d (%s): %s.", number, where, carry(engine, trainer, self._stop_carrying))
+        self._ended.put(threading.current_thread())
         with suppress(OSError):
             self._rope.send(b"!")
 

@@ -52,6 +52,8 @@ class TrainerEndpoint:
             PermissionError: This user may not listen on this port.
             OSError: The address is none of this machine's.
         """
+        self.last_words = ""
+        """Why the connection is closed, for the other side; told by `close`."""
         self._listeners = listen(host, port)
         self.port: int = self._listeners[0].getsockname()[1]
         self._selector = DefaultSelector()
@@ -265,7 +267,7 @@ class TrainerEndpoint:
 
     def _part(self, engine: Peer) -> None:
         """Let the last bytes for the engine leave, and give it a moment to hang up."""
-        engine.server.connection.say_goodbye()
+        engine.server.connection.say_goodbye(reason=self.last_words)
         self._flush(engine)
         deadline = time.monotonic() + PARTING_SECONDS
         while self._engine is engine and (engine.server.connection.sending or engine.server.connection.out):

@@ -16,6 +16,9 @@ from .short_wait import ShortWait
 class Endpoint(Protocol):
     """Where an engine's calls come in: a `TrainerEndpoint`, or a `ServedEndpoint`."""
 
+    last_words: str
+    """Why the connection is closed, for the other side; told by `close`."""
+
     @property
     def port(self) -> int:
         """The port on which the engine calls."""

@@ -1,0 +1,268 @@
+"""Relays: engines of another machine come over TLS, with a token."""
+
+import logging
+import queue
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+pytest.importorskip("cryptography")
+
+from lanista.envs.attach.caller import Admitted, Rules
+from lanista.envs.attach.certificate import self_signed
+from lanista.envs.attach.gate import Gate
+from lanista.envs.attach.relay import Relay
+from lanista.envs.attach.tls import UntrustedError, client_context, read_fingerprint
+from lanista.envs.attach.trainer import RefusedError, Trainer, UnreachableError
+from lanista.envs.unity import UnityEnvironment
+from lanista.envs.wire.engine_endpoint import EngineEndpoint
+from lanista.envs.wire.errors import TrainerGoneError
+from mlagents_envs.exception import UnityTimeOutException
+from scripted_engine import ScriptedEngine, free_port, hello, message, observation
+
+PATIENCE = 20.0
+TOKEN = "correct-horse-battery"
+LARGE = 3 << 20
+
+
+class Side:
+    """A gate with a certificate, and relays to it."""
+
+    def __init__(self, context: ssl.SSLContext, fingerprint: str) -> None:
+        self.arrived: queue.SimpleQueue[Admitted] = queue.SimpleQueue()
+        self.gate = Gate(
+            "localhost", 0, Rules(tls=context), token=TOKEN, on_engine=self.arrived.put, patience=PATIENCE
+        )
+        self.gate.start()
+        self.fingerprint = fingerprint
+        self.relays: list[tuple[Relay, threading.Thread]] = []
+        self.errors: list[Exception] = []
+
+    def trainer(self, token: str = TOKEN, fingerprint: str | None = None) -> Trainer:
+        expected = fingerprint or self.fingerprint
+        return Trainer("127.0.0.1", self.gate.port, token, client_context(pinned=True), expected)
+
+    def relay(self, trainer: Trainer | None = None, name: str | None = None, *, once: bool = False) -> Relay:
+        relay = Relay(trainer or self.trainer(), 0, name)
+        thread = threading.Thread(target=self._serve, args=(relay, once))
+        thread.start()
+        self.relays.append((relay, thread))
+        return relay
+
+    def _serve(self, relay: Relay, once: bool) -> None:
+        try:
+            relay.serve(once=once)
+        except (RefusedError, UntrustedError) as error:
+            self.errors.append(error)
+
+    def close(self) -> None:
+        for relay, thread in self.relays:
+            relay.close()
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+        self.gate.close()
+
+
+@pytest.fixture(scope="module")
+def identity():
+    return self_signed("127.0.0.1")
+
+
+@pytest.fixture
+def side(identity) -> Iterator[Side]:
+    side = Side(*identity)
+    yield side
+    side.close()
+
+
+def environment(engine: Admitted) -> UnityEnvironment:
+    return UnityEnvironment(connect=lambda _: engine.connection("environment 0", PATIENCE))
+
+
+def until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_engines_come_through_a_relay_several_at_once(side):
+    relay = side.relay()
+    engines = [
+        ScriptedEngine(relay.port, [hello(), observation(k, 0.0), observation(k, 1.0)]) for k in range(3)
+    ]
+    envs = [environment(side.arrived.get(timeout=PATIENCE)) for _ in engines]
+    for env in envs:
+        env.reset()
+    for env in envs:
+        env.step()
+    assert sorted(env.get_steps("Ball?team=0")[0].obs[0][0, 0] for env in envs) == [0.0, 1.0, 2.0]
+    for env in envs:
+        env.close()
+    for engine in engines:
+        engine.join(PATIENCE)
+        assert engine.was_told_to_quit, "the last words arrive"
+
+
+def test_messages_of_any_size_pass_both_ways(side):
+    relay = side.relay()
+    end = EngineEndpoint(relay.port)
+    end.connect(PATIENCE)
+    answers: list[bytes] = []
+
+    def call() -> None:
+        answers.append(end.exchange(message(hello())))
+        answers.append(end.exchange(bytes(LARGE)))
+
+    engine = threading.Thread(target=call)
+    engine.start()
+    connection = side.arrived.get(timeout=PATIENCE).connection("environment 0", PATIENCE)
+    connection.receive()
+    connection.reply(b"a")
+    assert connection.receive() == bytes(LARGE)
+    connection.reply(b"b" * LARGE)
+    until(lambda: connection.ready() or not engine.is_alive())
+    assert answers == [b"a", b"b" * LARGE]
+    end.close()
+    connection.close(0.0)
+
+
+def test_an_engine_that_dies_behind_a_relay_is_gone(side):
+    relay = side.relay()
+    end = EngineEndpoint(relay.port)
+    end.connect(PATIENCE)
+    engine = threading.Thread(target=_fails, args=(end,))
+    engine.start()
+    connection = side.arrived.get(timeout=PATIENCE).connection("environment 0", PATIENCE)
+    connection.receive()
+    end.close()
+    until(connection.ready)
+    assert not connection.arrived
+    connection.close()
+    engine.join(PATIENCE)
+
+
+def _fails(end: EngineEndpoint) -> None:
+    with pytest.raises(TrainerGoneError):
+        end.exchange(message(hello()))
+
+
+def test_a_wrong_token_is_told_on_both_sides(side, caplog):
+    with caplog.at_level(logging.WARNING), pytest.raises(RefusedError, match=r"^wrong token$"):
+        side.trainer("wrong-horse-battery").try_out()
+    assert "wrong token" in caplog.text
+    assert TOKEN not in caplog.text and "wrong-horse" not in caplog.text
+
+
+def test_a_relay_whose_token_is_refused_ends(side, caplog):
+    relay = side.relay(side.trainer("wrong-horse-battery"))
+    end = EngineEndpoint(relay.port)
+    end.connect(PATIENCE)
+    _fails(end)
+    until(lambda: side.errors)
+    assert str(side.errors[0]) == "wrong token"
+
+
+def test_a_trainer_with_another_certificate_gets_no_token(side, caplog):
+    another = read_fingerprint("ab" * 32)
+    with caplog.at_level(logging.WARNING), pytest.raises(UntrustedError, match="AB:AB"):
+        side.trainer(fingerprint=another).try_out()
+    until(lambda: "it hung up before it said who it is" in caplog.text)
+    with pytest.raises(UntrustedError, match="--fingerprint"):
+        Trainer("127.0.0.1", side.gate.port, TOKEN, client_context()).try_out()
+    until(lambda: "does not trust the certificate" in caplog.text)
+
+
+def test_where_no_trainer_is(side):
+    nobody = Trainer("127.0.0.1", free_port(), TOKEN, client_context(pinned=True), side.fingerprint)
+    with pytest.raises(UnreachableError, match="no trainer answers"):
+        nobody.try_out()
+
+
+def test_a_trainer_that_takes_no_relays(side, caplog):
+    gate = Gate("localhost", 0)
+    gate.start()
+    trainer = Trainer("127.0.0.1", gate.port, TOKEN, client_context(pinned=True), side.fingerprint)
+    with caplog.at_level(logging.WARNING), pytest.raises(UnreachableError, match="--token-file"):
+        trainer.try_out()
+    until(lambda: "it speaks TLS, as relays do, and none are expected" in caplog.text)
+    gate.close()
+
+
+def test_a_relay_waits_for_its_trainer(side, caplog):
+    trainer = Trainer("127.0.0.1", free_port(), TOKEN, client_context(pinned=True), side.fingerprint)
+    relay = Relay(trainer, 0)
+    waits = iter([None, None])
+
+    def wait(seconds: float) -> None:
+        next(waits)
+
+    with caplog.at_level(logging.WARNING), pytest.raises(StopIteration):
+        relay.await_trainer(wait)
+    assert caplog.text.count("Trying again until it does") == 1
+    relay.close()
+
+
+def test_once_ends_with_the_first_engine(side):
+    relay = side.relay(once=True)
+    ScriptedEngine(relay.port, [hello(), observation(1.0, 2.0)])
+    environment(side.arrived.get(timeout=PATIENCE)).close()
+    (_, thread), *_ = side.relays
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+def test_why_an_engine_is_turned_away_is_told_in_the_relays_log(side, caplog):
+    relay = side.relay()
+    engine = ScriptedEngine(relay.port, [hello("9.0.0")])
+    with caplog.at_level(logging.INFO), pytest.raises(Exception, match="not compatible"):
+        environment(side.arrived.get(timeout=PATIENCE))
+    engine.join(PATIENCE)
+    until(lambda: "the trainer turned the engine away: The communication API version" in caplog.text)
+
+
+def test_a_client_that_is_no_engine_is_told_in_the_relays_log(side, caplog):
+    relay = side.relay()
+    with caplog.at_level(logging.INFO), socket.create_connection(("127.0.0.1", relay.port)) as browser:
+        browser.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        until(lambda: "the trainer turned the engine away: not HTTP/2" in caplog.text)
+    until(lambda: "Turned away a relay at 127.0.0.1" in caplog.text)
+
+
+def test_an_engine_that_is_expected_comes_to_who_waits_for_it(side):
+    with side.gate.expect("actor-7") as expected:
+        relay = side.relay(side.trainer(expected.token), "actor-7")
+        ScriptedEngine(relay.port, [hello(), observation(7.0, 2.0)])
+        env = environment(expected.wait(PATIENCE))
+    env.reset()
+    assert env.get_steps("Ball?team=0")[0].obs[0][0, 0] == 7.0
+    env.close()
+    assert side.arrived.empty()
+
+
+def test_a_token_of_an_expected_engine_is_for_its_name_and_one_engine(side):
+    with side.gate.expect("actor-7") as expected:
+        with pytest.raises(ValueError, match="expected already"), side.gate.expect("actor-7"):
+            pass
+        for name, token in (("actor-8", expected.token), ("actor-7", TOKEN), (None, expected.token)):
+            with pytest.raises(RefusedError):
+                side.trainer(token).dial(name)
+        relay = side.relay(side.trainer(expected.token), "actor-7")
+        ScriptedEngine(relay.port, [hello(), observation(7.0, 2.0)])
+        engine = expected.wait(PATIENCE)
+        with pytest.raises(RefusedError):
+            side.trainer(expected.token).dial("actor-7")
+        engine.turn_away()
+        with pytest.raises(UnityTimeOutException, match="'actor-7'"):
+            expected.wait(0.01)
+
+
+def test_nobody_waits_any_more(side):
+    with side.gate.expect("actor-7") as expected:
+        pass
+    with pytest.raises(RefusedError):
+        side.trainer(expected.token).dial("actor-7")
