@@ -100,7 +100,9 @@ def _misspelt(name: str) -> str:
     prefixed = re.fullmatch(r"(\w+)[:/](.+)", name)
     kind = prefixed[1].lower() if prefixed else ""
     kind = "gymnasium" if kind == "gym" else kind
-    near = get_close_matches(kind, ("gymnasium", "pettingzoo", "python", "scene"), n=1, cutoff=0.75)
+    near = get_close_matches(
+        kind, ("gymnasium", "pettingzoo", "python", "registry", "scene"), n=1, cutoff=0.75
+    )
     if prefixed and near:
         return f"Did you mean --env {near[0]}:{prefixed[2]}?"
     if re.fullmatch(r"[A-Za-z_][\w.]+:[A-Za-z_]\w*(\?.*)?", name):

@@ -13,6 +13,7 @@ from . import ports
 from .connection import EngineConnection
 from .executables import check_executable, find_executable
 from .process import EngineProcess
+from .registry.named import located
 from .wire.endpoint import TrainerEndpoint
 
 logger = logging.getLogger(__name__)
@@ -73,7 +74,9 @@ class Launch:
         if self.log_folder is not None:
             self.log_folder.mkdir(parents=True, exist_ok=True)
             log_file = self.log_folder / f"Player-{self.worker_id}.log"
-        options, log_file = arguments(port, self.windowless, log_file, self.additional_args)
+        registered = located(self.file_name or "")
+        additional = [*self.additional_args, *(registered.arguments if registered else ())]
+        options, log_file = arguments(port, self.windowless, log_file, additional)
         return EngineProcess([*start, *options], log_file, on_exit)
 
 
@@ -121,14 +124,19 @@ def listen(
 
 def resolve(file_name: str, platform: str = sys.platform) -> list[str]:
     """The start of the command line for an environment: an executable, a scene such as
-    `scene:ball3d?areas=4`, or a Python program `NAME.py`, which the same Python runs as we are run by.
+    `scene:ball3d?areas=4`, a registry's `registry:NAME`, which is downloaded unless it is there, or a Python
+    program `NAME.py`, which the same Python runs as we are run by.
 
     Raises:
-        UnityEnvironmentException: There is no such executable, or the scene's name cannot be read.
+        UnityEnvironmentException: There is no such executable, the scene's name cannot be read, or the
+            registry's environment cannot be had.
     """
     file_name = file_name.strip()
     if file_name.startswith(SCENE):
         return _scene_command(file_name)
+    registered = located(file_name)
+    if registered is not None:
+        return [find_executable(registered.program, platform)]
     path = Path(file_name).expanduser()
     if path.suffix == ".py" and path.is_file():
         return [sys.executable, str(path.absolute())]

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import yaml
 
+from ..envs.file_lock import FileLock, LockingNotSupportedError
 from .atomic import atomic_write_text
 from .errors import TrainerError
-from .file_lock import FileLock, LockingNotSupportedError
 from .settings.nearest import nearest
 from .settings.options import RunOptions
 from .settings.run import CheckpointSettings

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from threading import Lock
 
-from lanista.trainers.file_lock import FileLock
+from lanista.envs.file_lock import FileLock
 
 GOOD = """\
 behaviors:

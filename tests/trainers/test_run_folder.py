@@ -6,9 +6,9 @@ from contextlib import ExitStack
 from threading import Barrier
 
 import pytest
+from lanista.envs.file_lock import LockingNotSupportedError
 from lanista.trainers import run_folder
 from lanista.trainers.errors import TrainerError
-from lanista.trainers.file_lock import LockingNotSupportedError
 from lanista.trainers.run_folder import claimed_run_folder, runs_in
 from lanista.trainers.settings.run import CheckpointSettings
 from line_runs import Runs

@@ -30,6 +30,7 @@ COMMANDS = {
     "play": Command(".play", "let a brain (an ONNX file) act in an environment and report its rewards"),
     "tournament": Command(".tournament", "let brains play against each other, and rate them"),
     "demo": Command(".demo", "say what demonstrations (.demo files) hold"),
+    "envs": Command(".envs", "list, download or remove the environments of a registry"),
     "export": Command(".export", "write the brain of a checkpoint as an ONNX file"),
     "experiment": Command(".experiment", "train several configurations, one run after the other"),
     "sweep": Command(".sweep", "search for good settings by many runs that differ in them"),

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...envs.file_lock import FileLock, LockingNotSupportedError
 from ..errors import TrainerError
-from ..file_lock import FileLock, LockingNotSupportedError
 from ..settings.errors import TrainerConfigError
 from ..sweep.errors import SweepError
 from ..sweep.files import BEST_NAME, PICTURE_NAME

@@ -24,9 +24,9 @@ class EnvironmentSettings(Settings):
     """Where steps come from."""
 
     env_path: Text | None = None
-    """A Unity executable, scene:NAME for an embedded scene, gymnasium:ID or pettingzoo:MODULE for an
-    environment of Gymnasium or PettingZoo, python:MODULE:FUNCTION for what a function of one's own makes. Not
-    given: wait for the Unity Editor."""
+    """A Unity executable, scene:NAME for an embedded scene, registry:NAME for one that is downloaded,
+    gymnasium:ID or pettingzoo:MODULE for an environment of Gymnasium or PettingZoo, python:MODULE:FUNCTION
+    for what a function of one's own makes. Not given: wait for the Unity Editor."""
     env_args: Arguments | None = None
     """Arguments for the environment itself. As a flag it must be the last: it takes the rest of the line."""
     base_port: Integer = Field(default=5005, ge=1, le=65535)

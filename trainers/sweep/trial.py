@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..file_lock import FileLock, LockingNotSupportedError
+from ...envs.file_lock import FileLock, LockingNotSupportedError
 from .command import Commands, Values
 from .curve import Metric
 from .files import LOGS

@@ -9,11 +9,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from lanista.trainers.file_lock import FileLock, Holder, LockingNotSupportedError, WindowsLocking
+from lanista.envs.file_lock import FileLock, Holder, LockingNotSupportedError, WindowsLocking
 
 HOLD = """\
 import sys, time
-from lanista.trainers.file_lock import FileLock
+from lanista.envs.file_lock import FileLock
 print(FileLock(sys.argv[1]).take(), flush=True)
 time.sleep(600)
 """

@@ -1,0 +1,165 @@
+"""Manifests: YAML files that name environments and where their builds are."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from .cache import cache_folder
+from .download import is_url, read
+from .entry import RemoteRegistryEntry
+from .errors import RegistryError
+
+logger = logging.getLogger(__name__)
+
+MOST_BYTES = 4 << 20
+_KEYS = (
+    *("expected_reward", "description", "linux_url", "darwin_url", "win_url"),
+    *("additional_args", "tmp_dir", "linux_sha256", "darwin_sha256", "win_sha256"),
+)
+
+
+def read_manifest(path_or_url: str) -> list[RemoteRegistryEntry]:
+    """The entries of a manifest on this machine or on the network.
+
+    Of one on the network the last copy that could be read is kept, for when there is none.
+
+    Raises:
+        RegistryError: it cannot be had, or something in it is wrong.
+    """
+    remote = is_url(path_or_url)
+    if remote:
+        data = _of_network(path_or_url)
+        return list(_entries(data, path_or_url, None))
+    path = Path(path_or_url).expanduser()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise RegistryError(f"The manifest {path.absolute()} could not be read: {error.strerror}.") from error
+    return list(_entries(data, path_or_url, path.absolute().parent))
+
+
+def _of_network(url: str) -> bytes:
+    copy = cache_folder() / "manifests" / f"{hashlib.sha256(url.encode()).hexdigest()[:16]}.yaml"
+    try:
+        data = read(url, MOST_BYTES)
+        list(_entries(data, url, None))  # what is wrong does not replace what is right
+    except RegistryError as error:
+        if not copy.is_file():
+            raise
+        logger.warning("%s The copy of an earlier time is used.", error)
+        return copy.read_bytes()
+    try:
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        partial = copy.with_suffix(f".{os.getpid()}.partial")
+        partial.write_bytes(data)
+        os.replace(partial, copy)
+    except OSError as error:
+        logger.warning("No copy of %s could be kept: %s.", url, error.strerror)
+    return data
+
+
+def _entries(data: bytes, name: str, folder: Path | None) -> Iterator[RemoteRegistryEntry]:
+    """The entries that the text tells of; `folder`: that of a manifest on this machine, for its paths."""
+    import yaml
+
+    try:
+        tree = yaml.safe_load(data.decode("utf-8"))
+    except (UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = "" if mark is None else f", line {mark.line + 1}"
+        cause = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        raise RegistryError(f"{name}{place}: it is no YAML: {cause}.") from error
+    listed = tree.get("environments") if isinstance(tree, dict) else None
+    if not isinstance(listed, list):
+        raise RegistryError(
+            f"{name}: expected a list under `environments`, of which each item is `NAME: {{...}}`."
+        )
+    for number, item in enumerate(listed):
+        if not isinstance(item, dict) or not item:
+            raise RegistryError(f"{name}: item {number} of `environments`: expected `NAME: {{...}}`.")
+        for identifier, told in item.items():
+            yield _entry(str(identifier), told, name, folder)
+
+
+def _entry(identifier: str, told: Any, name: str, folder: Path | None) -> RemoteRegistryEntry:
+    where = f"{name}: {identifier}"
+    if not identifier.strip() or not identifier.isprintable():
+        raise RegistryError(f"{name}: found the name {identifier!r}, expected some text on one line.")
+    if not isinstance(told, dict):
+        raise RegistryError(f"{where}: expected a mapping with {', '.join(_KEYS[:5])}.")
+    for key in told:
+        if key not in _KEYS:
+            near = get_close_matches(str(key), _KEYS, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise RegistryError(f"{where}: {key}: unknown key.{hint} Known: {', '.join(_KEYS)}.")
+    return RemoteRegistryEntry(
+        identifier,
+        _reward(told.get("expected_reward"), where),
+        _text(told, "description", where),
+        additional_args=_arguments(told.get("additional_args"), where),
+        tmp_dir=_text(told, "tmp_dir", where),
+        linux_url=_address(told, "linux_url", where, folder),
+        darwin_url=_address(told, "darwin_url", where, folder),
+        win_url=_address(told, "win_url", where, folder),
+        linux_sha256=_checksum(told, "linux_sha256", where),
+        darwin_sha256=_checksum(told, "darwin_sha256", where),
+        win_sha256=_checksum(told, "win_sha256", where),
+    )
+
+
+def _reward(value: Any, where: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise RegistryError(f"{where}: expected_reward: found {value!r}, expected a number.")
+    return float(value)
+
+
+def _text(told: Mapping[str, Any], key: str, where: str) -> str | None:
+    value = told.get(key)
+    if value is not None and not isinstance(value, str):
+        raise RegistryError(f"{where}: {key}: found {value!r}, expected text.")
+    return value
+
+
+def _address(told: Mapping[str, Any], key: str, where: str, folder: Path | None) -> str | None:
+    value = _text(told, key, where)
+    if not value:
+        return None
+    if is_url(value):
+        return value
+    if folder is None or re.match(r"[a-z][a-z0-9+.-]+:", value, re.IGNORECASE):
+        raise RegistryError(
+            f"{where}: {key}: found {value!r}, expected an address that begins with https://."
+        )
+    return str(folder / value)
+
+
+def _checksum(told: Mapping[str, Any], key: str, where: str) -> str | None:
+    value = told.get(key)
+    if value is None:
+        return None
+    text = str(value).lower()
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise RegistryError(
+            f"{where}: {key}: found {value!r}, expected the 64 hexadecimal digits of sha256sum, in quotes."
+        )
+    return text
+
+
+def _arguments(value: Any, where: str) -> list[str]:
+    if value is None:
+        return []
+    if not isinstance(value, list) or any(isinstance(item, (list, dict)) for item in value):
+        raise RegistryError(
+            f"{where}: additional_args: found {value!r}, expected a list such as [--areas, '4']."
+        )
+    return [str(item) for item in value]

@@ -1,0 +1,287 @@
+"""Named environments: found by their manifests, fetched once, compared ever after, and played."""
+
+import hashlib
+import json
+import logging
+import subprocess
+import sys
+import zipfile
+
+import pytest
+import yaml
+from lanista.envs.launch import resolve
+from lanista.envs.registry import (
+    NoBuildError,
+    RegistryError,
+    RemoteRegistryEntry,
+    UnityEnvRegistry,
+    UnknownEntryError,
+    default_registry,
+)
+from lanista.envs.scenes.registry import export
+from lanista.envs.side_channels import EngineConfigurationChannel
+from mlagents_envs.exception import UnityException
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="exported scenes are for Linux")
+
+
+def pack(path, scene="basic"):
+    """A build as Unity's are packed: a folder with the program and more."""
+    program = export(scene, path.parent / f"{path.stem}.x86_64")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.write(program, f"{path.stem}/{program.name}")
+        zipped.writestr(f"{path.stem}/data/level0", "0123456789")
+    program.unlink()
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def ball(server):
+    """An entry whose build is on the server."""
+    pack(server.files / "Ball.zip")
+    return entry(server.url("Ball.zip"))
+
+
+def entry(url, **told):
+    return RemoteRegistryEntry("Ball", 0.9, "a walk", url, None, None, **told)
+
+
+def manifest(path, **environments):
+    path.write_text(yaml.safe_dump({"environments": [{name: told} for name, told in environments.items()]}))
+    return str(path)
+
+
+@linux
+def test_an_environment_is_fetched_once_and_can_be_played(ball, server, cache):
+    for _ in range(2):
+        env = ball.make(side_channels=[EngineConfigurationChannel()], timeout_wait=60)
+        try:
+            env.reset()
+            assert list(env.behavior_specs) == ["Basic?team=0"]
+        finally:
+            env.close()
+    assert server.asked == ["/Ball.zip"]
+    kept = [path.name for path in (cache / "environments").iterdir()]
+    assert len(kept) == 2 and not any("partial" in name for name in kept), "a folder, and what is known of it"
+
+
+@linux
+def test_arguments_of_the_entry_stand_behind_those_of_the_caller(ball, server, tmp_path):
+    (server.files / "Ball.zip").unlink()
+    with zipfile.ZipFile(server.files / "Ball.zip", "w") as zipped:
+        zipped.writestr("Ball.x86_64", f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\nexit 1\n')
+    told = entry(server.url("Ball.zip"), additional_args=["--own", "2"])
+    with pytest.raises(UnityException):
+        told.make(additional_args=["--given", "1"])
+    assert (tmp_path / "arguments").read_text().strip().endswith("--given 1 --own 2")
+
+
+def test_a_file_name_is_not_the_callers_affair(ball):
+    with pytest.raises(TypeError, match="knows its own"):
+        ball.make(file_name="x")
+
+
+@linux
+def test_the_first_download_is_remembered_and_another_file_refused(ball, server, cache, caplog):
+    caplog.set_level(logging.INFO)
+    ball.fetch()
+    assert "The manifest gives no checksum of Ball. SHA-256" in caplog.text
+    place = ball.build().place
+    assert place.remove()
+    pack(server.files / "Ball.zip", "ball3d")
+    with pytest.raises(
+        RegistryError, match=r"another file than at its first download.*envs remove Ball --forget"
+    ):
+        ball.fetch()
+    assert place.program() is None and not place.folder.exists()
+    place.forget()
+    assert ball.fetch().is_file()
+
+
+@linux
+def test_the_manifests_checksum_decides(server):
+    good = pack(server.files / "Ball.zip")
+    assert entry(server.url("Ball.zip"), linux_sha256=good).fetch().is_file()
+    with pytest.raises(RegistryError, match=f"is {good}, expected {'0' * 64}"):
+        entry(server.url("Ball.zip"), linux_sha256="0" * 64).fetch()
+    assert entry(server.url("Ball.zip")).fetch().is_file(), "what was there before is there still"
+
+
+@linux
+def test_an_archive_that_is_unsafe_leaves_nothing(server, cache):
+    with zipfile.ZipFile(server.files / "Ball.zip", "w") as zipped:
+        zipped.writestr("../Ball.x86_64", "1")
+    with pytest.raises(RegistryError, match=r"The archive of Ball, http.*'\.\./Ball.x86_64' leads out"):
+        entry(server.url("Ball.zip")).fetch()
+    assert not list((cache / "environments").iterdir())
+
+
+@linux
+def test_an_archive_without_a_program_is_told(server):
+    with zipfile.ZipFile(server.files / "Ball.zip", "w") as zipped:
+        zipped.writestr("Ball.exe", "1")
+    with pytest.raises(RegistryError, match=r"no program for this platform.*\.x86_64.*there is Ball.exe"):
+        entry(server.url("Ball.zip")).fetch()
+
+
+@linux
+def test_two_processes_fetch_it_once(ball, server, cache):
+    code = (
+        "from lanista.envs.registry import RemoteRegistryEntry\n"
+        f"print(RemoteRegistryEntry('Ball', 0.9, '', {ball.build().url!r}, None, None).fetch())"
+    )
+    command = [sys.executable, "-c", code]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    told = {process.communicate(timeout=120)[0] for process in running}
+    assert len(told) == 1 and all(process.returncode == 0 for process in running)
+    assert server.asked == ["/Ball.zip"]
+
+
+@linux
+def test_what_a_killed_process_left_is_removed(ball, cache):
+    place = ball.build().place
+    place.root.mkdir(parents=True)
+    place.partial().mkdir()
+    place.partial().write_text("half")
+    place.folder.mkdir()  # renamed, and killed before it was written down
+    ball.fetch()
+    assert not list(place.root.glob("*.partial")) and place.program() is not None
+
+
+@pytest.mark.parametrize("platform, says", [("win32", "win_url is missing"), ("aix", "a build for aix")])
+def test_a_platform_without_a_build_is_told_which_there_are(platform, says):
+    with pytest.raises(NoBuildError, match=rf"{says}.*\(there is linux_url\)"):
+        entry("https://x/y.zip").build(platform)
+    assert issubclass(NoBuildError, FileNotFoundError)
+
+
+@pytest.mark.parametrize("name", ["../../x", "/etc", "", "..", "a/b\\c", "é" * 300, "CON"])
+def test_no_name_leads_out_of_the_cache(name, cache):
+    place = RemoteRegistryEntry(name, None, None, "https://x/y.zip", None, None).build("linux").place
+    assert place.folder.parent == cache / "environments" and len(place.folder.name) < 90
+
+
+def test_a_registry_is_a_mapping_whose_last_entry_counts(tmp_path):
+    registry = UnityEnvRegistry()
+    first, second = entry("https://x/1.zip"), entry("https://x/2.zip")
+    registry.register(first)
+    registry.register_from_yaml(manifest(tmp_path / "m.yaml", Wall={"linux_url": "https://x/w.zip"}))
+    registry.register(second)
+    assert sorted(registry) == ["Ball", "Wall"] and len(registry) == 2
+    assert registry["Ball"] is second and "Wall" in registry and "Tennis" not in registry
+    registry.clear()
+    assert len(registry) == 0
+
+
+def test_an_unknown_name_is_a_key_error_with_the_nearest(tmp_path):
+    registry = UnityEnvRegistry()
+    registry.register(entry("https://x/1.zip"))
+    with pytest.raises(KeyError) as wrong:
+        registry["bal"]
+    assert (
+        str(wrong.value)
+        == "The entry bal is not present in the registry. Did you mean Ball? There are: Ball."
+    )
+    assert isinstance(wrong.value, UnknownEntryError)
+
+
+def test_a_manifest_is_read_when_an_entry_is_asked_for(server):
+    registry = UnityEnvRegistry()
+    registry.register_from_yaml(server.url("m.yaml"))
+    assert not server.asked
+    manifest(server.files / "m.yaml", Ball={"expected_reward": 100, "linux_url": server.url("x.zip")})
+    assert registry["Ball"].expected_reward == 100.0
+    registry["Ball"]
+    assert server.asked == ["/m.yaml"]
+
+
+def test_without_the_network_the_last_manifest_serves(server, caplog):
+    manifest(server.files / "m.yaml", Ball={"linux_url": server.url("x.zip")})
+
+    def read():
+        registry = UnityEnvRegistry()
+        registry.register_from_yaml(server.url("m.yaml"))
+        return list(registry)
+
+    assert read() == ["Ball"]
+    (server.files / "m.yaml").write_text("<html>log in to this network</html>")
+    assert read() == ["Ball"] and "The copy of an earlier time is used" in caplog.text
+    server.http.server_close()
+    server.http.shutdown()
+    assert read() == ["Ball"]
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("a: [", "line 1: it is no YAML"),
+        ("\xff", "it is no YAML"),
+        ("[]", "expected a list under `environments`"),
+        ("environments: [3]", "item 0 of `environments`"),
+        ("environments: [{A: 3}]", "A: expected a mapping"),
+        ("environments: [{A: {linux_ulr: x}}]", "linux_ulr: unknown key. Did you mean linux_url?"),
+        ("environments: [{A: {expected_reward: much}}]", "expected_reward: found 'much', expected a number"),
+        ("environments: [{A: {linux_url: 'ftp://x'}}]", "linux_url: found 'ftp://x'"),
+        ("environments: [{A: {linux_url: 3}}]", "linux_url: found 3, expected text"),
+        ("environments: [{A: {linux_sha256: abc}}]", "64 hexadecimal digits"),
+        ("environments: [{A: {additional_args: --x}}]", "expected a list such as"),
+        ("environments: [{'a\\tb': {}}]", "found the name"),
+    ],
+)
+def test_a_wrong_manifest_is_explained(tmp_path, text, says):
+    path = tmp_path / "m.yaml"
+    path.write_text(text.replace("\\t", "\t") if "\\t" not in text else text.replace("'a\\tb'", '"a\\tb"'))
+    path.write_bytes(b"\xff") if text == "\xff" else None
+    registry = UnityEnvRegistry()
+    registry.register_from_yaml(str(path))
+    with pytest.raises(RegistryError) as wrong:
+        len(registry)
+    assert says in str(wrong.value) and "m.yaml" in str(wrong.value)
+
+
+def test_a_manifest_that_is_not_there():
+    registry = UnityEnvRegistry()
+    registry.register_from_yaml("nowhere.yaml")
+    with pytest.raises(RegistryError, match=r"nowhere\.yaml could not be read: No such file"):
+        len(registry)
+
+
+@linux
+def test_a_manifest_on_this_machine_may_name_archives_beside_it(tmp_path, monkeypatch):
+    pack(tmp_path / "Ball.zip")
+    monkeypatch.setenv("LANISTA_REGISTRY", manifest(tmp_path / "m.yaml", Ball={"linux_url": "Ball.zip"}))
+    registry = type(default_registry)()
+    assert registry["Ball"].fetch().is_file()
+
+
+@linux
+def test_a_name_of_the_command_line(tmp_path, server):
+    pack(server.files / "Ball.zip")
+    path = manifest(tmp_path / "m.yaml", Ball={"linux_url": server.url("Ball.zip")})
+    (program,) = resolve(f"registry:Ball?manifest={path}")
+    assert program.endswith("Ball/Ball.x86_64")
+    (server.files / "Ball.zip").unlink()
+    assert resolve(f"registry:Ball?manifest={path}") == [program]
+    with pytest.raises(UnknownEntryError, match=r"Did you mean Ball\?"):
+        resolve(f"registry:Balk?manifest={path}")
+    for name in ("registry:", "registry:?manifest=x", "registry:Ball?manifest="):
+        with pytest.raises(RegistryError, match="names no environment"):
+            resolve(name)
+
+
+def test_importing_the_package_asks_nobody():
+    code = (
+        "import socket\n"
+        "def refuse(*_, **__): raise AssertionError('the network was asked')\n"
+        "socket.socket.connect = socket.create_connection = refuse\n"
+        "from lanista.envs.registry import default_registry\n"
+        "import sys; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_damaged_record_is_as_good_as_none(ball):
+    place = ball.build("linux").place
+    place.root.mkdir(parents=True)
+    (place.root / f"{place.key}.json").write_text(json.dumps({"url": 3}))
+    assert place.record() is None and place.program() is None

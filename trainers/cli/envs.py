@@ -1,0 +1,96 @@
+"""`lanista envs`: the environments of a registry; fetch one, or remove it."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from .errors import CommandError
+
+if TYPE_CHECKING:
+    from ...envs.registry import RemoteRegistryEntry, UnityEnvRegistry
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|fetch|remove")
+    listed = actions.add_parser("list", help="the environments, and which of them are here")
+    fetch = actions.add_parser("fetch", help="download an environment")
+    fetch.add_argument("id", metavar="NAME", help="of the list")
+    remove = actions.add_parser("remove", help="remove a downloaded environment")
+    remove.add_argument("id", metavar="NAME", help="of the list")
+    remove.add_argument(
+        "--forget",
+        action="store_true",
+        help="also forget its checksum, with which the next download is compared",
+    )
+    for action in (listed, fetch, remove):
+        action.add_argument(
+            "--manifest",
+            metavar="PATH_OR_URL",
+            help="the registry's file (Unity's, or what the variable LANISTA_REGISTRY names)",
+        )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the arguments say."""
+    from ...envs.registry import RegistryError
+    from ...envs.registry.registry import registry_of
+    from .logs import configure_logging
+
+    configure_logging().setLevel(logging.INFO)
+    try:
+        registry = registry_of(arguments.manifest)
+        if arguments.action == "list":
+            _print_table(registry)
+        elif arguments.action == "fetch":
+            print(_remote(registry, arguments.id).fetch())
+        else:
+            _remove(_remote(registry, arguments.id), forget=arguments.forget)
+    except RegistryError as error:
+        raise CommandError(str(error)) from error
+    except OSError as error:
+        raise CommandError(f"{error.filename}: {error.strerror}.") from error
+    return 0
+
+
+def _remote(registry: UnityEnvRegistry, identifier: str) -> RemoteRegistryEntry:
+    from ...envs.registry import RemoteRegistryEntry
+
+    entry = registry[identifier]
+    assert isinstance(entry, RemoteRegistryEntry)  # manifests tell of no others
+    return entry
+
+
+def _remove(entry: RemoteRegistryEntry, *, forget: bool) -> None:
+    place = entry.build().place
+    with place.claimed():
+        removed = place.remove()
+        if forget:
+            place.forget()
+    print(f"Removed {place.folder}." if removed else f"{entry.identifier} is not here.")
+    if forget:
+        print("Its checksum is forgotten.")
+
+
+def _print_table(registry: UnityEnvRegistry) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    from ...envs.registry import NoBuildError
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for title in ("--env", "expected reward", "here", "description"):
+        table.add_column(title, overflow="fold", justify="right" if title == "expected reward" else "left")
+    for identifier in sorted(registry):
+        entry = _remote(registry, identifier)
+        try:
+            here = "yes" if entry.build().place.program() else ""
+        except NoBuildError:
+            here = f"no build (only {', '.join(entry.platforms) or 'none'})"
+        reward = "" if entry.expected_reward is None else f"{entry.expected_reward:g}"
+        table.add_row(f"registry:{identifier}", reward, here, entry.description or "")
+    Console(file=sys.stdout).print(table)
