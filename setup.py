@@ -54,6 +54,7 @@ setup(
         "sweep": ["optuna>=4.0"],
         "video": ["imageio>=2.31", "imageio-ffmpeg>=0.4.9"],
         "wandb": ["wandb>=0.16"],
+        "ray": ["cryptography>=42", "ray>=2.49"],
         "relay": ["cryptography>=42"],
         "docs": SITE,
         "dev": [
@@ -69,6 +70,7 @@ setup(
             "pettingzoo>=1.24",
             "pytest",
             "pytest-xdist",
+            "ray>=2.49",
             "ruff",
             "setuptools>=70.1",
             "types-protobuf",

@@ -3,6 +3,7 @@
 import logging
 import time
 from selectors import BaseSelector
+from typing import Protocol
 
 from mlagents_envs.exception import (
     UnityCommunicationException,
@@ -12,7 +13,6 @@ from mlagents_envs.exception import (
     UnityTimeOutException,
 )
 
-from .process import EngineProcess
 from .wire.codec import encode_quit
 from .wire.served import Endpoint
 
@@ -34,6 +34,29 @@ _CHECKLIST = """\
 passing --no-graphics option or build your Unity executable as server build."""
 
 
+class Engine(Protocol):
+    """The program at the other end: a process of ours (`EngineProcess`), or one on another machine."""
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs, or where nothing is known; else its exit code."""
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until it has ended, at most `timeout` seconds; whether it has."""
+
+    def kill(self) -> None:
+        """End it at once, with all that belongs to it."""
+
+    def describe(self) -> str:
+        """How it is, or how it ended, with the last lines that it wrote."""
+
+    def looked_into(self) -> bool:
+        """Whether all that can be found out is known, its connection being gone. Does not wait."""
+
+    def excuse(self) -> UnityEnvironmentException | None:
+        """What to raise where the engine is not to blame for its end."""
+
+
 class EngineConnection:
     """One engine: the socket on which it calls and, if we have started it, its process.
 
@@ -41,12 +64,12 @@ class EngineConnection:
 
     Args:
         endpoint: Where the engine calls.
-        process: The engine's process; None for one that we have not started, such as the Editor.
+        process: The engine's program; None for one that we have not started, such as the Editor.
         timeout: Seconds within which the engine has to answer.
         name: How messages call this environment.
     """
 
-    def __init__(self, endpoint: Endpoint, process: EngineProcess | None, timeout: float, name: str) -> None:
+    def __init__(self, endpoint: Endpoint, process: Engine | None, timeout: float, name: str) -> None:
         self._endpoint = endpoint
         self._process = process
         self.timeout = timeout
@@ -103,6 +126,8 @@ class EngineConnection:
             if remaining <= 0:
                 raise self.overdue()
             self._arrived = self._endpoint.receive(min(_SLICE, remaining))
+            if self._process is not None and self._endpoint.disconnected:
+                self._process.wait(min(_SLICE, remaining))
         message, self._arrived = self._arrived, None
         if message is None:  # gone; its last message may have come in the same instant
             message = self._endpoint.receive(0.0)
@@ -112,14 +137,16 @@ class EngineConnection:
         self._engine_waits = self._called = True
         return message
 
-    def overdue(self) -> UnityTimeOutException:
+    def overdue(self) -> UnityException:
         """Give the engine up, since it did not answer in time: `close` will not wait for it.
 
         Returns:
             The error to raise, with what is known of the engine.
         """
         self._lost = True
-        return UnityTimeOutException(self._why_late())
+        late = self._why_late()
+        excuse = None if self._process is None else self._process.excuse()
+        return excuse or UnityTimeOutException(late)
 
     def reply(self, message: bytes) -> None:
         """Answer the engine's call; it goes on now.
@@ -185,17 +212,19 @@ class EngineConnection:
 
     def _quit(self, deadline: float) -> None:
         """Answer the call in which the engine waits, or the one that it is about to make, with quit."""
-        while not self._dismissed and not self._gone():
+        while not self._dismissed and not self._hung_up():
             self.dismiss()
             remaining = deadline - time.monotonic()
             if self._dismissed or remaining <= 0:
                 return
             self._arrived = self._endpoint.receive(min(_SLICE, remaining))
 
+    def _hung_up(self) -> bool:
+        return self._endpoint.disconnected or (self._process is not None and self._process.wait(0.0))
+
     def _gone(self) -> bool:
-        return self._endpoint.disconnected or (
-            self._process is not None and self._process.returncode is not None
-        )
+        """Whether it has hung up, and what is to be known about that is known."""
+        return self._hung_up() and (self._process is None or self._process.looked_into())
 
     def _why_gone(self) -> UnityException:
         if self._process is None:
@@ -203,6 +232,8 @@ class EngineConnection:
                 f"Communicator has exited. The connection to {self._name} was dropped by the other side."
             )
         self._process.wait(_LAST_BREATH)
+        if (excuse := self._process.excuse()) is not None:
+            return excuse
         if self._process.returncode is None:
             what = "The engine has dropped its connection. "
         elif not self._called:

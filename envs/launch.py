@@ -69,15 +69,49 @@ class Launch:
         return EngineConnection(endpoint, process, self.timeout, self.name)
 
     def _start(self, start: list[str], port: int, on_exit: Callable[[], None]) -> EngineProcess:
-        check_executable(start[0])
-        log_file = None
-        if self.log_folder is not None:
-            self.log_folder.mkdir(parents=True, exist_ok=True)
-            log_file = self.log_folder / f"Player-{self.worker_id}.log"
-        registered = located(self.file_name or "")
-        additional = [*self.additional_args, *(registered.arguments if registered else ())]
-        options, log_file = arguments(port, self.windowless, log_file, additional)
-        return EngineProcess([*start, *options], log_file, on_exit)
+        engine, _ = start_engine(
+            *(start, port, self.worker_id, self.log_folder),
+            windowless=self.windowless,
+            additional_args=with_registered(self.file_name or "", self.additional_args),
+            on_exit=on_exit,
+        )
+        return engine
+
+
+def start_engine(
+    command: list[str],
+    port: int,
+    worker_id: int,
+    log_folder: Path | None,
+    *,
+    windowless: bool,
+    additional_args: Sequence[str],
+    on_exit: Callable[[], None] | None = None,
+) -> tuple[EngineProcess, Path | None]:
+    """Start an engine that calls on a port of this machine.
+
+    Args:
+        command: As `resolve` gives it.
+        port: Where it calls.
+        worker_id: Which of several environments it is; it names the log.
+        log_folder: Where its log goes; made if it is missing.
+        windowless: Without a window.
+        additional_args: More arguments for it.
+        on_exit: Called, from another thread, when its process has ended.
+
+    Returns:
+        Its process, and the log that it will write, if we know.
+
+    Raises:
+        UnityEnvironmentException: It cannot be started.
+    """
+    check_executable(command[0])
+    log_file = None
+    if log_folder is not None:
+        log_folder.mkdir(parents=True, exist_ok=True)
+        log_file = log_folder / f"Player-{worker_id}.log"
+    options, log_file = arguments(port, windowless, log_file, additional_args)
+    return EngineProcess([*command, *options], log_file, on_exit), log_file
 
 
 def listen(
@@ -161,6 +195,16 @@ def arguments(
     elif log_file is not None:
         command += ["-logFile", str(log_file)]
     return command + additional, log_file
+
+
+def with_registered(file_name: str, additional: Sequence[str]) -> list[str]:
+    """More arguments for an environment: those that were given, and those of a registry, if it is from one.
+
+    Raises:
+        UnityEnvironmentException: The registry's environment cannot be had.
+    """
+    registered = located(file_name)
+    return [*additional, *(registered.arguments if registered else ())]
 
 
 def _scene_command(file_name: str) -> list[str]:

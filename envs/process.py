@@ -68,6 +68,14 @@ class EngineProcess:
             _kill_all(self.pid)
             self._ended.wait(10.0)
 
+    def looked_into(self) -> bool:
+        """Nothing more is to be found out; see `connection.Engine`."""
+        return True
+
+    def excuse(self) -> UnityEnvironmentException | None:
+        """There is none: it has run on this machine."""
+        return None
+
     def describe(self) -> str:
         """How it is, or how it ended, with the last lines that it wrote."""
         return f"{self._state()} Its command was: {' '.join(self.command)}.{self._last_words()}"

@@ -39,6 +39,12 @@ class RestartLimitError(UnityEnvironmentException):  # type: ignore[misc]
     """An environment failed more often than `RestartLimits` allow; the last failure is its `__cause__`."""
 
 
+class HostLostError(UnityEnvironmentException):  # type: ignore[misc]
+    """The machine is gone on which the environment ran: it is started again on another one, whatever the
+    limits, since it is not to blame.
+    """
+
+
 class EngineStopped(UnityCommunicatorStoppedException):  # type: ignore[misc]
     """The engine ended the session in good order: finish the run and save.
 
@@ -53,6 +59,10 @@ class RestartHistory:
         """Begin an empty history at the time `started`."""
         self.limits = limits
         self.restarts = 0
+        self._counted = 0
+        """Those that the limits count."""
+        self._excused = False
+        """Whether the last failure counts towards no limit."""
         self._started = started
         self._recent: deque[float] = deque()
         self._failures: deque[tuple[float, str]] = deque(maxlen=REMEMBERED)
@@ -62,16 +72,19 @@ class RestartHistory:
     def failed(self, now: float, cause: BaseException) -> None:
         """Remember a failure."""
         self.count += 1
+        self._excused = isinstance(cause, HostLostError)
         self._failures.append((now, f"{type(cause).__name__}: {_first_line(cause)}"))
 
     def allows(self, now: float) -> bool:
         """Whether the limits leave room for a restart at the time `now`."""
+        if self._excused:
+            return True
         limits = self.limits
         while self._recent and now - self._recent[0] >= limits.restarts_rate_limit_period_s:
             self._recent.popleft()
         lifetime = limits.max_lifetime_restarts
         rate = limits.restarts_rate_limit_n
-        return (lifetime == UNLIMITED or self.restarts < lifetime) and (
+        return (lifetime == UNLIMITED or self._counted < lifetime) and (
             rate == UNLIMITED or len(self._recent) < rate
         )
 
@@ -96,6 +109,9 @@ class RestartHistory:
     def restarted(self, now: float) -> None:
         """Count a restart at the time `now`."""
         self.restarts += 1
+        if self._excused:
+            return
+        self._counted += 1
         if self.limits.restarts_rate_limit_n != UNLIMITED:
             self._recent.append(now)
 

@@ -17,7 +17,7 @@ from mlagents_envs.exception import (
     UnityCommunicationException,
     UnityCommunicatorStoppedException,
     UnityEnvironmentException,
-    UnityTimeOutException,
+    UnityException,
 )
 from numpy.typing import NDArray
 
@@ -308,7 +308,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
                 found = channel.get_and_reset_stats()
         return found
 
-    def overdue(self) -> UnityTimeOutException:
+    def overdue(self) -> UnityException:
         """Give the engine up, since who drives it has waited long enough: it gets no time to end by itself.
 
         Returns:

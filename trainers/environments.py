@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlagents_envs.base_env import BaseEnv
 
@@ -24,6 +25,7 @@ from ..envs.side_channels import (
 from ..envs.sources import check_source, in_process, make_source
 from ..envs.unity import UnityEnvironment
 from .attaching import behavior_refusal, check_attaching, make_gate
+from .cluster import check_cluster, connect_by
 from .coma.settings import reads_offered_state
 from .evaluation.environment import TEST_SEED, TestEnvironment
 from .seeds import seed_of
@@ -31,6 +33,9 @@ from .settings.behavior import TrainerSettings
 from .settings.errors import Problem, TrainerConfigError
 from .settings.options import RunOptions
 from .settings.run import EnvironmentSettings
+
+if TYPE_CHECKING:
+    from ..envs.cluster.cluster import Cluster
 
 
 def check_environment(options: RunOptions) -> None:
@@ -45,6 +50,10 @@ def check_environment(options: RunOptions) -> None:
     """
     _refuse_tests_in_the_editor(options)
     env = options.env_settings
+    if env.ray is not None:
+        check_cluster(options)
+        _check_scene(env)
+        return
     if env.env_path is not None and in_process(env.env_path):
         check_source(env.env_path, env.env_args)
         _refuse_parameters(options)
@@ -54,7 +63,7 @@ def check_environment(options: RunOptions) -> None:
         return
     if env.env_path is not None:
         _check_program(env)
-    _check_ports(env, env.num_envs + tested(options))
+    _check_ports(env, number_of_environments(options))
 
 
 def _refuse_tests_in_the_editor(options: RunOptions) -> None:
@@ -88,13 +97,17 @@ def _refuse_parameters(options: RunOptions) -> None:
 
 
 def _check_program(env: EnvironmentSettings) -> None:
+    command = resolve(str(env.env_path))
+    _check_scene(env)
+    check_executable(command[0])
+
+
+def _check_scene(env: EnvironmentSettings) -> None:
     path = str(env.env_path).strip()
-    command = resolve(path)
     if path.startswith(SCENE):
         from ..envs.scenes.in_place import make_in_place
 
         make_in_place(path, arguments=env.env_args)
-    check_executable(command[0])
 
 
 def _check_ports(env: EnvironmentSettings, number: int) -> None:
@@ -113,8 +126,15 @@ def _base_port(env: EnvironmentSettings) -> int | None:
     return env.base_port if env.env_path is not None and env.base_port != FIRST_PORT else None
 
 
-def make_env_manager(options: RunOptions, seed: int, log_folder: Path) -> EnvManager:
-    """The environments of a run, not yet started."""
+def number_of_environments(options: RunOptions) -> int:
+    """How many may run at once: those of the training, and one for tests."""
+    return options.env_settings.num_envs + tested(options)
+
+
+def make_env_manager(
+    options: RunOptions, seed: int, log_folder: Path, cluster: Cluster | None = None
+) -> EnvManager:
+    """The environments of a run, not yet started; on the nodes of a cluster, if there is one."""
     env = options.env_settings
     if env.attaches:
         return _make_attached(options, seed)
@@ -122,7 +142,7 @@ def make_env_manager(options: RunOptions, seed: int, log_folder: Path) -> EnvMan
         env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s
     )
     return EnvManager(
-        lambda worker_id: _make_env(options, seed_of(seed, worker_id), log_folder, worker_id),
+        lambda worker_id: _make_env(options, seed_of(seed, worker_id), log_folder, worker_id, cluster),
         env.num_envs,
         limits,
         ordered=options.repeatable,
@@ -158,7 +178,9 @@ def _make_attached(options: RunOptions, seed: int) -> EnvManager:
     )
 
 
-def make_test_environment(options: RunOptions, log_folder: Path) -> TestEnvironment:
+def make_test_environment(
+    options: RunOptions, log_folder: Path, cluster: Cluster | None = None
+) -> TestEnvironment:
     """The environment of tests, with the first worker id that no environment of the training has."""
     worker_id = options.env_settings.num_envs
 
@@ -168,7 +190,7 @@ def make_test_environment(options: RunOptions, log_folder: Path) -> TestEnvironm
             from ..envs.scenes.in_place import make_in_place
 
             return make_in_place(path, TEST_SEED, options.env_settings.env_args)
-        return _make_env(options, TEST_SEED, log_folder, worker_id, drawn=drawn)
+        return _make_env(options, TEST_SEED, log_folder, worker_id, cluster, drawn=drawn)
 
     return TestEnvironment(make, NonFinite(options.env_settings.non_finite))
 
@@ -197,7 +219,13 @@ def plays_itself(options: RunOptions) -> bool:
 
 
 def _make_env(
-    options: RunOptions, seed: int, log_folder: Path, worker_id: int, *, drawn: bool = False
+    options: RunOptions,
+    seed: int,
+    log_folder: Path,
+    worker_id: int,
+    cluster: Cluster | None = None,
+    *,
+    drawn: bool = False,
 ) -> BaseEnv:
     env, engine = options.env_settings, options.engine_settings
     if env.env_path is not None and in_process(env.env_path):
@@ -210,6 +238,7 @@ def _make_env(
             images="uint8",
             drawn=drawn,
         )
+    name = f"environment {worker_id}"
     return UnityEnvironment(
         env.env_path,
         worker_id,
@@ -224,7 +253,9 @@ def _make_env(
         num_areas=env.num_areas,
         listen=env.listen,
         non_finite=None,
+        engine_name=name,
         images="uint8",
+        connect=None if cluster is None else connect_by(cluster, options, worker_id, log_folder, name),
     )
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlagents_envs.exception import UnityException
 
@@ -18,7 +19,8 @@ from .allocation import reuse_freed_memory
 from .callbacks.callback import Callback
 from .callbacks.make import make_callbacks
 from .cli.logs import configure_logging, show_any_letter
-from .environments import check_environment
+from .cluster import joined_cluster
+from .environments import check_environment, number_of_environments
 from .errors import TrainerError
 from .imitation.teachers import check_demonstrations
 from .initial_weights import check_beginnings
@@ -34,6 +36,9 @@ from .stopping import INTERRUPTED, StopSignals
 from .threads import wait_briefly_for_each_other
 from .training_status import TrainingStatus, TrainingStatusError
 from .welcome import version_block
+
+if TYPE_CHECKING:
+    from ..envs.cluster.cluster import Cluster
 
 logger = logging.getLogger(__name__)
 
@@ -102,8 +107,11 @@ def run_training(
         check_beginnings(options)
         check_demonstrations(options)
         called = make_callbacks(options, callbacks)
-        with claimed_run_folder(options.checkpoint_settings) as folder:
-            _train_in(folder, options, display, signals, called, restart_engines_at_checkpoints)
+        with (
+            joined_cluster(options, number_of_environments(options)) as cluster,
+            claimed_run_folder(options.checkpoint_settings) as folder,
+        ):
+            _train_in(folder, options, display, signals, called, cluster, restart_engines_at_checkpoints)
 
 
 def _train_in(
@@ -112,6 +120,7 @@ def _train_in(
     display: Display,
     signals: StopSignals,
     callbacks: Mapping[str, Callback],
+    cluster: Cluster | None,
     restart_engines_at_checkpoints: bool,
 ) -> None:
     """The run, in the folder that is its own."""
@@ -137,4 +146,5 @@ def _train_in(
         signals,
         restart_engines_at_checkpoints=restart_engines_at_checkpoints,
         callbacks=callbacks,
+        cluster=cluster,
     )

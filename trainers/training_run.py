@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from mlagents_envs.base_env import BehaviorSpec
@@ -48,6 +49,9 @@ from .stopping import StopSignals
 from .threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
 from .training_status import TrainingStatus
 
+if TYPE_CHECKING:
+    from ..envs.cluster.cluster import Cluster
+
 logger = logging.getLogger(__name__)
 
 
@@ -60,6 +64,7 @@ def train(
     *,
     restart_engines_at_checkpoints: bool = False,
     callbacks: Mapping[str, Callback] | None = None,
+    cluster: Cluster | None = None,
 ) -> None:
     """Launch the engines, train until the end, and write what is due.
 
@@ -70,7 +75,10 @@ def train(
     torch.set_num_threads(ACTING_THREADS)
     device = _device(options.torch_settings.device)
     with learner_team(options, device, folder / "run_logs") or nullcontext() as team:
-        _train(options, folder, status, display, signals, restart_engines_at_checkpoints, hub, device, team)
+        _train(
+            *(options, folder, status, display, signals, restart_engines_at_checkpoints, hub, device, team),
+            cluster,
+        )
 
 
 def _train(
@@ -83,13 +91,14 @@ def _train(
     hub: CallbackHub,
     device: torch.device,
     team: LearnerTeam | None,
+    cluster: Cluster | None,
 ) -> None:
     timers, gauges = Timers(), GaugeWriter()
     writers = [*make_writers(options, folder), gauges, display]
     if hub.hears(SummaryDue):
         writers.append(CallbackWriter(hub))
     context = _context(options, folder, status, display, writers, timers, hub, restart_engines, device, team)
-    controller = _controller(options, context, signals)
+    controller = _controller(options, context, signals, cluster)
     timers.begin("run_training.setup")
     timers.end(timers.clock() - timers.started)
     try:
@@ -147,11 +156,13 @@ def _context(
     )
 
 
-def _controller(options: RunOptions, context: RunContext, signals: StopSignals) -> TrainerController:
+def _controller(
+    options: RunOptions, context: RunContext, signals: StopSignals, cluster: Cluster | None
+) -> TrainerController:
     """The controller, which launches the engines when it runs."""
     folder = context.folder
     controller = TrainerController(
-        partial(make_env_manager, options, context.seed, folder / "run_logs"),
+        partial(make_env_manager, options, context.seed, folder / "run_logs", cluster),
         partial(_make_learner, options, context),
         context.display,
         context.curriculum,
@@ -160,7 +171,7 @@ def _controller(options: RunOptions, context: RunContext, signals: StopSignals) 
         on_first_learner=lambda: _under_way(options, folder, controller, signals),
         timers=context.timers,
         callbacks=context.callbacks,
-        evaluation=_evaluation(options, folder, context.callbacks),
+        evaluation=_evaluation(options, folder, context.callbacks, cluster),
         rotation=context.rotation,
     )
     return controller
@@ -170,11 +181,13 @@ def _steps(controller: TrainerController) -> dict[str, int]:
     return {name: learner.trainer.step for name, learner in controller.learners.items()}
 
 
-def _evaluation(options: RunOptions, folder: Path, callbacks: CallbackHub) -> Evaluation | None:
+def _evaluation(
+    options: RunOptions, folder: Path, callbacks: CallbackHub, cluster: Cluster | None
+) -> Evaluation | None:
     """What tests the policies, where any are ever tested."""
     if not tested(options):
         return None
-    return Evaluation(make_test_environment(options, folder / "run_logs"), callbacks)
+    return Evaluation(make_test_environment(options, folder / "run_logs", cluster), callbacks)
 
 
 def _under_way(

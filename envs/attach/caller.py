@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from selectors import EVENT_READ, EVENT_WRITE
 
-from ..connection import EngineConnection
+from ..connection import Engine, EngineConnection
 from ..wire.codec import Decoder
 from ..wire.errors import WireError
 from ..wire.peer import Stream
@@ -51,14 +51,15 @@ class Admitted:
         self.name = name
         """For whom it is; None for anybody."""
 
-    def connection(self, name: str, timeout: float) -> EngineConnection:
+    def connection(self, name: str, timeout: float, engine: Engine | None = None) -> EngineConnection:
         """The connection of an environment; to be taken once.
 
         Args:
             name: How messages call the environment.
             timeout: Seconds that the engine has for each answer.
+            engine: Its program, if anything is known of it.
         """
-        return EngineConnection(self.endpoint, None, timeout, name)
+        return EngineConnection(self.endpoint, engine, timeout, name)
 
     def turn_away(self, reason: str = "") -> None:
         """Hang up; the engine is told to quit, its relay why."""

@@ -40,9 +40,9 @@ class Trainer:
         """As users write it."""
         return join_address(self.host, self.port)
 
-    def try_out(self) -> None:
-        """Find out whether we would be let in. Raises as `dial`."""
-        self._dial(Preamble(self.token, trial=True)).close()
+    def try_out(self, name: str | None = None) -> None:
+        """Find out whether we would be let in, with an engine of this name. Raises as `dial`."""
+        self._dial(Preamble(self.token, name, trial=True)).close()
 
     def dial(self, name: str | None = None) -> TlsStream:
         """A connection that takes an engine's bytes; it does not block.

@@ -12,7 +12,8 @@ from pydantic import Field, field_validator, model_validator
 from ...envs.attach.address import Networks, split_address
 from .attaching import attach_refusals
 from .base import Settings, own, refuse, refuse_all
-from .values import Arguments, Flag, Integer, Text, WireInteger, WireNumber, wrong
+from .cluster import cluster_refusals
+from .values import Arguments, Flag, Integer, Number, Text, WireInteger, WireNumber, wrong
 
 WINDOWS = os.name == "nt"
 
@@ -64,6 +65,16 @@ class EnvironmentSettings(Settings):
     """The trainer's certificate for relays (PEM). Not given: one is made for the run."""
     tls_key: Text | None = own(None)
     """The private key of tls_cert (PEM), where that file does not hold it."""
+    ray: Text | None = own(None, min_length=1)
+    """Run the environments on the nodes of a Ray cluster: auto for the one that this machine belongs to,
+    HOST:PORT of its head, or local to try it out on this machine."""
+    ray_cpus: Number = own(1.0, gt=0)
+    """Processors that Ray reserves for each environment."""
+    ray_listen: Text | None = own(None, min_length=1)
+    """ADDRESS or ADDRESS:PORT of this machine at which the nodes reach the trainer. Not given: its address
+    in the cluster, and any free port."""
+    ray_wait: Integer = own(0, ge=0)
+    """For a cluster that grows by itself: seconds until it has room for all environments."""
 
     @field_validator("num_areas")
     @classmethod
@@ -92,7 +103,7 @@ class EnvironmentSettings(Settings):
 
     @model_validator(mode="after")
     def _engines_of_one_kind(self) -> EnvironmentSettings:
-        refusals = list(attach_refusals(self))
+        refusals = [*attach_refusals(self), *cluster_refusals(self)]
         if refusals:
             raise refuse_all(type(self).__name__, refusals)
         return self

@@ -49,6 +49,8 @@ UNITS = {
     "prioritized_alpha": "exponent",
     "prioritized_beta": "exponent",
     "quality_level": "level",
+    "ray_cpus": "processors",
+    "ray_wait": "seconds",
     "restarts_rate_limit_n": "restarts",
     "restarts_rate_limit_period_s": "seconds",
     "reward_signal_steps_per_update": "steps per gradient step",

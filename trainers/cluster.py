@@ -1,0 +1,71 @@
+"""The Ray cluster of a run, as its settings describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..envs.cluster.order import ClusterSettings, EngineOrder
+from ..envs.sources import in_process
+from ..envs.unity import Connect
+from .settings.errors import Problem, TrainerConfigError
+from .settings.options import RunOptions
+
+if TYPE_CHECKING:
+    from ..envs.cluster.cluster import Cluster
+
+
+def check_cluster(options: RunOptions) -> None:
+    """Refuse what no cluster could do, before anything is written.
+
+    Raises:
+        TrainerConfigError: The environment is stepped in the trainer's process.
+    """
+    env = options.env_settings
+    if in_process(env.env_path):
+        message = (
+            f"found {env.ray}; the nodes of a cluster start engines, and {env.env_path} is stepped in the "
+            "trainer's own process: leave this out, or give an executable or a scene"
+        )
+        raise TrainerConfigError([Problem("env_settings.ray", message)])
+
+
+@contextmanager
+def joined_cluster(options: RunOptions, number: int) -> Iterator[Cluster | None]:
+    """The cluster of a run, if it has one; joined before anything is written, and left behind the run.
+
+    Args:
+        options: of the run.
+        number: of environments.
+
+    Raises:
+        ClusterError: it cannot be joined, or cannot do what is wanted.
+    """
+    env = options.env_settings
+    if env.ray is None:
+        yield None
+        return
+    from ..envs.cluster.cluster import Cluster
+
+    settings = ClusterSettings(env.ray, env.ray_cpus, env.ray_listen, env.ray_wait)
+    with closing(Cluster(settings, _order(options, 0, None), number)) as cluster:
+        yield cluster
+
+
+def connect_by(cluster: Cluster, options: RunOptions, worker_id: int, log_folder: Path, name: str) -> Connect:
+    """How an environment comes about whose engine some node runs."""
+    return lambda on_exit: cluster.connect(_order(options, worker_id, log_folder), name, on_exit)
+
+
+def _order(options: RunOptions, worker_id: int, log_folder: Path | None) -> EngineOrder:
+    env, engine = options.env_settings, options.engine_settings
+    return EngineOrder(
+        file_name=str(env.env_path),
+        worker_id=worker_id,
+        timeout=float(env.timeout_wait),
+        windowless=engine.no_graphics or (engine.no_graphics_monitor and worker_id != 0),
+        additional_args=tuple(env.env_args or ()),
+        log_folder=log_folder,
+    )
