@@ -79,7 +79,7 @@ class Play:
         """Let those act who wait for it, and the engine go on until it has told enough.
 
         Args:
-            actions: By behaviour, an action for each slot: [n, continuous], [n, branches].
+            actions: By behaviour, an action for each slot: [n, continuous], [n, branches]. Without, zeros.
             enough: Asked after each of the engine's messages. Who waits for an action in one that was not
                 enough gets zeros.
 
@@ -89,7 +89,7 @@ class Play:
         env = self.env
         self._untouched = False
         for name, crew in self.crews.items():
-            rows = crew.rows(actions[name])
+            rows = crew.rows(actions[name]) if name in actions else None
             if rows is not None:
                 env.set_actions(name, rows)
             crew.begin()

@@ -59,6 +59,7 @@ class UnityToGymWrapper(gymnasium.Env):  # type: ignore[misc]
         self.render_mode = render_mode
         self.game_over = True
         """An episode must be begun by `reset`."""
+        self._crew = next(iter(self._play.crews.values()))
         self._crew = self._only_agent()
         spec = self._crew.spec
         self._view = gym_view(spec.observation_specs, uint8_visual, allow_multiple_obs)
@@ -138,6 +139,8 @@ class UnityToGymWrapper(gymnasium.Env):  # type: ignore[misc]
         return bool(crew.asks[0] or crew.ended)
 
     def _only_agent(self) -> Crew:
+        if len(self._play.crews) == 1 and len(self._crew) == 1:
+            return self._crew
         (crew, *others) = crews_of_one_behavior(self._play)
         agents = sum(map(len, (crew, *others)))
         if agents != 1:

@@ -198,9 +198,11 @@ class UnityVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[misc]
         return self.num_envs
 
     def _check_size(self) -> None:
+        if len(self._play.crews) == len(self._crews) and sum(map(len, self._crews)) <= self.num_envs:
+            return
         crews = crews_of_one_behavior(self._play)
         found = sum(map(len, crews))
-        if found > self.num_envs or len(crews) > len(self._crews):
+        if found > self.num_envs or any(map(len, crews[len(self._crews) :])):
             raise UnityGymException(
                 f"The environment has {self.num_envs} slots, but {found} agents of "
                 f"{', '.join(crew.name for crew in crews)} were there at once. Give num_envs={found}."
