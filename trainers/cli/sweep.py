@@ -77,7 +77,6 @@ def _search(loop: SweepLoop, report: Report, folder: Path) -> int:
     try:
         loop.run()
     finally:
-        report.write()
         Console(file=sys.stdout).print(report.table())
     if loop.stopping:
         print("The sweep was stopped. The same command goes on with it.")

@@ -45,12 +45,12 @@ def check_trials(commands: Commands, space: list[Dimension]) -> None:
     Raises:
         TrainerConfigError, TrainerError, UnityException, SweepError: what a run with them would say.
     """
-    _require_an_end(commands)
     seen: list[EnvironmentSettings] = []
     for values in _corners(space):
         with _named(values):
             options = commands.options(values)
             require_support(options)
+            _require_an_end(options)
             _require_behavior(commands.settings, options)
             check_demonstrations(options)
             if options.env_settings not in seen:
@@ -144,12 +144,12 @@ def _require_behavior(settings: SweepSettings, options: RunOptions) -> None:
         raise SweepError(f"behavior: which one's {settings.metric} counts? Name one of {', '.join(listed)}.")
 
 
-def _require_an_end(commands: Commands) -> None:
-    if commands.settings.max_steps is not None:
-        return
-    endless = [name for name, one in commands.base.behaviors.items() if one.endless]
+def _require_an_end(options: RunOptions) -> None:
+    endless = [name for name, one in options.behaviors.items() if one.endless]
     if endless:
-        raise SweepError(f"{endless[0]} has max_steps -1, so that no trial would end: give max_steps here.")
+        raise SweepError(
+            f"{endless[0]} has max_steps -1 in a trial, which would never end: give max_steps here."
+        )
 
 
 def _require_effect(commands: Commands, space: list[Dimension]) -> None:

@@ -24,7 +24,7 @@ class SweepLoop:
         plan: of the trials.
         parallel: how many at once.
         tell: takes a line for the user.
-        changed: called after every trial.
+        changed: called at the beginning, and after every trial.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class SweepLoop:
         Raises:
             SweepError: every trial fails.
         """
+        self._changed()
         try:
             while self._fill() or self._running:
                 if self.stopping or self._hopeless:

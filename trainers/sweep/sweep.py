@@ -85,7 +85,14 @@ class Sweep:
         seeds = range(settings.seed, settings.seed + settings.seeds)
         plan = TrialPlan(self.commands, metric, seeds, self._run_steps, program)
         report = Report(study, plan, self.space, self.folder.name)
-        return SweepLoop(study, plan, settings.parallel, tell, report.write), report
+
+        def changed() -> None:
+            try:
+                report.write()
+            except OSError as error:  # the search itself goes on
+                tell(f"The tables of {self.folder} could not be written: {error.strerror or error}.")
+
+        return SweepLoop(study, plan, settings.parallel, tell, changed), report
 
     def _make_room(self, tell: Callable[[str], None], *, force: bool) -> None:
         if not self.folder.is_dir() or not any(self.folder.iterdir()):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...envs.file_lock import FileLock, LockingNotSupportedError
+from ..settings.errors import TrainerConfigError
 from .command import Commands, Values
 from .curve import Metric
 from .files import LOGS
@@ -74,12 +75,16 @@ class RunningTrial:
         """What the seeds that are done were worth."""
         self._plan = plan
         self._run_ids = plan.run_ids(trial.number)
-        self._steps = plan.steps(values)
+        self._steps = 0
         self._reported = -1 if reported is None else reported
         self._run: RunProcess | None = None
         self._end: End | None = None
-        """What it will be once its run has ended, where the sweep ends it."""
+        """What it will be once its run has ended, where that is known before."""
         self._patience = time.monotonic() + LEAVING
+        try:
+            self._steps = plan.steps(values)
+        except TrainerConfigError as error:  # of values that each alone are right
+            self._fail(" ".join(str(error).split()))
 
     @property
     def value(self) -> float:
@@ -148,12 +153,16 @@ class RunningTrial:
         if self._end is not None:
             return self._end
         if status != 0 or not curve:
-            self.error = run.complaint() if status != 0 else self._plan.metric.absence(self._folder)
-            self.trial.set_user_attr(ERROR, self.error)
-            return End.FAILED
+            return self._fail(run.complaint() if status != 0 else self._plan.metric.absence(self._folder))
         self.done.append(list(curve.values())[-1])
         self.trial.set_user_attr(DONE_SEEDS, self.done)
         return End.DONE if len(self.done) == len(self._run_ids) else None
+
+    def _fail(self, error: str) -> End:
+        self.error = error
+        self.trial.set_user_attr(ERROR, error)
+        self._end = End.FAILED
+        return self._end
 
 
 def _free(folder: Path) -> bool:

@@ -220,3 +220,37 @@ def test_two_processes_do_not_carry_on_one_sweep(place):
         assert status == 1 and "is under way" in said
         process.terminate()
         process.communicate(timeout=60)
+
+
+def test_values_that_do_not_go_together_are_a_failure_of_their_trial_alone(place):
+    """Each of them goes with the first of the other, which is what is checked before."""
+    both = {
+        "behaviors.Basic.test_video": {"values": [False, True]},
+        "behaviors.Basic.test_frequency": {"values": [100, -1, 200]},
+    }
+    place.write(sampler="grid", trials=None, parameters=both)
+    status, said = place.run()
+    assert status == 0, said
+    assert "found true, but there are no tests to film" in said and "Traceback" not in said
+    assert [row["outcome"] for row in rows(place).values()].count("failed") == 1
+    assert len(place.lines("starts")) == 5
+
+
+def test_hyperband_takes_trials_to_their_ends(place):
+    place.write(pruner="hyperband", trials=5)
+    place.fake(worth={f"trial-{number:03}": float(-number) for number in range(5)})
+    status, said = place.run()
+    assert status == 0, said
+    assert {row["outcome"] for row in rows(place).values()} <= {"done", "pruned"} and len(rows(place)) == 5
+
+
+@posix
+def test_tables_that_cannot_be_written_do_not_end_the_search(place):
+    place.fake(block=["trial-001"])
+    with place.start() as process:
+        wait_for(lambda: len(place.lines("starts")) == 2, process)
+        (place.sweep / "sweep.csv").unlink()
+        (place.sweep / "sweep.csv").mkdir()
+        (place.folder / "go").touch()
+        said, _ = process.communicate(timeout=60)
+    assert "could not be written" in said and "trial 3 is worth 1" in said and "Traceback" not in said

@@ -51,7 +51,7 @@ def endless():
         ({"behavior": "Basik"}, "Did you mean Basic?"),
         ({"flags": ["--num-env", "x"]}, "flags:"),
         ({"parallel": 2, "flags": ["--base-port", "6000"]}, "cannot all have the base_port 6000"),
-        (endless(), "no trial would end"),
+        (endless(), "would never end"),
         ({"sampler": "grid"}, "a range without step has no end"),
         (
             parameter("default_settings.time_horizon", values=[8, 16])
