@@ -110,7 +110,7 @@ class CheckedEnvironment(InProcessEnvironment):
             return getattr(self.env, method)(*arguments)
         except UnityException:  # an engine's failure, or a fault that has been named already
             raise
-        except Exception as error:  # whatever it raises
+        except (Exception, SystemExit) as error:  # whatever it raises
             raise raised(self.name, method, error) from error
 
     def _call_specs(self) -> Mapping[str, BehaviorSpec]:

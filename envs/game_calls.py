@@ -11,6 +11,9 @@ import numpy as np
 from .faults import GameFaultError
 from .user_code import described
 
+HINT = " lanista-learn --debug shows the whole traceback."
+"""Where an exception of the game's is told in one line."""
+
 _OLD = " The old package gym gave four; Gymnasium's compatibility wrappers (shimmy) make five of them."
 
 
@@ -22,7 +25,7 @@ def called(game: object, method: str, *arguments: Any, **keywords: Any) -> Any:
     """
     try:
         return getattr(game, method)(*arguments, **keywords)
-    except Exception as error:  # whatever a game raises
+    except (Exception, SystemExit) as error:  # whatever a game raises; it does not end us
         raise raised(game, method, error) from error
 
 
@@ -85,11 +88,9 @@ def truth(value: Any, what: str) -> bool:
     raise ValueError(f"{what} is {shortened(value)} ({type(value).__name__}); expected True or False")
 
 
-def raised(game: object, method: str, error: Exception) -> GameFaultError:
+def raised(game: object, method: str, error: BaseException) -> GameFaultError:
     """What to raise where a game has raised an exception."""
-    return GameFaultError(
-        f"{method} of {game} raised {described(error)}. lanista-learn --debug shows the whole traceback."
-    )
+    return GameFaultError(f"{method} of {game} raised {described(error)}.{HINT}")
 
 
 def shortened(value: Any) -> str:

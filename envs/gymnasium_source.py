@@ -11,10 +11,8 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from .pixels import Images
 from .source_arguments import Arguments, find_in_working_folder, keyed, name_and_query, written
+from .source_names import GYMNASIUM
 from .user_code import described, load_module, one_line
-
-GYMNASIUM = "gymnasium:"
-"""How the names of these environments begin."""
 
 PICTURE = "rgb_array"
 """The render mode in which an environment gives its picture away."""

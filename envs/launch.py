@@ -21,6 +21,9 @@ logger = logging.getLogger(__name__)
 SCENE = "scene:"
 """How the names of Lanista's own scenes begin."""
 
+HOSTED = "hosted:"
+"""Makes the name of an environment in Python that of an engine: `hosted:gymnasium:CartPole-v1`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -158,8 +161,9 @@ def listen(
 
 def resolve(file_name: str, platform: str = sys.platform) -> list[str]:
     """The start of the command line for an environment: an executable, a scene such as
-    `scene:ball3d?areas=4`, a registry's `registry:NAME`, which is downloaded unless it is there, or a Python
-    program `NAME.py`, which the same Python runs as we are run by.
+    `scene:ball3d?areas=4`, a registry's `registry:NAME`, which is downloaded unless it is there, a Python
+    program `NAME.py`, or an environment in Python that is to be hosted; the same Python runs these as we are
+    run by.
 
     Raises:
         UnityEnvironmentException: There is no such executable, the scene's name cannot be read, or the
@@ -171,6 +175,8 @@ def resolve(file_name: str, platform: str = sys.platform) -> list[str]:
     registered = located(file_name)
     if registered is not None:
         return [find_executable(registered.program, platform)]
+    if file_name.startswith(HOSTED):
+        return [sys.executable, "-m", "lanista.envs.hosting", file_name[len(HOSTED) :]]
     path = Path(file_name).expanduser()
     if path.suffix == ".py" and path.is_file():
         return [sys.executable, str(path.absolute())]

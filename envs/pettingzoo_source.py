@@ -16,10 +16,8 @@ from mlagents_envs.exception import UnityEnvironmentException, UnityException
 from .copies import Copies
 from .pixels import Images
 from .source_arguments import Arguments, find_in_working_folder, keyed, name_and_query, written
+from .source_names import PETTINGZOO
 from .user_code import described, one_line
-
-PETTINGZOO = "pettingzoo:"
-"""How the names of these environments begin."""
 
 PICTURE = "rgb_array"
 """The render mode in which an environment gives its picture away."""

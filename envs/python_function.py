@@ -47,7 +47,7 @@ class Function:
         self._check(given)
         try:
             return self.call(**given)
-        except Exception as error:  # whatever the user's function raises
+        except (Exception, SystemExit) as error:  # whatever the user's function raises
             raise UnityEnvironmentException(
                 f"{self.path}: {self.name} raised {described(error)}, called with {written(given)}."
             ) from error

@@ -16,9 +16,7 @@ from .pixels import Images
 from .python_function import find_function
 from .python_kinds import Kind, kind_of
 from .source_arguments import Arguments, keyed, name_and_query
-
-PYTHON = "python:"
-"""How the names of these environments begin."""
+from .source_names import PYTHON
 
 PICTURE = "rgb_array"
 """The render mode in which an environment gives its picture away."""

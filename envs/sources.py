@@ -7,15 +7,10 @@ from collections.abc import Sequence
 from mlagents_envs.base_env import BaseEnv
 
 from . import gymnasium_source, pettingzoo_source, python_source
-from .gymnasium_source import GYMNASIUM
-from .pettingzoo_source import PETTINGZOO
 from .pixels import Images
-from .python_source import PYTHON
+from .source_names import GYMNASIUM, PYTHON, in_process
 
-
-def in_process(path: str | None) -> bool:
-    """Whether the environment is stepped here, and not a process of its own."""
-    return path is not None and path.strip().startswith((PETTINGZOO, GYMNASIUM, PYTHON))
+__all__ = ["check_source", "in_process", "make_source"]
 
 
 def check_source(path: str, arguments: Sequence[str] | None = None) -> None:

@@ -45,7 +45,7 @@ def load_module(path: str, name: str) -> ModuleType:
         else:
             why = f"the module {name} needs the package {missing!r}, which is not installed: pip install it."
         raise UnityEnvironmentException(f"{path}: {why}") from error
-    except Exception as error:  # whatever the user's module raises
+    except (Exception, SystemExit) as error:  # whatever the user's module raises
         raise UnityEnvironmentException(
             f"{path}: the module {name} cannot be imported: {described(error)}."
         ) from error

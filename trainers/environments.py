@@ -12,6 +12,8 @@ from ..envs.attach.caller import Admitted
 from ..envs.attach.entrance import Entrance
 from ..envs.executables import check_executable
 from ..envs.finite import NonFinite
+from ..envs.hosting.environment import HostedEnvironment
+from ..envs.hosting.source import HostedSource
 from ..envs.launch import SCENE, listen, resolve
 from ..envs.manager import EnvManager
 from ..envs.ports import FIRST_PORT
@@ -57,6 +59,8 @@ def check_environment(options: RunOptions) -> None:
     if env.env_path is not None and in_process(env.env_path):
         check_source(env.env_path, env.env_args)
         _refuse_parameters(options)
+        if env.env_workers:
+            _check_ports(env, number_of_environments(options))
         return
     if env.attaches:
         check_attaching(options)
@@ -128,7 +132,7 @@ def _base_port(env: EnvironmentSettings) -> int | None:
 
 def number_of_environments(options: RunOptions) -> int:
     """How many may run at once: those of the training, and one for tests."""
-    return options.env_settings.num_envs + tested(options)
+    return options.env_settings.environments + tested(options)
 
 
 def make_env_manager(
@@ -143,7 +147,7 @@ def make_env_manager(
     )
     return EnvManager(
         lambda worker_id: _make_env(options, seed_of(seed, worker_id), log_folder, worker_id, cluster),
-        env.num_envs,
+        env.environments,
         limits,
         ordered=options.repeatable,
         non_finite=NonFinite(env.non_finite),
@@ -182,7 +186,7 @@ def make_test_environment(
     options: RunOptions, log_folder: Path, cluster: Cluster | None = None
 ) -> TestEnvironment:
     """The environment of tests, with the first worker id that no environment of the training has."""
-    worker_id = options.env_settings.num_envs
+    worker_id = options.env_settings.environments
 
     def make(drawn: bool) -> BaseEnv:
         path = options.env_settings.env_path or ""
@@ -228,6 +232,8 @@ def _make_env(
     drawn: bool = False,
 ) -> BaseEnv:
     env, engine = options.env_settings, options.engine_settings
+    if env.env_path is not None and env.env_workers and not drawn:
+        return _make_hosted(options, env.env_path, seed, log_folder, worker_id)
     if env.env_path is not None and in_process(env.env_path):
         # A picture shows the first copy; the best episode may be another's.
         arguments = [*(env.env_args or ()), "--areas", "1"] if drawn else env.env_args
@@ -276,3 +282,22 @@ def _side_channels(options: RunOptions) -> list[SideChannel]:
 
 def _may_stay_awake(options: RunOptions) -> bool:
     return not any(settings.threaded for settings in options.behaviors.values())
+
+
+def _make_hosted(options: RunOptions, path: str, seed: int, log_folder: Path, worker_id: int) -> BaseEnv:
+    """An environment in Python, in a process of its own."""
+    env = options.env_settings
+    source = HostedSource(
+        path, tuple(env.env_args or ()), with_state=takes_state(options), self_play=plays_itself(options)
+    )
+    return HostedEnvironment(
+        source,
+        worker_id,
+        _base_port(env),
+        seed=seed,
+        timeout_wait=env.timeout_wait,
+        log_folder=log_folder,
+        num_areas=env.num_areas,
+        listen=env.listen,
+        images="uint8",
+    )

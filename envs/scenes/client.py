@@ -3,8 +3,9 @@
 import logging
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
@@ -21,7 +22,7 @@ from ..side_channels import (
 from ..wire.engine_codec import StepEncoder, TrainerReply, decode_reply, encode_hello, encode_ready
 from ..wire.engine_endpoint import EngineEndpoint
 from ..wire.errors import TrainerGoneError
-from .arguments import EngineArguments, Options, UsageError, options_of, parse
+from .arguments import UsageError, options_of, parse
 from .parameters import Parameters
 from .world import Actions, Batches, World
 
@@ -83,16 +84,13 @@ class _Analytics(SideChannel):
 class Session:
     """One world and one trainer, from the handshake to the end."""
 
-    def __init__(self, make: type[World], options: Options, endpoint: EngineEndpoint) -> None:
-        """Makes the world, so that wrong options are known before the trainer is.
-
-        Raises:
-            ValueError: The world refuses its options.
-        """
-        self._make = make
-        self._options = dict(options)
-        self._world = make(**self._options)
+    def __init__(
+        self, world: World, endpoint: EngineEndpoint, with_areas: Callable[[int], World] | None = None
+    ) -> None:
+        """`with_areas`: the same world with so many areas, of one that has an option for that."""
+        self._world = world
         self._endpoint = endpoint
+        self._with_areas = with_areas
         self._parameters = Parameters()
         self._statistics = _Statistics()
 
@@ -106,7 +104,10 @@ class Session:
         if hello.kind == "quit":
             logger.info("The trainer refused the handshake.")
             return
-        self._take_areas(hello.num_areas)
+        # The trainer's number of areas wins over the command line's, but 1 is what it says by default.
+        if hello.num_areas > 1 and self._with_areas is not None:
+            self._world = self._with_areas(hello.num_areas)
+        self._world.prepare(hello.seed, hello.num_areas)
         # A seed is any 32 bits; negative ones are as good.
         random = np.random.default_rng(hello.seed & 0xFFFFFFFF)
         specs = self._world.specs()
@@ -121,6 +122,9 @@ class Session:
             else:
                 check_actions(reply.actions, batches, specs)
                 batches = self._step(reply)
+            if not batches.keys() <= specs.keys():
+                specs = self._world.specs()
+                encoder.learn(specs)
             self._statistics.send_from(self._world)
             reply = decode_reply(self._endpoint.exchange(encoder.encode(batches, channels.generate())))
         logger.info("The trainer said goodbye.")
@@ -130,16 +134,10 @@ class Session:
         usual = [self._parameters, self._statistics, _EngineSettings(), _Analytics()]
         return SideChannelManager([*usual, *self._world.side_channels()], "the trainer")
 
-    def _take_areas(self, count: int) -> None:
-        """The trainer's number of areas wins over the command line's, but 1 is what it says by default."""
-        if count > 1 and "areas" in options_of(self._make):
-            self._options["areas"] = count
-            self._world = self._make(**self._options)
-
     def _step(self, reply: TrainerReply) -> Batches:
         """Steps the world until it has something to tell."""
         batches = self._world.step(reply.actions)
-        while not any(len(batch.agent_id) for batch in batches.values()):
+        while not (any(len(batch.agent_id) for batch in batches.values()) or self._world.over()):
             batches = self._world.step({})
         return batches
 
@@ -175,26 +173,32 @@ def main(make: type[World], arguments: Sequence[str] | None = None, program: str
         given = parse(make, sys.argv[1:] if arguments is None else arguments, program)
         start_log(given.log_file)
         endpoint = EngineEndpoint(given.port)
-        session = Session(make, given.options, endpoint)
+        # Before the trainer is called, so that wrong options are told on the command line.
+        world = make(**given.options)
     except (UsageError, ValueError, OSError) as error:
         usage = error.usage if isinstance(error, UsageError) else ""
         print(f"{program}: {error}\n\n{usage}".rstrip(), file=sys.stderr)
         return USAGE_STATUS
-    return _serve(session, endpoint, given, program)
+    logger.info("%s calls the trainer on port %d; options %s.", program, given.port, dict(given.options))
+    takes_areas = "areas" in options_of(make)
+    with_areas = (lambda areas: make(**{**given.options, "areas": areas})) if takes_areas else None
+    return serve(Session(world, endpoint, with_areas), endpoint)
 
 
-def start_log(log_file: str | None) -> None:
-    """Log to a file, "-" for the standard output, None for the standard error output."""
+def start_log(log_file: str | None) -> TextIO:
+    """Log to a file, "-" for the standard output, None for the standard error output; what that is."""
     if log_file and log_file != "-":
         Path(log_file).parent.mkdir(parents=True, exist_ok=True)
-        handler: logging.Handler = logging.FileHandler(log_file, mode="w", encoding="utf-8")
+        stream: TextIO = Path(log_file).open("w", encoding="utf-8")  # noqa: SIM115 (to the end)
     else:
-        handler = logging.StreamHandler(sys.stdout if log_file else sys.stderr)
+        stream = sys.stdout if log_file else sys.stderr
+    handler = logging.StreamHandler(stream)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", handlers=[handler], force=True)
+    return stream
 
 
-def _serve(session: Session, endpoint: EngineEndpoint, given: EngineArguments, program: str) -> int:
-    logger.info("%s calls the trainer on port %d; options %s.", program, given.port, dict(given.options))
+def serve(session: Session, endpoint: EngineEndpoint) -> int:
+    """Call the trainer and serve it to the end; the exit status, as of `main`."""
     try:
         endpoint.connect(CONNECT_SECONDS)
         session.run()

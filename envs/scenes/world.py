@@ -34,6 +34,12 @@ class World(ABC):
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """Every behaviour by its full name, such as `3DBall?team=0`."""
 
+    def prepare(self, seed: int, areas: int) -> None:  # noqa: B027 (most worlds leave it as it is)
+        """Get ready: the trainer has said which seed and how many areas it wants. `specs` is asked next.
+
+        Only for a world that needs to know them before its first `reset`; the others have nothing to do.
+        """
+
     @abstractmethod
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
         """Begin anew, and give the first observations.
@@ -55,6 +61,10 @@ class World(ABC):
             For each behaviour, first the agents whose episode ended (`done`, with the last observation
             and reward), then those that ask; an agent that ended and began again is in both parts.
         """
+
+    def over(self) -> bool:
+        """Whether nothing more can come: then what is there is told, although nobody asks for a decision."""
+        return False
 
     def statistics(self) -> Sequence[Statistic]:
         """What happened since the last call; each is sent to the trainer once."""

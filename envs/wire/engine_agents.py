@@ -22,6 +22,8 @@ _Sizes = tuple[tuple[str, int], ...]
 """Columns by name, with the numbers that one agent has in each."""
 
 _PNG = 1
+_GREY = (0, -1, -1)
+"""Of a picture's three planes the first one is its only channel. Unsaid, the mean of all three would be."""
 _BYTES = np.dtype(np.uint8)
 
 
@@ -164,9 +166,11 @@ class AgentWriter:
 
 def _described(observation: ObservationSpec, compression: int = 0) -> bytes:
     """An ObservationProto without its values."""
+    grey = compression == _PNG and len(observation.shape) == 3 and observation.shape[0] == 1
     return ObservationProto(
         shape=observation.shape,
         compression_type=compression,
+        compressed_channel_mapping=_GREY if grey else (),
         dimension_properties=[int(value) for value in observation.dimension_property],
         observation_type=observation.observation_type.value,
         name=observation.name,

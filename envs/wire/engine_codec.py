@@ -53,9 +53,17 @@ class StepEncoder:
 
     def __init__(self, specs: Mapping[str, BehaviorSpec]) -> None:
         """`specs`: every behaviour, by its full name, such as `Walker?team=0`."""
-        self._specs = dict(specs)
+        self._specs: dict[str, BehaviorSpec] = {}
         self._described: set[str] = set()
-        self._writers = {name: AgentWriter(name, spec) for name, spec in self._specs.items()}
+        self._writers: dict[str, AgentWriter] = {}
+        self.learn(specs)
+
+    def learn(self, specs: Mapping[str, BehaviorSpec]) -> None:
+        """Take in behaviours that are not known yet."""
+        for name, spec in specs.items():
+            if name not in self._specs:
+                self._specs[name] = spec
+                self._writers[name] = AgentWriter(name, spec)
 
     def encode(self, batches: Mapping[str, AgentBatch], side_channel: bytes = b"") -> bytes:
         """One step's message. Behaviours without agents may be left out.

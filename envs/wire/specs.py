@@ -90,6 +90,11 @@ def behavior(
     )
 
 
+def survives(sensor: ObservationSpec) -> bool:
+    """Whether an observation that is sent uncompressed under this description is given out under the same."""
+    return len(sensor.shape) != 3 or not _is_channels_last(sensor.shape, sensor.dimension_property, b"")
+
+
 def action_spec(brain: BrainParametersProto) -> ActionSpec:
     """The actions that a behaviour takes. Raises WireError when their sizes are impossible."""
     proto = brain.action_spec

@@ -13,6 +13,7 @@ from ...envs.attach.address import Networks, split_address
 from .attaching import attach_refusals
 from .base import Settings, own, refuse, refuse_all
 from .cluster import cluster_refusals
+from .hosting import hosting_refusals
 from .values import Arguments, Flag, Integer, Number, Text, WireInteger, WireNumber, wrong
 
 WINDOWS = os.name == "nt"
@@ -34,6 +35,9 @@ class EnvironmentSettings(Settings):
     """The port of the first environment; the others get the ports after it. The Editor always uses 5004."""
     num_envs: Integer = Field(default=1, ge=1)
     """Number of environments that run side by side."""
+    env_workers: Integer = own(0, ge=0)
+    """Number of processes that host the environment, one each, for those in Python (gymnasium:, pettingzoo:,
+    python:). 0: it is stepped within the run's own process, as often as num_envs says."""
     num_areas: WireInteger = 1
     """Number of training areas that each environment is asked to make."""
     timeout_wait: Integer = Field(default=60, ge=1)
@@ -103,10 +107,15 @@ class EnvironmentSettings(Settings):
 
     @model_validator(mode="after")
     def _engines_of_one_kind(self) -> EnvironmentSettings:
-        refusals = [*attach_refusals(self), *cluster_refusals(self)]
+        refusals = [*attach_refusals(self), *cluster_refusals(self), *hosting_refusals(self)]
         if refusals:
             raise refuse_all(type(self).__name__, refusals)
         return self
+
+    @property
+    def environments(self) -> int:
+        """How many environments the run steps, wherever that is."""
+        return self.env_workers or self.num_envs
 
     @property
     def attaches(self) -> bool:

@@ -10,6 +10,7 @@ UNITS = {
     "capture_frame_rate": "frames/s",
     "checkpoint_interval": "trainer steps",
     "encoding_size": "units",
+    "env_workers": "processes",
     "epsilon": "share",
     "epsilon_decay_steps": "trainer steps",
     "epsilon_end": "share",

@@ -1,0 +1,1 @@
+"""Python environments as engines: stepped in processes of their own, which speak the wire."""

@@ -1,0 +1,48 @@
+"""`python -m lanista.envs.hosting ENV --mlagents-port N`: an environment in Python as an engine."""
+
+import faulthandler
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+# Small arrays gain nothing from more threads, and the trainer wants the other cores. Before NumPy loads.
+for library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Host what the first argument names.
+
+    Returns:
+        The exit status: 0 after the trainer's goodbye, 1 when the trainer vanished or the environment failed,
+        2 for a command line that cannot be understood.
+    """
+    from ..scenes.arguments import UsageError
+    from ..scenes.client import USAGE_STATUS, Session, serve, start_log
+    from ..wire.engine_endpoint import EngineEndpoint
+    from .source import PROGRAM, parse
+    from .world import HostedWorld
+
+    try:
+        given = parse(arguments)
+        log = start_log(given.log_file)
+        endpoint = EngineEndpoint(given.port)
+    except (UsageError, OSError) as error:
+        usage = error.usage if isinstance(error, UsageError) else ""
+        print(f"{PROGRAM}: {error}\n\n{usage}".rstrip(), file=sys.stderr)
+        return USAGE_STATUS
+    faulthandler.enable(log)  # a crash below Python tells where it was
+    source = given.source
+    logging.getLogger(__name__).info(
+        "%s calls the trainer on port %d; arguments %s.", source.path, given.port, list(source.arguments)
+    )
+    world = HostedWorld(source)
+    try:
+        return serve(Session(world, endpoint), endpoint)
+    finally:
+        world.close()
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

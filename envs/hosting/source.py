@@ -1,0 +1,112 @@
+"""What environment a process is to host, as its command line says it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from mlagents_envs.base_env import BaseEnv
+
+from ..scenes.arguments import UsageError
+from ..sources import in_process, make_source
+
+PROGRAM = "python -m lanista.envs.hosting"
+_WORDS: dict[str, bool | None] = {"yes": True, "no": False, "auto": None}
+_END = "--"
+"""Stands before the environment's own arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostedSource:
+    """An environment in Python, and how it is wanted."""
+
+    path: str
+    """As `make_source` takes it."""
+    arguments: tuple[str, ...] = ()
+    """The environment's own, `--key value`."""
+    with_state: bool = False
+    self_play: bool | None = False
+    """Both as `make_source` takes them."""
+
+    def options(self) -> list[str]:
+        """The command line of its engine, behind the path."""
+        play = next(word for word, meaning in _WORDS.items() if meaning is self.self_play)
+        state = ["--with-state"] if self.with_state else []
+        return [*state, "--self-play", play, _END, *self.arguments]
+
+    def make(self, seed: int, areas: int) -> BaseEnv:
+        """The environment; its pictures are bytes, as the wire sends them. Raises as `make_source`."""
+        return make_source(
+            *(self.path, seed, self.arguments, areas),
+            with_state=self.with_state,
+            self_play=self.self_play,
+            images="uint8",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HostArguments:
+    """The command line of a hosting process, read."""
+
+    source: HostedSource
+    port: int
+    """At which the trainer listens."""
+    log_file: str | None
+    """Where to log; None is the standard error output, "-" the standard output."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, self.format_usage())
+
+
+def parse(arguments: Sequence[str]) -> HostArguments:
+    """Read a command line. What is known as an argument of Unity players (one dash) is skipped.
+
+    Raises:
+        UsageError: It cannot be understood.
+    """
+    parser = _parser()
+    own, cut, theirs = list(arguments), _END, list[str]()
+    if cut in own:
+        own, theirs = own[: own.index(cut)], own[own.index(cut) + 1 :]
+    given, others = parser.parse_known_args(own)
+    strange = next((text for text in others if text.startswith("--")), None)
+    if strange is not None:
+        parser.error(f"unknown option {strange}; the environment's own arguments stand behind {_END}")
+    if not in_process(given.env):
+        parser.error(
+            f"found the environment {given.env!r}; expected gymnasium:ID, pettingzoo:MODULE or "
+            "python:MODULE:FUNCTION"
+        )
+    if given.mlagents_port is None:
+        parser.error(
+            "no --mlagents-port: such an engine is started by a trainer, for example by "
+            f"`lanista-learn CONFIG.yaml --env {given.env} --env-workers 2`"
+        )
+    source = HostedSource(given.env, tuple(theirs), given.with_state, _WORDS[given.self_play])
+    return HostArguments(source, given.mlagents_port, given.logFile)
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog=PROGRAM,
+        description="An environment in Python as an engine, for whatever trains through ML-Agents' protocol.",
+        epilog=f"Behind {_END} stand the environment's own arguments, --key value.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("env", metavar="ENV", help="such as gymnasium:CartPole-v1 or python:mygame:make")
+    parser.add_argument(
+        "--mlagents-port", type=int, metavar="PORT", help="where the trainer listens; required"
+    )
+    parser.add_argument("-logFile", metavar="FILE", help="where to log ('-': standard output)")
+    parser.add_argument("--with-state", action="store_true", help="agents observe the global state too")
+    parser.add_argument(
+        *("--self-play",),
+        choices=list(_WORDS),
+        default="no",
+        help="one policy plays all seats of a turn-based game; auto: if it can",
+    )
+    return parser

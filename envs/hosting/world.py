@@ -1,0 +1,179 @@
+"""A BaseEnv as a world: what the embedded engine's client makes a process of."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from mlagents_envs.base_env import ActionTuple, BaseEnv, BehaviorSpec, DecisionSteps, TerminalSteps
+from mlagents_envs.exception import UnityException
+from numpy.typing import NDArray
+
+from ..faults import GameFaultError
+from ..game_calls import HINT
+from ..scenes.parameters import Parameters
+from ..scenes.world import Actions, Batches, Statistic, World
+from ..side_channels import SideChannel
+from ..wire.engine_codec import AgentBatch
+from ..wire.specs import survives
+from .reports import Reports
+from .source import HostedSource
+
+logger = logging.getLogger(__name__)
+
+
+class HostedWorld(World):
+    """An environment that is made and begun when the trainer has said its seed and its areas.
+
+    What it does wrong is reported to the trainer, and nothing more comes then.
+    """
+
+    def __init__(self, source: HostedSource) -> None:
+        self._source = source
+        self._reports = Reports()
+        self._env: BaseEnv | None = None
+        self._specs: Mapping[str, BehaviorSpec] = {}
+        self._fresh = False
+        """It has been reset, and nobody has seen that yet."""
+        self._fault: GameFaultError | None = None
+
+    def prepare(self, seed: int, areas: int) -> None:
+        """Make the environment and reset it, which is when some of them show their behaviours."""
+        try:
+            self._env = self._source.make(seed, areas)
+            self._env.reset()
+            self._show_specs()
+            self._fresh = True
+        except UnityException as error:  # what could not be made will not be the next time
+            self._report(error)
+
+    def specs(self) -> Mapping[str, BehaviorSpec]:
+        """The behaviours that it has shown so far."""
+        return self._specs
+
+    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
+        """Begin every episode anew; the environment has its own chance, and takes no parameters."""
+        if self._fresh:
+            self._fresh = False
+            return self._batches()
+        return self._advance("reset")
+
+    def step(self, actions: Actions) -> Batches:
+        """Let the agents act; those without actions get zeros."""
+        env = self._living()
+        for name, spec in self._specs.items():
+            waiting = len(env.get_steps(name)[0])
+            continuous, discrete = actions.get(name, (None, None))
+            given = (
+                spec.action_spec.empty_action(waiting)
+                if continuous is None
+                else ActionTuple(continuous, discrete)
+            )
+            env.set_actions(name, given)
+        return self._advance("step")
+
+    def over(self) -> bool:
+        """Whether the game cannot go on."""
+        return self._fault is not None
+
+    def statistics(self) -> Sequence[Statistic]:
+        """What the environment reports, where it can."""
+        told = getattr(self._env, "statistics", None)
+        if told is None:
+            return ()
+        return [(key, value, how) for key, values in told().items() for value, how in values]
+
+    def side_channels(self) -> Sequence[SideChannel]:
+        """That of the reports."""
+        return [self._reports]
+
+    def close(self) -> None:
+        """Close the environment, if it was made."""
+        if self._env is not None:
+            self._env.close()
+
+    def _living(self) -> BaseEnv:
+        if self._fault is not None:
+            raise self._fault
+        assert self._env is not None, "prepare() comes first"
+        return self._env
+
+    def _advance(self, method: str) -> Batches:
+        try:
+            getattr(self._living(), method)()
+            self._show_specs()
+        except GameFaultError as error:
+            self._report(error)
+        return self._batches()
+
+    def _report(self, error: UnityException) -> None:
+        if self._fault is None:
+            logger.error("The game cannot go on.", exc_info=error)
+            self._fault = error if isinstance(error, GameFaultError) else GameFaultError(str(error))
+            self._reports.fault(str(error).removesuffix(HINT))
+
+    def _show_specs(self) -> None:
+        """Take over the behaviours.
+
+        Raises:
+            GameFaultError: One of them would be another at the other end of the wire.
+        """
+        specs = self._living().behavior_specs
+        if len(specs) == len(self._specs):
+            return
+        for name, spec in specs.items():
+            for sensor in spec.observation_specs:
+                if not survives(sensor):
+                    raise GameFaultError(
+                        f"{self._source.path} cannot be hosted: behavior {name!r}, observation "
+                        f"{sensor.name!r} of the shape {sensor.shape} would be taken for a picture whose "
+                        "channels come last. Give it the dimension properties NONE, "
+                        "TRANSLATIONAL_EQUIVARIANCE, TRANSLATIONAL_EQUIVARIANCE, or leave --env-workers out."
+                    )
+        self._specs = dict(specs)
+
+    def _batches(self) -> Batches:
+        if self._fault is not None or self._env is None:
+            return {}
+        lost_lives = getattr(self._env, "lost_lives", None)
+        batches = {}
+        for name, spec in self._specs.items():
+            decisions, terminals = self._env.get_steps(name)
+            if len(decisions) or len(terminals):
+                batches[name] = batch(decisions, terminals, spec)
+            if lost_lives is not None:
+                self._reports.lives(name, lost_lives(name))
+        return batches
+
+
+def batch(decisions: DecisionSteps, terminals: TerminalSteps, spec: BehaviorSpec) -> AgentBatch:
+    """The agents of one behaviour as an engine reports them: first those that have ended."""
+    ended, asking = len(terminals), len(decisions)
+    mask = None
+    if decisions.action_mask is not None and spec.action_spec.discrete_branches:
+        mask = np.zeros((ended + asking, sum(spec.action_spec.discrete_branches)), np.bool_)
+        mask[ended:] = np.concatenate(decisions.action_mask, axis=1)
+    done = np.zeros(ended + asking, np.bool_)
+    done[:ended] = True
+    interrupted = np.zeros(ended + asking, np.bool_)
+    interrupted[:ended] = terminals.interrupted
+    return AgentBatch(
+        [_joined(pair) for pair in zip(terminals.obs, decisions.obs)],
+        np.concatenate((terminals.reward, decisions.reward), dtype=np.float32),
+        done,
+        interrupted,
+        np.concatenate((terminals.agent_id, decisions.agent_id), dtype=np.int32),
+        np.concatenate((terminals.group_id, decisions.group_id), dtype=np.int32),
+        np.concatenate((terminals.group_reward, decisions.group_reward), dtype=np.float32),
+        mask,
+    )
+
+
+def _joined(pair: tuple[NDArray[Any], NDArray[Any]]) -> NDArray[Any]:
+    """Both, one behind the other; an empty one must not decide about the dtype."""
+    ended, asking = pair
+    if not len(ended):
+        return asking
+    return np.concatenate(pair) if len(asking) else ended

@@ -1,0 +1,105 @@
+"""An environment in a process of its own is the one that is stepped in place, in all that a trainer sees."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("gymnasium")
+pytest.importorskip("pettingzoo")
+
+import psutil
+from hosted_games import hosted, in_place, play
+from lanista.envs.faults import GameFaultError
+from lanista.envs.hosting.source import HostedSource
+from mlagents_envs.exception import UnityEnvironmentException
+
+CASES = {
+    "CartPole": (HostedSource("gymnasium:CartPole-v1"), 3, 120),
+    "stacked, continuous": (HostedSource("gymnasium:Pendulum-v1?stack=3", ("--g", "9.0")), 2, 30),
+    "pictures, hybrid, masked": (HostedSource("python:hosted_games:Seer"), 2, 40),
+    "lives": (HostedSource("python:hosted_games:cat?lives=true"), 2, 20),
+    "a BaseEnv": (HostedSource("python:foreign_env:Foreign"), 1, 12),
+    "who comes late": (HostedSource("python:hosted_games:Newcomers"), 1, 6),
+    "turns, one policy": (
+        HostedSource("pettingzoo:pettingzoo.classic.connect_four_v3", self_play=True), 2, 150,
+    ),
+    "turns, a behaviour each": (HostedSource("pettingzoo:pettingzoo.classic.tictactoe_v3"), 2, 30),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def games_are_found(monkeypatch):
+    """By the processes too."""
+    paths = [str(Path(__file__).parents[2]), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+
+
+def both(source, areas, steps):
+    """What is seen of it in place and hosted, with the specifications."""
+    found = []
+    for make in (in_place, hosted):
+        env = make(source, 7, areas)
+        try:
+            found.append((play(env, steps), dict(env.behavior_specs)))
+        finally:
+            env.close()
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_hosted_and_in_place_are_the_same_to_the_last_bit(case):
+    (here, specs), (there, specs_there) = both(*CASES[case])
+    assert there == here
+    assert specs_there == specs
+
+
+def test_teams_of_pettingzoo_keep_their_groups_and_their_state():
+    pytest.importorskip("mpe2")
+    source = HostedSource("pettingzoo:mpe2.simple_spread_v3?max_cycles=8", with_state=True)
+    (here, specs), (there, specs_there) = both(source, 2, 20)
+    assert there == here and specs_there == specs
+    assert {len(set(step[1]["group_id"])) for step in here} == {2}
+
+
+def test_statistics_arrive():
+    env = hosted(HostedSource("pettingzoo:pettingzoo.classic.tictactoe_v3"), 1, 2)
+    play(env, 30)
+    told = env.statistics()
+    env.close()
+    lengths = [value for value, _ in told["Turns/Episode Length"]]
+    assert lengths and all(5 <= each <= 9 for each in lengths)
+
+
+@pytest.mark.parametrize(
+    ("game", "message"),
+    [
+        (
+            "Wrong?how=shape",
+            r"'observation' has the shape \(7,\); expected \(1,\).*logged more to .*Player-0",
+        ),
+        ("Wrong?how=raise", r"raised KeyError: 'speed' \(hosted_games\.py, line \d+\)"),
+        ("Wrong?how=die", "raised SystemExit"),
+        ("unmade", r"unmade raised RuntimeError: no licence for 7 \(hosted_games\.py"),
+        ("not_there", "has no function 'not_there'"),
+        (
+            "sideways",
+            r"'picture' of the shape \(9, 9, 1\) would be taken for a picture whose channels come last",
+        ),
+    ],
+)
+def test_what_the_game_does_wrong_is_its_fault_as_in_place(game, message, tmp_path):
+    env = hosted(HostedSource(f"python:hosted_games:{game}"), 7, 1, log_folder=tmp_path)
+    with pytest.raises(GameFaultError, match=message):
+        play(env, 9)
+    env.close()
+
+
+def test_a_process_that_is_killed_is_a_failure_that_a_restart_may_mend():
+    env = hosted(HostedSource("gymnasium:CartPole-v1"), 7, 1)
+    env.reset()
+    (process,) = (each for each in psutil.Process().children() if "lanista.envs.hosting" in each.cmdline())
+    process.kill()
+    with pytest.raises(UnityEnvironmentException, match=r"SIGKILL|return code"):
+        play(env, 3)
+    env.close()

@@ -1,0 +1,85 @@
+"""The command line of a hosting process, and what it reports beside its agents."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lanista.envs.hosting.reports import ReportReader, Reports
+from lanista.envs.hosting.source import HostedSource, parse
+from lanista.envs.launch import resolve
+from lanista.envs.scenes.arguments import UsageError
+from lanista.envs.side_channels import SideChannelManager
+
+WORDS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=9)
+
+
+@given(
+    st.sampled_from(["python:a:b", "gymnasium:X-v0?k=1&l=--x"]),
+    st.lists(WORDS),
+    st.booleans(),
+    st.sampled_from([True, False, None]),
+    st.integers(1, 65535),
+)
+def test_what_is_wanted_survives_the_command_line(path, arguments, with_state, self_play, port):
+    source = HostedSource(path, tuple(arguments), with_state, self_play)
+    found = parse([source.path, "--mlagents-port", str(port), "-logFile", "x.log", *source.options()])
+    assert (found.source, found.port, found.log_file) == (source, port, "x.log")
+
+
+def test_a_trainer_starts_it_by_its_name():
+    command = resolve("hosted:python:a:b?c=1")
+    assert command == [sys.executable, "-m", "lanista.envs.hosting", "python:a:b?c=1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "ENV"),
+        (
+            ["scene:ball3d", "--mlagents-port", "5"],
+            "found the environment 'scene:ball3d'; expected gymnasium:ID",
+        ),
+        (["python:a:b"], r"no --mlagents-port: .*--env python:a:b --env-workers 2"),
+        (
+            ["python:a:b", "--size", "3"],
+            "unknown option --size; the environment's own arguments stand behind --",
+        ),
+        (["python:a:b", "--mlagents-port", "x"], "invalid int value: 'x'"),
+    ],
+)
+def test_a_command_line_that_cannot_be_understood_is_told_in_a_line(arguments, message):
+    with pytest.raises(UsageError, match=message):
+        parse(arguments)
+
+
+def test_the_program_ends_with_2_then():
+    command = [sys.executable, "-m", "lanista.envs.hosting", "scene:x"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2 and "Traceback" not in ended.stderr
+
+
+def sent(write):
+    """What the trainer's end has after what the engine's end has written."""
+    reports, reader = Reports(), ReportReader()
+    write(reports)
+    SideChannelManager([reader]).process(SideChannelManager([reports]).generate())
+    return reader
+
+
+@given(WORDS, st.dictionaries(WORDS, st.lists(st.integers(0, 2**31 - 1)), max_size=3))
+def test_reports_arrive_as_they_were_given(fault, lives):
+    def write(reports):
+        for name, agents in lives.items():
+            reports.lives(name, np.array(agents, np.int32))
+        reports.fault(fault)
+
+    found = sent(write)
+    assert found.fault == fault
+    assert {name: agents.tolist() for name, agents in found.lives.items()} == {
+        name: agents for name, agents in lives.items() if agents
+    }
+    found.forget_lives()
+    assert not found.lives

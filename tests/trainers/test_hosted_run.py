@@ -1,0 +1,90 @@
+"""Runs whose environments in Python are in processes of their own."""
+
+import re
+from pathlib import Path
+
+import psutil
+import pytest
+from console_runs import learn, left_behind, start, until
+from lanista.trainers.environments import check_environment, make_env_manager
+from lanista.trainers.settings.command_line import parse_command_line
+from lanista.trainers.settings.errors import TrainerConfigError
+from mlagents_envs.exception import UnityEnvironmentException
+
+pytest.importorskip("gymnasium")
+
+YAML = """\
+behaviors:
+  CartPole-v1:
+    trainer_type: ppo
+    hyperparameters: {batch_size: 32, buffer_size: 128}
+    network_settings: {hidden_units: 8, num_layers: 1}
+    max_steps: 400
+    time_horizon: 32
+    summary_freq: 200
+    checkpoint_interval: 100
+    worker_statistics: true
+"""
+POLE = ("--env", "gymnasium:CartPole-v1")
+
+
+def options(tmp_path: Path, *arguments: str):
+    (tmp_path / "c.yaml").write_text(YAML)
+    return parse_command_line([str(tmp_path / "c.yaml"), *arguments])
+
+
+def first_observations(run, folder):
+    with make_env_manager(run, 7, folder) as manager:
+        manager.start()
+        return [step.steps["CartPole-v1?team=0"][0].obs[0].tolist() for step in manager.reset()]
+
+
+def test_workers_have_the_seeds_and_copies_that_environments_in_place_have(tmp_path):
+    arguments = (*POLE, "--num-areas", "3")
+    hosted = first_observations(options(tmp_path, *arguments, "--env-workers", "2"), tmp_path)
+    assert hosted == first_observations(options(tmp_path, *arguments, "--num-envs", "2"), tmp_path)
+    assert len(hosted[0]) == 3
+
+
+def test_a_run_is_trained_and_tested_in_processes_of_their_own(tmp_path):
+    tests = ("--set", "behaviors.CartPole-v1.test_frequency=200", "--set", "stats_writers=[csv, console]")
+    ended = learn(tmp_path, *POLE, "--env-workers", "2", *tests, yaml=YAML)
+    assert ended.good
+    assert ended.out.count("CartPole-v1. Test at Step") == 2
+    assert [path.name for path in ended.files("Player-*.log")] == [f"Player-{k}.log" for k in range(3)]
+    (summaries,) = ended.files("*.csv")
+    assert "Environment/Worker 1/Cumulative Reward" in summaries.read_text()
+    assert ended.files("CartPole-v1.onnx")
+
+
+def test_one_that_dies_is_started_again_alone(tmp_path):
+    long = ("--set", "behaviors.CartPole-v1.max_steps=3000")
+    process = start(tmp_path, *POLE, "--env-workers", "2", *long, yaml=YAML)
+    assert until(lambda: (tmp_path / "results/r/CartPole-v1").is_dir())
+    children = psutil.Process(process.pid).children()
+    next(each for each in children if "lanista.envs.hosting" in each.cmdline()).kill()
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, out + err
+    assert len(re.findall(r"Restarting environment \d", out + err)) == 1
+    assert until(lambda: not left_behind(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("--env", "scene:ball3d"),
+            r"--env-workers: .*found 2, and scene:ball3d, which is a process of its own",
+        ),
+        ((), r"--env-workers: .*found 2, and no env_path \(--env\)\. Hosted are gymnasium:ID"),
+        ((*POLE, "--num-envs", "3"), r"--env-workers: .*found 2, and num_envs 3: .*not both"),
+    ],
+)
+def test_workers_are_for_environments_in_python(tmp_path, arguments, message):
+    with pytest.raises(TrainerConfigError, match=message):
+        options(tmp_path, *arguments, "--env-workers", "2")
+
+
+def test_what_cannot_be_made_is_told_before_the_run(tmp_path):
+    with pytest.raises(UnityEnvironmentException, match=r"Did you mean: `CartPole`"):
+        check_environment(options(tmp_path, "--env", "gymnasium:CartPol-v1", "--env-workers", "2"))
