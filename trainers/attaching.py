@@ -136,11 +136,16 @@ def _load_certificate(env: EnvironmentSettings, certificate: str) -> tuple[ssl.S
     try:
         return server_context(certificate, env.tls_key), file_fingerprint(certificate)
     except (OSError, ValueError) as error:
-        cause = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+        cause = getattr(error, "strerror", None) or str(error)
+        if isinstance(error, ssl.SSLError):
+            known = error.reason is not None and error.reason != "PEM_LIB"
+            cause = (
+                str(error.reason).replace("_", " ").lower() if known else "it is no certificate with its key"
+            )
         key = "" if env.tls_key is None else f" with the key {env.tls_key}"
         raise _wrong(
             "tls_cert",
-            f"found {certificate}{key}, which cannot be used: {str(cause).replace('_', ' ').lower()}. A PEM "
+            f"found {certificate}{key}, which cannot be used: {cause}. A PEM "
             "file with the certificate is expected, and its private key, without a password, in the same "
             "file or in tls_key (--tls-key)",
         ) from error

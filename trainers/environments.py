@@ -71,17 +71,21 @@ def check_environment(options: RunOptions) -> None:
 
 
 def _refuse_tests_in_the_editor(options: RunOptions) -> None:
-    """There is one Editor, which trains; nobody could press Play a second time."""
+    """There is one Editor, which trains; nobody could press Play a second time. Nor are engines to spare that
+    come by themselves.
+    """
     if options.env_settings.env_path is not None or options.checkpoint_settings.inference:
         return
+    attaches = options.env_settings.attaches
+    why = "engines that connect by themselves are all trained with" if attaches else "there is one Editor"
     settings = {f"behaviors.{name}": one for name, one in options.behaviors.items()}
     if options.default_settings is not None:
         settings["default_settings"] = options.default_settings
     problems = [
         Problem(
             f"{place}.test_frequency",
-            f"found {one.test_frequency}; tests take place in an environment of their own, and there is one "
-            "Editor: name an executable or a scene with --env, or remove this key",
+            f"found {one.test_frequency}; tests take place in an environment of their own, and {why}: name "
+            "an executable or a scene with --env, or remove this key",
         )
         for place, one in settings.items()
         if one.tested

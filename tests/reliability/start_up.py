@@ -32,6 +32,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from console_runs import learn_command, left_behind, until  # noqa: E402
 from lanista.trainers import learn  # noqa: E402
+from start_up_attaching import ATTACHING  # noqa: E402
 from start_up_faults import FAULTS, Fault  # noqa: E402
 from start_up_places import Around, forget_trained  # noqa: E402
 
@@ -191,7 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--fork", action="store_true", help="by copies of one process, one after the other")
     options = parser.parse_args(arguments)
-    chosen = [fault for fault in FAULTS if re.search(options.only, fault.name)]
+    chosen = [fault for fault in [*FAULTS, *ATTACHING] if re.search(options.only, fault.name)]
     outcomes: list[Seen] = []
     try:
         with trap() as trapped, ThreadPoolExecutor(options.jobs) as pool:

@@ -212,3 +212,10 @@ def under_way(folder: Path) -> Iterator[Around]:
             yield Around()
         finally:
             lock.give_back()
+
+
+@contextmanager
+def attached_port(folder: Path) -> Iterator[Around]:
+    """Engines are to connect at a port on which somebody else listens."""
+    with _listener() as other:
+        yield Around(["--listen", f"127.0.0.1:{other.getsockname()[1]}"])

@@ -1,0 +1,81 @@
+"""Runs of `lanista-learn` that wait for engines, and scenes that connect to them by themselves."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from console_runs import Ended, end, start, until
+
+YAML = """\
+behaviors:
+  Basic:
+    trainer_type: ppo
+    hyperparameters: {batch_size: 8, buffer_size: 64}
+    network_settings: {hidden_units: 16, num_layers: 1}
+    checkpoint_interval: 100
+    max_steps: 600
+    time_horizon: 16
+    summary_freq: 100
+"""
+"""For `scene:basic`."""
+PATIENCE = 60.0
+"""Seconds for a scene to end."""
+
+
+class AttachedRun:
+    """A run that listens already."""
+
+    def __init__(self, folder: Path, port: int, *arguments: str, max_steps: int = 600) -> None:
+        self.folder = folder
+        self.port = port
+        self._output = folder / "output.txt"
+        with self._output.open("w") as output:
+            self.process = start(
+                folder,
+                *("--listen", f"127.0.0.1:{port}", *arguments),
+                yaml=YAML.replace("600", str(max_steps)),
+                stdout=output,
+            )
+        assert self.says("Waiting for")
+
+    @property
+    def said(self) -> str:
+        """Its console so far."""
+        return self._output.read_text()
+
+    def says(self, text: str) -> bool:
+        """Wait until it says this."""
+        return until(lambda: text in self.said)
+
+    def end(self) -> Ended:
+        """Wait until it has ended well."""
+        ended = end(self.process, self.folder)
+        ended.out = self.said
+        assert ended.status == 0, ended.err
+        assert "Traceback" not in ended.out + ended.err
+        return ended
+
+
+@contextmanager
+def scenes() -> Iterator["Scenes"]:
+    """Starts scenes, and leaves none behind."""
+    made = Scenes()
+    try:
+        yield made
+    finally:
+        for process in made.processes:
+            process.kill()
+            process.wait(PATIENCE)
+
+
+class Scenes:
+    def __init__(self) -> None:
+        self.processes: list[subprocess.Popen] = []
+
+    def __call__(self, port: int, name: str = "basic") -> subprocess.Popen:
+        """A scene that calls on this port."""
+        command = [sys.executable, "-m", "lanista.envs.scenes", name, "--mlagents-port", str(port)]
+        self.processes.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+        return self.processes[-1]

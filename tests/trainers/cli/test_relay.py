@@ -1,0 +1,95 @@
+"""`lanista relay`: its arguments, its messages, and a whole run through it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from attached_runs import AttachedRun, scenes
+from console_runs import until
+from lanista.trainers.cli.main import run
+from scripted_engine import free_port
+
+pytest.importorskip("cryptography")
+
+from lanista.envs.attach.caller import Rules
+from lanista.envs.attach.certificate import self_signed
+from lanista.envs.attach.gate import Gate
+
+PIN = ["--fingerprint", "ab" * 32]
+TOKEN = "a-token-of-some-length"
+
+
+@pytest.fixture
+def token(tmp_path, monkeypatch) -> str:
+    monkeypatch.delenv("LANISTA_TOKEN", raising=False)
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o600)
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (["trainer"], "expected HOST:PORT"),
+        (["trainer:http", *PIN], "'http' is no port"),
+        (["trainer:1", "--fingerprint", "12:34"], "64 hexadecimal digits"),
+        (["trainer:1", "--ca", "nowhere.pem"], "nowhere.pem (--ca) cannot be read"),
+        (["trainer:1", *PIN, "--port", "70000"], "found 70000"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(arguments, cause, token, capsys):
+    assert run(["relay", *arguments, "--token-file", token]) == 1
+    said = capsys.readouterr().err
+    assert cause in said and said.startswith("lanista relay: error: ") and len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["--token-file", "nowhere"]])
+def test_a_relay_needs_a_token(arguments, token, capsys):
+    assert run(["relay", "127.0.0.1:1", *PIN, *arguments]) == 1
+    assert "token is missing" in capsys.readouterr().err
+
+
+def test_a_wrong_token_ends_the_relay_with_status_1(token, monkeypatch, capsys):
+    context, fingerprint = self_signed("127.0.0.1")
+    gate = Gate("localhost", 0, Rules(tls=context), token="another-token-than-that")
+    gate.start()
+    try:
+        arguments = [f"127.0.0.1:{gate.port}", "--port", "0", "--token-file", token]
+        assert run(["relay", *arguments, "--fingerprint", fingerprint]) == 1
+        said = capsys.readouterr().err
+        assert said.endswith("does not let this relay in: wrong token.\n") and len(said.splitlines()) == 1
+        assert run(["relay", *arguments, *PIN]) == 1
+        assert "is not to be trusted" in capsys.readouterr().err
+    finally:
+        gate.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_run_with_an_engine_behind_a_relay(tmp_path):
+    token, here = tmp_path / "token", free_port()
+    run = AttachedRun(tmp_path, free_port(), "--token-file", str(token), max_steps=200)
+    command = re.search(r"lanista (relay .*)", run.said)[1].split()
+    with (tmp_path / "relay.txt").open("w") as output, scenes() as scene:
+        relay = subprocess.Popen(
+            [sys.executable, "-m", "lanista.trainers.cli.main", *command, "--port", str(here), "--once"],
+            stdout=output,
+        )
+        assert until(lambda: "carried to" in (tmp_path / "relay.txt").read_text())
+        engine = scene(here)
+        assert engine.wait(120) == 0
+        assert relay.wait(120) == 0
+    ended = run.end()
+    assert "Environment 0 (a relay at 127.0.0.1:" in ended.out
+    assert "the trainer has hung up" in (tmp_path / "relay.txt").read_text()
+    secret = token.read_text().strip()
+    assert not [
+        path for path in tmp_path.rglob("*") if path.is_file() and path != token and _holds(path, secret)
+    ]
+
+
+def _holds(path: Path, secret: str) -> bool:
+    return secret.encode() in path.read_bytes()

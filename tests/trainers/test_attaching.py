@@ -1,0 +1,222 @@
+"""Runs whose engines connect by themselves: what their settings mean, and whole runs with real engines."""
+
+import logging
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from attached_runs import PATIENCE, AttachedRun, scenes
+from console_runs import weights_are_finite
+from lanista.envs.wire import messages
+from lanista.trainers.attaching import behavior_refusal, check_attaching, make_gate
+from lanista.trainers.environments import check_environment, make_env_manager
+from lanista.trainers.settings.command_line import parse_command_line
+from lanista.trainers.settings.errors import TrainerConfigError
+from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.settings.run import EnvironmentSettings
+from scripted_engine import exchange_with, free_port, hello, message, observation
+
+
+def options(**settings) -> RunOptions:
+    return RunOptions.from_dict({"env_settings": {"listen": "127.0.0.1:0", **settings}})
+
+
+# Settings ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "attaches"),
+    [
+        ({}, False),
+        ({"listen": "0.0.0.0"}, False),
+        ({"listen": "::"}, False),
+        ({"listen": "[::1]:5004"}, True),
+        ({"listen": "localhost:5004", "num_envs": 4}, True),
+        ({"listen": "10.0.0.1", "env_path": "Game"}, False),
+    ],
+)
+def test_an_address_with_a_port_is_where_engines_connect_by_themselves(settings, attaches):
+    assert EnvironmentSettings.model_validate(settings).attaches is attaches
+
+
+def test_networks_are_given_one_by_one_on_the_command_line():
+    line = ["--listen", "0.0.0.0:5004", "--allow", "10.0.0.0/8", "--allow", "fd00::/8", "--num-envs", "2"]
+    assert parse_command_line(line).env_settings.allow == ["10.0.0.0/8", "fd00::/8"]
+
+
+def test_the_gate_does_what_the_settings_say(tmp_path, caplog):
+    pytest.importorskip("cryptography")
+    token = tmp_path / "token"
+    env = options(allow=["10.0.0.0/8"], token_file=str(token)).env_settings
+    with caplog.at_level(logging.INFO):
+        gate = make_gate(env, lambda engine: None)
+    try:
+        assert gate._rules.networks.admit("10.1.1.1") and not gate._rules.networks.admit("11.1.1.1")
+        assert isinstance(gate._rules.tls, ssl.SSLContext)
+        secret = token.read_text().strip()
+        assert gate._token == secret
+        assert secret not in caplog.text, "a secret is not logged"
+        told = re.search(r"lanista relay 127\.0\.0\.1:\d+ --token-file \S+ --fingerprint (\S+)", caplog.text)
+        assert told and len(told[1]) == 95
+    finally:
+        gate.close()
+
+
+def test_without_a_token_no_relay_is_let_in(monkeypatch):
+    monkeypatch.delenv("LANISTA_TOKEN", raising=False)
+    gate = make_gate(options().env_settings, lambda engine: None)
+    try:
+        assert gate._rules.tls is None and gate._token is None
+    finally:
+        gate.close()
+
+
+def test_the_token_may_be_in_the_environment(monkeypatch):
+    pytest.importorskip("cryptography")
+    monkeypatch.setenv("LANISTA_TOKEN", "t" * 20)
+    given = options()
+    check_attaching(given)
+    gate = make_gate(given.env_settings, lambda engine: None)
+    try:
+        assert gate._token == "t" * 20 and gate._rules.tls is not None
+    finally:
+        gate.close()
+    assert "t" * 20 not in str(given.as_dict())
+
+
+def test_a_certificate_of_ones_own(tmp_path, caplog):
+    pytest.importorskip("cryptography")
+    pem, key = certificate(tmp_path)
+    token = tmp_path / "token"
+    token.write_text("t" * 20)
+    given = options(token_file=str(token), tls_cert=str(pem), tls_key=str(key))
+    check_attaching(given)
+    with caplog.at_level(logging.INFO):
+        make_gate(given.env_settings, lambda engine: None).close()
+    assert "--fingerprint" in caplog.text
+    other, _ = certificate(tmp_path / "other")
+    mixed = options(token_file=str(token), tls_cert=str(other), tls_key=str(key))
+    with pytest.raises(TrainerConfigError, match="key values mismatch"):
+        check_attaching(mixed)
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    folder.mkdir(exist_ok=True)
+    pem, key = folder / "cert.pem", folder / "key.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    made = ["-subj", "/CN=trainer", "-days", "1", "-out", str(pem), "-keyout", str(key)]
+    try:
+        subprocess.run([*make, *made], check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("no openssl on this machine")
+    return pem, key
+
+
+def test_a_check_leaves_nothing(tmp_path):
+    pytest.importorskip("cryptography")
+    port = free_port()
+    given = options(listen=f"127.0.0.1:{port}", token_file=str(tmp_path / "token"))
+    check_environment(given)
+    check_environment(given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_behavior_that_nobody_trains():
+    listed = RunOptions.from_text("behaviors: {Ball: {}}", "c.yaml")
+    assert behavior_refusal(listed, "Ball?team=1") is None
+    assert re.search(r"Cube .*c\.yaml.*Ball", behavior_refusal(listed, "Cube?team=0") or "")
+    assert behavior_refusal(RunOptions.from_text("default_settings: {}", "c.yaml"), "Cube") is None
+    assert behavior_refusal(RunOptions(), "Cube") is None
+
+
+def test_each_engine_gets_the_seed_of_its_index():
+    given = options(num_envs=2)
+    manager = make_env_manager(given, 100, Path("unused"))
+    port = manager._attendance.door.gate.port
+    seeds = []
+    try:
+        starting = threading.Thread(target=manager.start, daemon=True)
+        starting.start()
+        for _ in range(2):
+            channel, exchange = exchange_with(port)
+            reply = messages.UnityMessageProto.FromString(exchange(message(hello())))
+            seeds.append(reply.unity_input.rl_initialization_input.seed)
+            threading.Thread(target=_wait_in_the_second_call, args=(channel, exchange), daemon=True).start()
+        starting.join(20)
+        assert not starting.is_alive()
+    finally:
+        manager.close(at_once=True)
+    assert sorted(seeds) == [100, 101]
+
+
+def _wait_in_the_second_call(channel, exchange) -> None:
+    with channel:
+        exchange(message(None))
+
+
+# Whole runs -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def scene():
+    with scenes() as scene:
+        yield scene
+
+
+def test_a_run_takes_engines_as_they_come_and_go(tmp_path, scene):
+    run = AttachedRun(tmp_path, free_port(), "--num-envs", "2", max_steps=100000)
+    first, second = scene(run.port), scene(run.port)
+    assert run.says("Exported")
+    first.kill()
+    assert run.says("has left: its connection was dropped by the other side.")
+    third, stranger = scene(run.port), scene(run.port, "ball3d")
+    assert run.says("has joined: 2 engines now.")
+    assert run.says("its behavior 3DBall is not in the configuration c.yaml (listed: Basic)")
+    run.process.send_signal(signal.SIGINT)
+    ended = run.end()
+    assert [process.wait(PATIENCE) for process in (second, third, stranger)] == [0, 0, 0], (
+        "all are told to quit"
+    )
+    assert weights_are_finite(ended.files("*.pt")) and ended.files("Basic.onnx")
+    recorded = (tmp_path / "results" / "r" / "configuration.yaml").read_text()
+    assert f"listen: 127.0.0.1:{run.port}" in recorded
+
+
+def test_ctrl_c_ends_a_run_that_has_lost_all_engines(tmp_path, scene):
+    run = AttachedRun(tmp_path, free_port(), max_steps=100000)
+    engine = scene(run.port)
+    assert run.says("Exported")
+    engine.kill()
+    assert run.says("No engine is left: the run waits for the next one")
+    run.process.send_signal(signal.SIGINT)
+    assert run.end().files("Basic.onnx")
+
+
+def test_who_is_no_engine_does_not_end_the_waiting(tmp_path, scene):
+    run = AttachedRun(tmp_path, free_port(), max_steps=100)
+    with socket.create_connection(("127.0.0.1", run.port)) as browser:
+        browser.sendall(b"GET / HTTP/1.1\r\nHost: trainer\r\n\r\n")
+        assert run.says("it speaks HTTP/1, as browsers do")
+    engine = scene(run.port)
+    run.end()
+    assert engine.wait(PATIENCE) == 0
+
+
+def test_an_engine_of_another_build_is_turned_away_alone(tmp_path, scene):
+    run = AttachedRun(tmp_path, free_port(), max_steps=100000)
+    scene(run.port)
+    assert run.says("Exported")
+    channel, exchange = exchange_with(run.port)
+    with channel:
+        exchange(message(hello()))
+        exchange(message(None))
+        farewell = exchange(message(observation(1.0, 2.0, name="Basic?team=0")))
+    assert farewell == message(None, 400)
+    run.process.send_signal(signal.SIGINT)
+    told = r"Turned away environment 1 .*describe the behavior 'Basic\?team=0' differently"
+    assert re.search(told, run.end().out)
