@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from mlagents_envs.base_env import ActionTuple, BaseEnv
 
+from ..side_channels import SideChannel
 from .actions import Actions
 from .company import Company
 from .errors import UnityGymException
@@ -70,6 +71,11 @@ class Cast:
     def living(self) -> list[str]:
         """Those whose episode goes on."""
         return [name for name, (company, slot) in self._place.items() if company.lives[slot]]
+
+    @property
+    def side_channel(self) -> dict[str, SideChannel]:
+        """The engine's side channels by the names of their classes, where this package has launched it."""
+        return self._play.side_channel
 
     def asks(self, agent: str) -> bool:
         """Whether a living agent waits for an action."""

@@ -1,4 +1,4 @@
-"""Engines that are started again when they are to have another seed."""
+"""Engines as the wrappers have them started; again, when they are to have another seed."""
 
 from __future__ import annotations
 
@@ -25,18 +25,23 @@ SEEDS = 2**31
 
 
 class LaunchedEnvironment(BaseEnv):  # type: ignore[misc]
-    """An engine that is started again for another seed: it gets its seed at its start."""
+    """An engine and the side channels that it was given."""
 
-    def __init__(self, start: Callable[[int], BaseEnv], seed: int, name: str = "") -> None:
+    def __init__(
+        self, start: Callable[[int], BaseEnv], seed: int, name: str = "", channels: Sequence[SideChannel] = ()
+    ) -> None:
         """Start it.
 
         Args:
             start: Starts the engine with a seed. What it returns is closed before it is called again.
             seed: 0 or more; what does not fit in 31 bits is taken modulo 2**31.
             name: For messages.
+            channels: What the engine was given.
         """
         self.name = name
         self.seed = seed % SEEDS
+        self.side_channel = {type(channel).__name__: channel for channel in channels}
+        """The channels by the names of their classes, as ML-Agents' PettingZoo wrappers have them."""
         self._start = start
         self._parameters: dict[str, object] = {}
         self._env = start(self.seed)
@@ -46,25 +51,6 @@ class LaunchedEnvironment(BaseEnv):  # type: ignore[misc]
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
         """The behaviours that the engine has shown so far."""
         return self._env.behavior_specs  # type: ignore[no-any-return]
-
-    def reseed(self, seed: int, untouched: bool = False) -> bool:
-        """Start the engine again with a seed, unless it is `untouched` since its start and has this seed.
-
-        Environment parameters that were set stay set.
-
-        Returns:
-            Whether it was started again; it is to be reset then.
-        """
-        seed %= SEEDS
-        if untouched and seed == self.seed:
-            return False
-        self._env.close()
-        self._loaded = False
-        self._env, self.seed = self._start(seed), seed
-        self._loaded = True
-        if self._parameters:
-            self._env.set_parameters(self._parameters)
-        return True
 
     def set_parameters(self, parameters: Mapping[str, object]) -> None:
         """Set environment parameters, numbers or samplers; they arrive with the next step or reset.
@@ -102,6 +88,29 @@ class LaunchedEnvironment(BaseEnv):  # type: ignore[misc]
             self._env.close()
 
 
+class ReseededEnvironment(LaunchedEnvironment):
+    """An engine that is started again for another seed: it gets its seed at its start."""
+
+    def reseed(self, seed: int, untouched: bool = False) -> bool:
+        """Start the engine again with a seed, unless it is `untouched` since its start and has this seed.
+
+        Environment parameters that were set by `set_parameters` stay set.
+
+        Returns:
+            Whether it was started again; it is to be reset then.
+        """
+        seed %= SEEDS
+        if untouched and seed == self.seed:
+            return False
+        self._env.close()
+        self._loaded = False
+        self._env, self.seed = self._start(seed), seed
+        self._loaded = True
+        if self._parameters:
+            self._env.set_parameters(self._parameters)
+        return True
+
+
 def launch(
     file_name: str | None = None,
     *,
@@ -111,7 +120,7 @@ def launch(
     parameters: Mapping[str, object] | None = None,
     side_channels: Sequence[SideChannel] = (),
     **options: Any,
-) -> BaseEnv:
+) -> LaunchedEnvironment:
     """Start an engine for one of the wrappers.
 
     Args:
@@ -145,13 +154,11 @@ def launch(
             engine.set_configuration_parameters(time_scale=time_scale)
         return UnityEnvironment(file_name, seed=seed, side_channels=channels, **options)
 
-    if file_name is None or not reseed:
-        env: Any = start(chosen % SEEDS)
-    else:
-        env = LaunchedEnvironment(start, chosen, file_name)
+    engine_kind = ReseededEnvironment if reseed and file_name is not None else LaunchedEnvironment
+    env = engine_kind(start, chosen, file_name or "Unity Editor", channels)
     if parameters:
         env.set_parameters(parameters)
-    return env  # type: ignore[no-any-return]
+    return env
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

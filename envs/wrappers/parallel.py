@@ -8,6 +8,7 @@ from typing import Any
 import pettingzoo
 from mlagents_envs.base_env import BaseEnv
 
+from ..side_channels import SideChannel
 from .cast import Cast
 from .errors import UnityGymException, must_reset
 from .naming import METADATA, title
@@ -63,6 +64,11 @@ class UnityParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[misc]
     def action_space(self, agent: str) -> Any:
         """What an agent can do."""
         return self._cast.action_spaces[agent]
+
+    @property
+    def side_channel(self) -> dict[str, SideChannel]:
+        """The engine's side channels by the names of their classes, where this package has launched it."""
+        return self._cast.side_channel
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None

@@ -9,6 +9,7 @@ from typing import Any
 from mlagents_envs.base_env import ActionTuple, BaseEnv
 
 from ..behavior_name import BehaviorName
+from ..side_channels import SideChannel
 from .crew import Crew
 from .errors import UnityGymException, no_environment
 
@@ -51,6 +52,11 @@ class Play:
         if self._env is None:
             raise no_environment()
         return self._env
+
+    @property
+    def side_channel(self) -> dict[str, SideChannel]:
+        """The engine's side channels by the names of their classes, where this package has launched it."""
+        return getattr(self.env, "side_channel", {})
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """Let the engine begin anew, and wait until somebody asks for an action.

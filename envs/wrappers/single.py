@@ -10,6 +10,7 @@ import numpy as np
 from mlagents_envs.base_env import BaseEnv, BehaviorSpec
 from numpy.typing import NDArray
 
+from ..side_channels import SideChannel
 from .actions import Actions
 from .crew import Crew
 from .errors import UnityGymException, must_reset
@@ -79,6 +80,11 @@ class UnityToGymWrapper(gymnasium.Env):  # type: ignore[misc]
     def group_spec(self) -> BehaviorSpec:
         """What the agent sees and does, as the engine tells it."""
         return self._crew.spec
+
+    @property
+    def side_channel(self) -> dict[str, SideChannel]:
+        """The engine's side channels by the names of their classes, where this package has launched it."""
+        return self._play.side_channel
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None

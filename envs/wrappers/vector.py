@@ -11,6 +11,7 @@ from gymnasium.vector.utils import batch_space
 from mlagents_envs.base_env import ActionTuple, BaseEnv
 from numpy.typing import NDArray
 
+from ..side_channels import SideChannel
 from .actions import Actions
 from .errors import UnityGymException, must_reset
 from .play import Play, crews_of_one_behavior
@@ -106,6 +107,11 @@ class UnityVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[misc]
     def observation_keys(self) -> list[str]:
         """Names for the parts of a Tuple of observations: `visual_0`, ..., `set_0`, ..., `vector`."""
         return self._view.keys
+
+    @property
+    def side_channel(self) -> dict[str, SideChannel]:
+        """The engine's side channels by the names of their classes, where this package has launched it."""
+        return self._play.side_channel
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None

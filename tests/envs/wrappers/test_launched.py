@@ -7,7 +7,7 @@ pytest.importorskip("gymnasium")
 
 from lanista.envs.side_channels import EnvironmentParametersChannel
 from lanista.envs.wrappers import UnityGymException, UnityToGymWrapper, launch, make_gym
-from lanista.envs.wrappers.launched import LaunchedEnvironment
+from lanista.envs.wrappers.launched import LaunchedEnvironment, ReseededEnvironment
 from mlagents_envs.exception import UnityEnvironmentException
 from toldsteps import Asks, Told
 
@@ -31,7 +31,7 @@ class Starts:
 
 def test_a_seed_starts_the_engine_again_unless_it_has_just_been_started_with_it():
     starts = Starts()
-    env = UnityToGymWrapper(LaunchedEnvironment(starts, 3))
+    env = UnityToGymWrapper(ReseededEnvironment(starts, 3))
     assert env.reset(seed=3)[0] == 3 and starts.seeds == [3]
     env.step(STILL)
     env.reset()
@@ -45,14 +45,14 @@ def test_a_seed_starts_the_engine_again_unless_it_has_just_been_started_with_it(
 
 def test_seeds_of_any_size_fit():
     starts = Starts()
-    env = UnityToGymWrapper(LaunchedEnvironment(starts, 2**40 + 1))
+    env = UnityToGymWrapper(ReseededEnvironment(starts, 2**40 + 1))
     env.reset(seed=2**31 + 7)
     assert starts.seeds == [1, 7]
 
 
 def test_parameters_outlive_a_new_start():
     starts = Starts()
-    env = UnityToGymWrapper(LaunchedEnvironment(starts, 3))
+    env = UnityToGymWrapper(ReseededEnvironment(starts, 3))
     env.reset(options={"parameters": {"mass": 2.0}})
     env.reset(seed=4, options={"parameters": {"size": 1.0}})
     assert starts.engines[1].parameters == {"mass": 2.0, "size": 1.0}
@@ -60,7 +60,7 @@ def test_parameters_outlive_a_new_start():
 
 def test_an_engine_that_does_not_start_again_leaves_nothing_to_close():
     starts = Starts(fails_at=4)
-    env = UnityToGymWrapper(LaunchedEnvironment(starts, 3))
+    env = UnityToGymWrapper(ReseededEnvironment(starts, 3))
     env.reset()
     with pytest.raises(UnityEnvironmentException, match="does not start"):
         env.reset(seed=4)
@@ -83,10 +83,10 @@ def test_a_scene_plays_the_same_from_the_same_seed(scene):
 
 def test_a_start_can_be_refused(caplog):
     env = make_gym("scene:basic", reseed=False)
-    pid = env._play.env._connection._process.pid
+    pid = env._play.env._env._connection._process.pid
     env.reset()
     env.reset(seed=4)
-    assert env._play.env._connection._process.pid == pid
+    assert env._play.env._env._connection._process.pid == pid
     assert "does not reach the engine" in caplog.text
     env.close()
 
@@ -97,6 +97,10 @@ def test_channels_of_ones_own_take_the_place_of_ours():
     assert channel.message_queue, "sent with the first reset"
     env.reset()
     assert not channel.message_queue
+    assert env.side_channel["EnvironmentParametersChannel"] is channel
+    assert set(env.side_channel) == {
+        "EngineConfigurationChannel", "EnvironmentParametersChannel", "StatsSideChannel"
+    }  # fmt: skip
     env.close()
 
 
