@@ -11,7 +11,7 @@ import pytest
 TESTS = Path(__file__).parents[2]
 PYTHON = os.environ.get("LANISTA_SB3") or sys.executable
 pytestmark = pytest.mark.skipif(
-    PYTHON == sys.executable and importlib.util.find_spec("stable_baselines3") is None,
+    sys.executable == PYTHON and importlib.util.find_spec("stable_baselines3") is None,
     reason="needs stable-baselines3: LANISTA_SB3 names a Python that has it, and Lanista",
 )
 HEAD = """
