@@ -11,9 +11,15 @@ from lanista.trainers.sweep import loop
 from lanista.trainers.sweep.sweep import Sweep
 
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_learn.py")))
+REAL = Sweep.open
+
+
+def pretend(put=setattr):
+    """Let sweeps of this process start pretended runs, and look after them often."""
+    put(Sweep, "open", lambda self, tell, force=False: REAL(self, tell, force=force, program=FAKE))
+    put(loop, "POLL", 0.02)
+
 
 if __name__ == "__main__":
-    real = Sweep.open
-    Sweep.open = lambda self, tell, force=False: real(self, tell, force=force, program=FAKE)
-    loop.POLL = 0.02
+    pretend()
     main(["sweep", *sys.argv[1:]])

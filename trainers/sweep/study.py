@@ -106,8 +106,9 @@ class SweepStudy:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._folder.mkdir(parents=True, exist_ok=True)
         url = URL.create("sqlite", database=str((self._folder / STUDY).absolute()))
+        self._storage = optuna.storages.RDBStorage(url.render_as_string())
         self._study = optuna.create_study(
-            storage=optuna.storages.RDBStorage(url.render_as_string()),
+            storage=self._storage,
             study_name="sweep",
             direction=self._settings.direction,
             pruner=_pruner(self._settings, lengths),
@@ -136,7 +137,7 @@ class SweepStudy:
         every = self._study.get_trials(deepcopy=False)
         for one in every:
             if one.state is TrialState.RUNNING:
-                self._study._storage.set_trial_state_values(one._trial_id, TrialState.WAITING)
+                self._storage.set_trial_state_values(one._trial_id, TrialState.WAITING)
         for one in self.trials():
             if one.state is TrialState.FAIL:
                 self._study.enqueue_trial(one.params, user_attrs={_RETRY: one.number})

@@ -132,7 +132,7 @@ def test_two_processes_fetch_it_once(ball, server, cache):
     )
     command = [sys.executable, "-c", code]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    told = {process.communicate(timeout=120)[0] for process in running}
+    told = {process.communicate(timeout=300)[0] for process in running}
     assert len(told) == 1 and all(process.returncode == 0 for process in running)
     assert server.asked == ["/Ball.zip"]
 

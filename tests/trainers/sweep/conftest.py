@@ -1,13 +1,16 @@
 """A folder in which sweeps of pretended runs take place."""
 
+import io
 import json
-import os
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 import yaml
+from lanista.trainers.cli.main import run
+from sweep_with_fake import pretend
 
 DRIVER = Path(__file__).parents[2] / "sweep_with_fake.py"
 RATE = "behaviors.Basic.hyperparameters.learning_rate"
@@ -35,11 +38,10 @@ class Place:
         (self.folder / "fake.json").write_text(json.dumps(how))
 
     def start(self, *arguments):
-        """The sweep as a process."""
+        """The sweep as a process of its own, to be killed or interrupted."""
         return subprocess.Popen(
             [sys.executable, str(DRIVER), "mine.yaml", *arguments],
             cwd=self.folder,
-            env={**os.environ, "COLUMNS": "200"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -47,10 +49,11 @@ class Place:
         )
 
     def run(self, *arguments):
-        """The sweep from its start to its end: exit status and output."""
-        with self.start(*arguments) as process:
-            said, _ = process.communicate(timeout=120)
-        return process.returncode, said
+        """The sweep from its start to its end, in this process: exit status and output."""
+        said = io.StringIO()
+        with redirect_stdout(said), redirect_stderr(said):
+            status = run(["sweep", "mine.yaml", *arguments])
+        return status, said.getvalue()
 
     def lines(self, name):
         file = self.folder / name
@@ -62,8 +65,11 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path):
+def place(tmp_path, monkeypatch):
     pytest.importorskip("optuna")
+    pretend(monkeypatch.setattr)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
     place = Place(tmp_path)
     place.write()
     return place

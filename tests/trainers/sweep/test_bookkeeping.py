@@ -91,7 +91,7 @@ def test_a_signal_ends_all_runs_in_good_order_and_they_go_on_later(place, number
         wait_for(lambda: len(place.lines("starts")) == 2, process)
         wait_for(lambda: len(list(place.sweep.glob("*/Basic/summaries.csv"))) == 2, process)
         os.killpg(process.pid, number)  # as a terminal's Ctrl-C does
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=300)
     assert process.returncode == 130, said
     assert sorted(place.lines("ends")) == ["trial-000", "trial-001"]
     assert "The same command goes on with it" in said and "Traceback" not in said
@@ -116,7 +116,7 @@ def test_none_is_ended_while_it_warms_up_nor_when_it_is_done_anyway(place):
     with place.start() as process:
         wait_for(lambda: (place.sweep / "trial-002/Basic/summaries.csv").exists(), process)
         (place.folder / "go").touch()
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     assert rows(place)[2]["outcome"] == "done" and not place.lines("ends")
 
 
@@ -219,7 +219,7 @@ def test_two_processes_do_not_carry_on_one_sweep(place):
         status, said = place.run()
         assert status == 1 and "is under way" in said
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
 
 
 def test_values_that_do_not_go_together_are_a_failure_of_their_trial_alone(place):
@@ -252,5 +252,5 @@ def test_tables_that_cannot_be_written_do_not_end_the_search(place):
         (place.sweep / "sweep.csv").unlink()
         (place.sweep / "sweep.csv").mkdir()
         (place.folder / "go").touch()
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=300)
     assert "could not be written" in said and "trial 3 is worth 1" in said and "Traceback" not in said
