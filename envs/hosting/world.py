@@ -17,6 +17,7 @@ from ..scenes.parameters import Parameters
 from ..scenes.world import Actions, Batches, Statistic, World
 from ..side_channels import SideChannel
 from ..wire.engine_codec import AgentBatch
+from ..wire.png_writer import STORED
 from ..wire.specs import survives
 from .reports import Reports
 from .source import HostedSource
@@ -29,6 +30,8 @@ class HostedWorld(World):
 
     What it does wrong is reported to the trainer, and nothing more comes then.
     """
+
+    png_level = STORED
 
     def __init__(self, source: HostedSource) -> None:
         self._source = source

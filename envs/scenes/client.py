@@ -111,7 +111,7 @@ class Session:
         # A seed is any 32 bits; negative ones are as good.
         random = np.random.default_rng(hello.seed & 0xFFFFFFFF)
         specs = self._world.specs()
-        encoder = StepEncoder(specs)
+        encoder = StepEncoder(specs, self._world.png_level)
         reply = decode_reply(self._endpoint.exchange(encode_ready()))
         batches: Batches | None = None
         channels = self._open_channels()

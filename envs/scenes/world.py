@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..side_channels import SideChannel
 from ..statistics import StatsAggregationMethod
 from ..wire.engine_codec import AgentBatch
+from ..wire.png_writer import FAST
 from .parameters import Parameters
 
 Actions = Mapping[str, tuple[NDArray[np.float32], NDArray[np.int32]]]
@@ -29,6 +30,9 @@ class World(ABC):
     `lanista.envs.scenes.in_place.WorldEnvironment` steps it without a process. Options of the
     program are the keyword parameters of the class, integers, floats or texts with defaults.
     """
+
+    png_level = FAST
+    """How much effort goes into making pictures small on their way, 0 to 9."""
 
     @abstractmethod
     def specs(self) -> Mapping[str, BehaviorSpec]:

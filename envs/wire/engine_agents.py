@@ -11,7 +11,7 @@ from mlagents_envs.base_env import BehaviorSpec, ObservationSpec
 from numpy.typing import NDArray
 
 from .messages import ObservationProto
-from .png_writer import encode_pictures
+from .png_writer import FAST, encode_pictures
 from .records import BYTE, FLOAT, Piece, RecordWriter, RowWriter
 from .write import delimited, head, varints, width
 
@@ -55,9 +55,10 @@ class AgentBatch:
 class AgentWriter:
     """Writes the agents of one behaviour as a list of AgentInfoProto, columns at once."""
 
-    def __init__(self, name: str, spec: BehaviorSpec) -> None:
-        """`name`: of the behaviour, for messages."""
+    def __init__(self, name: str, spec: BehaviorSpec, level: int = FAST) -> None:
+        """`name`: of the behaviour, for messages; `level`: as of `encode_pictures`."""
         self._name = name
+        self._level = level
         self._mask_size = sum(spec.action_spec.discrete_branches)
         self._shapes = [observation.shape for observation in spec.observation_specs]
         self._plain = [_described(observation) for observation in spec.observation_specs]
@@ -85,7 +86,8 @@ class AgentWriter:
         parts = [_rows(first.write(count, columns))]
         for k, writer in zip(pictures, others):
             before, pictures_of = self._compressed[k], batch.obs[k].astype(np.uint8, copy=False)
-            parts.append([delimited(13, before + delimited(3, png)) for png in encode_pictures(pictures_of)])
+            files = encode_pictures(pictures_of, self._level)
+            parts.append([delimited(13, before + delimited(3, png)) for png in files])
             parts.append(_rows(writer.write(count, columns)))
         return b"".join(delimited(1, b"".join(agent)) for agent in zip(*parts))
 

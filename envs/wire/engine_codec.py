@@ -12,6 +12,7 @@ from .messages import (
     UnityOutputProto,
     UnityRLInitializationOutputProto,
 )
+from .png_writer import FAST
 from .trainer_reply import TrainerReply, decode_reply
 from .versions import API_VERSION
 from .write import HEADER_OK, delimited
@@ -51,8 +52,11 @@ def encode_ready() -> bytes:
 class StepEncoder:
     """Writes the messages of steps. A behaviour is described in the first one in which it has agents."""
 
-    def __init__(self, specs: Mapping[str, BehaviorSpec]) -> None:
-        """`specs`: every behaviour, by its full name, such as `Walker?team=0`."""
+    def __init__(self, specs: Mapping[str, BehaviorSpec], level: int = FAST) -> None:
+        """`specs`: every behaviour, by its full name, such as `Walker?team=0`; `level`: as of
+        `encode_pictures`.
+        """
+        self._level = level
         self._specs: dict[str, BehaviorSpec] = {}
         self._described: set[str] = set()
         self._writers: dict[str, AgentWriter] = {}
@@ -63,7 +67,7 @@ class StepEncoder:
         for name, spec in specs.items():
             if name not in self._specs:
                 self._specs[name] = spec
-                self._writers[name] = AgentWriter(name, spec)
+                self._writers[name] = AgentWriter(name, spec, self._level)
 
     def encode(self, batches: Mapping[str, AgentBatch], side_channel: bytes = b"") -> bytes:
         """One step's message. Behaviours without agents may be left out.

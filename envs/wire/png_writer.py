@@ -9,12 +9,16 @@ from numpy.typing import NDArray
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 """What every PNG file begins with."""
 _PLANES = 3
-_LEVEL = 1
+FAST = 1
 """Pictures that are drawn have large even parts: more effort costs more time than bytes."""
+STORED = 0
+"""No compression: for pictures of any kind that stay on this machine, the least time at both ends."""
 
 
-def encode_pictures(pictures: NDArray[np.uint8]) -> list[bytes]:
+def encode_pictures(pictures: NDArray[np.uint8], level: int = FAST) -> list[bytes]:
     """Pictures [n, channels, height, width] as one or several PNG files each, red, green and blue.
+
+    `level`: how much effort goes into making them small, 0 to 9.
 
     One channel becomes grey; where channels do not fill the last file, its other planes are zero.
     """
@@ -30,7 +34,7 @@ def encode_pictures(pictures: NDArray[np.uint8]) -> list[bytes]:
     before = SIGNATURE + _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
     after = _chunk(b"IEND", b"")
     return [
-        b"".join(before + _chunk(b"IDAT", zlib.compress(plane, _LEVEL)) + after for plane in planes)
+        b"".join(before + _chunk(b"IDAT", zlib.compress(plane, level)) + after for plane in planes)
         for planes in rows
     ]
 
