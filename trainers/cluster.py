@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..envs.cluster.order import ClusterSettings, EngineOrder
-from ..envs.sources import in_process
+from ..envs.launch import HOSTED
+from ..envs.source_names import in_process
 from ..envs.unity import Connect
+from .python_environments import hosted_source
 from .settings.errors import Problem, TrainerConfigError
 from .settings.options import RunOptions
 
@@ -24,10 +26,11 @@ def check_cluster(options: RunOptions) -> None:
         TrainerConfigError: The environment is stepped in the trainer's process.
     """
     env = options.env_settings
-    if in_process(env.env_path):
+    if in_process(env.env_path) and not env.env_workers:
         message = (
             f"found {env.ray}; the nodes of a cluster start engines, and {env.env_path} is stepped in the "
-            "trainer's own process: leave this out, or give an executable or a scene"
+            "trainer's own process: have it hosted (env_workers, --env-workers 2), give an executable or a "
+            "scene, or leave this out"
         )
         raise TrainerConfigError([Problem("env_settings.ray", message)])
 
@@ -61,11 +64,15 @@ def connect_by(cluster: Cluster, options: RunOptions, worker_id: int, log_folder
 
 def _order(options: RunOptions, worker_id: int, log_folder: Path | None) -> EngineOrder:
     env, engine = options.env_settings, options.engine_settings
+    name, arguments = str(env.env_path), list(env.env_args or ())
+    if env.env_workers:
+        source = hosted_source(options)
+        name, arguments = HOSTED + source.path, source.options()
     return EngineOrder(
-        file_name=str(env.env_path),
+        file_name=name,
         worker_id=worker_id,
         timeout=float(env.timeout_wait),
         windowless=engine.no_graphics or (engine.no_graphics_monitor and worker_id != 0),
-        additional_args=tuple(env.env_args or ()),
+        additional_args=tuple(arguments),
         log_folder=log_folder,
     )

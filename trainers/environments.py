@@ -12,8 +12,6 @@ from ..envs.attach.caller import Admitted
 from ..envs.attach.entrance import Entrance
 from ..envs.executables import check_executable
 from ..envs.finite import NonFinite
-from ..envs.hosting.environment import HostedEnvironment
-from ..envs.hosting.source import HostedSource
 from ..envs.launch import SCENE, listen, resolve
 from ..envs.manager import EnvManager
 from ..envs.ports import FIRST_PORT
@@ -24,12 +22,12 @@ from ..envs.side_channels import (
     SideChannel,
     StatsSideChannel,
 )
-from ..envs.sources import check_source, in_process, make_source
+from ..envs.sources import check_source, in_process
 from ..envs.unity import UnityEnvironment
 from .attaching import behavior_refusal, check_attaching, make_gate
 from .cluster import check_cluster, connect_by
-from .coma.settings import reads_offered_state
 from .evaluation.environment import TEST_SEED, TestEnvironment
+from .python_environments import make_hosted, make_stepped
 from .seeds import seed_of
 from .settings.behavior import TrainerSettings
 from .settings.errors import Problem, TrainerConfigError
@@ -55,6 +53,8 @@ def check_environment(options: RunOptions) -> None:
     if env.ray is not None:
         check_cluster(options)
         _check_scene(env)
+        if in_process(env.env_path):
+            _refuse_parameters(options)
         return
     if env.env_path is not None and in_process(env.env_path):
         check_source(env.env_path, env.env_args)
@@ -209,23 +209,6 @@ def tested(options: RunOptions) -> bool:
     return not options.checkpoint_settings.inference and any(one.tested for one in settings)
 
 
-def takes_state(options: RunOptions) -> bool:
-    """Whether all behaviours would have the global state read by their critics alone, if there is one.
-
-    Otherwise the agents of some would act by it, and could not where it is not to be had.
-    """
-    settings = list(options.behaviors.values())
-    if options.default_settings is not None:
-        settings.append(options.default_settings)
-    return bool(settings) and all(reads_offered_state(each.hyperparameters) for each in settings)
-
-
-def plays_itself(options: RunOptions) -> bool:
-    """Whether a behaviour is to learn by self-play, or would if an environment showed it."""
-    settings = [*options.behaviors.values(), options.default_settings]
-    return any(one is not None and one.self_play is not None for one in settings)
-
-
 def _make_env(
     options: RunOptions,
     seed: int,
@@ -236,19 +219,12 @@ def _make_env(
     drawn: bool = False,
 ) -> BaseEnv:
     env, engine = options.env_settings, options.engine_settings
-    if env.env_path is not None and env.env_workers and not drawn:
-        return _make_hosted(options, env.env_path, seed, log_folder, worker_id)
-    if env.env_path is not None and in_process(env.env_path):
-        # A picture shows the first copy; the best episode may be another's.
-        arguments = [*(env.env_args or ()), "--areas", "1"] if drawn else env.env_args
-        return make_source(
-            *(env.env_path, seed, arguments, 1 if drawn else env.num_areas),
-            with_state=takes_state(options),
-            self_play=plays_itself(options),
-            images="uint8",
-            drawn=drawn,
-        )
     name = f"environment {worker_id}"
+    connect = None if cluster is None else connect_by(cluster, options, worker_id, log_folder, name)
+    if env.env_workers and not drawn:
+        return make_hosted(options, seed, log_folder, worker_id, _base_port(env), connect)
+    if env.env_path is not None and in_process(env.env_path):
+        return make_stepped(options, env.env_path, seed, drawn=drawn)
     return UnityEnvironment(
         env.env_path,
         worker_id,
@@ -265,7 +241,7 @@ def _make_env(
         non_finite=None,
         engine_name=name,
         images="uint8",
-        connect=None if cluster is None else connect_by(cluster, options, worker_id, log_folder, name),
+        connect=connect,
     )
 
 
@@ -286,22 +262,3 @@ def _side_channels(options: RunOptions) -> list[SideChannel]:
 
 def _may_stay_awake(options: RunOptions) -> bool:
     return not any(settings.threaded for settings in options.behaviors.values())
-
-
-def _make_hosted(options: RunOptions, path: str, seed: int, log_folder: Path, worker_id: int) -> BaseEnv:
-    """An environment in Python, in a process of its own."""
-    env = options.env_settings
-    source = HostedSource(
-        path, tuple(env.env_args or ()), with_state=takes_state(options), self_play=plays_itself(options)
-    )
-    return HostedEnvironment(
-        source,
-        worker_id,
-        _base_port(env),
-        seed=seed,
-        timeout_wait=env.timeout_wait,
-        log_folder=log_folder,
-        num_areas=env.num_areas,
-        listen=env.listen,
-        images="uint8",
-    )

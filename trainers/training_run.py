@@ -25,7 +25,7 @@ from .callbacks.writer import CallbackWriter
 from .coma.requirements import with_offered_state
 from .controller import TrainerController
 from .curriculum.curriculum import Curriculum
-from .environments import make_env_manager, make_test_environment, takes_state, tested
+from .environments import make_env_manager, make_test_environment, tested
 from .errors import TrainerError
 from .evaluation.evaluation import Evaluation
 from .farewell import next_steps
@@ -36,6 +36,7 @@ from .networks.user import not_exportable
 from .parallel.lead import learner_team, shared_threads
 from .parallel.team import LearnerTeam
 from .precision import Precision
+from .python_environments import takes_state
 from .run_context import RunContext
 from .run_folder import forget_beginnings, write_configuration
 from .settings.options import RunOptions

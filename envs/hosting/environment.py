@@ -12,7 +12,7 @@ from ..finite import NO_AGENTS
 from ..launch import HOSTED
 from ..pixels import Images
 from ..side_channels import StatsSideChannel
-from ..unity import UnityEnvironment
+from ..unity import Connect, UnityEnvironment
 from .reports import ReportReader
 from .source import HostedSource
 
@@ -36,11 +36,12 @@ class HostedEnvironment(UnityEnvironment):
         listen: str = "localhost",
         non_finite: str | None = None,
         images: Images = "float32",
+        connect: Connect | None = None,
     ) -> None:
         """Launch the process. The arguments are those of `UnityEnvironment`, and raise what it raises.
 
         Args:
-            source: What to host; `num_areas` copies of it.
+            source: What to host; `num_areas` copies of it. With `connect` it is said by who brings it about.
         """
         self._reports = ReportReader()
         self._where = ""
@@ -60,6 +61,7 @@ class HostedEnvironment(UnityEnvironment):
             listen=listen,
             non_finite=non_finite,
             images=images,
+            connect=connect,
         )
 
     def receive(self) -> None:

@@ -1,4 +1,4 @@
-"""Environments in Python within the run's process, and hosted in processes of their own: which is faster when.
+"""Environments in Python within the run's process, and in processes of their own: which is faster when.
 
     python tests/benchmarks/hosting.py [--rounds 5] [--seconds 3] [--again]
 
@@ -34,26 +34,25 @@ PAGE = """# In place or hosted
 
 Written by `python tests/benchmarks/hosting.py` from hosting.csv; every measurement in it is there.
 
-Environments in Python, stepped within the run's process or [hosted](../python-environments.md#in-processes-of-their-own)
-in one, two and four processes. Steps are agents' steps of all of them together, with ready actions: nothing acts or
-learns meanwhile. In turns; medians, and behind them how many times as fast as in place, medians of the ratios within a
-round. {busy}
+Environments in Python, stepped within the run's process or hosted in one, two and four processes
+([when to do which](../python-environments.md#in-processes-of-their-own)). Steps are those of all agents
+together, with ready actions: nothing acts or learns meanwhile. In turns; medians, and behind them how many
+times as fast as in place, medians of the ratios within a round. {busy}
 
 {table}
 
-The same in processor time, microseconds for each agent's step: of the run's process, and of the workers.
+The same in processor time, microseconds for each step of an agent: of the run's process, and of the worker.
 
 {costs}
 
-- **A light environment is stepped in place.** The message there and back costs more than a step of CartPole, and copies
-  share it: with `--num-areas 16` a message carries sixteen agents. In place nothing is faster.
-- **A step that computes for milliseconds is hosted**, with as many workers as there are processors to spare: here two
-  processors are shared by the run, its workers and whatever else the machine does. What the message costs does not
-  matter then, and a run acts and learns meanwhile.
-- **A step that waits** (for a simulator, a socket, a clock) is hosted with many workers, whatever the processors: they
-  wait at the same time.
-- **Pictures** are the dearest to send. In place they are not copied once more; hosted they travel as PNG files without
-  compression, which is the least work at both ends.
+- **A light environment is stepped in place.** The message there and back costs more than a step of CartPole.
+  Copies share it: with `--num-areas 16` it carries sixteen agents.
+- **A step that computes for milliseconds is hosted**, with as many workers as there are processors to spare.
+  What the message costs matters little then, and the run acts and learns meanwhile. In place it cannot.
+- **A step that waits** (for a simulator, a socket, a clock) is hosted by many workers, whatever the number of
+  processors: all of them wait at the same time.
+- **Pictures** are the dearest to send. In place they are looked at where they are; hosted they travel as PNG
+  files without compression, which is the least work at both ends.
 """
 
 
@@ -186,8 +185,10 @@ def busy(results: Results) -> str:
     rows = list(results.rows.values())
     rounds = max(row.round for row in rows)
     return (
-        f"{rounds} rounds. {rows[0].machine}; other work kept {median(rows, 'others'):.1f} of the cores busy in the "
-        f"median measurement and {max(row.others for row in rows):.1f} in the worst."
+        f"Rounds: {rounds}. {rows[0].machine}; other work kept {median(rows, 'others'):.1f} of the cores "
+        f"busy in the median measurement and {max(row.others for row in rows):.1f} in the worst. On a "
+        "machine so busy, who has more processes gets more of it, and every message waits for its turn. "
+        "Processor times then say more than rates do."
     )
 
 

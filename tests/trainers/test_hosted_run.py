@@ -6,6 +6,8 @@ from pathlib import Path
 import psutil
 import pytest
 from console_runs import learn, left_behind, start, until
+from lanista.envs.hosting.source import HostedSource, parse
+from lanista.trainers.cluster import connect_by
 from lanista.trainers.environments import check_environment, make_env_manager
 from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.errors import TrainerConfigError
@@ -88,3 +90,20 @@ def test_workers_are_for_environments_in_python(tmp_path, arguments, message):
 def test_what_cannot_be_made_is_told_before_the_run(tmp_path):
     with pytest.raises(UnityEnvironmentException, match=r"Did you mean: `CartPole`"):
         check_environment(options(tmp_path, "--env", "gymnasium:CartPol-v1", "--env-workers", "2"))
+
+
+def test_a_node_of_a_cluster_is_told_to_host_it(tmp_path):
+    class Cluster:
+        def connect(self, order, name, on_exit):
+            return order
+
+    arguments = (*POLE, "--ray", "auto", "--env-workers", "2", "--env-args", "--max_episode_steps", "9")
+    run = options(tmp_path, *arguments)
+    check_environment(run)
+    order = connect_by(Cluster(), run, 1, tmp_path, "environment 1")(lambda: None)
+    assert order.file_name == "hosted:gymnasium:CartPole-v1"
+    assert parse([POLE[1], "--mlagents-port", "1", *order.additional_args]).source == HostedSource(
+        POLE[1], ("--max_episode_steps", "9")
+    )
+    with pytest.raises(TrainerConfigError, match=r"stepped in the trainer's own process: have it hosted"):
+        check_environment(options(tmp_path, *POLE, "--ray", "auto"))
