@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from .lazily import load
 
 if TYPE_CHECKING:
     from .aec import UnityAECEnv
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from .parallel import UnityParallelEnv
     from .parallel import UnityParallelEnv as UnityToPettingZooWrapper
     from .single import UnityToGymWrapper
-    from .stable_baselines3 import UnityVecEnv, make_sb3
+    from .stable_baselines3 import UnityVecEnv as UnityVecEnv
+    from .stable_baselines3 import make_sb3 as make_sb3
     from .vector import UnityVectorEnv
 
 __all__ = [
@@ -22,15 +24,14 @@ __all__ = [
     "UnityParallelEnv",
     "UnityToGymWrapper",
     "UnityToPettingZooWrapper",
-    "UnityVecEnv",
     "UnityVectorEnv",
     "launch",
     "make_aec",
     "make_gym",
     "make_parallel",
-    "make_sb3",
     "make_vector",
 ]
+"""All but `UnityVecEnv` and `make_sb3`, for which few have what they need: Stable-Baselines3."""
 
 _HOMES = {
     "UnityAECEnv": "aec",
@@ -53,5 +54,4 @@ _OTHER_NAMES = {"UnityToPettingZooWrapper": "UnityParallelEnv"}
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f".{_HOMES[name]}", __name__)
-    return getattr(module, _OTHER_NAMES.get(name, name))
+    return getattr(load(_HOMES[name]), _OTHER_NAMES.get(name, name))

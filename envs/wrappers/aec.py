@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pettingzoo
 from mlagents_envs.base_env import BaseEnv
+from pettingzoo import AECEnv
 
 from ..side_channels import SideChannel
 from .cast import Cast, Told
@@ -14,18 +14,19 @@ from .errors import must_reset
 from .naming import METADATA, title
 
 
-class UnityAECEnv(pettingzoo.AECEnv):  # type: ignore[misc]
+class UnityAECEnv(AECEnv):  # type: ignore[misc]
     """All agents of a BaseEnv as a `pettingzoo.AECEnv`.
 
     Agents, spaces and infos are those of `UnityParallelEnv`. Those who are asked for an action act in turn;
-    after the last of them the engine is stepped. Who is not asked has no turn.
+    after the last of them the engine is stepped. Who is not asked has no turn; so PettingZoo's conversion to
+    a parallel environment, which wants everybody in every round, does not fit: take `UnityParallelEnv`.
     """
 
     def __init__(self, env: BaseEnv, seed: int | None = None, *, add_group_reward: bool = False) -> None:
         """As `UnityParallelEnv`."""
         super().__init__()
         self._cast = Cast(env, seed, add_group_reward)
-        self.metadata = {**METADATA, "name": title(env)}
+        self.metadata = {**METADATA, "name": title(env), "is_parallelizable": False}
         self.render_mode = None
         self.agents: list[str] = []
         self.agent_selection = ""

@@ -108,6 +108,8 @@ class Crew:
         slots = self.slots.leave(terminals.agent_id)
         known = slots != VACANT  # the others ended before they were asked for anything
         slots = slots[known]
+        if not len(slots):
+            return
         self.reward[slots] += terminals.reward[known]
         self.group_reward[slots] += terminals.group_reward[known]
         interrupted = np.asarray(terminals.interrupted, np.bool_)[known]

@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
-try:
-    from gymnasium.error import Error
-except ImportError as error:
-    raise ImportError(
-        "Engines as environments of Gymnasium and PettingZoo need the package gymnasium, and the latter "
-        "pettingzoo: pip install 'lanista[gymnasium,pettingzoo]'."
-    ) from error
+from gymnasium.error import Error
 
 
 class UnityGymException(Error):  # type: ignore[misc]  # noqa: N818

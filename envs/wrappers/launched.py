@@ -39,7 +39,7 @@ class LaunchedEnvironment(BaseEnv):  # type: ignore[misc]
             channels: What the engine was given.
         """
         self.name = name
-        self.seed = seed % SEEDS
+        self.seed = int(seed) % SEEDS
         self.side_channel = {type(channel).__name__: channel for channel in channels}
         """The channels by the names of their classes, as ML-Agents' PettingZoo wrappers have them."""
         self._start = start
@@ -99,7 +99,7 @@ class ReseededEnvironment(LaunchedEnvironment):
         Returns:
             Whether it was started again; it is to be reset then.
         """
-        seed %= SEEDS
+        seed = int(seed) % SEEDS
         if untouched and seed == self.seed:
             return False
         self._env.close()

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from mlagents_envs.base_env import BaseEnv
 
+from .launched import launch
+from .lazily import load
+
 if TYPE_CHECKING:
     from .aec import UnityAECEnv
     from .parallel import UnityParallelEnv
@@ -35,10 +38,10 @@ def make_gym(
         **engine: As of `launch`: `seed`, `reseed`, `time_scale`, `parameters`, `side_channels`, and what
             `UnityEnvironment` takes.
     """
-    from .single import UnityToGymWrapper
+    wrapper = load("single").UnityToGymWrapper
 
     def wrap(env: BaseEnv) -> Any:
-        return UnityToGymWrapper(
+        return wrapper(
             *(env, uint8_visual, flatten_branched, allow_multiple_obs, action_space_seed),
             render_mode=render_mode,
         )
@@ -71,10 +74,10 @@ def make_vector(
         render_mode: Likewise.
         **engine: As of `make_gym`.
     """
-    from .vector import UnityVectorEnv
+    wrapper = load("vector").UnityVectorEnv
 
     def wrap(env: BaseEnv) -> Any:
-        return UnityVectorEnv(
+        return wrapper(
             env,
             num_envs,
             uint8_visual=uint8_visual,
@@ -92,28 +95,26 @@ def make_parallel(
     file_name: str | None = None, *, add_group_reward: bool = False, **engine: Any
 ) -> UnityParallelEnv:
     """Launch an engine as a `pettingzoo.ParallelEnv`. Arguments as of `UnityParallelEnv` and `make_gym`."""
-    from .parallel import UnityParallelEnv
+    wrapper = load("parallel").UnityParallelEnv
 
     def wrap(env: BaseEnv) -> Any:
-        return UnityParallelEnv(env, engine.get("seed"), add_group_reward=add_group_reward)
+        return wrapper(env, engine.get("seed"), add_group_reward=add_group_reward)
 
     return _launched(wrap, file_name, engine)  # type: ignore[no-any-return]
 
 
 def make_aec(file_name: str | None = None, *, add_group_reward: bool = False, **engine: Any) -> UnityAECEnv:
     """Launch an engine as a `pettingzoo.AECEnv`. Arguments as of `UnityAECEnv` and `make_gym`."""
-    from .aec import UnityAECEnv
+    wrapper = load("aec").UnityAECEnv
 
     def wrap(env: BaseEnv) -> Any:
-        return UnityAECEnv(env, engine.get("seed"), add_group_reward=add_group_reward)
+        return wrapper(env, engine.get("seed"), add_group_reward=add_group_reward)
 
     return _launched(wrap, file_name, engine)  # type: ignore[no-any-return]
 
 
 def _launched(wrap: Any, file_name: str | None, engine: dict[str, Any]) -> Any:
     """Launch and wrap; an engine that cannot be wrapped is ended."""
-    from .launched import launch
-
     env = launch(file_name, **engine)
     try:
         return wrap(env)

@@ -6,7 +6,7 @@ from typing import Any
 
 from mlagents_envs.base_env import BaseEnv
 
-METADATA: dict[str, Any] = {"render_modes": [], "is_parallelizable": True}
+METADATA: dict[str, Any] = {"render_modes": []}
 
 
 def title(env: BaseEnv) -> str:

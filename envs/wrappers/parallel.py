@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pettingzoo
 from mlagents_envs.base_env import BaseEnv
+from pettingzoo import ParallelEnv
 
 from ..side_channels import SideChannel
 from .cast import Cast
@@ -14,7 +14,7 @@ from .errors import UnityGymException, must_reset
 from .naming import METADATA, title
 
 
-class UnityParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[misc]
+class UnityParallelEnv(ParallelEnv):  # type: ignore[misc]
     """All agents of a BaseEnv as a `pettingzoo.ParallelEnv`.
 
     Agents are slots, such as `3DBall?team=0?agent_id=3`. One whose episode has ended leaves `agents` until
@@ -38,7 +38,7 @@ class UnityParallelEnv(pettingzoo.ParallelEnv):  # type: ignore[misc]
             UnityGymException: A behaviour has nothing to see or to do.
         """
         self._cast = Cast(env, seed, add_group_reward)
-        self.metadata = {**METADATA, "name": title(env)}
+        self.metadata = {**METADATA, "name": title(env), "is_parallelizable": True}
         self.render_mode = None
         self.agents: list[str] = []
 

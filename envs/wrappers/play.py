@@ -145,8 +145,9 @@ class Play:
             if not self._warned:
                 self._warned = True
                 logger.warning(
-                    "The seed %d does not reach the engine, which got its seed when it was started; "
-                    "lanista.envs.wrappers.make_gym and its like start it again for a seed.",
+                    "The seed %d does not reach the engine, which got its seed when it was started. What "
+                    "make_gym and its like have launched is started again for a seed, but for the Editor and "
+                    "with reseed=False.",
                     seed,
                 )
             return

@@ -1,5 +1,8 @@
 """Engines that are started again for another seed."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -125,3 +128,21 @@ def test_an_engine_that_cannot_be_wrapped_is_ended():
             make_gym("scene:ball3d?areas=3")
     (env,) = starts
     assert env._env._connection._process.returncode is not None
+
+
+@pytest.mark.parametrize(
+    ("missing", "wanted", "told"),
+    [
+        ("gymnasium", "make_gym", "missing: pip install 'lanista[gymnasium]'"),
+        ("pettingzoo", "UnityParallelEnv", "missing: pip install 'lanista[pettingzoo]'"),
+        ("stable_baselines3", "make_sb3", "missing: pip install stable-baselines3"),
+    ],
+)
+def test_a_missing_library_is_named_with_how_to_get_it(missing, wanted, told):
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        f"from lanista.envs.wrappers import {wanted}\n"
+        f"{wanted}('scene:basic')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert told in done.stderr.splitlines()[-1]

@@ -54,6 +54,13 @@ def test_an_agent_may_come_late_after_a_reset():
     assert len(engine.acted) == 2
 
 
+def test_who_ended_without_having_been_asked_is_nobody():
+    env, _ = wrap([Asks(0)], [Ends(7, 9, 5)], [Asks(0, 2, 1)])
+    env.reset()
+    seen, reward, terminated, *_ = env.step(STILL)
+    assert (seen.tolist(), reward, terminated) == ([2], 1, False)
+
+
 def test_the_first_reset_takes_the_engine_as_it_stands():
     env, engine = wrap([Asks(0)])
     env.reset()
