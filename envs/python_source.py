@@ -80,7 +80,8 @@ def make(
     _check_own(path, own, kind)
     if drawn:
         _check_picture(path, copies.first, kind)
-    number = areas if areas > 1 else own.pop("areas", 1)
+    own_areas = own.pop("areas", 1)
+    number = areas if areas > 1 else own_areas
     return _environment(kind, copies, _Wish(path, seed, number, own, with_state, self_play, images))
 
 

@@ -16,12 +16,11 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from .source_arguments import find_in_working_folder
 
-_PACKAGE = Path(__file__).parents[1]
-_NOT_THE_USERS = tuple(
-    os.path.join(path, "")
-    for path in {str(_PACKAGE), *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))}
-)
+_OURS = os.path.join(Path(__file__).parent, "")
+_INSTALLED = tuple(os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib"))
 """Folders whose files the user has not written."""
+_LONGEST = 500
+"""Letters of what an exception says."""
 
 
 def load_module(path: str, name: str) -> ModuleType:
@@ -61,13 +60,12 @@ def described(error: BaseException) -> str:
     """`KIND: what it says (file, line n)`, of the last line of the user's own that led to it; on one line."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{type(error).__name__}: {error.msg} ({Path(error.filename).name}, line {error.lineno})"
-    said = one_line(error)
-    kind = type(error).__name__
-    own = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(_NOT_THE_USERS)
+    said, kind = one_line(error), type(error).__name__
+    said = said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
+    frames = [
+        each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(_OURS)
     ]
+    own = [each for each in frames if not each.filename.startswith(_INSTALLED)] or frames
     place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
     return f"{kind}: {said}{place}" if said else f"{kind}{place}"
 

@@ -164,6 +164,7 @@ def test_what_lanista_has_made_itself_is_taken_as_it_is():
 def test_copies(function, behavior, per_copy):
     assert agents(made(function, areas=3)) == {behavior: 3 * per_copy}
     assert agents(made(function, arguments=["--areas", "2"])) == {behavior: 2 * per_copy}
+    assert agents(made(f"{function}?areas=4", areas=3)) == {behavior: 3 * per_copy}, "--num-areas wins"
 
 
 def test_a_base_env_is_one_and_makes_its_areas_itself_if_it_can():

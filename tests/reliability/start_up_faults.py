@@ -67,6 +67,21 @@ class Own(gymnasium.Env):
 
 gymnasium.register("Own-v0", Own)
 """
+SMALL_GAME = """\
+import numpy as np
+
+
+class Own(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (3,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2), {}
+
+
+def make(size=2):
+    return None if size == 3 else Own(size)
+"""
 LESSONS = """\
 environment_parameters:
   mass:
@@ -274,6 +289,19 @@ ENGINES = [
             ),
         )
     ),
+    Fault("no module of one's own", r"no module 'nowhere'", ("--env", "python:nowhere:make")),
+    *(
+        Fault(name, says, ("--env", f"python:games:{own}"), place=written({"games.py": GAMES + SMALL_GAME}))
+        for name, says, own in (
+            ("no function named", r"which function\? Write python:games:FUNCTION\. It has Own, make", ""),
+            ("a misspelt function", r"no function 'maker'\. Did you mean make", "maker"),
+            ("a misspelt argument", r"no argument 'sizes'\. Did you mean size\?", "make?sizes=2"),
+            ("a function that raises", r"make raised TypeError: .*\(games\.py, line 14\)", "make"),
+            ("a function that gives nothing", r"gave nothing \(None\); perhaps its return", "make?size=3"),
+            ("an observation of another shape", r"has the shape \(2,\); expected \(3,\)", "Own"),
+        )
+    ),
+    Fault("workers of an engine", r"a process of its own anyway.*--num-envs", (*BASIC, "--env-workers", "2")),
     Fault("a taken port", r"Port \d+ is held by .*process.*--base-port", (), place=taken_port),
     Fault("a taken port of three", r"number 1 .*Port \d+ is held by .*--base-port", (), place=short_range),
     Fault("the Editor's port", r"Port 5004 is held by .*End it: .*Editor", (), place=editor_port),
