@@ -8,7 +8,7 @@ team earns. Here with the clipped objective and the epochs of PPO, or, with `cli
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from ..gradient import GuardedAdam
 from ..initial_weights import take_over_moments, take_over_weights
 from ..networks.actor import Actor
 from ..normalizer import Normalizer
+from ..parallel.sharing import Sharing
 from ..precision import Precision
 from ..returns import lambda_returns
 from ..schedules import ClippedSchedules
@@ -51,6 +52,7 @@ class COMA:
     learns_as_team = True
     greedy_when_tested = True
     steps_kind = RosterSteps
+    sharing: Sharing | None = None
 
     def __init__(
         self,
@@ -153,7 +155,13 @@ class COMA:
         rates = Rates(*self.schedules.at(policy_step), policy_step)
         if self.hyper.normalize_values:
             self._rescale(self.networks.tensor(steps.returns))
-        learning = Learning(self.networks, steps, self.precision, normalize_advantages=self.hyper.clip)
+        learning = Learning(
+            self.networks,
+            steps,
+            self.precision,
+            normalize_advantages=self.hyper.clip,
+            sharing=self.sharing,
+        )
         learn = self._clipped_epochs if self.hyper.clip else self._as_published
         losses = learn(learning, rates, threads)
         self._let_target_follow()
@@ -174,7 +182,7 @@ class COMA:
         ]
         if not losses:
             return {}
-        policy, value = torch.stack(losses).mean(0).tolist()
+        policy, value = self._summed(losses).abs().mean(0).tolist()
         return {"Losses/Policy Loss": policy, "Losses/Value Loss": value}
 
     def _as_published(self, learning: Learning, rates: Rates, threads: UpdateThreads) -> dict[str, float]:
@@ -186,7 +194,12 @@ class COMA:
         ]
         policy = learning.policy_step(self.hyper.batch_size, self.actor_optimizer, rates)
         figures = {"Losses/Policy Loss": policy.item()}
-        return figures | ({"Losses/Value Loss": torch.stack(losses).mean().item()} if losses else {})
+        return figures | ({"Losses/Value Loss": self._summed(losses).mean().item()} if losses else {})
+
+    def _summed(self, losses: Sequence[Tensor]) -> Tensor:
+        """[minibatches, ...] the losses, over all learners where several share them."""
+        columns = torch.stack(list(losses))
+        return columns if self.sharing is None else self.sharing.add_up(columns)
 
     def _rescale(self, targets: Tensor) -> None:
         """Learn values in the units of all targets so far."""

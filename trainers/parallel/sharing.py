@@ -62,6 +62,10 @@ class Sharing:
         rows = self.rows(count)
         return Part(self, rows, count, (rows.stop - rows.start) / count if self.has_own(count) else 0.0)
 
+    def whole(self) -> Part:
+        """A part that needs no more than to be added to the others'."""
+        return Part(self, slice(None), 0, 1.0)
+
     def add_up(self, tensor: Tensor) -> Tensor:
         """The sum of all learners' tensors, in place of this one's.
 
@@ -107,9 +111,9 @@ class Part:
     weight: float
     """How many of all rows that count are in it, from 0 to 1."""
 
-    def weighing(self, weight: float) -> Part:
-        """The same rows, of which others count."""
-        return replace(self, weight=weight)
+    def weighing(self, own: float, of: float) -> Part:
+        """The same rows, of which as many count as `own`, and `of` in the whole minibatch."""
+        return replace(self, weight=float(own / of) if self.weight else 0.0)
 
     def add_up(self, gradient: Tensor) -> None:
         """Make the gradient of this part, a mean over its rows, that of the whole minibatch, in place."""

@@ -25,6 +25,7 @@ from ..networks.actor import Actor
 from ..networks.observations import require_equal_parts
 from ..networks.team_critic import TeamCritic
 from ..observed import count_observations
+from ..parallel.sharing import Sharing
 from ..precision import Precision, widened
 from ..returns import lambda_returns
 from ..schedules import ClippedSchedules
@@ -47,6 +48,7 @@ class POCA:
     places = 0
     exploration = 0.0
     steps_kind = TeamSteps
+    sharing: Sharing | None = None
 
     def __init__(
         self,
@@ -136,15 +138,19 @@ class POCA:
         learning = Learning(self.judge, steps)
         losses = []
         for _ in range(self.hyper.num_epoch):
-            for minibatch in threads.over(learning.minibatches(self.hyper.batch_size, self.shuffler)):
+            minibatches = learning.minibatches(self.hyper.batch_size, self.shuffler, self.sharing)
+            for minibatch in threads.over(minibatches):
                 losses.append(self._gradient(minibatch, epsilon, beta))
-                self.optimizer.step(rate, policy_step)
+                self.optimizer.step(rate, policy_step, minibatch.part)
         figures = {"Policy/Learning Rate": rate, "Policy/Epsilon": epsilon, "Policy/Beta": beta}
         if not losses:
             found = f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}"
             self.optimizer.warn_once("Nothing was learnt", found)
             return figures
-        policy, value, baseline = torch.stack(losses).mean(0).tolist()
+        columns = torch.stack(losses)
+        if self.sharing is not None:
+            self.sharing.add_up(columns)
+        policy, value, baseline = columns.abs().mean(0).tolist()
         return {
             "Losses/Policy Loss": policy,
             "Losses/Value Loss": value,
@@ -153,7 +159,10 @@ class POCA:
         }
 
     def _gradient(self, batch: Minibatch, epsilon: float, beta: float) -> Tensor:
-        """The gradient of one minibatch; its policy loss (absolute), value and baseline loss as [3]."""
+        """The gradient of one minibatch; its policy, value and baseline loss as [3].
+
+        Of a part of a minibatch, the losses are weighed by that.
+        """
         with self.precision.passes(self.judge.device):
             values, baselines = self._estimates(batch)
             distribution = self._distribution(batch).widened()
@@ -172,7 +181,8 @@ class POCA:
         )
         self.optimizer.zero_gradient()
         losses.total.backward()  # type: ignore[no-untyped-call]
-        return torch.stack((losses.policy.detach().abs(), losses.value.detach(), losses.baseline.detach()))
+        told = torch.stack((losses.policy.detach(), losses.value.detach(), losses.baseline.detach()))
+        return told if batch.part is None else told * batch.part.weight
 
     def _distribution(self, batch: Minibatch) -> ActionDistribution:
         if batch.actor_states is None:

@@ -359,9 +359,8 @@ class PPO:
         own = sequences[:, whole.rows]
         if real is None:
             return own.flatten(), [whole] * number
-        counts = [real[self._rows_of(some)].view(number, -1).sum(1) for some in (own, sequences)]
-        weights = (counts[0] / counts[1]).tolist() if whole.weight else [0.0] * number
-        return own.flatten(), [whole.weighing(weight) for weight in weights]
+        counts = [real[self._rows_of(some)].view(number, -1).sum(1).tolist() for some in (own, sequences)]
+        return own.flatten(), [whole.weighing(*both) for both in zip(*counts, strict=True)]
 
     # Saving -------------------------------------------------------------------------------------------
 

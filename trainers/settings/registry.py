@@ -49,8 +49,8 @@ class TrainerType:
 trainer_types: dict[str, TrainerType] = {
     "ppo": TrainerType(PPOSettings, recurrent=True, own_critic=True, learners=True),
     "sac": TrainerType(SACSettings, recurrent=True, own_critic=True),
-    "poca": TrainerType(POCASettings, recurrent=True, own_critic=True),
-    "coma": TrainerType(COMASettings, recurrent=True, own_critic=True, critic_prepares=True),
+    "poca": TrainerType(POCASettings, recurrent=True, own_critic=True, learners=True),
+    "coma": TrainerType(COMASettings, recurrent=True, own_critic=True, critic_prepares=True, learners=True),
     "dqn": TrainerType(DQNSettings, recurrent=True),
     "ddpg": TrainerType(DDPGSettings),
     "td3": TrainerType(TD3Settings),

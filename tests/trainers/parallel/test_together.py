@@ -13,10 +13,16 @@ SIGNALS = """}
       curiosity: {strength: 0.1, network_settings: {hidden_units: 8, num_layers: 1}}
       gail: {demo_path: DEMO, use_actions: true, use_vail: true, network_settings: {hidden_units: 8}}
     # {"""
+CHOICES = {"groups": True, "cont": 0, "disc": (3,), "max_len": 13}
 CASES = {
     "ppo": ("ppo", ON_POLICY, "", {}),
     "ppo by derivatives": ("ppo", f"{ON_POLICY}, clip_value_loss: true", "", {"disc": (3,)}),
     "ppo with a memory": ("ppo", ON_POLICY, LSTM, {"disc": (3,), "max_len": 13}),
+    "poca": ("poca", ON_POLICY, "", {"groups": True}),
+    "poca with a memory": ("poca", ON_POLICY, LSTM, {"groups": True, "disc": (3,), "max_len": 13}),
+    "coma": ("coma", f"{ON_POLICY}, max_num_agents: 4", "", CHOICES),
+    "coma with a memory": ("coma", f"{ON_POLICY}, max_num_agents: 4", LSTM, CHOICES),
+    "coma as published": ("coma", f"{ON_POLICY}, max_num_agents: 4, clip: false", "", CHOICES),
     "ppo with signals": ("ppo", ON_POLICY, SIGNALS, {}),
 }
 """By name: trainer, hyperparameters, memory, and what is different in the game."""
