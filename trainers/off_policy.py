@@ -19,6 +19,8 @@ from ..agent_processor.trajectory import Rollout
 from ..envs.finite import NonFinite
 from .episodes import EpisodeRewards
 from .errors import TrainerError
+from .parallel.replayed import SharedSteps
+from .parallel.sharing import Sharing
 from .replay.batch import ReplayBatch
 from .replay.layout import ExtraColumn, ReplayLayout
 from .replay.memory import require_room, size_text
@@ -33,7 +35,7 @@ from .settings.behavior import TrainerSettings
 from .settings.hyperparameters import OffPolicyHyperparamSettings, ReplaySettings
 from .stats.timers import Timers
 from .threads import ACTING_THREADS, UpdateThreads
-from .trainer import AVERAGE, LearningAlgorithm, Rewards, Trainer, TrainerEvents
+from .trainer import AVERAGE, Lead, LearningAlgorithm, Rewards, Trainer, TrainerEvents
 from .update_clock import UpdateClock
 
 logger = logging.getLogger(__name__)
@@ -144,9 +146,12 @@ class OffPolicyTrainer(Trainer):
         self.update_threads = self._threads(spec, update_threads)
         self.updates = UpdateClock(hyper.steps_per_update, hyper.buffer_init_steps)
         self.signal_updates = UpdateClock(hyper.reward_signal_steps_per_update, hyper.buffer_init_steps)
+        self.device = device or torch.device("cpu")
+        self.shared: SharedSteps | None = None
+        """Where several learners make every gradient step together."""
         ignores = [providers[signal].ignores_done for signal in algorithm.signals]
         self.sampler = Sampler(
-            *(algorithm.gammas, ignores, device or torch.device("cpu"), seed, own.n_step),
+            *(algorithm.gammas, ignores, self.device, seed, own.n_step),
             tells_ends=bool(self.learned),
         )
         self.reward_scale = RewardScale(algorithm.gammas) if own.normalize_rewards else None
@@ -273,15 +278,25 @@ class OffPolicyTrainer(Trainer):
     def _gradient_step(self, replay: Replay) -> dict[str, float]:
         with self.timers.span("Replay.sample"):
             batch = self._batch(replay)
-        with self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update"):
-            learnt = self.algorithm.update(batch, self.step, self.update_threads)
+        if self.lead is None or self.shared is None:
+            learnt = self._learn_from(batch)
+        else:
+            learnt = self._lead_policy(self.lead, self.shared, batch)
         self.sampler.learnt(replay, learnt.errors)
-        figures = learnt.figures
+        for key, value in learnt.figures.items():
+            self.stats.add_stat(key, value, AVERAGE)
+        return learnt.figures
+
+    def _learn_from(self, batch: ReplayBatch) -> Learnt:
+        """The policy's own gradient step, and those by demonstrations."""
+        with self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update"):
+            if self.shared is None:
+                figures, errors = self.algorithm.update(batch, self.step, self.update_threads)
+            else:
+                figures, errors = self.shared.update(batch, self.step, self.update_threads)
         if self.cloning is not None:
             figures = figures | self.cloning.update(self.step)
-        for key, value in figures.items():
-            self.stats.add_stat(key, value, AVERAGE)
-        return figures
+        return Learnt(figures, errors)
 
     def _batch(self, replay: Replay) -> ReplayBatch:
         """A batch, rewarded by what the signals say now."""
@@ -317,9 +332,51 @@ class OffPolicyTrainer(Trainer):
         """One gradient step of each signal, by the same steps."""
         ahead = any(provider.looks_ahead for provider in self.learned.values())
         steps = Transitions.of_replay(batch, ahead=ahead, with_padding=False)
+        if self.lead is None or self.shared is None:
+            told = self._signals_learn(steps)
+        else:
+            told = self._lead_signals(self.lead, self.shared, steps)
+        for key, value in told.items():
+            self.stats.add_stat(key, value, AVERAGE)
+
+    def _signals_learn(self, steps: Transitions) -> dict[str, float]:
+        if self.shared is not None:
+            steps = self.shared.own_steps(steps)
+        told: dict[str, float] = {}
         for provider in self.learned.values():
-            for key, value in provider.learn(steps, self.step).items():
-                self.stats.add_stat(key, value, AVERAGE)
+            told |= provider.learn(steps, self.step)
+        return told if steps.part is None else steps.part.wholes(told)
+
+    # Together with other learners -----------------------------------------------------------------------
+
+    def share(self, sharing: Sharing) -> None:
+        """From now on make gradient steps together with other learners."""
+        super().share(sharing)
+        self.shared = SharedSteps(self.algorithm, self.learned, sharing, self.device)
+
+    def _lead_policy(self, lead: Lead, shared: SharedSteps, batch: ReplayBatch) -> Learnt:
+        learnt: list[Learnt] = []
+        message = shared.message(batch, self.step, self.state_dict)
+        lead(message, lambda: learnt.append(self._learn_from(batch)))
+        return learnt[0]
+
+    def _lead_signals(self, lead: Lead, shared: SharedSteps, steps: Transitions) -> dict[str, float]:
+        figures: dict[str, float] = {}
+        message = shared.message(steps, self.step, self.state_dict)
+        lead(message, lambda: figures.update(self._signals_learn(steps)))
+        return figures
+
+    def repeat(self, told: Any) -> None:
+        """Make the gradient step of another process, of which all that it depends on was `told`."""
+        assert self.shared is not None
+        if "state" in told:
+            self.load_state_dict(told["state"])
+        self.clock.step = told["step"]
+        heard = self.shared.heard(told)
+        if isinstance(heard, ReplayBatch):
+            self._learn_from(heard)
+        else:
+            self._signals_learn(heard)
 
     # Files ----------------------------------------------------------------------------------------------
 

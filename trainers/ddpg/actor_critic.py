@@ -20,6 +20,7 @@ from ..initial_weights import take_over_moments, take_over_weights
 from ..networks.actor import Actor
 from ..networks.head_kinds import HeadKind
 from ..observed import count_observations, tensors
+from ..parallel.sharing import Part
 from ..portions import in_portions
 from ..precision import Precision, widened
 from ..replay.batch import ReplayBatch
@@ -129,10 +130,10 @@ class DeterministicActorCritic:
         losses = (of_steps if batch.weights is None else of_steps * batch.weights).mean(1)
         self.critic_optimizer.zero_gradient()
         losses.sum().backward()  # type: ignore[no-untyped-call]
-        self.critic_optimizer.step(self.rate(policy_step), policy_step)
+        self.critic_optimizer.step(self.rate(policy_step), policy_step, batch.part)
         return losses.detach(), errors.detach().abs().mean((0, 2))
 
-    def policy_step(self, inputs: Sequence[Tensor], policy_step: int) -> Tensor:
+    def policy_step(self, inputs: Sequence[Tensor], policy_step: int, part: Part | None) -> Tensor:
         """One step up the slope of the first critic's value: -mean Q(o, mu(o)), before it."""
         with self.precision.passes(self.device):
             values = self.critics.first(inputs, action(self.network, inputs))
@@ -140,7 +141,7 @@ class DeterministicActorCritic:
         self.actor_optimizer.zero_gradient()
         # The critics' own gradients are not wanted here, and not computed.
         loss.backward(inputs=self._policy_weights)  # type: ignore[no-untyped-call]
-        self.actor_optimizer.step(self.rate(policy_step), policy_step)
+        self.actor_optimizer.step(self.rate(policy_step), policy_step, part)
         return loss.detach()
 
     def let_targets_follow(self) -> None:

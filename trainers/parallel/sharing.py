@@ -99,6 +99,14 @@ class Sharer(Protocol):
     """None: it learns alone."""
 
 
+def of_whole(part: Part | None, rows: int) -> tuple[int, slice]:
+    """How many rows the whole minibatch has of which `rows` are here, and which of them these are.
+
+    What is drawn by chance is drawn for all rows, whoever learns from which.
+    """
+    return (rows, slice(None)) if part is None else (part.of, part.rows)
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One learner's part of a minibatch."""
@@ -113,7 +121,7 @@ class Part:
 
     def weighing(self, own: float, of: float) -> Part:
         """The same rows, of which as many count as `own`, and `of` in the whole minibatch."""
-        return replace(self, weight=float(own / of) if self.weight else 0.0)
+        return replace(self, weight=float(own / of) if self.weight and of else 0.0)
 
     def add_up(self, gradient: Tensor) -> None:
         """Make the gradient of this part, a mean over its rows, that of the whole minibatch, in place."""

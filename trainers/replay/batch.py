@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from ..distributions import Actions
+from ..parallel.sharing import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class ReplayBatch:
     """[B] bool, True where nothing is earned behind the step; None where nobody asks (`Sampler`)."""
     extra: Mapping[str, Tensor] = field(default_factory=dict)
     """[B, ...] the columns that the algorithm declared (`ExtraColumn`), by name."""
+    part: Part | None = None
+    """Of a batch that several learners share, the one that these steps are."""
 
     def __len__(self) -> int:
         return len(self.rewards)

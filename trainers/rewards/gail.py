@@ -20,7 +20,7 @@ from ...envs.finite import NonFinite
 from ..distributions import Actions, to_engine
 from ..imitation.demonstrations import Demonstrations
 from ..observed import tensors
-from ..parallel.sharing import Part
+from ..parallel.sharing import Part, of_whole
 from ..portions import in_portions
 from .discriminator import (
     EPSILON,
@@ -158,13 +158,13 @@ class GAIL(NetworkSignal):
     def _drawn(self, steps: Transitions) -> Sample:
         """As many steps of the expert, any of them several times."""
         length = len(self._expert_obs[0])
-        drawn = torch.randint(length, (_whole(steps),), generator=self.random, device="cpu")
-        which = drawn[_own(steps)].to(self.device)
+        count, own = of_whole(steps.part, len(steps))
+        which = torch.randint(length, (count,), generator=self.random, device="cpu")[own].to(self.device)
         acted = None if self._expert_acted is None else self._expert_acted.index_select(0, which)
         return Sample([column.index_select(0, which) for column in self._expert_obs], acted)
 
     def _chances(self, steps: Transitions) -> Chances:
-        rows, own = _whole(steps), _own(steps)
+        rows, own = of_whole(steps.part, len(steps))
         shapes = [column.shape[1:] for column in steps.obs]
         if self._expert_acted is not None:
             shapes.append(self._expert_acted.shape[1:])
@@ -185,13 +185,3 @@ class GAIL(NetworkSignal):
         super().load_state_dict(state)
         self.beta = float(state["beta"])
         self.random.set_state(state["random"].cpu())
-
-
-def _whole(steps: Transitions) -> int:
-    """Of how many steps the minibatch is: draws are of all of them, whoever learns from which."""
-    return len(steps) if steps.part is None else steps.part.of
-
-
-def _own(steps: Transitions) -> slice:
-    """Where in the minibatch these steps are."""
-    return slice(None) if steps.part is None else steps.part.rows

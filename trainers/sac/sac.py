@@ -22,6 +22,7 @@ from ..networks.actor import Actor
 from ..networks.observations import require_equal_parts
 from ..observed import count_observations, tensors
 from ..off_policy import Learnt
+from ..parallel.sharing import of_whole
 from ..portions import in_portions
 from ..precision import Precision
 from ..recurrent import CriticMemories, first_of_sequences, remember
@@ -166,14 +167,20 @@ class SAC:
         return Learnt(figures, losses.errors)
 
     def _step(self, batch: ReplayBatch, rate: float, policy_step: int) -> Losses:
-        shape = (len(batch.rewards), self.network.actions.continuous_size)
-        noise = torch.randn(shape, generator=self.noise, device=self.noise.device).to(self.device)
+        rows, own = of_whole(batch.part, len(batch.rewards))
+        shape = (rows, self.network.actions.continuous_size)
+        noise = torch.randn(shape, generator=self.noise, device=self.noise.device)[own].to(self.device)
         if self.gradient.adds:
             self.optimizer.zero_gradient()
         losses = self.gradient(batch, noise)
-        self.optimizer.step(rate, policy_step)
+        self.optimizer.step(rate, policy_step, batch.part)
         follow(self._of_target, self._of_value, self.hyper.tau)
         return losses
+
+    def learnt(self, real: Tensor) -> Tensor:
+        """Of a column [B] of whole sequences, the steps behind the burn-in."""
+        sequences = self.gradient.sequences if isinstance(self.gradient, DerivedGradient) else None
+        return real if sequences is None else sequences.learnt(real)
 
     def figures(self, policy_step: int) -> dict[str, float]:
         """What is told of each update is all that there is to tell."""

@@ -48,12 +48,12 @@ class TrainerType:
 
 trainer_types: dict[str, TrainerType] = {
     "ppo": TrainerType(PPOSettings, recurrent=True, own_critic=True, learners=True),
-    "sac": TrainerType(SACSettings, recurrent=True, own_critic=True),
+    "sac": TrainerType(SACSettings, recurrent=True, own_critic=True, learners=True),
     "poca": TrainerType(POCASettings, recurrent=True, own_critic=True, learners=True),
     "coma": TrainerType(COMASettings, recurrent=True, own_critic=True, critic_prepares=True, learners=True),
-    "dqn": TrainerType(DQNSettings, recurrent=True),
-    "ddpg": TrainerType(DDPGSettings),
-    "td3": TrainerType(TD3Settings),
+    "dqn": TrainerType(DQNSettings, recurrent=True, learners=True),
+    "ddpg": TrainerType(DDPGSettings, learners=True),
+    "td3": TrainerType(TD3Settings, learners=True),
 }
 """The trainers that come along. A new entry makes its name known as a `trainer_type`; so does a plug-in."""
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from ...envs.finite import NonFinite
 from ..ddpg.actor_critic import DeterministicActorCritic, action
 from ..off_policy import Learnt
+from ..parallel.sharing import of_whole
 from ..precision import Precision, widened
 from ..replay.batch import ReplayBatch
 from ..settings.behavior import TrainerSettings
@@ -52,7 +53,7 @@ class TD3(DeterministicActorCritic):
         self.updates += 1
         figures = {}
         if self.updates % self.hyper.policy_delay == 0:
-            figures["Losses/Policy Loss"] = self.policy_step(inputs, policy_step).item()
+            figures["Losses/Policy Loss"] = self.policy_step(inputs, policy_step, batch.part).item()
             self.let_targets_follow()
         first, second = losses.tolist()
         return Learnt(figures | {"Losses/Q1 Loss": first, "Losses/Q2 Loss": second}, errors)
@@ -60,7 +61,9 @@ class TD3(DeterministicActorCritic):
     @torch.no_grad()
     def targets(self, batch: ReplayBatch) -> Tensor:
         """Y = r + discount * min over both of Q'(o', clip(mu'(o') + noise, -1, 1)): [B, signals]."""
-        noise = torch.randn(batch.actions.continuous.shape, generator=self.smoother) * self.hyper.target_noise
+        rows, own = of_whole(batch.part, len(batch))
+        shape = (rows, batch.actions.continuous.shape[1])
+        noise = torch.randn(shape, generator=self.smoother)[own] * self.hyper.target_noise
         noise = noise.clamp_(-self.hyper.target_noise_clip, self.hyper.target_noise_clip).to(self.device)
         with self.precision.passes(self.device):
             following = self.network.prepare(batch.next_obs)

@@ -1,8 +1,11 @@
 """Learners that cannot work together are refused at the start, naming what they were given."""
 
+from dataclasses import replace
+
 import pytest
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.settings.registry import trainer_types
 from lanista.trainers.settings.support import require_support, require_trainable
 
 MEMORY = {"network_settings": {"memory": {"sequence_length": 16}}}
@@ -49,3 +52,11 @@ def test_as_many_as_there_are_rows_are_taken():
     require_support(options(32, {}, {"device": "cpu"}))
     require_support(options(2, MEMORY, {}))
     require_support(options(2, {}, {"device": "cuda"}))
+
+
+def test_a_trainer_that_cannot_share_is_named(monkeypatch):
+    """As those of plug-ins, which do not say that they can."""
+    monkeypatch.setitem(trainer_types, "ppo", replace(trainer_types["ppo"], learners=False))
+    with pytest.raises(TrainerConfigError, match=r"found 2, .* Ball has trainer_type: ppo, which .*sac"):
+        require_support(options(2, {}, {}))
+    require_support(options(1, {}, {}))
