@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.restarts import RestartHistory, RestartLimits
+from lanista.envs.restarts import HostLostError, RestartHistory, RestartLimits
 
 
 def test_the_defaults_are_those_of_the_settings():
@@ -71,3 +71,19 @@ def test_what_it_tells_stays_short_in_a_run_without_limits():
 def test_senseless_limits_are_refused(values):
     with pytest.raises(ValueError, match="must be"):
         RestartLimits(*values)
+
+
+def test_a_lost_host_is_held_against_nobody():
+    history = RestartHistory(RestartLimits(1, 1, 60), started=0.0)
+    for when in range(1, 20):
+        history.failed(when, HostLostError("its node is gone"))
+        assert history.allows(when)
+        history.restarted(when)
+    assert history.restarts == 19
+    history.failed(20.0, RuntimeError("a crash of its own"))
+    assert history.allows(20.0), "none has been counted so far"
+    history.restarted(20.0)
+    history.failed(100.0, RuntimeError("another"))
+    assert not history.allows(100.0)
+    history.failed(101.0, HostLostError("its node is gone"))
+    assert history.allows(101.0)

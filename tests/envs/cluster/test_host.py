@@ -1,0 +1,100 @@
+"""What a node does for one engine, without a cluster around it."""
+
+import queue
+import sys
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("cryptography")
+
+from lanista.envs.cluster.host import Host, HostError, check
+from lanista.envs.cluster.meeting import Meeting
+from lanista.envs.cluster.order import EngineOrder
+from lanista.envs.unity import UnityEnvironment
+from scripted_engine import executable, free_port
+
+PATIENCE = 30.0
+CRASH = """\
+greet()
+ask(message(observation(1.0, 0.5)))
+print("the disk is full", flush=True)
+os._exit(7)
+"""
+
+
+@pytest.fixture
+def meeting():
+    meeting = Meeting("127.0.0.1", True, None)
+    yield meeting
+    meeting.close()
+
+
+def wanted(file_name: str, **options) -> EngineOrder:
+    return EngineOrder(file_name, 3, PATIENCE, **options)
+
+
+def test_an_engine_is_carried_to_the_learner_and_its_end_is_known(meeting, tmp_path):
+    game = executable(tmp_path, CRASH)
+    with meeting.expect(wanted(game, log_folder=tmp_path / "logs"), "env-3-0") as (expected, order):
+        host = Host(order)
+        engine = expected.wait(PATIENCE)
+    assert host.log == tmp_path / "logs" / "Player-3.log"
+    env = UnityEnvironment(connect=lambda _: engine.connection("environment 3", PATIENCE))
+    env.reset()
+    with pytest.raises(Exception, match="Communicator has exited"):
+        env.step()
+    env.close()
+    report = host.await_end()
+    assert report["returncode"] == 7 and "the disk is full" in report["text"]
+
+
+def test_an_engine_ends_when_the_learner_hangs_up(meeting):
+    with meeting.expect(wanted("scene:basic"), "env-3-0") as (expected, order):
+        host = Host(order)
+        engine = expected.wait(PATIENCE)
+    assert host.report()["returncode"] is None
+    engine.turn_away()
+    ended: queue.SimpleQueue = queue.SimpleQueue()
+    ended.put(host.await_end())
+    assert ended.get(timeout=PATIENCE)["returncode"] is not None
+
+
+def test_a_token_lets_one_engine_in(meeting):
+    with meeting.expect(wanted("scene:basic"), "env-3-0") as (expected, order):
+        first = Host(order)
+        engine = expected.wait(PATIENCE)
+        with pytest.raises(HostError, match="wrong token"):
+            Host(order)
+    engine.turn_away()
+    first.end()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"version": "9.9"}, r"it has Lanista .*, and the learner 9\.9: install the same version on both"),
+        ({"file_name": "/nowhere/Game.x86_64"}, "Couldn't launch the Game environment"),
+        ({"token": "x" * 32}, "it does not reach the learner: wrong token"),
+        ({"fingerprint": "AB"}, "it does not reach the learner: its certificate has the fingerprint"),
+        ({"port": None}, "it does not reach the learner: no trainer answers .*--ray-listen"),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="the message of the executable differs there")
+def test_what_a_node_cannot_do_is_known_before(meeting, changes, reason):
+    if "port" in changes:
+        changes = {"port": free_port()}
+    with (
+        meeting.expect(wanted("scene:basic"), "check-0") as (_, order),
+        pytest.raises(HostError, match=reason),
+    ):
+        check(replace(order, **changes))
+
+
+def test_a_path_is_the_same_on_the_nodes(meeting, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with meeting.expect(wanted("Builds/Game.x86_64"), "a") as (_, order):
+        assert order.file_name == str(tmp_path / "Builds" / "Game.x86_64")
+    for name in ("scene:ball3d?areas=4", "registry:Basic"):
+        with meeting.expect(wanted(name), "a") as (_, order):
+            assert order.file_name == name

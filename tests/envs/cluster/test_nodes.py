@@ -1,0 +1,54 @@
+"""What is known of a cluster's nodes."""
+
+import socket
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lanista.envs.cluster.nodes import Node, offers, room
+from scripted_engine import free_port
+
+
+def node(cpus: float, free: float | None = None, port: int = 1) -> Node:
+    return Node("ab12cd34ef", "127.0.0.1", port, cpus, free)
+
+
+@given(st.lists(st.integers(0, 64), max_size=5), st.sampled_from([0.1, 0.25, 0.3, 0.5, 1.0, 1.5, 2.0, 3.0]))
+def test_no_node_is_filled_beyond_what_it_has(sizes, cpus):
+    fits = room([node(size) for size in sizes], cpus)
+    assert fits * cpus <= sum(sizes) + 1e-6
+    assert all(node(size).room(cpus) > size / cpus - 1 - 1e-6 for size in sizes)
+
+
+def test_a_part_of_a_processor_is_no_rounding_error():
+    assert node(0.3).room(0.1) == 3
+
+
+def test_what_nodes_offer_can_be_told():
+    assert offers([]) == "no nodes"
+    assert offers([node(1), node(8, 2.5)]) == (
+        "node 127.0.0.1 (ab12cd34) with 1 CPU; node 127.0.0.1 (ab12cd34) with 8 CPUs, 2.5 free"
+    )
+    assert offers([node(1)] * 64).endswith("and 44 more nodes")
+
+
+def test_a_node_answers_as_long_as_ray_listens_there():
+    with socket.create_server(("127.0.0.1", 0)) as raylet:
+        there = node(1, port=raylet.getsockname()[1])
+        assert there.answers()
+    assert not there.answers()
+    assert not there.goes_on_answering()
+
+
+@pytest.mark.parametrize("free", [None, 3.0])
+def test_a_node_of_ray_and_back(free):
+    found = {
+        "NodeID": "77",
+        "NodeManagerAddress": "10.0.0.7",
+        "NodeManagerPort": free_port(),
+        "Resources": {"CPU": 4.0},
+    }
+    made = Node.from_ray(found, {} if free is None else {"77": {"CPU": free}})
+    assert (made.cpus, made.free) == (4.0, free)
+    assert Node(**made.as_dict()) == made
+    assert Node.from_ray({**found, "Resources": {}}, {"77": {}}).room(1.0) == 0

@@ -1,0 +1,105 @@
+"""A Ray cluster of several nodes on this machine, and doing its nodes harm."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+PATIENCE = 120.0
+
+
+class LocalCluster:
+    """A head and more nodes; the head, too, runs environments.
+
+    Args:
+        nodes: How many, the head included.
+        cpus: Processors that each offers, whatever the machine has.
+    """
+
+    def __init__(self, nodes: int, cpus: float) -> None:
+        from ray.cluster_utils import Cluster
+
+        head = {"num_cpus": cpus, "include_dashboard": False}
+        self._cluster = Cluster(initialize_head=True, head_node_args=head)
+        self.cpus = cpus
+        self.address: str = self._cluster.address
+        self.nodes = [self._cluster.add_node(num_cpus=cpus) for _ in range(nodes - 1)]
+        """All but the head."""
+
+    def add_node(self) -> None:
+        """One more."""
+        self.nodes.append(self._cluster.add_node(num_cpus=self.cpus))
+
+    def kill_node(self, node: object) -> None:
+        """All of its processes at once, as when its machine loses power."""
+        kill_tree(self.raylet(node))
+        self.nodes.remove(node)
+
+    def kill_head(self) -> None:
+        """The head's own service; its node goes on for a while."""
+        for info in self._cluster.head_node.all_processes["gcs_server"]:
+            psutil.Process(info.process.pid).kill()
+
+    def raylet(self, node: object) -> psutil.Process:
+        """Ray's own process of a node, whose children are its workers and their engines."""
+        return psutil.Process(node.all_processes["raylet"][0].process.pid)
+
+    def engines(self, node: object) -> list[psutil.Process]:
+        """The engines that run on a node."""
+        return [each for each in descendants(self.raylet(node)) if is_engine(each)]
+
+    def all_engines(self) -> list[psutil.Process]:
+        """Those of all nodes, the head's included."""
+        return [engine for node in [self._cluster.head_node, *self.nodes] for engine in self.engines(node)]
+
+    def close(self) -> None:
+        """End all nodes."""
+        self._cluster.shutdown()
+
+
+@contextmanager
+def local_cluster(nodes: int = 3, cpus: float = 2) -> Iterator[LocalCluster]:
+    """A cluster for as long as this is open."""
+    cluster = LocalCluster(nodes, cpus)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def descendants(process: psutil.Process) -> list[psutil.Process]:
+    """Its children and theirs."""
+    try:
+        return process.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def is_engine(process: psutil.Process) -> bool:
+    """Whether it is an engine, and no shell around it."""
+    try:
+        return "--mlagents-port" in process.cmdline()
+    except psutil.Error:
+        return False
+
+
+def kill_tree(process: psutil.Process) -> None:
+    """Kill a process and all below it."""
+    for each in [process, *descendants(process)]:
+        try:
+            each.kill()
+        except psutil.NoSuchProcess:
+            continue
+
+
+def until(holds, seconds: float = PATIENCE) -> bool:
+    """Whether something holds before the time is over."""
+    limit = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > limit:
+            return False
+        time.sleep(0.1)
+    return True

@@ -1,0 +1,87 @@
+"""The settings about a Ray cluster: what they say together, and where they go."""
+
+from pathlib import Path
+
+import pytest
+from console_runs import learn
+from lanista.trainers import environments
+from lanista.trainers.environments import check_environment, make_env_manager, number_of_environments
+from lanista.trainers.settings.errors import TrainerConfigError
+from lanista.trainers.settings.options import RunOptions
+from scripted_engine import free_port
+
+
+def options(**env) -> RunOptions:
+    return RunOptions.from_dict({"env_settings": env})
+
+
+@pytest.mark.parametrize(
+    ("env", "place", "reason"),
+    [
+        ({"ray": "auto"}, "env_settings.ray", "no env_path (--env) says which"),
+        (
+            {"ray": "auto", "env_path": "Game", "listen": "10.0.0.1"},
+            "env_settings.listen",
+            "ray_listen (--ray-listen) names",
+        ),
+        ({"ray": "auto", "listen": "10.0.0.1:5004"}, "env_settings.ray", "no env_path"),
+        ({"env_path": "Game", "ray_cpus": 2}, "env_settings.ray_cpus", "no `ray` (--ray)"),
+        ({"env_path": "Game", "ray_listen": "10.0.0.1"}, "env_settings.ray_listen", "no `ray` (--ray)"),
+        ({"ray": "auto", "env_path": "Game", "ray_cpus": 0}, "env_settings.ray_cpus", "above 0"),
+    ],
+)
+def test_what_does_not_go_together(env, place, reason):
+    with pytest.raises(TrainerConfigError) as caught:
+        options(**env)
+    assert place in str(caught.value) and reason in str(caught.value)
+
+
+def test_what_is_stepped_in_this_process_runs_on_no_node():
+    with pytest.raises(TrainerConfigError, match="is stepped in the trainer's own process"):
+        check_environment(options(ray="auto", env_path="gymnasium:CartPole-v1"))
+
+
+def test_an_executable_need_not_be_on_this_machine():
+    check_environment(options(ray="auto", env_path="/builds/Game.x86_64"))
+
+
+def test_tests_have_an_environment_of_their_own():
+    assert number_of_environments(options(env_path="Game", num_envs=3)) == 3
+    tested = {"test_frequency": 1000}
+    made = RunOptions.from_dict(
+        {"env_settings": {"env_path": "Game", "num_envs": 3}, "default_settings": tested}
+    )
+    assert number_of_environments(made) == 4
+
+
+def test_what_a_node_is_told(monkeypatch):
+    heard = {}
+
+    class Cluster:
+        def connect(self, order, name, on_exit):
+            heard.update(order=order, name=name)
+
+    def environment(path, worker_id, base_port, connect, **settings):
+        connect(print)
+
+    class Manager:
+        def __init__(self, make_env, *others, **settings):
+            make_env(2)
+
+    monkeypatch.setattr(environments, "UnityEnvironment", environment)
+    monkeypatch.setattr(environments, "EnvManager", Manager)
+    told = {"ray": "auto", "env_path": "Game", "env_args": ["--level", "2"], "timeout_wait": 17}
+    made = RunOptions.from_dict({"env_settings": told, "engine_settings": {"no_graphics": True}})
+    make_env_manager(made, 5, Path("logs"), Cluster())
+    order = heard["order"]
+    assert (heard["name"], order.file_name, order.worker_id) == ("environment 2", "Game", 2)
+    assert (order.timeout, order.windowless, order.log_folder) == (17.0, True, Path("logs"))
+    assert order.additional_args == ("--level", "2")
+
+
+def test_a_head_that_is_gone_is_told_before_anything_is_written(tmp_path):
+    pytest.importorskip("ray")
+    address = f"127.0.0.1:{free_port()}"
+    error = learn(tmp_path, "--env", "scene:basic", "--ray", address).error
+    assert error.startswith(f"No Ray head answers at {address} (--ray): ") and error.count("\n") == 1
+    assert not (tmp_path / "results").exists()
