@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("ray")
 pytest.importorskip("cryptography")
 
+from cluster_runs import checkpoints, kill, train
 from console_runs import left_behind
 from local_cluster import local_cluster, until
-from ray_nodes import checkpoints, kill, train
 
 LONG = 10_000_000
 
