@@ -98,6 +98,8 @@ ATTACHING = {"allow", "token_file", "tls_cert", "tls_key"}
 """For engines that connect by themselves; test_attaching.py looks for them."""
 CLUSTER = {"ray", "ray_cpus", "ray_listen", "ray_wait"}
 """For engines on a Ray cluster; test_cluster.py looks for them."""
+HOSTING = {"env_workers"}
+"""For environments in Python; test_hosted_run.py looks for it."""
 ENGINE = {
     "width": 101,
     "height": 57,
@@ -129,7 +131,7 @@ def made(monkeypatch):
 
 
 def test_every_setting_has_its_place(made):
-    known = ENVIRONMENT.keys() | ATTACHING | CLUSTER
+    known = ENVIRONMENT.keys() | ATTACHING | CLUSTER | HOSTING
     assert known == EnvironmentSettings.model_fields.keys(), "a new key is to be looked for here"
     assert ENGINE.keys() == EngineSettings.model_fields.keys()
     options = RunOptions.from_dict({"env_settings": ENVIRONMENT, "engine_settings": ENGINE})
