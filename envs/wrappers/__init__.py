@@ -9,7 +9,7 @@ from .lazily import load
 if TYPE_CHECKING:
     from .aec import UnityAECEnv
     from .errors import UnityGymException
-    from .launched import launch
+    from .launching import launch
     from .make import make_aec, make_gym, make_parallel, make_vector
     from .parallel import UnityParallelEnv
     from .parallel import UnityParallelEnv as UnityToPettingZooWrapper
@@ -41,7 +41,7 @@ _HOMES = {
     "UnityToPettingZooWrapper": "parallel",
     "UnityVecEnv": "stable_baselines3",
     "UnityVectorEnv": "vector",
-    "launch": "launched",
+    "launch": "launching",
     "make_aec": "make",
     "make_gym": "make",
     "make_parallel": "make",

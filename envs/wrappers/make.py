@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlagents_envs.base_env import BaseEnv
 
-from .launched import launch
+from .launching import launch
 from .lazily import load
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def make_gym(
         allow_multiple_obs: Likewise.
         action_space_seed: Likewise.
         render_mode: Likewise.
-        **engine: As of `launch`: `seed`, `reseed`, `time_scale`, `parameters`, `side_channels`, and what
-            `UnityEnvironment` takes.
+        **engine: As of `launch`: `seed`, `reseed`, `num_engines`, `time_scale`, `parameters`,
+            `side_channels`, and what `UnityEnvironment` takes.
     """
     wrapper = load("single").UnityToGymWrapper
 

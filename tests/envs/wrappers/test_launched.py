@@ -146,3 +146,15 @@ def test_a_missing_library_is_named_with_how_to_get_it(missing, wanted, told):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert told in done.stderr.splitlines()[-1]
+
+
+def test_an_engine_that_died_is_told_and_started_again_by_a_seed():
+    env = make_gym("scene:ball3d?areas=1", seed=1)
+    env.reset()
+    env._play.env._env._connection._process.kill()
+    with pytest.raises(UnityEnvironmentException, match="SIGKILL"):
+        env.step(STILL)
+    seen, _ = env.reset(seed=2)
+    assert seen in env.observation_space
+    env.step(STILL)
+    env.close()
