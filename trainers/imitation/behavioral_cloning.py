@@ -17,6 +17,7 @@ from ...agent_processor.sequences import pad_sequences
 from ...envs.finite import NonFinite
 from ..distributions import Actions
 from ..gradient import GuardedAdam
+from ..parallel.sharing import Sharing
 from ..schedules import LEARNING_RATE_FLOOR, Schedule
 from .demonstrations import Demonstrations
 from .losses import policy_loss
@@ -41,7 +42,12 @@ class Lesson(NamedTuple):
 
 
 class BehavioralCloning:
-    """Teaches a policy by gradient steps of its own Adam, once per update of the policy."""
+    """Teaches a policy by gradient steps of its own Adam, once per update of the policy.
+
+    Of several learners the first one does; the others move the weights as it does.
+    """
+
+    sharing: Sharing | None = None
 
     def __init__(
         self,
@@ -141,7 +147,8 @@ class BehavioralCloning:
         )
         self.optimizer.zero_gradient()
         loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step(self.rate, policy_step)
+        part = None if self.sharing is None else self.sharing.of_first()
+        self.optimizer.step(self.rate, policy_step, part)
         if self.states is not None and acted.states is not None:
             self.states[lesson.following.index_select(0, sequences)] = acted.states.detach()
         return loss.item()

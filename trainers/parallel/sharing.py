@@ -66,6 +66,10 @@ class Sharing:
         """A part that needs no more than to be added to the others'."""
         return Part(self, slice(None), 0, 1.0)
 
+    def of_first(self) -> Part:
+        """What the first learner learns from alone; the others take over its gradient."""
+        return Part(self, slice(None), 0, 1.0 if self.rank == 0 else 0.0)
+
     def add_up(self, tensor: Tensor) -> Tensor:
         """The sum of all learners' tensors, in place of this one's.
 

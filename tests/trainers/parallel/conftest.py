@@ -16,6 +16,7 @@ behaviors:
     max_steps: 500
     time_horizon: 8
     summary_freq: 100
+{more}\
 torch_settings: {{num_threads: 1}}
 """
 
@@ -30,13 +31,14 @@ def team(tmp_path_factory):
 def record(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
-    def recorded(trainer, hyper, memory, rules):
+    def recorded(trainer, hyper, memory, rules, more=""):
         runs = Runs(monkeypatch)
         runs.rules |= rules
-        if "DEMO" in memory:
-            memory = memory.replace("DEMO", str(tmp_path / "expert.demo"))
+        if "DEMO" in more:
+            more = more.replace("DEMO", str(tmp_path / "expert.demo"))
             write_demonstration(tmp_path / "expert.demo", spec_of_shapes([[2]], continuous=1), [9, 14, 6])
-        (tmp_path / "c.yaml").write_text(YAML.format(trainer=trainer, hyper=hyper, memory=memory))
+        text = YAML.format(trainer=trainer, hyper=hyper, memory=memory, more=more)
+        (tmp_path / "c.yaml").write_text(text)
         return Recording(monkeypatch, runs, tmp_path / "c.yaml")
 
     return recorded

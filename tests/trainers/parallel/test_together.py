@@ -6,13 +6,14 @@ from learner_teams import numbers
 
 LSTM = ", memory: {memory_size: 4, sequence_length: 5}"
 ON_POLICY = "batch_size: 31, buffer_size: 120, num_epoch: 2, learning_rate: 0.003"
-SIGNALS = """}
+SIGNALS = """\
     reward_signals:
       extrinsic: {}
       rnd: {strength: 0.1, network_settings: {hidden_units: 8, num_layers: 1, normalize: true}}
       curiosity: {strength: 0.1, network_settings: {hidden_units: 8, num_layers: 1}}
       gail: {demo_path: DEMO, use_actions: true, use_vail: true, network_settings: {hidden_units: 8}}
-    # {"""
+    behavioral_cloning: {demo_path: DEMO, steps: 2000, num_epoch: 1, samples_per_update: 32}
+"""
 OFF_POLICY = "batch_size: 31, buffer_size: 400, buffer_init_steps: 100, steps_per_update: 10"
 RICH = "n_step: 2, prioritized_replay: true, normalize_rewards: true"
 CHOICES = {"groups": True, "cont": 0, "disc": (3,), "max_len": 13}
@@ -27,14 +28,14 @@ CASES = {
     "coma as published": ("coma", f"{ON_POLICY}, max_num_agents: 4, clip: false", "", CHOICES),
     "sac": ("sac", OFF_POLICY, "", {"disc": (3,)}),
     "sac with a memory": ("sac", f"{OFF_POLICY}, burn_in_ratio: 0.4", LSTM, {"max_len": 13}),
-    "sac with signals": ("sac", OFF_POLICY, SIGNALS, {}),
+    "sac with signals": ("sac", OFF_POLICY, "", {}, SIGNALS),
     "dqn": ("dqn", f"{OFF_POLICY}, {RICH}", "", {"cont": 0, "disc": (3,)}),
     "dqn with a memory": ("dqn", OFF_POLICY, LSTM, {"cont": 0, "disc": (3,), "max_len": 13}),
     "ddpg": ("ddpg", f"{OFF_POLICY}, {RICH}", "", {}),
     "td3": ("td3", OFF_POLICY, "", {}),
-    "ppo with signals": ("ppo", ON_POLICY, SIGNALS, {}),
+    "ppo with signals": ("ppo", ON_POLICY, "", {}, SIGNALS),
 }
-"""By name: trainer, hyperparameters, memory, and what is different in the game."""
+"""By name: trainer, hyperparameters, memory, what is different in the game, and further settings."""
 
 
 @pytest.mark.parametrize("case", CASES)
