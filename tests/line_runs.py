@@ -25,7 +25,7 @@ class Runs:
         monkeypatch.setattr(training_run, "make_env_manager", self._make)
         monkeypatch.setattr(training_run, "make_test_environment", self._make_test)
 
-    def _make(self, options: Any, seed: int, log_folder: Any) -> EnvManager:
+    def _make(self, options: Any, seed: int, log_folder: Any, cluster: Any = None) -> EnvManager:
         make: Callable[[int], BaseEnv] = lambda k: LineGame(seed + k, **self.rules)  # noqa: E731
         editor = options.env_settings.env_path is None
         return EnvManager(make, options.env_settings.num_envs, ordered=options.repeatable, editor=editor)
