@@ -14,6 +14,7 @@ from selectors import EVENT_READ, DefaultSelector
 from mlagents_envs.exception import UnityTimeOutException
 
 from ..wire.listeners import OUT_OF_RESOURCES, listen
+from . import lifelines
 from .address import join_address
 from .caller import Admitted, Caller, Rules, TurnedAwayError
 from .preamble import Preamble
@@ -201,8 +202,7 @@ class Gate:
                 self._pause(error)
             return
         connection.setblocking(False)
-        with suppress(OSError):
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        lifelines.prepare(connection)
         deadline = time.monotonic() + self._patience
         caller = Caller(connection, address[0], address[1], self._rules, self._refusal, deadline)
         self._callers[caller] = None

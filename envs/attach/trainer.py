@@ -7,6 +7,7 @@ import ssl
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from . import lifelines
 from .address import join_address
 from .preamble import LONGEST, Preamble, PreambleError, decode_answer
 from .tls import TlsStream, UntrustedError, check_fingerprint
@@ -65,7 +66,7 @@ class Trainer:
         except OSError as error:
             raise UnreachableError(f"no trainer answers at {self.address}: {_told(error)}") from error
         try:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            lifelines.prepare(plain)
             encrypted = self._encrypted(plain)
         except BaseException:
             plain.close()

@@ -14,7 +14,7 @@ from ..attach.address import join_address, split_address
 from ..attach.caller import Admitted, Rules
 from ..attach.certificate import self_signed
 from ..attach.gate import Expected, Gate
-from ..launch import SCENE
+from ..launch import HOSTED, SCENE
 from ..registry.named import REGISTRY
 from .errors import ClusterError
 from .order import EngineOrder, Order
@@ -104,6 +104,6 @@ def arrival(expected: Expected, engine: RemoteEngine, timeout: float, name: str)
 
 def _on_the_node(file_name: str) -> str:
     """A path is the same there, whatever folder one works in."""
-    if file_name.strip().startswith((SCENE, REGISTRY)):
+    if file_name.strip().startswith((SCENE, REGISTRY, HOSTED)):
         return file_name.strip()
     return str(Path(file_name.strip()).expanduser().absolute())

@@ -34,7 +34,8 @@ def nothing_is_left(cluster, folder) -> bool:
 
 
 def test_a_killed_node_costs_no_step_count_and_no_checkpoint(cluster, tmp_path):
-    run = train(tmp_path, cluster, 2, 20_000, "--max-lifetime-restarts", "0")
+    """Each environment takes a whole node here: one that lost its own waits for the next."""
+    run = train(tmp_path, cluster, 2, 20_000, "--max-lifetime-restarts", "0", "--ray-cpus", "2")
     struck, kept = kill(tmp_path, cluster, run, 2)
     cluster.add_node()
     assert run.end() == 0, "\n".join(run.lines)

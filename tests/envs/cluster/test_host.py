@@ -11,6 +11,8 @@ pytest.importorskip("cryptography")
 from lanista.envs.cluster.host import Host, HostError, check
 from lanista.envs.cluster.meeting import Meeting
 from lanista.envs.cluster.order import EngineOrder
+from lanista.envs.hosting.source import HostedSource
+from lanista.envs.launch import HOSTED
 from lanista.envs.unity import UnityEnvironment
 from scripted_engine import executable, free_port
 
@@ -47,6 +49,20 @@ def test_an_engine_is_carried_to_the_learner_and_its_end_is_known(meeting, tmp_p
     env.close()
     report = host.await_end()
     assert report["returncode"] == 7 and "the disk is full" in report["text"]
+
+
+def test_an_environment_in_python_is_hosted_on_a_node(meeting):
+    pytest.importorskip("gymnasium")
+    source = HostedSource("gymnasium:CartPole-v1")
+    order = wanted(HOSTED + source.path, additional_args=source.options())
+    with meeting.expect(order, "env-3-0") as (expected, told):
+        host = Host(told)
+        engine = expected.wait(PATIENCE)
+    env = UnityEnvironment(connect=lambda _: engine.connection("environment 3", PATIENCE))
+    env.reset()
+    assert list(env.behavior_specs) == ["CartPole-v1?team=0"]
+    env.close()
+    assert host.await_end()["returncode"] == 0
 
 
 def test_an_engine_ends_when_the_learner_hangs_up(meeting):
@@ -95,6 +111,6 @@ def test_a_path_is_the_same_on_the_nodes(meeting, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with meeting.expect(wanted("Builds/Game.x86_64"), "a") as (_, order):
         assert order.file_name == str(tmp_path / "Builds" / "Game.x86_64")
-    for name in ("scene:ball3d?areas=4", "registry:Basic"):
+    for name in ("scene:ball3d?areas=4", "registry:Basic", "hosted:python:game:make"):
         with meeting.expect(wanted(name), "a") as (_, order):
             assert order.file_name == name

@@ -1,0 +1,29 @@
+"""Connections between machines end when one of the two is gone."""
+
+import socket
+
+import pytest
+from lanista.envs.attach import lifelines
+
+
+def test_the_system_looks_after_the_other_side():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as connection,
+    ):
+        lifelines.prepare(connection)
+        assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        if not hasattr(socket, "TCP_KEEPIDLE"):
+            pytest.skip("this system cannot be asked how long it waits")
+        idle, again, probes = (
+            connection.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        assert idle + again * probes <= 60
+
+
+def test_a_connection_that_is_closed_already_is_no_fault():
+    connection = socket.socket()
+    connection.close()
+    lifelines.prepare(connection)
