@@ -100,22 +100,24 @@ class Company:
     def info(self, slot: int) -> dict[str, Any]:
         """What else is known of a slot's agent."""
         crew = self.crew
-        agent = int(crew.slots.holders[slot])
-        for ended in crew.ended:
-            if self.ended()[slot] and slot in ended.slots:
-                agent = int(ended.agent_id[ended.slots == slot][0])
+        over = bool(self.ended()[slot])
         told: dict[str, Any] = {
             "behavior_name": crew.name,
-            "agent_id": agent,
+            "agent_id": self._last_holder(slot) if over else int(crew.slots.holders[slot]),
             "group_id": max(0, int(crew.slots.groups[slot])),
             "group_reward": float(crew.group_reward[slot]),
-            "asks": bool(crew.asks[slot]) and not self.ended()[slot],
+            "asks": bool(crew.asks[slot]) and not over,
         }
-        if self.ended()[slot]:
+        if over:
             told["interrupted"] = bool(crew.truncated[slot])
         elif crew.forbidden and not self._masked:
             told["action_mask"] = self._mask(slot)
         return told
+
+    def _last_holder(self, slot: int) -> int:
+        """The id of the agent whose episode has ended in this step."""
+        ids = [ended.agent_id[ended.slots == slot] for ended in self.crew.ended]
+        return int(np.concatenate(ids)[0])
 
     def _with_ends(self) -> list[NDArray[Any]]:
         """[n, *shape] per sensor, with what was seen at the end instead of what the next episode shows."""
