@@ -38,6 +38,7 @@ class LearnerProcess:
                 stdout=subprocess.PIPE,
                 stderr=file,
                 start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
         self.pid = self._process.pid
         guard.watch(self.pid)
