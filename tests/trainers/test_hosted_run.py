@@ -59,6 +59,18 @@ def test_a_run_is_trained_and_tested_in_processes_of_their_own(tmp_path):
     assert ended.files("CartPole-v1.onnx")
 
 
+def test_a_run_that_can_be_repeated_learns_the_same_to_the_last_bit(tmp_path):
+    brains = []
+    for way in ("--env-workers", "--num-envs"):
+        folder = tmp_path / way
+        folder.mkdir()
+        ended = learn(folder, *POLE, way, "2", "--num-areas", "2", "--deterministic", yaml=YAML)
+        assert ended.good
+        (brain,) = ended.files("CartPole-v1.onnx")
+        brains.append(brain.read_bytes())
+    assert brains[0] == brains[1]
+
+
 def test_one_that_dies_is_started_again_alone(tmp_path):
     long = ("--set", "behaviors.CartPole-v1.max_steps=3000")
     process = start(tmp_path, *POLE, "--env-workers", "2", *long, yaml=YAML)
