@@ -9,6 +9,7 @@ import psutil
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 PATIENCE = 120.0
+_TRIES = 3
 
 
 class LocalCluster:
@@ -23,15 +24,17 @@ class LocalCluster:
         from ray.cluster_utils import Cluster
 
         head = {"num_cpus": cpus, "include_dashboard": False}
-        self._cluster = Cluster(initialize_head=True, head_node_args=head)
+        self._cluster = _patiently(lambda: Cluster(initialize_head=True, head_node_args=head))
         self.cpus = cpus
         self.address: str = self._cluster.address
-        self.nodes = [self._cluster.add_node(num_cpus=cpus) for _ in range(nodes - 1)]
+        self.nodes: list[object] = []
         """All but the head."""
+        for _ in range(nodes - 1):
+            self.add_node()
 
     def add_node(self) -> None:
         """One more."""
-        self.nodes.append(self._cluster.add_node(num_cpus=self.cpus))
+        self.nodes.append(_patiently(lambda: self._cluster.add_node(num_cpus=self.cpus)))
 
     def kill_node(self, node: object) -> None:
         """All of its processes at once, as when its machine loses power."""
@@ -58,6 +61,17 @@ class LocalCluster:
     def close(self) -> None:
         """End all nodes."""
         self._cluster.shutdown()
+
+
+def _patiently(start):
+    """Start a node, which Ray gives half a minute: too little at times on a machine that is busy."""
+    for _ in range(_TRIES - 1):
+        try:
+            return start()
+        except Exception as error:
+            if "timed out" not in str(error):
+                raise
+    return start()
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from .nodes import Node, offers
 REPORT_SECONDS = 5.0
 """What an actor has to tell how its engine is; it lets the engine end first."""
 END_SECONDS = 3.0
-CHECK_SECONDS = 60.0
-"""What a node has to start a worker, and to look whether it could bring an engine up."""
+CHECK_SECONDS = 120.0
+"""What all nodes have to start a worker, and to look whether it could bring an engine up."""
 _THREADS = 4
 """Calls that an actor answers at once: one waits for the engine's end."""
 _AGAIN_SECONDS = 0.5
@@ -80,6 +80,7 @@ class Actors:
             (node, look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, False)).remote(o))
             for node, o in zip(nodes, orders)
         ]
+        ray.wait([answer for _, answer in asked], num_returns=len(asked), timeout=CHECK_SECONDS)
         return [fault for node, answer in asked if (fault := _fault(node, answer))]
 
     def place(self, key: str, order: dict[str, Any], cpus: float, patience: float) -> dict[str, Any]:
@@ -242,7 +243,9 @@ def _check() -> Callable[[dict[str, Any]], str | None]:
 
 def _fault(node: Node, answer: Any) -> str | None:
     try:
-        fault = ray.get(answer, timeout=CHECK_SECONDS)
+        fault = ray.get(answer, timeout=0.1)
+    except GetTimeoutError:
+        fault = f"it has not run a task within {CHECK_SECONDS:g} s"
     except RayError as error:
         fault = f"nothing can be run there: {_first_line(error)}"
     return None if fault is None else f"{node.name}: {fault}"

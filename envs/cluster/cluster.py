@@ -24,7 +24,7 @@ from .remote_engine import RemoteEngine
 
 logger = logging.getLogger(__name__)
 
-_CHECK_SECONDS = 90.0
+_CHECK_SECONDS = 150.0
 _ANSWER_SECONDS = 20.0
 """Of a question about nodes."""
 _GROWING_SECONDS = 2.0

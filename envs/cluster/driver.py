@@ -108,7 +108,12 @@ def main() -> None:
     os.dup2(2, 1)
     driver = Driver(out)
     for line in sys.stdin:
-        threading.Thread(target=driver.answer, args=(json.loads(line),), daemon=True).start()
+        call = json.loads(line)
+        if call["do"] == "connect":
+            # In this thread: on Linux, processes that Ray starts for `local` end with the thread behind them.
+            driver.answer(call)
+        else:
+            threading.Thread(target=driver.answer, args=(call,), daemon=True).start()
     parting = threading.Thread(target=driver.part, daemon=True)
     parting.start()
     parting.join(PARTING_SECONDS)

@@ -13,6 +13,8 @@ from .driver_process import CallFailedError, DriverProcess
 from .errors import ClusterError
 
 JOIN_SECONDS = 30.0
+START_SECONDS = 120.0
+"""What a new cluster on this machine has to start."""
 _DIAL_SECONDS = 5.0
 
 
@@ -33,14 +35,14 @@ def require_packages() -> None:
 
 
 def join(
-    address: str, on_event: Callable[[dict[str, Any]], None], seconds: float = JOIN_SECONDS
+    address: str, on_event: Callable[[dict[str, Any]], None], seconds: float | None = None
 ) -> tuple[DriverProcess, dict[str, Any]]:
     """Start Ray's driver and let it join.
 
     Args:
         address: `auto`, `local`, or HOST:PORT.
         on_event: See `DriverProcess`.
-        seconds: After which the cluster is given up.
+        seconds: After which the cluster is given up; None for what is usual.
 
     Returns:
         The driver, and what it has found: `address` of this machine in the cluster, and `nodes`.
@@ -48,13 +50,16 @@ def join(
     Raises:
         ClusterError: Nobody answers there, or no Ray; or this machine is no node of it.
     """
+    if seconds is None:
+        seconds = START_SECONDS if address == "local" else JOIN_SECONDS
     if address not in ("auto", "local"):
         _dial(address)
     driver = DriverProcess(on_event)
     try:
         return driver, driver.call("connect", seconds, address=address)
     except TimeoutError:
-        why = f"it did not answer as Ray's head does within {seconds:g} s; has it ended?"
+        told = "has not started" if address == "local" else "did not answer as Ray's head does"
+        why = f"it {told} within {seconds:g} s" + ("" if address == "local" else "; has it ended?")
     except (CallFailedError, ClusterError) as error:
         why = " ".join(str(error).split())
     except BaseException:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
@@ -69,9 +70,8 @@ def zeros(manager: EnvManager, step) -> dict[str, Decision]:
     answer = {}
     for name, (decisions, _) in step.steps.items():
         action = manager.behavior_specs[name].action_spec.empty_action(len(decisions))
-        answer[name] = Decision(
-            decisions.agent_id, action, action, action.continuous, action.continuous[:, 0]
-        )
+        unknown = np.zeros((len(decisions), 1), np.float32)
+        answer[name] = Decision(decisions.agent_id, action, action, unknown, unknown[:, 0])
     return answer
 
 
