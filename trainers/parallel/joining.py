@@ -37,6 +37,8 @@ def join(folder: Path, rank: int, size: int, device: str, patience: float) -> No
     if loopback:
         for library in ("GLOO", "NCCL"):
             os.environ.setdefault(f"{library}_SOCKET_IFNAME", loopback)
+    if device == "cuda":  # else a learner that does not come ends the others' processes, without a word
+        os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
     dist.init_process_group(
         "gloo" if device == "cpu" else "cpu:gloo,cuda:nccl",
         store=FileStore(str(folder / STORE), size),
