@@ -15,8 +15,12 @@ _BACKLOG = 1 << 22
 """Bytes that may wait for one side before the other is asked to pause, by not reading from it."""
 _TAIL = 1 << 11
 """Bytes of the trainer's last words."""
+_HEARING_SECONDS = 0.5
+"""How long a trainer is listened to whose engine has gone: it may be about to say why it sent it away."""
 _PARTING_SECONDS = 2.0
 """What the last bytes have to leave, and an engine to hang up."""
+
+_TRAINER_GONE, _ENGINE_GONE, _STOPPED = "the trainer has hung up", "the engine has hung up", "it was stopped"
 
 
 class _Way:
@@ -34,18 +38,19 @@ class _Way:
 
     def move(self) -> None:
         """Take in and send what can be done at once."""
-        self._take()
+        self.take()
         try:
             while self.pending:
                 del self.pending[: self.sink.send(self.pending)]
-                self._take()
+                self.take()
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:
             self.broken = True
             self.pending.clear()
 
-    def _take(self) -> None:
+    def take(self) -> None:
+        """Take in what has come."""
         while not self.ended and len(self.pending) < _BACKLOG:
             try:
                 data = self.source.recv(_READ)
@@ -75,12 +80,13 @@ def carry(engine: socket.socket, trainer: Stream, stop: socket.socket | None = N
     """
     to_trainer, to_engine = _Way(engine, trainer), _Way(trainer, engine)
     try:
-        _carry(to_trainer, to_engine, stop)
-        if to_engine.ended or to_trainer.broken:
+        outcome = _carry(to_trainer, to_engine, stop)
+        if outcome is _TRAINER_GONE:
             _see_off(engine, to_engine.pending)
-            words = last_goodbye(to_engine.tail)
-            return f"the trainer turned the engine away: {words}" if words else "the trainer has hung up"
-        return "the engine has hung up" if to_trainer.ended or to_engine.broken else "it was stopped"
+        elif outcome is _ENGINE_GONE:
+            _hear_out(trainer, to_engine)
+        words = last_goodbye(to_engine.tail)
+        return f"the trainer turned the engine away: {words}" if words else outcome
     finally:
         with suppress(OSError):
             trainer.shutdown(socket.SHUT_WR)
@@ -88,8 +94,8 @@ def carry(engine: socket.socket, trainer: Stream, stop: socket.socket | None = N
         engine.close()
 
 
-def _carry(to_trainer: _Way, to_engine: _Way, stop: socket.socket | None) -> None:
-    """Until one side has ended, and what it said before is with the other."""
+def _carry(to_trainer: _Way, to_engine: _Way, stop: socket.socket | None) -> str:
+    """Until one side has ended, and what it said before is with the other; which one."""
     engine, trainer = to_trainer.source, to_engine.source
     with DefaultSelector() as selector:
         selector.register(engine, EVENT_READ)
@@ -99,14 +105,14 @@ def _carry(to_trainer: _Way, to_engine: _Way, stop: socket.socket | None) -> Non
         while True:
             to_trainer.move()
             to_engine.move()
-            if to_engine.ended or to_engine.broken or to_trainer.broken:
-                return
-            if to_trainer.ended and not to_trainer.pending:
-                return
+            if to_engine.ended or to_trainer.broken:
+                return _TRAINER_GONE
+            if to_engine.broken or (to_trainer.ended and not to_trainer.pending):
+                return _ENGINE_GONE
             _look_for(selector, engine, to_trainer, to_engine)
             _look_for(selector, trainer, to_engine, to_trainer)
             if any(key.data is not None for key, _ in selector.select()):
-                return
+                return _STOPPED
 
 
 def _look_for(selector: DefaultSelector, stream: Stream, from_it: _Way, to_it: _Way) -> None:
@@ -120,6 +126,18 @@ def _look_for(selector: DefaultSelector, stream: Stream, from_it: _Way, to_it: _
         selector.unregister(stream)
     elif known.events != events:
         selector.modify(stream, events)
+
+
+def _hear_out(trainer: Stream, to_engine: _Way) -> None:
+    """Let the trainer know at once that the engine has gone, and take in what it says last."""
+    with suppress(OSError), DefaultSelector() as selector:
+        trainer.shutdown(socket.SHUT_WR)
+        selector.register(trainer, EVENT_READ)
+        deadline = time.monotonic() + _HEARING_SECONDS
+        while not to_engine.ended and (left := deadline - time.monotonic()) > 0:
+            to_engine.pending.clear()
+            if selector.select(left):
+                to_engine.take()
 
 
 def _see_off(engine: socket.socket, last: bytearray) -> None:

@@ -7,7 +7,6 @@ import hmac
 import re
 import socket
 import ssl
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +59,9 @@ class TlsStream:
         return self._encrypted.fileno()
 
     def shutdown(self, how: int, /) -> None:
-        """Say that nothing more will be sent, and hang up."""
-        with suppress(OSError, ValueError):
-            self._encrypted.unwrap()
-        # SSLSocket's own method would forget the encryption and let what is still to come be read raw.
+        """Hang up. What is still to come can be read if only our side is shut."""
+        # Without TLS's own goodbye, which could not be told from here without reading: HTTP/2 says where a
+        # message ends. SSLSocket's own method would forget the encryption and read what comes raw.
         socket.socket.shutdown(self._encrypted, how)
 
     def close(self) -> None:

@@ -137,14 +137,22 @@ def unpadded(payload: bytes, flags: int) -> bytes:
 
 
 def last_goodbye(tail: bytes) -> str:
-    """The reason in the GOAWAY frame with which a connection ended; "" without one.
+    """The reason in the last GOAWAY frame of a connection; "" without one.
 
     Args:
-        tail: The last bytes that were sent, from anywhere on.
+        tail: The last bytes that were sent, from anywhere on; they end with a whole frame.
     """
     for start in range(len(tail) - HEADER_SIZE - _TWO_NUMBERS.size, -1, -1):
-        length, kind, _, stream = parse_header(tail, start)
-        if kind == GOAWAY and stream == 0 and start + HEADER_SIZE + length == len(tail):
-            words = tail[start + HEADER_SIZE + _TWO_NUMBERS.size :].decode("utf-8", "replace")
+        length, kind, flags, stream = parse_header(tail, start)
+        body = start + HEADER_SIZE
+        if (kind, flags, stream) == (GOAWAY, 0, 0) and _are_frames(tail, body + length):
+            words = tail[body + _TWO_NUMBERS.size : body + length].decode("utf-8", "replace")
             return "".join(letter for letter in words if letter.isprintable())
     return ""
+
+
+def _are_frames(data: bytes, start: int) -> bool:
+    """Whether whole frames, or none, are between here and the end."""
+    while start + HEADER_SIZE <= len(data):
+        start += HEADER_SIZE + parse_header(data, start)[0]
+    return start == len(data)

@@ -218,11 +218,11 @@ def test_once_ends_with_the_first_engine(side):
 
 def test_why_an_engine_is_turned_away_is_told_in_the_relays_log(side, caplog):
     relay = side.relay()
-    engine = ScriptedEngine(relay.port, [hello("9.0.0")])
-    with caplog.at_level(logging.INFO), pytest.raises(Exception, match="not compatible"):
-        environment(side.arrived.get(timeout=PATIENCE))
-    engine.join(PATIENCE)
-    until(lambda: "the trainer turned the engine away: The communication API version" in caplog.text)
+    ScriptedEngine(relay.port, [hello("9.0.0")])
+    with caplog.at_level(logging.INFO):
+        with pytest.raises(Exception, match="not compatible"):
+            environment(side.arrived.get(timeout=PATIENCE))
+        until(lambda: "the trainer turned the engine away: The communication API version" in caplog.text)
 
 
 def test_a_client_that_is_no_engine_is_told_in_the_relays_log(side, caplog):

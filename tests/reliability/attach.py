@@ -1,0 +1,240 @@
+"""Lets engines join and leave a listening trainer again and again, and reports what stays behind.
+
+    python tests/reliability/attach.py [--times 50] [--relay]
+
+One engine process takes part all the time. Beside it others join, are stepped for a while, and leave: their
+process is killed, or told to end, or falls silent until it is given up. Each time somebody calls, too, who is
+no engine and is turned away. Before and after, the trainer's memory, open files and threads are counted.
+With --relay, those that join come through a relay over TLS.
+
+Ends with status 1 when the one that stays lost a step, when memory, files or threads have grown, or when
+an engine process outlived its turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import logging
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import psutil
+from lanista.envs.attach.caller import Admitted, Rules
+from lanista.envs.attach.entrance import Entrance
+from lanista.envs.attach.gate import Gate
+from lanista.envs.attach.relay import Relay
+from lanista.envs.attach.tls import client_context
+from lanista.envs.attach.trainer import Trainer as RemoteTrainer
+from lanista.envs.manager import EnvManager
+from lanista.envs.steps import EnvironmentStep
+from lanista.envs.unity import UnityEnvironment
+
+STEPS = 20
+"""Steps of each engine that takes part."""
+PATIENCE_SECONDS = 120.0
+SILENCE_SECONDS = 5.0
+"""After which an engine is given up."""
+WARM_UP = 6
+"""Comings and goings before anything is counted: buffers fill, modules load."""
+MOST_MIB = 2.0
+"""Growth that is noise: an allocator keeps what it has freed."""
+TOKEN = "a-token-for-this-script"
+
+
+@dataclass
+class Footprint:
+    """What a process holds."""
+
+    memory: float
+    """MiB of resident memory."""
+    files: int
+    threads: int
+
+    @classmethod
+    def now(cls) -> Footprint:
+        """Of this process."""
+        gc.collect()
+        process = psutil.Process()
+        files = process.num_fds() if hasattr(process, "num_fds") else process.num_handles()
+        return cls(process.memory_info().rss / 2**20, files, threading.active_count())
+
+    def __str__(self) -> str:
+        return f"{self.memory:.1f} MiB, {self.files} open files, {self.threads} threads"
+
+
+@dataclass
+class Trainer:
+    """A manager whose environments come through a gate, and the engines that this script starts."""
+
+    entrance: Entrance
+    manager: EnvManager
+    engines: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    steps: int = 0
+    """Of the one that stays."""
+    interrupted: int = 0
+    """How often that one's episodes were cut off."""
+
+    def start(self, port: int, scene: str = "basic") -> subprocess.Popen[bytes]:
+        """Start an engine that calls on a port."""
+        command = [sys.executable, "-m", "lanista.envs.scenes", scene, "--mlagents-port", str(port)]
+        self.engines.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+        return self.engines[-1]
+
+    def close(self) -> None:
+        """Tell the engines to quit, and wait for their ends."""
+        self.manager.close()
+        for engine in self.engines:
+            engine.wait(PATIENCE_SECONDS)
+
+    def go_on(self, until: Callable[[EnvironmentStep], bool]) -> None:
+        """Step all environments with zeros until a step is as wanted."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        found = False
+        while not found:
+            if time.monotonic() > deadline:
+                raise TimeoutError("nothing of what was waited for has happened")
+            for step in self.manager.wait(1.0):
+                found = found or until(step)
+                if step.env == 0:
+                    self.steps += 1
+                    self.interrupted += step.fresh
+                if not step.left:
+                    self.manager.send(step.env, {})
+
+
+def take_part(trainer: Trainer, port: int, leave: Callable[[subprocess.Popen[bytes]], None]) -> None:
+    """An engine joins, is stepped for a while, and leaves."""
+    engine = trainer.start(port)
+    seen = 0
+
+    def enough(step: EnvironmentStep) -> bool:
+        nonlocal seen
+        seen += step.env == 1
+        return seen >= STEPS
+
+    trainer.go_on(enough)
+    leave(engine)
+    trainer.go_on(lambda step: step.env == 1 and step.left)
+    engine.kill()
+    engine.wait(PATIENCE_SECONDS)
+    trainer.engines.remove(engine)
+
+
+def be_turned_away(trainer: Trainer, port: int) -> None:
+    """Somebody calls who is no engine."""
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS) as caller:
+        caller.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        caller.settimeout(PATIENCE_SECONDS)
+        try:
+            while caller.recv(4096):
+                pass
+        except ConnectionResetError:
+            pass
+    trainer.go_on(lambda step: step.env == 0)
+
+
+def fall_silent(engine: subprocess.Popen[bytes]) -> None:
+    """It stops where it is, with its connection open."""
+    psutil.Process(engine.pid).suspend()
+
+
+WAYS: list[Callable[[Trainer, int], None]] = [
+    partial(take_part, leave=subprocess.Popen.kill),
+    partial(take_part, leave=subprocess.Popen.terminate),
+    partial(take_part, leave=fall_silent),
+]
+"""How engines come and go, in turn; the slow one is the last."""
+
+
+@contextmanager
+def listening(through_relay: bool) -> Iterator[tuple[Trainer, int]]:
+    """A trainer with one engine, and the port at which others call: the gate's, or a relay's."""
+    context, fingerprint = (None, None)
+    if through_relay:
+        from lanista.envs.attach.certificate import self_signed
+
+        context, fingerprint = self_signed("127.0.0.1")
+    entrance = Entrance(
+        lambda on_engine: Gate("localhost", 0, Rules(tls=context), token=TOKEN, on_engine=on_engine), make_env
+    )
+    trainer = Trainer(entrance, EnvManager(None, 1, door=entrance))
+    port = entrance.gate.port
+    trainer.start(port)
+    with ExitStack() as stack:
+        stack.callback(trainer.close)
+        trainer.manager.start()
+        for step in trainer.manager.reset():
+            trainer.manager.send(step.env, {})
+        yield trainer, port if fingerprint is None else stack.enter_context(relay(port, fingerprint))
+
+
+def make_env(index: int, engine: Admitted) -> UnityEnvironment:
+    """The environment of an engine that has come."""
+    name = f"environment {index}"
+    return UnityEnvironment(
+        connect=lambda _: engine.connection(name, SILENCE_SECONDS),
+        non_finite=None,
+        timeout_wait=SILENCE_SECONDS,
+    )
+
+
+@contextmanager
+def relay(port: int, fingerprint: str) -> Iterator[int]:
+    """A relay to the trainer at this port; its own port."""
+    there = RemoteTrainer("127.0.0.1", port, TOKEN, client_context(pinned=True), fingerprint)
+    carrying = Relay(there, 0)
+    thread = threading.Thread(target=carrying.serve)
+    thread.start()
+    yield carrying.port
+    carrying.close()
+    thread.join(PATIENCE_SECONDS)
+
+
+def come_and_go(trainer: Trainer, port: int, times: int) -> None:
+    """So many engines, and as many who are none."""
+    for k in range(times):
+        WAYS[k % len(WAYS)](trainer, port)
+        be_turned_away(trainer, port)
+        trainer.go_on(lambda step: step.env == 0)
+
+
+def measure(times: int, through_relay: bool) -> bool:
+    """Let engines come and go, print the figures; whether they are as promised."""
+    with listening(through_relay) as (trainer, port):
+        come_and_go(trainer, port, WARM_UP)
+        before = Footprint.now()
+        come_and_go(trainer, port, times)
+        after = Footprint.now()
+        pids = [engine.pid for engine in trainer.engines]
+    outlived = sum(psutil.pid_exists(pid) for pid in pids)
+    print(f"engines that came and went: {times}{', through a relay' if through_relay else ''}")
+    print(f"before: {before}")
+    print(f"after:  {after}")
+    print(f"the one that stayed: {trainer.steps} steps, cut off {trainer.interrupted} times")
+    print(f"processes that outlived the trainer: {outlived}")
+    grown = after.memory - before.memory > MOST_MIB or after.files > before.files
+    return not (grown or after.threads > before.threads or trainer.interrupted or outlived)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run and print; 0 if everything is as promised."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--times", type=int, default=50, help="how many engines come and go")
+    parser.add_argument("--relay", action="store_true", help="they come through a relay")
+    options = parser.parse_args(arguments)
+    logging.getLogger("lanista").setLevel(logging.ERROR)  # every coming and going is told
+    return 0 if measure(options.times, options.relay) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
