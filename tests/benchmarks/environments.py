@@ -42,6 +42,8 @@ RAY = "Lanista, Ray"
 LEARNT_STEPS, EPISODES, SUMMARIES = 160_000, 100, 12
 NODES = 3
 COUNTS = (1, 2, 4)
+_QUIET = 0.3
+"""Processors of other work beside which rates can be compared."""
 PAGE = """# Several environments
 
 Written by `python tests/benchmarks/environments.py` from environments.csv and environments-speed.csv.
@@ -60,7 +62,7 @@ Agent-steps per second of short runs of the same, from the first summary to the 
 agents. {machine}, for the engines, the trainer, and of a Ray run for Ray itself: more environments gain
 little here, whoever starts them, and the cluster shows what the way over Ray and TLS costs, not what more
 machines gain. "Others" are the processors that were kept busy by what is neither the trainer nor an engine
-that it has started: by other work, and in a Ray run by its engines and Ray.
+that it has started: by other work, and in a Ray run by its engines and Ray. {busy}
 
 {speed}
 """
@@ -235,6 +237,17 @@ def speed_table(results: Results) -> str:
     return "\n".join(lines) if results.rows else "Not measured yet."
 
 
+def _busy(results: Results) -> str:
+    """Whether the rates can be compared at all."""
+    rows = results.of("num-envs", LANISTA, 1)
+    if not rows or median(rows, "others") < _QUIET:
+        return ""
+    return (
+        "When this was measured, other work kept most of the machine busy, more in some runs than in others: "
+        "the rates show that all of it works, and are not fit to be compared."
+    )
+
+
 def main() -> None:
     """Run as the module says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -258,6 +271,7 @@ def main() -> None:
         learnt=learnt_table(read_learnt(given.out / "environments.csv")),
         machine=f"There are {psutil.cpu_count()} processors",
         speed=speed_table(results),
+        busy=_busy(results),
     )
     (given.out / "environments.md").write_text(page, encoding="utf-8")
     print(page)
