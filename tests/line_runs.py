@@ -30,7 +30,7 @@ class Runs:
         editor = options.env_settings.env_path is None
         return EnvManager(make, options.env_settings.num_envs, ordered=options.repeatable, editor=editor)
 
-    def _make_test(self, options: Any, log_folder: Any) -> TestEnvironment:
+    def _make_test(self, options: Any, log_folder: Any, cluster: Any = None) -> TestEnvironment:
         rules = {**self.rules, **self.test_rules}
         return TestEnvironment(lambda drawn: LineGame(TEST_SEED, **rules), NonFinite.STOP)
 
