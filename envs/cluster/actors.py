@@ -6,6 +6,7 @@ import importlib
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ CHECK_SECONDS = 120.0
 _THREADS = 4
 """Calls that an actor answers at once: one waits for the engine's end."""
 _AGAIN_SECONDS = 0.5
+_DIALS = 16
+"""Nodes that are asked at once whether they are there."""
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -59,10 +62,13 @@ class Actors:
         self._class = ray.remote(_engine_host())
 
     def nodes(self) -> list[Node]:
-        """The nodes that are there."""
+        """The nodes that are there; Ray may still count on one that is gone."""
         free = _free()
         found = [Node.from_ray(each, free) for each in ray.nodes() if each["Alive"]]
-        return [node for node in found if node.id not in self._lost]
+        with ThreadPoolExecutor(_DIALS) as pool:
+            there = [node for node, answers in zip(found, pool.map(Node.answers, found)) if answers]
+        self._lost |= {node.id for node in found} - {node.id for node in there}
+        return there
 
     def check(self, orders: Sequence[dict[str, Any]], cpus: float) -> list[str]:
         """Look on each node that has room for an environment whether it could bring the engine up.
@@ -185,10 +191,19 @@ class Actors:
             "max_concurrency": _THREADS,
         }
         # Ray may go on for half a minute to give actors to a node that is gone.
-        gone = sorted(self._lost & {each["NodeID"] for each in ray.nodes() if each["Alive"]})
+        gone = sorted(node.id for node in self._still_lost())
         if gone:
             options["label_selector"] = {"ray.io/node-id": f"!in({','.join(gone)})"}
         return options
+
+    def _still_lost(self) -> list[Node]:
+        """The lost nodes that Ray counts on; one that answers again is none any more."""
+        found = [
+            Node.from_ray(each, {}) for each in ray.nodes() if each["Alive"] and each["NodeID"] in self._lost
+        ]
+        silent = [node for node in found if not node.answers()]
+        self._lost -= {node.id for node in found} - {node.id for node in silent}
+        return silent
 
 
 def _engine_host() -> type:
@@ -247,6 +262,8 @@ def _fault(node: Node, answer: Any) -> str | None:
     except GetTimeoutError:
         fault = f"it has not run a task within {CHECK_SECONDS:g} s"
     except RayError as error:
+        if not node.answers():  # it has gone meanwhile, and will get no environment
+            return None
         fault = f"nothing can be run there: {_first_line(error)}"
     return None if fault is None else f"{node.name}: {fault}"
 

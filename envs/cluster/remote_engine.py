@@ -93,7 +93,8 @@ class RemoteEngine:
         """The driver has news of it."""
         if event["event"] == "ended":
             self._know(event["report"])
-        else:  # its actor is gone, or the driver itself: what became of the node is to be found out
+        elif event["event"] != "end" or not self._driver.alive:
+            # Its actor is gone, or its driver: what became of the node is to be found out.
             self._inquire()
 
     def _know(self, report: dict[str, Any]) -> None:
@@ -127,3 +128,6 @@ class RemoteEngine:
         self._ended.set()
         self._inquired.set()
         self._on_exit()
+        # Its node may be there and only not be reached: when it is again, nothing is to be left on it.
+        with suppress(ClusterError, CallFailedError, TimeoutError):
+            self._driver.call("end", END_SECONDS, key=self.key)
