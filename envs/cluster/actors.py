@@ -6,7 +6,6 @@ import importlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -15,18 +14,15 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from .nodes import Node, offers
+from .nodes import Node, offers, there
+from .order import downloaded
 
 REPORT_SECONDS = 5.0
 """What an actor has to tell how its engine is; it lets the engine end first."""
 END_SECONDS = 3.0
-CHECK_SECONDS = 120.0
-"""What all nodes have to start a worker, and to look whether it could bring an engine up."""
 _THREADS = 4
 """Calls that an actor answers at once: one waits for the engine's end."""
 _AGAIN_SECONDS = 0.5
-_DIALS = 16
-"""Nodes that are asked at once whether they are there."""
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -65,17 +61,17 @@ class Actors:
         """The nodes that are there; Ray may still count on one that is gone."""
         free = _free()
         found = [Node.from_ray(each, free) for each in ray.nodes() if each["Alive"]]
-        with ThreadPoolExecutor(_DIALS) as pool:
-            there = [node for node, answers in zip(found, pool.map(Node.answers, found)) if answers]
-        self._lost |= {node.id for node in found} - {node.id for node in there}
-        return there
+        answering = there(found)
+        self._lost |= {node.id for node in found} - {node.id for node in answering}
+        return answering
 
-    def check(self, orders: Sequence[dict[str, Any]], cpus: float) -> list[str]:
+    def check(self, orders: Sequence[dict[str, Any]], cpus: float, patience: float) -> list[str]:
         """Look on each node that has room for an environment whether it could bring the engine up.
 
         Args:
             orders: One for each of these nodes.
             cpus: Processors of an environment.
+            patience: Seconds that all of them have.
 
         Returns:
             Of each node that cannot, why.
@@ -86,8 +82,11 @@ class Actors:
             (node, look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, False)).remote(o))
             for node, o in zip(nodes, orders)
         ]
-        ray.wait([answer for _, answer in asked], num_returns=len(asked), timeout=CHECK_SECONDS)
-        return [fault for node, answer in asked if (fault := _fault(node, answer))]
+        ray.wait([answer for _, answer in asked], num_returns=len(asked), timeout=patience)
+        late = f"it has not run a task within {patience:g} s"
+        if any(downloaded(order["file_name"]) for order in orders):
+            late += ", or still downloads the environment"
+        return [fault for node, answer in asked if (fault := _fault(node, answer, late))]
 
     def place(self, key: str, order: dict[str, Any], cpus: float, patience: float) -> dict[str, Any]:
         """Bring an engine up on a node of Ray's choice.
@@ -201,9 +200,9 @@ class Actors:
         found = [
             Node.from_ray(each, {}) for each in ray.nodes() if each["Alive"] and each["NodeID"] in self._lost
         ]
-        silent = [node for node in found if not node.answers()]
-        self._lost -= {node.id for node in found} - {node.id for node in silent}
-        return silent
+        answering = {node.id for node in there(found)}
+        self._lost -= answering
+        return [node for node in found if node.id not in answering]
 
 
 def _engine_host() -> type:
@@ -256,11 +255,12 @@ def _check() -> Callable[[dict[str, Any]], str | None]:
     return look
 
 
-def _fault(node: Node, answer: Any) -> str | None:
+def _fault(node: Node, answer: Any, late: str) -> str | None:
+    """Why it cannot; `late` where it has not answered."""
     try:
         fault = ray.get(answer, timeout=0.1)
     except GetTimeoutError:
-        fault = f"it has not run a task within {CHECK_SECONDS:g} s"
+        fault = late
     except RayError as error:
         if not node.answers():  # it has gone meanwhile, and will get no environment
             return None

@@ -19,14 +19,15 @@ from .errors import ClusterError, NoRoomError
 from .joining import join, require_packages
 from .meeting import Meeting, arrival
 from .nodes import Node, offers, room
-from .order import ClusterSettings, EngineOrder, Order
+from .order import ClusterSettings, EngineOrder, Order, check_seconds
 from .remote_engine import RemoteEngine
 
 logger = logging.getLogger(__name__)
 
-_CHECK_SECONDS = 150.0
 _ANSWER_SECONDS = 20.0
 """Of a question about nodes."""
+_MORE_SECONDS = 30.0
+"""What the driver has beyond what it gives the nodes."""
 _GROWING_SECONDS = 2.0
 _REMINDER_SECONDS = 300.0
 
@@ -108,6 +109,9 @@ class Cluster:
             if not self._driver.alive and not self._closed:
                 logger.warning("The connection to the Ray cluster is lost; joining it again.")
                 self._driver, _ = join(self._settings.address, self._on_event)
+                if self._closed:  # meanwhile; `close` may have met the old driver only
+                    self._driver.close()
+                    raise ClusterError("The connection to the Ray cluster was closed.")
             return self._driver
 
     def _on_event(self, event: dict[str, Any]) -> None:
@@ -115,7 +119,8 @@ class Cluster:
         if "key" not in event:
             concerned = list(self._engines.values())
         else:
-            concerned = [self._engines.pop(event["key"])] if event["key"] in self._engines else []
+            engine = self._engines.pop(event["key"], None)  # `connect` may drop it at the same time
+            concerned = [] if engine is None else [engine]
         for engine in concerned:
             engine.tell(event)
 
@@ -125,7 +130,7 @@ class Cluster:
         deadline = time.monotonic() + wait
         if room(nodes, cpus) < number and wait > 0:
             logger.info("Waiting for the Ray cluster to have room for %d environments.", number)
-            self._driver.call("wish", _ANSWER_SECONDS, number=number, cpus=cpus)
+            self._ask("wish", _ANSWER_SECONDS, number=number, cpus=cpus)
         while (fits := room(nodes, cpus)) < number:
             if time.monotonic() >= deadline:
                 raise ClusterError(
@@ -135,8 +140,16 @@ class Cluster:
                     "(--ray-wait)."
                 )
             time.sleep(_GROWING_SECONDS)
-            nodes = [Node(**node) for node in self._driver.call("nodes", _ANSWER_SECONDS)["nodes"]]
+            nodes = [Node(**node) for node in self._ask("nodes", _ANSWER_SECONDS)["nodes"]]
         return nodes
+
+    def _ask(self, what: str, timeout: float, **arguments: object) -> Any:
+        """Call the driver while the run starts."""
+        try:
+            return self._driver.call(what, timeout, **arguments)
+        except (TimeoutError, CallFailedError) as error:
+            why = " ".join(str(error).split())
+            raise ClusterError(f"The nodes of the Ray cluster do not answer: {why}") from error
 
     def _check(self, example: EngineOrder, nodes: Sequence[Node]) -> None:
         """Look on the nodes that may get environments whether the engine is there and reaches us."""
@@ -146,10 +159,14 @@ class Cluster:
                 expecting.enter_context(self._meeting.expect(example, f"check-{index}"))[1].as_dict()
                 for index in range(len(takers))
             ]
-            try:
-                faults = self._driver.call("check", _CHECK_SECONDS, orders=orders, cpus=self._settings.cpus)
-            except (TimeoutError, CallFailedError) as error:
-                raise ClusterError(f"The nodes of the Ray cluster do not answer: {error}") from error
+            patience = check_seconds(example.file_name)
+            faults = self._ask(
+                "check",
+                patience + _MORE_SECONDS,
+                orders=orders,
+                cpus=self._settings.cpus,
+                patience=patience,
+            )
         if faults:
             more = f" (So it is with {len(faults) - 1} more nodes.)" if len(faults) > 1 else ""
             raise ClusterError(f"On {' '.join(faults[0].split())}{more}")

@@ -26,6 +26,7 @@ class Driver:
         self._out = out
         self._lock = threading.Lock()
         self._actors: Any = None
+        self._wished = False
 
     def tell(self, message: dict[str, Any]) -> None:
         """Send a line to the learner; it may be gone."""
@@ -69,11 +70,12 @@ class Driver:
         """Ask a cluster that grows by itself for room."""
         from ray.autoscaler.sdk import request_resources
 
+        self._wished = True
         request_resources(bundles=[{"CPU": cpus}] * number)
 
-    def do_check(self, orders: list[dict[str, Any]], cpus: float) -> list[str]:
+    def do_check(self, orders: list[dict[str, Any]], cpus: float, patience: float) -> list[str]:
         """See `Actors.check`."""
-        faults: list[str] = self._actors.check(orders, cpus)
+        faults: list[str] = self._actors.check(orders, cpus, patience)
         return faults
 
     def do_place(self, key: str, order: dict[str, Any], cpus: float, patience: float) -> dict[str, Any]:
@@ -96,6 +98,12 @@ class Driver:
             return
         import ray
 
+        if self._wished:
+            # The cluster would keep that room for good: a wish outlives who had it.
+            with suppress(Exception):
+                from ray.autoscaler.sdk import request_resources
+
+                request_resources(bundles=[])
         self._actors.end_all()
         with suppress(Exception):
             ray.shutdown()

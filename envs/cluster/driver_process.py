@@ -22,6 +22,8 @@ PARTING_SECONDS = 8.0
 """What the driver has to end all actors; Ray ends what is left of them when it is gone."""
 _KEPT = 5
 """Last lines of its output that are kept."""
+_SHOWN = 200
+"""Bytes of a line that are shown."""
 
 
 class CallFailedError(Exception):
@@ -108,7 +110,10 @@ class DriverProcess:
         assert self._process.stdout is not None
         with self._process.stdout as stream:
             for line in stream:
-                self._take(json.loads(line))
+                try:
+                    self._take(json.loads(line))
+                except Exception:  # one message is lost, and not all that follow
+                    logger.exception("Ray's driver said what cannot be used: %r", line[:_SHOWN])
         self._process.wait()
         with self._lock:
             waiting = list(self._calls.values())

@@ -7,6 +7,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..registry.named import REGISTRY
+
+_CHECK_SECONDS = 120.0
+_DOWNLOAD_SECONDS = 600.0
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
@@ -61,3 +66,13 @@ class Order:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for `Order(**values)`."""
         return asdict(self)
+
+
+def check_seconds(file_name: str) -> float:
+    """What all nodes have to start a worker, and to look whether it could bring this engine up."""
+    return _DOWNLOAD_SECONDS if downloaded(file_name) else _CHECK_SECONDS
+
+
+def downloaded(file_name: str) -> bool:
+    """Whether a node downloads it, unless it is there."""
+    return file_name.strip().startswith(REGISTRY)

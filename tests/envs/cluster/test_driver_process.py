@@ -21,8 +21,12 @@ for line in sys.stdin:
     answers = {
         "echo": {"result": call["with"]},
         "fail": {"error": "it broke", "kind": "failed"},
+        "babble": {"result": "went on"},
         "full": {"error": "no nodes", "kind": "no room"},
     }
+    if call["do"] == "babble":
+        print("no JSON")
+        print("[]")
     print(json.dumps({"event": "heard", "key": call["do"]}))
     print(json.dumps({"id": call["id"], **answers[call["do"]]}), flush=True)
 """
@@ -50,6 +54,22 @@ def test_refusals_are_of_two_kinds(driver):
         driver.call("fail", PATIENCE)
     with pytest.raises(NoRoomError, match="no nodes"):
         driver.call("full", PATIENCE)
+
+
+def test_a_line_that_cannot_be_used_does_not_make_it_deaf(driver, caplog):
+    assert driver.call("babble", PATIENCE) == "went on"
+    assert "no JSON" in caplog.text
+
+
+def test_an_event_that_fails_does_not_make_it_deaf():
+    def fail(event):
+        if event["event"] == "heard":
+            raise KeyError(event["key"])
+
+    driver = DriverProcess(fail, [sys.executable, "-c", ECHO])
+    assert driver.call("echo", PATIENCE) == {}
+    assert driver.call("echo", PATIENCE) == {}
+    driver.close()
 
 
 def test_nobody_waits_longer_than_he_will(driver):

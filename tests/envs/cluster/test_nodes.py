@@ -5,7 +5,7 @@ import socket
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.cluster.nodes import Node, offers, room
+from lanista.envs.cluster.nodes import Node, offers, room, there
 from scripted_engine import free_port
 
 
@@ -38,6 +38,13 @@ def test_a_node_answers_as_long_as_ray_listens_there():
         assert there.answers()
     assert not there.answers()
     assert not there.goes_on_answering()
+
+
+def test_those_that_answer_keep_their_order():
+    assert there([]) == []
+    with socket.create_server(("127.0.0.1", 0)) as raylet:
+        alive = [node(cpus, port=raylet.getsockname()[1]) for cpus in (1, 2)]
+        assert there([alive[0], node(1, port=free_port()), alive[1]]) == alive
 
 
 @pytest.mark.parametrize("free", [None, 3.0])

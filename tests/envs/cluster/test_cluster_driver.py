@@ -1,0 +1,82 @@
+"""What the learner makes of a Ray driver that fails or comes late, with drivers that are small programs."""
+
+import io
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("ray")
+pytest.importorskip("cryptography")
+
+from lanista.envs.cluster import cluster as cluster_module
+from lanista.envs.cluster.cluster import Cluster
+from lanista.envs.cluster.driver import Driver
+from lanista.envs.cluster.driver_process import DriverProcess
+from lanista.envs.cluster.errors import ClusterError
+from lanista.envs.cluster.nodes import Node
+from lanista.envs.cluster.order import ClusterSettings, EngineOrder
+
+SCENE = EngineOrder("scene:basic", 0, 30.0)
+DRIVER = """
+import json, sys
+for line in sys.stdin:
+    call = json.loads(line)
+    answers = {"check": {"result": []}, "wish": {"result": None}}
+    if call["do"] == "die":
+        break
+    answer = answers.get(call["do"], {"error": "the head\\nis gone", "kind": "failed"})
+    print(json.dumps({"id": call["id"], **answer}), flush=True)
+"""
+
+
+@pytest.fixture
+def drivers(monkeypatch):
+    """The drivers that were started; a cluster of one node with two processors."""
+    started = []
+
+    def join(address, on_event):
+        started.append(DriverProcess(on_event, [sys.executable, "-c", DRIVER]))
+        node = Node("ab12cd34ef", "127.0.0.1", 1, 2.0)
+        return started[-1], {"address": "127.0.0.1", "nodes": [node.as_dict()]}
+
+    monkeypatch.setattr(cluster_module, "join", join)
+    yield started
+    for driver in started:
+        driver.close()
+
+
+def test_a_question_that_fails_while_the_cluster_grows_is_told_in_one_line(drivers):
+    with pytest.raises(ClusterError, match=r"^The nodes of the Ray cluster do not answer: the head is gone$"):
+        Cluster(ClusterSettings("auto", wait=60.0), SCENE, 4)
+    assert not drivers[0].alive
+
+
+def test_a_driver_that_comes_after_the_close_is_ended(drivers, monkeypatch):
+    cluster = Cluster(ClusterSettings("auto"), SCENE, 1)
+    with pytest.raises(ClusterError):
+        drivers[0].call("die", 30.0)
+    again = cluster_module.join
+
+    def join_late(address, on_event):
+        joined = again(address, on_event)
+        cluster.close()
+        return joined
+
+    monkeypatch.setattr(cluster_module, "join", join_late)
+    with pytest.raises(ClusterError, match="was closed"):
+        cluster.connect(SCENE, "environment 0", lambda: None)
+    assert len(drivers) == 2 and not drivers[1].alive
+
+
+@pytest.mark.parametrize("wished", [True, False])
+def test_a_wish_is_withdrawn_at_the_end(wished, monkeypatch):
+    sdk = pytest.importorskip("ray.autoscaler.sdk")
+    asked = []
+    monkeypatch.setattr(sdk, "request_resources", lambda bundles: asked.append(bundles))
+    driver = Driver(io.StringIO())
+    driver._actors = SimpleNamespace(end_all=lambda: None)
+    if wished:
+        driver.do_wish(2, 0.5)
+    driver.part()
+    assert asked == ([[{"CPU": 0.5}, {"CPU": 0.5}], []] if wished else [])
