@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from reprlib import repr as cut
 from typing import Any
 
@@ -83,8 +84,10 @@ def truth(value: Any, what: str) -> bool:
     """
     if isinstance(value, (bool, np.bool_, int, np.integer)):
         return bool(value)
-    if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.kind in "biu":
-        return bool(value.item())
+    with suppress(Exception):  # arrays of any library that numpy can read
+        one = np.asarray(value)
+        if one.size == 1 and one.dtype.kind in "biuf":
+            return bool(one.item())
     raise ValueError(f"{what} is {shortened(value)} ({type(value).__name__}); expected True or False")
 
 

@@ -19,7 +19,7 @@ from mlagents_envs.exception import (
 from .arrivals import Arrivals
 from .attendance import Attendance
 from .door import Door, Newcomer
-from .finite import NonFinite
+from .finite import NonFinite, NonFiniteError
 from .keeper import Keeper
 from .merged_specs import MergedSpecs, SpecConflictError
 from .pipelined import Parameters, PipelinedEnv
@@ -380,7 +380,7 @@ class EnvManager:
             worker.answer = worker.read(env, self._specs, self._kinds, self._non_finite, self._warned)
         except WireError as error:
             self._failed(worker, error)
-        except SpecConflictError as error:
+        except (SpecConflictError, NonFiniteError) as error:
             if worker.guest is None:
                 raise
             self._failed(worker, error)

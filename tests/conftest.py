@@ -1,9 +1,12 @@
 """Makes `tests/goldendata.py` importable as `goldendata`, and random tests independent of time."""
 
+import logging
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -25,3 +28,13 @@ def _heed_signals() -> None:
 
 
 _heed_signals()
+
+
+@pytest.fixture(autouse=True)
+def _logger_as_before() -> Iterator[None]:
+    """Commands that a test runs in this process set up the package's log, which is not for the next test."""
+    logger = logging.getLogger("lanista")
+    before = logger.level, logger.propagate, logger.handlers[:]
+    yield
+    level, logger.propagate, logger.handlers[:] = before
+    logger.setLevel(level)

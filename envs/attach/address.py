@@ -25,6 +25,10 @@ def split_address(text: str, default_port: int | None = None) -> tuple[str, int 
             f"found {text!r}; expected ADDRESS or ADDRESS:PORT, such as 127.0.0.1:5004, or [::1]:5004 for "
             "IPv6"
         )
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        raise ValueError(f"found {text!r}; {host!r} is no name of a machine: {error}") from error
     if port is None:
         return host, default_port
     if not (port.isascii() and port.isdigit()) or int(port) > LAST_PORT:

@@ -228,6 +228,10 @@ class Gate:
         except TurnedAwayError as refusal:
             self._turn_away(caller, str(refusal))
             return
+        except Exception:  # one caller must never end the gate for all
+            logger.exception("What %s said could not be handled.", caller.where)
+            self._turn_away(caller, "what it said could not be handled")
+            return
         if isinstance(found, int):
             self._selector.modify(caller, found, caller)
         elif found is None:

@@ -16,18 +16,23 @@ _OPTIONS = (
     ("TCP_KEEPALIVE", _IDLE_SECONDS),  # its name on macOS
     ("TCP_KEEPINTVL", _AGAIN_SECONDS),
     ("TCP_KEEPCNT", _PROBES),
-    ("TCP_USER_TIMEOUT", _UNHEARD_MILLISECONDS),
 )
 """Each as far as the system knows it."""
 
 
-def prepare(connection: socket.socket) -> None:
+def prepare(connection: socket.socket, *, always_read: bool = True) -> None:
     """Let small messages leave at once, and have the connection end within a minute when the other machine is
     gone. By default systems take hours to find out that nobody is there.
+
+    Args:
+        connection: TCP.
+        always_read: The other side reads at any time. One that does not, as a trainer that updates, may leave
+            bytes of ours unread for longer than a minute, and must not be taken for gone because of that.
     """
     with suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _OPTIONS:
+    unheard = (("TCP_USER_TIMEOUT", _UNHEARD_MILLISECONDS),) if always_read else ()
+    for name, value in (*_OPTIONS, *unheard):
         if hasattr(socket, name):
             with suppress(OSError):
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -84,12 +84,15 @@ def write_token(file: str) -> str:
     """
     path, token = Path(file).expanduser(), make_token()
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:  # another's file, if it is there meanwhile
+        raise TokenError(f"the token file {path} cannot be written: {error.strerror}") from error
+    try:
+        with open(descriptor, "w") as made:
             made.write(token + "\n")
     except OSError as error:
         with suppress(OSError):
-            if path.stat().st_size == 0:
-                path.unlink()
+            path.unlink()
         raise TokenError(f"the token file {path} cannot be written: {error.strerror}") from error
     return token
 

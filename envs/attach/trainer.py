@@ -66,7 +66,7 @@ class Trainer:
         except OSError as error:
             raise UnreachableError(f"no trainer answers at {self.address}: {_told(error)}") from error
         try:
-            lifelines.prepare(plain)
+            lifelines.prepare(plain, always_read=False)
             encrypted = self._encrypted(plain)
         except BaseException:
             plain.close()

@@ -40,7 +40,11 @@ class _NoWayDown(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str) -> Any:
         """As the base class does."""
-        if req.type == "https" and urlsplit(newurl).scheme.lower() != "https":
+        try:
+            scheme = urlsplit(newurl).scheme.lower()
+        except ValueError as error:
+            raise RegistryError(f"{req.full_url} leads to {newurl!r}, which is no address.") from error
+        if req.type == "https" and scheme != "https":
             raise RegistryError(
                 f"{req.full_url} leads to {newurl}, which is not encrypted: it is not followed."
             )
@@ -52,7 +56,7 @@ _opener = urllib.request.build_opener(_NoWayDown)
 
 def is_url(text: str) -> bool:
     """Whether this names something on the network."""
-    return urlsplit(text).scheme.lower() in ("http", "https")
+    return text.lower().startswith(("http://", "https://"))
 
 
 def download(url: str, target: Path) -> tuple[str, int]:

@@ -127,7 +127,8 @@ def _text(told: Mapping[str, Any], key: str, where: str) -> str | None:
     value = told.get(key)
     if value is not None and not isinstance(value, str):
         raise RegistryError(f"{where}: {key}: found {value!r}, expected text.")
-    return value
+    # A terminal must not be told anything by who wrote it.
+    return value and "".join(letter for letter in value if letter.isprintable() or letter.isspace())
 
 
 def _address(told: Mapping[str, Any], key: str, where: str, folder: Path | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from mlagents_envs.base_env import ActionTuple, BaseEnv, BehaviorSpec
+from mlagents_envs.exception import UnityEnvironmentException
 
 from ..side_channels import SideChannel
 from ..steps import BehaviorSteps
@@ -47,7 +48,13 @@ class LaunchedEnvironment(BaseEnv):  # type: ignore[misc]
         Raises:
             UnityEnvironmentException: The environment takes none.
         """
-        self._env.set_parameters(parameters)
+        take = getattr(self._env, "set_parameters", None)
+        if take is None:
+            raise UnityEnvironmentException(
+                f"{self.name} takes no parameters; give its own arguments behind its name, as in "
+                "NAME?key=value."
+            )
+        take(parameters)
         self._parameters.update(parameters)
 
     def reset(self) -> None:

@@ -21,7 +21,7 @@ from ..side_channels import (
 from ..sources import in_process, make_source
 from ..unity import UnityEnvironment
 from .joined import JoinedEnvironment
-from .launched import LaunchedEnvironment, ReseededEnvironment
+from .launched import SEEDS, LaunchedEnvironment, ReseededEnvironment
 
 
 def launch(
@@ -69,7 +69,7 @@ def launch(
             engines = []
             for index in range(num_engines):
                 own = {**options, "worker_id": options.get("worker_id", 0) + index}
-                engines.append(_start(file_name, seed + index, _with_ours(()), time_scale, own))
+                engines.append(_start(file_name, (seed + index) % SEEDS, _with_ours(()), time_scale, own))
                 started.callback(engines[-1].close)
             started.pop_all()
         return JoinedEnvironment(engines)
@@ -78,7 +78,11 @@ def launch(
     shown = channels if num_engines == 1 else ()
     env = kind_of_env(start, chosen, file_name or "Unity Editor", shown)
     if parameters:
-        env.set_parameters(parameters)
+        try:
+            env.set_parameters(parameters)
+        except BaseException:
+            env.close()
+            raise
     return env
 
 

@@ -205,6 +205,16 @@ def test_who_describes_a_behavior_otherwise_is_turned_away_alone(manage, door, c
     assert manager.behavior_specs[BALL] == ball_spec()
 
 
+def test_whose_numbers_are_none_is_turned_away_alone(manage, door):
+    manager = manage()
+    answer(manager, manager.reset())
+    guest = door.enter(FakeEngine(float("nan")))
+    until(manager, lambda step: step.left)
+    assert guest.engine.closed.wait(PATIENCE)
+    assert "is nan" in guest.told
+    assert list(manager._workers) == [0]
+
+
 def test_who_has_a_behavior_that_nobody_trains_is_turned_away_alone(manage, door):
     manager = manage()
     answer(manager, manager.reset())

@@ -79,6 +79,7 @@ def _print_table(registry: UnityEnvRegistry) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from ...envs.registry import NoBuildError
 
@@ -92,5 +93,5 @@ def _print_table(registry: UnityEnvRegistry) -> None:
         except NoBuildError:
             here = f"no build (only {', '.join(entry.platforms) or 'none'})"
         reward = "" if entry.expected_reward is None else f"{entry.expected_reward:g}"
-        table.add_row(f"registry:{identifier}", reward, here, entry.description or "")
+        table.add_row(Text(f"registry:{identifier}"), reward, here, Text(entry.description or ""))
     Console(file=sys.stdout).print(table)

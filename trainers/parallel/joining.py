@@ -8,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from torch import distributed as dist
-from torch._C._distributed_c10d import FileStore
 
 from ..errors import TrainerError
 
@@ -33,6 +32,9 @@ def join(folder: Path, rank: int, size: int, device: str, patience: float) -> No
         RuntimeError: somebody did not come.
     """
     require_distributed(device)
+    # A torch without this module trains as well, by one learner.
+    from torch._C._distributed_c10d import FileStore
+
     loopback = _loopback()
     if loopback:
         for library in ("GLOO", "NCCL"):

@@ -47,6 +47,7 @@ def _carry_out(commands: Iterator[Command]) -> None:
     wanted, rank = asked["join"], int(asked["rank"])
     torch.set_num_threads(wanted["threads"])
     print(READY.decode(), flush=True)
+    os.dup2(2, 1)  # nobody reads on: what a user's network prints goes to this learner's log
     folder, size = Path(wanted["folder"]), int(wanted["size"])
     join(folder, rank, size, wanted["device"], wanted["patience"])
     device = torch.device("cpu")

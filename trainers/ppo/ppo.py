@@ -301,10 +301,12 @@ class PPO:
         together = max(self.hyper.batch_size // length, 1)
         sequences = torch.randperm(len(rows.advantages) // length, generator=self.shuffler, device="cpu")
         sequences, number = sequences.to(self.device), len(sequences) // together
+        if not number:
+            return
         parts: Sequence[Part | None] = [None] * number
         if self.sharing is not None:
             sequences, parts = self._own(sequences[: number * together].view(number, together), rows.real)
-            together = len(sequences) // max(number, 1)
+            together = len(sequences) // number
         order, size = sequences, together * length
         if length > 1:
             order = self._rows_of(sequences)

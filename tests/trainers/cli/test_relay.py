@@ -84,7 +84,8 @@ def test_a_run_with_an_engine_behind_a_relay(tmp_path):
         assert relay.wait(120) == 0
     ended = run.end()
     assert "Environment 0 (a relay at 127.0.0.1:" in ended.out
-    assert "the trainer has hung up" in (tmp_path / "relay.txt").read_text()
+    # Who is first to hang up once the engine was told to quit is a matter of chance.
+    assert "has hung up" in (tmp_path / "relay.txt").read_text()
     secret = token.read_text().strip()
     assert not [
         path for path in tmp_path.rglob("*") if path.is_file() and path != token and _holds(path, secret)

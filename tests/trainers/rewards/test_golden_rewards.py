@@ -198,7 +198,7 @@ def test_gail(case):
     signal.beta = given["beta_before"] or 0.0
     totals = []
     descend = signal._descend
-    signal._descend = lambda loss, step: totals.append(loss.item()) or descend(loss, step)
+    signal._descend = lambda loss, *rest: totals.append(loss.item()) or descend(loss, *rest)
     found = signal.learn_from(signal.sample(policy), signal.sample(expert), Chances(mix, noise), 0)
     assert found == {key: approximately(value) for key, value in expected["stats"].items()}
     assert totals == [approximately(expected["total_loss"])]
