@@ -8,5 +8,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "from-ml-agents.md"
 
 def test_mlagents_names_can_be_imported(peer):
     statements = re.findall(r"^\| `(from mlagents[^`]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(statements) > 20
-    peer.run("-c", "\n".join(statements))
+    # Its wrappers download a list of builds when they are imported: they need the network.
+    offline = [one for one in statements if not one.startswith("from mlagents_envs.envs.")]
+    assert len(offline) > 20
+    peer.run("-c", "\n".join(offline))
