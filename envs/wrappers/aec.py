@@ -8,13 +8,13 @@ from typing import Any
 from mlagents_envs.base_env import BaseEnv
 from pettingzoo import AECEnv
 
-from ..side_channels import SideChannel
 from .cast import Cast, Told
 from .errors import must_reset
 from .naming import METADATA, title
+from .shown import ShownCast
 
 
-class UnityAECEnv(AECEnv):  # type: ignore[misc]
+class UnityAECEnv(ShownCast, AECEnv):  # type: ignore[misc]
     """All agents of a BaseEnv as a `pettingzoo.AECEnv`.
 
     Agents, spaces and infos are those of `UnityParallelEnv`. Those who are asked for an action act in turn;
@@ -33,34 +33,6 @@ class UnityAECEnv(AECEnv):  # type: ignore[misc]
         """Whose turn it is."""
         self._told = Told()
         self._turns: list[str] = []
-
-    @property
-    def possible_agents(self) -> list[str]:
-        """As many agents as there were at once so far. It grows when an engine shows more."""
-        return self._cast.possible
-
-    @property
-    def observation_spaces(self) -> dict[str, Any]:
-        """Of all possible agents."""
-        return self._cast.observation_spaces
-
-    @property
-    def action_spaces(self) -> dict[str, Any]:
-        """Of all possible agents."""
-        return self._cast.action_spaces
-
-    def observation_space(self, agent: str) -> Any:
-        """What an agent sees."""
-        return self._cast.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> Any:
-        """What an agent can do."""
-        return self._cast.action_spaces[agent]
-
-    @property
-    def side_channel(self) -> dict[str, SideChannel]:
-        """The engine's side channels by the names of their classes, where this package has launched it."""
-        return self._cast.side_channel
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
         """Let the engine begin all episodes anew. As `UnityParallelEnv.reset`, but it returns nothing."""
@@ -101,13 +73,6 @@ class UnityAECEnv(AECEnv):  # type: ignore[misc]
             self.agent_selection = self._turns[0]
         elif self.agents:
             self._go_on()
-
-    def render(self) -> None:
-        """Nothing: engines draw their own windows."""
-
-    def close(self) -> None:
-        """End the engine; a second time does nothing."""
-        self._cast.close()
 
     def _go_on(self) -> None:
         """Let the engine take what was chosen, and go on."""

@@ -8,13 +8,13 @@ from typing import Any
 from mlagents_envs.base_env import BaseEnv
 from pettingzoo import ParallelEnv
 
-from ..side_channels import SideChannel
 from .cast import Cast
 from .errors import UnityGymException, must_reset
 from .naming import METADATA, title
+from .shown import ShownCast
 
 
-class UnityParallelEnv(ParallelEnv):  # type: ignore[misc]
+class UnityParallelEnv(ShownCast, ParallelEnv):  # type: ignore[misc]
     """All agents of a BaseEnv as a `pettingzoo.ParallelEnv`.
 
     Agents are slots, such as `3DBall?team=0?agent_id=3`. One whose episode has ended leaves `agents` until
@@ -41,34 +41,6 @@ class UnityParallelEnv(ParallelEnv):  # type: ignore[misc]
         self.metadata = {**METADATA, "name": title(env), "is_parallelizable": True}
         self.render_mode = None
         self.agents: list[str] = []
-
-    @property
-    def possible_agents(self) -> list[str]:
-        """As many agents as there were at once so far. It grows when an engine shows more."""
-        return self._cast.possible
-
-    @property
-    def observation_spaces(self) -> dict[str, Any]:
-        """Of all possible agents."""
-        return self._cast.observation_spaces
-
-    @property
-    def action_spaces(self) -> dict[str, Any]:
-        """Of all possible agents."""
-        return self._cast.action_spaces
-
-    def observation_space(self, agent: str) -> Any:
-        """What an agent sees."""
-        return self._cast.observation_spaces[agent]
-
-    def action_space(self, agent: str) -> Any:
-        """What an agent can do."""
-        return self._cast.action_spaces[agent]
-
-    @property
-    def side_channel(self) -> dict[str, SideChannel]:
-        """The engine's side channels by the names of their classes, where this package has launched it."""
-        return self._cast.side_channel
 
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -115,10 +87,3 @@ class UnityParallelEnv(ParallelEnv):  # type: ignore[misc]
         told = self._cast.step()
         self.agents = self._cast.living
         return told.observations, told.rewards, told.terminations, told.truncations, told.infos
-
-    def render(self) -> None:
-        """Nothing: engines draw their own windows."""
-
-    def close(self) -> None:
-        """End the engine; a second time does nothing."""
-        self._cast.close()
