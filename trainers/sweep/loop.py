@@ -52,7 +52,8 @@ class SweepLoop:
         """Until as many trials as wanted are done, or `stop` was called.
 
         Raises:
-            SweepError: every trial fails.
+            SweepError: every trial fails, or what was tried cannot be kept.
+            OSError: a run cannot be started or read.
         """
         self._changed()
         try:
@@ -60,12 +61,15 @@ class SweepLoop:
                 if self.stopping or self._hopeless:
                     for one in self._running:
                         one.stop()
-                for one in list(self._running):
-                    end = one.poll()
-                    if end is not None:
-                        self._ended(one, end)
+                self._look_after()
                 if self._running:
                     time.sleep(POLL)
+        except (SweepError, OSError):  # it need not cost the runs what they have learnt
+            for one in self._running:
+                one.stop()
+            for one in self._running:
+                one.await_end()
+            raise
         finally:
             for one in self._running:
                 one.kill()
@@ -84,6 +88,13 @@ class SweepLoop:
             told = ", ".join(f"{self._names[key]} {shown(value)}" for key, value in one.values.items())
             self._tell(f"trial {one.trial.number}: {told}")
         return begun
+
+    def _look_after(self) -> None:
+        for one in list(self._running):
+            with self._study.guarded():
+                end = one.poll()
+            if end is not None:
+                self._ended(one, end)
 
     def _ended(self, one: RunningTrial, end: End) -> None:
         self._running.remove(one)

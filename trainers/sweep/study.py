@@ -58,7 +58,7 @@ class SweepStudy:
         self.maximize = settings.direction == "maximize"
         self._grid = grid(space) if settings.sampler == "grid" else None
         self._settings, self._folder = settings, folder
-        with self._guarded():
+        with self.guarded():
             self._open(lengths)
             self._require_same(_record(settings, base))
             self._go_on()
@@ -66,21 +66,26 @@ class SweepStudy:
     @property
     def total(self) -> int:
         """How many trials there are to be."""
-        everything = USUAL_TRIALS if self._grid is None else len(self._grid)
-        return self._settings.trials or everything
+        wanted = self._settings.trials
+        if self._grid is None:
+            return wanted or USUAL_TRIALS
+        return min(wanted or len(self._grid), len(self._grid))
 
     def trials(self) -> list[FrozenTrial]:
         """All trials that have begun, but for failed ones that were begun anew."""
-        every = self._study.get_trials(deepcopy=False)
+        with self.guarded():
+            every = self._study.get_trials(deepcopy=False)
         anew = {trial.user_attrs.get(_RETRY) for trial in every}
         return [one for one in every if one.state is not TrialState.WAITING and one.number not in anew]
 
     def next(self, plan: TrialPlan) -> RunningTrial | None:
         """The next trial; None when as many as wanted have begun."""
-        with self._guarded():
-            waits = bool(self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,)))
-            if not waits and (self._grid is not None or len(self.trials()) >= self.total):
-                return None
+        with self.guarded():
+            if not self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+                begun = self.trials()
+                if len(begun) >= self.total:
+                    return None
+                self._wish_point([one.params for one in begun])
             trial = self._study.ask({one.key: one.distribution() for one in self.space})
             known = self._study.get_trials(deepcopy=False)[trial.number].last_step
             values = {one.key: one.value(trial.params[one.key]) for one in self.space}
@@ -91,7 +96,7 @@ class SweepStudy:
         if end not in _STATES:
             return
         value = one.value if end is End.DONE else None
-        with self._guarded():
+        with self.guarded():
             self._study.tell(one.trial, value, state=_STATES[end])
 
     def best(self) -> FrozenTrial | None:
@@ -133,7 +138,7 @@ class SweepStudy:
             )
 
     def _go_on(self) -> None:
-        """Let unfinished trials be carried on, failed ones be tried once more, and a grid be complete."""
+        """Let unfinished trials be carried on, and failed ones be tried once more."""
         every = self._study.get_trials(deepcopy=False)
         for one in every:
             if one.state is TrialState.RUNNING:
@@ -141,12 +146,20 @@ class SweepStudy:
         for one in self.trials():
             if one.state is TrialState.FAIL:
                 self._study.enqueue_trial(one.params, user_attrs={_RETRY: one.number})
-        for point in self._grid or ():
-            self._study.enqueue_trial(point, skip_if_exists=True)
+
+    def _wish_point(self, begun: Sequence[Mapping[str, Any]]) -> None:
+        """Let the next trial be of the first point of the grid that no trial has begun."""
+        point = next((one for one in self._grid or () if one not in begun), None)
+        if point is not None:
+            self._study.enqueue_trial(point)
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Tell what the storage cannot do in a line; keep Optuna's remarks to its developers' users away."""
+    def guarded(self) -> Iterator[None]:
+        """While open, what the storage cannot do is told in a line, and Optuna's remarks are not told.
+
+        Raises:
+            SweepError: the storage cannot be read or written.
+        """
         from optuna.exceptions import StorageInternalError
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -154,7 +167,7 @@ class SweepStudy:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 yield
-        except (StorageInternalError, SQLAlchemyError, OSError) as error:
+        except (StorageInternalError, SQLAlchemyError) as error:
             cause = str(error.__cause__ or error).strip().splitlines()[0]
             raise SweepError(
                 f"{self._folder / STUDY} cannot be used: {cause}. See to its disk and rights; a damaged "

@@ -113,6 +113,11 @@ class RunningTrial:
         if self._run is not None:
             self._run.ask_to_end()
 
+    def await_end(self) -> None:
+        """Wait until the run that was asked to end has done so."""
+        while self._run is not None and self._run.poll() is None:
+            time.sleep(0.05)
+
     def kill(self) -> None:
         """End its run at once."""
         if self._run is not None:

@@ -179,6 +179,15 @@ def test_a_grid_is_tried_as_a_whole(place):
     assert place.run()[0] == 0 and len(place.lines("starts")) == 4
 
 
+def test_of_a_grid_no_more_is_tried_than_wanted_and_the_rest_later(place):
+    place.write(
+        sampler="grid", trials=3, parameters={RATE: {"values": [0.001, 0.002]}, "debug": {"values": [0, 1]}}
+    )
+    assert place.run()[0] == 0 and len(rows(place)) == 3 == len(place.lines("starts"))
+    assert place.run("--trials", "9")[0] == 0 and len(place.lines("starts")) == 4
+    assert len({(row[RATE], row["debug"]) for row in rows(place).values()}) == 4
+
+
 def test_another_sweep_of_the_same_name_is_refused_and_force_sets_the_old_one_aside(place):
     place.run()
     place.write(last=1, set={"behaviors.Basic.time_horizon": 32})
@@ -254,3 +263,17 @@ def test_tables_that_cannot_be_written_do_not_end_the_search(place):
         (place.folder / "go").touch()
         said, _ = process.communicate(timeout=300)
     assert "could not be written" in said and "trial 3 is worth 1" in said and "Traceback" not in said
+
+
+@posix
+def test_a_study_that_is_damaged_in_mid_sweep_ends_it_and_the_runs_in_good_order(place):
+    place.write(parallel=2)
+    place.fake(block=["trial-001"])
+    with place.start() as process:
+        wait_for(lambda: len(place.lines("starts")) == 2, process)
+        wait_for(lambda: (place.sweep / "trial-001/Basic/summaries.csv").exists(), process)
+        (place.sweep / "study.db").write_bytes(b"no database" * 10000)
+        said, _ = process.communicate(timeout=300)
+    assert process.returncode == 1, said
+    assert "study.db cannot be used" in said and "Traceback" not in said
+    assert "trial-001" in place.lines("ends")
