@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -71,13 +72,14 @@ class CheckedEnvironment(InProcessEnvironment):
 
     def lost_lives(self, behavior_name: str) -> NDArray[np.int32]:
         """[n] agents that lost a life, of an environment that knows of lives."""
-        told = getattr(self.env, "lost_lives", None)
-        return NO_AGENTS if told is None else np.asarray(told(behavior_name), np.int32)
+        if not hasattr(self.env, "lost_lives"):
+            return NO_AGENTS
+        return np.asarray(self._call("lost_lives", behavior_name), np.int32)
 
     def statistics(self) -> EngineStatistics:
         """What the environment reports, where it can."""
-        told = getattr(self.env, "statistics", None)
-        return {} if told is None else told()  # type: ignore[no-any-return]
+        told: EngineStatistics = self._call("statistics") if hasattr(self.env, "statistics") else {}
+        return told
 
     def draw(self) -> NDArray[np.uint8]:
         """A picture [height, width, 3]. Raises NotImplementedError where the environment does not draw."""
@@ -106,15 +108,22 @@ class CheckedEnvironment(InProcessEnvironment):
             self._steps[name] = self._read(name, known, self._call("get_steps", name))
 
     def _call(self, method: str, *arguments: Any) -> Any:
-        try:
+        with self._named(method):
             return getattr(self.env, method)(*arguments)
+
+    @contextmanager
+    def _named(self, what: str) -> Iterator[None]:
+        """While open, what the environment raises names it, and what was asked of it."""
+        try:
+            yield
         except UnityException:  # an engine's failure, or a fault that has been named already
             raise
         except (Exception, SystemExit) as error:  # whatever it raises
-            raise raised(self.name, method, error) from error
+            raise raised(self.name, what, error) from error
 
     def _call_specs(self) -> Mapping[str, BehaviorSpec]:
-        specs = self.env.behavior_specs
+        with self._named("behavior_specs"):
+            specs = self.env.behavior_specs
         if not isinstance(specs, Mapping) or not specs:
             raise GameFaultError(
                 f"{self.name}: its behavior_specs are {shortened(specs)} after a reset or step; expected a "

@@ -208,7 +208,7 @@ def serve(session: Session, endpoint: EngineEndpoint) -> int:
     except KeyboardInterrupt:
         logger.info("Interrupted.")
         return FAILED_STATUS
-    except Exception:
+    except Exception:  # of whatever a scene computes: its log is where one looks for it
         logger.exception("The scene failed.")
         return FAILED_STATUS
     finally:

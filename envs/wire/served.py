@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from selectors import EVENT_WRITE, BaseSelector, DefaultSelector
 from typing import Protocol
@@ -132,28 +133,12 @@ class ServedEndpoint:
 
     def close(self) -> None:
         """Hangs up. An answer just given is still delivered; an engine that waits is told to quit."""
-        if self._closed:
-            return
-        self._closed = True
-        self.watch(None)
-        self.reply(QUIT)
-        if not self._gone:
-            self._part()
-        self._drop()
-        self._selector.close()
+        self._end(self._part)
 
     def abandon(self, reason: str) -> None:
         """Hang up without waiting for the other side to take in what it is told: to quit, and why."""
-        if self._closed:
-            return
-        self._closed = True
-        self.watch(None)
-        self.reply(QUIT)
-        if not self._gone:
-            self._peer.server.connection.say_goodbye(reason=reason)
-            self._flush()
-        self._drop()
-        self._selector.close()
+        self.last_words = reason
+        self._end(self._say_goodbye)
 
     def _handle(self, timeout: float) -> bool:
         """Wait for something to happen and take it in; whether anything did."""
@@ -198,11 +183,26 @@ class ServedEndpoint:
         self._selector.unregister(self._peer.stream)
         self._peer.stream.close()
 
+    def _end(self, part: Callable[[], None]) -> None:
+        """Tell an engine that waits to quit, part from it, and hang up; once."""
+        if self._closed:
+            return
+        self._closed = True
+        self.watch(None)
+        self.reply(QUIT)
+        if not self._gone:
+            part()
+        self._drop()
+        self._selector.close()
+
+    def _say_goodbye(self) -> None:
+        self._peer.server.connection.say_goodbye(reason=self.last_words)
+        self._flush()
+
     def _part(self) -> None:
         """Let the last bytes leave, and give the other side a moment to hang up."""
         connection = self._peer.server.connection
-        connection.say_goodbye(reason=self.last_words)
-        self._flush()
+        self._say_goodbye()
         deadline = time.monotonic() + PARTING_SECONDS
         while not self._gone and (connection.sending or connection.out):
             if (left := deadline - time.monotonic()) <= 0:

@@ -151,3 +151,36 @@ def test_what_it_raises_is_told_with_its_place_but_an_engines_failure_stays_what
     env.env.step = lost
     with pytest.raises(UnityEnvironmentException, match=r"^gone$"):
         env.step()
+
+
+class Failing(Foreign):
+    """After `fails` is set, what it names raises."""
+
+    fails = ""
+
+    @property
+    def behavior_specs(self):
+        self.fail_at("behavior_specs")
+        return super().behavior_specs
+
+    def lost_lives(self, behavior_name):
+        self.fail_at("lost_lives")
+        return np.zeros(0, np.int32)
+
+    def statistics(self):
+        self.fail_at("statistics")
+        return {}
+
+    def fail_at(self, here):
+        if self.fails == here:
+            raise KeyError("speed")
+
+
+@pytest.mark.parametrize("what", ["behavior_specs", "lost_lives", "statistics"])
+def test_whatever_else_it_is_asked_for_and_raises_is_told_as_well(what):
+    env = begun(Failing())
+    env.env.fails = what
+    with pytest.raises(GameFaultError, match=f"{what} of python:mine:make raised KeyError"):
+        env.step()
+        env.lost_lives(NAME)
+        env.statistics()
