@@ -117,8 +117,11 @@ class OffPolicyTrainer(Trainer):
         device: torch.device | None = None,
         update_threads: UpdateThreads | None = None,
         timers: Timers | None = None,
+        keeps_steps: bool = True,
     ) -> None:
         """Prepare to learn; the replay takes its memory as it fills.
+
+        `keeps_steps`: it has a replay. Of several learners only the first has one.
 
         Raises:
             TrainerError: the replay, full, is larger than the memory that there is.
@@ -158,7 +161,7 @@ class OffPolicyTrainer(Trainer):
         self.layout = self._layout(spec)
         self.replay: Replay | None = None
         """None until the first steps come."""
-        if training:
+        if training and keeps_steps:
             require_room(name, self.layout)
 
     def _threads(self, spec: BehaviorSpec, given: UpdateThreads | None) -> UpdateThreads:

@@ -21,7 +21,7 @@ from ..checkpoint_brain import rebuild_spec
 from ..make_trainer import make_trainer
 from ..precision import Precision
 from ..settings.behavior import TrainerSettings
-from ..threads import UpdateThreads
+from ..threads import ACTING_THREADS, UpdateThreads
 from ..trainer import Trainer
 from .joining import join
 from .messages import receive
@@ -45,7 +45,7 @@ def main() -> None:
 def _carry_out(commands: Iterator[Command]) -> None:
     asked = next(commands)
     wanted, rank = asked["join"], int(asked["rank"])
-    torch.set_num_threads(wanted["threads"])
+    torch.set_num_threads(ACTING_THREADS)
     print(READY.decode(), flush=True)
     os.dup2(2, 1)  # nobody reads on: what a user's network prints goes to this learner's log
     folder, size = Path(wanted["folder"]), int(wanted["size"])
@@ -93,7 +93,8 @@ def made_trainer(
         non_finite=non_finite,
         seed=seed,
         device=device,
-        update_threads=threads,
+        update_threads=None if settings.threaded else threads,  # as the first learner has it
+        keeps_steps=False,
     )
 
 
