@@ -48,6 +48,14 @@ def channels_first(space: Any) -> Image | None:
     return None
 
 
+def planes_first(space: Any) -> Image | None:
+    """How a Box of rows x columns x planes, of whatever numbers, is an image, if it is one."""
+    if len(space.shape) != 3:
+        return None
+    rows, columns, planes = (int(n) for n in space.shape)
+    return Image((planes, rows, columns), _from_last)
+
+
 def float_pixels(arrange: Arrange, image: Any) -> Any:
     """The image in 0 to 1. Raises ValueError as `byte_pixels`."""
     return byte_pixels(arrange, image) / np.float32(255)

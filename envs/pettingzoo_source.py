@@ -29,6 +29,7 @@ _TURN_BASED = {
     "self_play": (bool, "true or false"),
     "stack_size": (int, "a number"),
     "max_steps_per_episode": (int, "a number"),
+    "boards": (bool, "true or false"),
 }
 """The arguments of a TurnBasedEnvironment, with their types."""
 
@@ -57,8 +58,8 @@ def make(
 
     The module's function, `parallel_env` or else `env` unless another is named, makes the environment. Of the
     arguments, `--areas N` and `--state-observation` are for the PettingZooEnvironment, and `--areas N`,
-    `--self-play`, `--stack-size N` and `--max-steps-per-episode N` for the TurnBasedEnvironment, where its
-    agents take turns. Otherwise as `make_source`.
+    `--self-play`, `--stack-size N`, `--max-steps-per-episode N` and `--boards` for the TurnBasedEnvironment,
+    where its agents take turns. Otherwise as `make_source`.
     """
     name, query = _read(path)
     factory = _factory(name)

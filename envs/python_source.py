@@ -29,6 +29,7 @@ _OWN: Mapping[str, tuple[type, frozenset[Kind]]] = {
     "self_play": (bool, frozenset({Kind.TURNS})),
     "stack_size": (int, frozenset({Kind.TURNS})),
     "max_steps_per_episode": (int, frozenset({Kind.TURNS})),
+    "boards": (bool, frozenset({Kind.TURNS})),
 }
 """Our own arguments: of what type they are, and for what kinds of environments."""
 

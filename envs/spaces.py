@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .action_masks import ACTION_MASK
 from .faults import UnsupportedSpaceError
 from .game_calls import shortened
-from .image_spaces import byte_pixels, channels_first, float_pixels
+from .image_spaces import byte_pixels, channels_first, float_pixels, planes_first
 from .pixels import Images
 from .steps import ObsArray
 
@@ -70,17 +70,20 @@ class Sensor:
         return values
 
 
-def sensors(space: Any, name: str = "observation", images: Images = "float32") -> list[Sensor]:
+def sensors(
+    space: Any, name: str = "observation", images: Images = "float32", *, boards: bool = False
+) -> list[Sensor]:
     """An observation space as sensors.
 
     Boxes become vectors, but images (see `image_spaces`) become channels first, and 0 to 1 unless `images`
-    leaves them bytes; Discrete and MultiDiscrete become one-hot vectors; of a Dict or Tuple every part is a
+    leaves them bytes; with `boards`, so do Boxes of rows x columns x planes, their numbers as they are;
+    Discrete and MultiDiscrete become one-hot vectors; of a Dict or Tuple every part is a
     sensor, without the action mask.
 
     Raises:
         UnsupportedSpaceError: Another kind of space, or nothing to observe.
     """
-    found = _sensors(space, name, (), images)
+    found = _sensors(space, name, (), images, boards)
     if not found:
         raise UnsupportedSpaceError(
             f"The observation space {space} has nothing to observe; {ACTION_MASK!r} is no observation."
@@ -88,25 +91,34 @@ def sensors(space: Any, name: str = "observation", images: Images = "float32") -
     return found
 
 
-def _sensors(space: Any, name: str, path: tuple[str | int, ...], images: Images) -> list[Sensor]:
+def _sensors(
+    space: Any, name: str, path: tuple[str | int, ...], images: Images, boards: bool
+) -> list[Sensor]:
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
         found = []
         for key, part in parts:
             if path or key != ACTION_MASK:
                 below = f"{name}.{key}" if path or isinstance(key, int) else key
-                found += _sensors(part, below, (*path, key), images)
+                found += _sensors(part, below, (*path, key), images, boards)
         return found
     image = channels_first(space) if isinstance(space, spaces.Box) else None
     if image is not None:
-        spec = ObservationSpec(image.shape, (_NONE, _SHIFTS, _SHIFTS), ObservationType.DEFAULT, name)
+        spec = _image_spec(image.shape, name)
         if images == "uint8":
             return [Sensor(spec, path, partial(byte_pixels, image.arrange), np.uint8, space.shape)]
         return [Sensor(spec, path, partial(float_pixels, image.arrange), shape=space.shape)]
+    board = planes_first(space) if boards and isinstance(space, spaces.Box) else None
+    if board is not None:
+        return [Sensor(_image_spec(board.shape, name), path, board.arrange, shape=space.shape)]
     size, convert = _vector(space, name)
     spec = ObservationSpec((size,), (_NONE,), ObservationType.DEFAULT, name)
     shape = None if isinstance(space, spaces.Discrete) else space.shape
     return [Sensor(spec, path, convert, shape=shape)]
+
+
+def _image_spec(shape: tuple[int, int, int], name: str) -> ObservationSpec:
+    return ObservationSpec(shape, (_NONE, _SHIFTS, _SHIFTS), ObservationType.DEFAULT, name)
 
 
 def _vector(space: Any, name: str) -> tuple[int, Callable[[Any], Any]]:

@@ -52,6 +52,7 @@ class TurnBasedEnvironment(InProcessEnvironment):
         self_play: bool | None = False,
         stack_size: int = 1,
         max_steps_per_episode: int = 0,
+        boards: bool = False,
         images: Images = "float32",
     ) -> None:
         """Make the copies.
@@ -66,6 +67,8 @@ class TurnBasedEnvironment(InProcessEnvironment):
             stack_size: so many observations of a seat's own turns are shown together, the newest last; zeros
                 before its first.
             max_steps_per_episode: turns of all seats after which an episode is interrupted; 0: never.
+            boards: observations of rows x columns x planes are images [planes, rows, columns], which
+                convolutions read; else all numbers in a row.
             images: what images are given out as: 0 to 1, or for a trainer the bytes.
 
         Raises:
@@ -85,7 +88,8 @@ class TurnBasedEnvironment(InProcessEnvironment):
             _Area(TurnLoop(make(), seed_of_copy(seed, index), max_steps_per_episode), index)
             for index in range(areas)
         ]
-        self.seats: list[Seat] = make_seats(self._areas[0].loop.game, self_play, stack_size, images)
+        game = self._areas[0].loop.game
+        self.seats: list[Seat] = make_seats(game, self_play, stack_size, images, boards=boards)
         self._names = [seat.behavior.name for seat in self.seats]
         self._next_id = 0
         self._waiting: dict[str, list[Report]] = {}

@@ -54,13 +54,15 @@ class Seat:
         return arrays
 
 
-def make_seats(game: AECEnv, self_play: bool | None, stack_size: int, images: Images) -> list[Seat]:
+def make_seats(
+    game: AECEnv, self_play: bool | None, stack_size: int, images: Images, *, boards: bool = False
+) -> list[Seat]:
     """The seats in the order of the game's possible agents, each a team of its own.
 
-    `self_play`: one policy plays them all; None: if their spaces are equal.
+    `self_play`: one policy plays them all; None: if their spaces are equal. `boards`: as of `sensors`.
 
     Raises:
-        UnsupportedSpaceError: a space cannot be used.
+        UnsupportedSpaceError: a space cannot be used, or has no board where there are to be some.
         UnityEnvironmentException: one policy is to play seats of different spaces.
     """
     agents = list(game.possible_agents)
@@ -78,9 +80,14 @@ def make_seats(game: AECEnv, self_play: bool | None, stack_size: int, images: Im
     seats = []
     for number, (agent, name, each) in enumerate(zip(agents, names, spaces)):
         try:
-            seen, acts = sensors(each[0], images=images), actor(each[1])
+            seen, acts = sensors(each[0], images=images, boards=boards), actor(each[1])
         except UnsupportedSpaceError as error:
             raise UnsupportedSpaceError(f"The agent {agent!r} of {game}: {error}") from error
+        if boards and not any(len(sensor.spec.shape) == 3 for sensor in seen):
+            raise UnsupportedSpaceError(
+                f"The agent {agent!r} of {game}: the argument boards is for observations of rows x columns x "
+                f"planes; found {each[0]}."
+            )
         specs = [stacked(sensor.spec, stack_size) for sensor in seen]
         own = None
         if self_play:

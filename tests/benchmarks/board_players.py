@@ -1,7 +1,7 @@
 """Players of PettingZoo's board games that nobody has to train: random, one step ahead, perfect.
 
-They read what a seat observes: [rows, columns, 2] in one vector, its own marks in the first plane and the
-other's in the second.
+They read what a seat observes, its own marks in the first plane and the other's in the second: [rows,
+columns, 2] in one vector, or [2, rows, columns] where the game is made with `boards`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class BoardPlayer:
 
     def act(self, steps: DecisionSteps, deterministic: bool = False) -> ActionTuple:
         """One move for each seat that waits."""
-        boards = np.asarray(steps.obs[0], np.bool_).reshape(len(steps), *self.shape, 2)
+        seen = np.asarray(steps.obs[0], np.bool_)
+        boards = np.moveaxis(seen, 1, 3) if seen.ndim == 4 else seen.reshape(len(steps), *self.shape, 2)
         allowed: Any = np.logical_not(steps.action_mask[0])
         moves = [self.move(board, np.flatnonzero(row)) for board, row in zip(boards, allowed)]
         return ActionTuple(discrete=np.array(moves, np.int32).reshape(-1, 1))

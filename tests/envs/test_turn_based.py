@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.envs.faults import GameFaultError
+from lanista.envs.faults import GameFaultError, UnsupportedSpaceError
 from lanista.envs.turn_based import TurnBasedEnvironment
 from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import UnityEnvironmentException
@@ -177,6 +177,33 @@ def test_one_policy_sees_its_seat_and_its_own_stack():
         ([0, 0, 3, 0], [1, 0, 0]),
     ]
     assert env.get_steps(names[0])[0].obs[0].tolist() == [[0, 0, 0, 0]], "a new episode begins without a past"
+
+
+class OfPlanes(ScriptedGame):
+    """Shows a board of two rows, three columns and two planes, with the time in a corner of the second."""
+
+    def observation_space(self, agent):
+        from gymnasium.spaces import Box
+
+        return Box(0, 9, (2, 3, 2), np.int8)
+
+    def observe(self, agent):
+        board = np.zeros((2, 3, 2), np.int8)
+        board[1, 0, 1] = self.time
+        return board
+
+
+def test_boards_are_images_of_their_planes_where_that_is_wanted():
+    env = TurnBasedEnvironment(lambda: OfPlanes(ONE), self_play=True, stack_size=2, boards=True)
+    assert env.behavior_specs["player?team=0"].observation_specs[0].shape == (4, 2, 3)
+    env.reset()
+    for turn in range(3):
+        decisions, _ = env.get_steps(f"player?team={turn}")
+        planes = decisions.obs[0][0]
+        assert planes[3, 1, 0] == turn == planes.sum()
+        env.step()
+    with pytest.raises(UnsupportedSpaceError, match=r"'player_0'.*boards is for observations of rows x col"):
+        TurnBasedEnvironment(lambda: game_of(ONE), boards=True)
 
 
 def test_masks_are_told_at_turns():

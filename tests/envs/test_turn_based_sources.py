@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from lanista.envs.faults import UnsupportedSpaceError
 from lanista.envs.pettingzoo import PettingZooEnvironment
 from lanista.envs.sources import check_source, make_source
 from lanista.envs.turn_based import TurnBasedEnvironment
@@ -49,6 +50,8 @@ def test_its_arguments_are_taken_from_the_name_and_the_line(module):
     env = make_source(f"{module}?areas=2&rounds=2", seed=1, arguments=arguments)
     assert list(env.behavior_specs) == ["player?team=0", "player?team=1"]
     assert env.behavior_specs["player?team=0"].observation_specs[0].shape == (6,)
+    with pytest.raises(UnsupportedSpaceError, match="boards is for"):
+        make_source(f"{module}?boards=true")
     assert len(make_source(module, arguments=["--self-play", "false"], self_play=True).seats) == 2
     assert list(make_source(module, self_play=None).behavior_specs) == list(env.behavior_specs)
     own = make_source(f"{module}:with_stack_of_its_own?stack_size=2")

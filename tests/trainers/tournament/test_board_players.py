@@ -48,9 +48,11 @@ def test_nobody_wins_where_both_are_perfect():
     assert value_of((-1, -1, -1, 1, 1, 0, 0, 0, 0)) == -1
 
 
-def test_a_perfect_player_never_loses_to_chance():
+@pytest.mark.parametrize("boards", ["false", "true"])
+def test_a_perfect_player_never_loses_to_chance(boards):
     pytest.importorskip("pettingzoo")
     pytest.importorskip("pygame", reason="pettingzoo's classic games need pygame")
-    env = make_source("pettingzoo:pettingzoo.classic.tictactoe_v3", seed=1, areas=4, self_play=True)
+    source = f"pettingzoo:pettingzoo.classic.tictactoe_v3?boards={boards}"
+    env = make_source(source, seed=1, areas=4, self_play=True)
     result = play_all_sides(env, Perfect((3, 3), 1), BoardPlayer((3, 3), 2), 40)
     assert result.losses == 0 and result.wins > 25
