@@ -84,7 +84,7 @@ class Game:
 CLASSIC = "pettingzoo:pettingzoo.classic"
 TASKS = [
     Game(
-        "connect-four", "player", f"{CLASSIC}.connect_four_v3?self_play=true", 64,
+        "connect-four", "player", f"{CLASSIC}.connect_four_v3?self_play=true&boards=true", 256,
         "config/ppo/connect-four.yaml", 4_000_000,
         {"random": Goal(0.95), "one step ahead": Goal(0.6)}, (6, 7),
     ),
