@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from mlagents_envs.base_env import BaseEnv
+from mlagents_envs.base_env import BaseEnv, BehaviorSpec
 
 from .steps import BehaviorId
 
@@ -39,7 +39,7 @@ class Door(Protocol):
     def next(self) -> Newcomer | None:
         """Who waits longest to be taken in; None where nobody does."""
 
-    def refusal(self, behavior: BehaviorId) -> str | None:
+    def refusal(self, behavior: BehaviorId, spec: BehaviorSpec) -> str | None:
         """Why an environment that shows this behaviour cannot take part; None if it can."""
 
     def close(self) -> None:

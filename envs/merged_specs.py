@@ -8,6 +8,9 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from .steps import BehaviorId
 
+Refusal = Callable[[BehaviorId, BehaviorSpec], str | None]
+"""Why a behaviour cannot take part; None if it can."""
+
 
 class SpecConflictError(UnityEnvironmentException):  # type: ignore[misc]
     """Two environments, or two lives of one, describe a behaviour differently; or one has a behaviour that
@@ -18,8 +21,8 @@ class SpecConflictError(UnityEnvironmentException):  # type: ignore[misc]
 class MergedSpecs:
     """What environments have shown of their behaviours, put together."""
 
-    def __init__(self, refusal: Callable[[BehaviorId], str | None] = lambda behavior: None) -> None:
-        """`refusal` says why a behaviour cannot take part; None if it can."""
+    def __init__(self, refusal: Refusal = lambda behavior, spec: None) -> None:
+        """Nothing is known yet. `refusal` is asked of every new behaviour."""
         self._refusal = refusal
         self._specs: dict[BehaviorId, BehaviorSpec] = {}
         self._sources: dict[BehaviorId, str] = {}
@@ -58,7 +61,7 @@ class MergedSpecs:
     def _check(self, name: BehaviorId, spec: BehaviorSpec, source: str) -> None:
         known = self._specs.get(name)
         if known is None:
-            if (reason := self._refusal(name)) is not None:
+            if (reason := self._refusal(name, spec)) is not None:
                 raise SpecConflictError(f"{source}: {reason}")
         elif known != spec:
             first = self._sources[name]

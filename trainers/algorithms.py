@@ -9,6 +9,7 @@ import torch
 from mlagents_envs.base_env import BehaviorSpec
 
 from ..envs.finite import NonFinite
+from .action_kinds import UnsupportedActionError
 from .coma.actors import Actors
 from .coma.coma import COMA
 from .coma.policy import PlacePolicy
@@ -24,6 +25,7 @@ from .imitation.demonstrations import load_demonstrations
 from .imitation.student import Student
 from .networks.actor import Actor
 from .networks.actor_critic import ActorCritic
+from .networks.errors import UnsupportedObservationError
 from .plugins.algorithms import algorithm_of_plugin
 from .poca.poca import POCA
 from .policy import Policy
@@ -69,6 +71,20 @@ def make_algorithm(
     make = _algorithms.get(settings.trainer_type) or algorithm_of_plugin(settings.trainer_type)
     algorithm: Algorithm = make(spec, settings, device, seed, non_finite, precision)
     return algorithm
+
+
+def untrainable(spec: BehaviorSpec, settings: TrainerSettings) -> str | None:
+    """Why a behaviour's observations or actions cannot be learnt from; None if they can.
+
+    It is tried out with networks that are thrown away. A plug-in's are not: theirs may leave something.
+    """
+    make = _algorithms.get(settings.trainer_type)
+    try:
+        if make is not None:
+            make(spec, settings, torch.device("cpu"), 0, NonFinite.STOP, Precision.FLOAT32)
+    except (UnsupportedObservationError, UnsupportedActionError) as error:
+        return str(error)
+    return None
 
 
 def make_reward_providers(

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TypeVar
 
+from mlagents_envs.base_env import BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..envs import ports
@@ -23,6 +24,7 @@ from ..envs.attach.tls import file_fingerprint, server_context
 from ..envs.attach.tokens import VARIABLE, TokenError, find_token, write_token
 from ..envs.behavior_name import BehaviorName
 from ..envs.wire.listeners import listen
+from .settings.behavior import TrainerSettings
 from .settings.errors import Problem, TrainerConfigError
 from .settings.options import RunOptions
 from .settings.run import EnvironmentSettings
@@ -67,15 +69,24 @@ def make_gate(env: EnvironmentSettings, on_engine: OnEngine) -> Gate:
     return gate
 
 
-def behavior_refusal(options: RunOptions, behavior_id: str) -> str | None:
-    """Why an engine with this behaviour cannot take part: nobody has said how it would be trained."""
+def behavior_refusal(options: RunOptions, behavior_id: str, spec: BehaviorSpec) -> str | None:
+    """Why an engine with this behaviour cannot take part; None if it can.
+
+    Nobody has said how it would be trained; or what it sees or does cannot be learnt from, which is for the
+    one engine to hear, and no reason to end a run that others take part in.
+    """
     name = BehaviorName.parse(behavior_id).name
-    if name in options.behaviors or options.default_settings is not None or options.file is None:
-        return None
-    return (
-        f"its behavior {name} is not in the configuration {options.file} (listed: "
-        f"{', '.join(options.behaviors) or 'none'}); add an entry for it, or default_settings"
-    )
+    settings = options.behaviors.get(name, options.default_settings)
+    if settings is None and options.file is not None:
+        return (
+            f"its behavior {name} is not in the configuration {options.file} (listed: "
+            f"{', '.join(options.behaviors) or 'none'}); add an entry for it, or default_settings"
+        )
+    # Whoever is asked this trains, and has loaded torch; who only checks an address need not.
+    from .algorithms import untrainable
+
+    reason = untrainable(spec, settings or TrainerSettings())
+    return None if reason is None else f"its behavior {name} cannot be trained: {reason}"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mlagents_envs.base_env import BaseEnv
 
-from ..steps import BehaviorId
+from ..merged_specs import Refusal
 from .caller import Admitted
 from .gate import Gate, OnEngine
 
@@ -53,7 +53,7 @@ class Entrance:
         self,
         make_gate: Callable[[OnEngine], Gate],
         make_env: MakeEnv,
-        refusal: Callable[[BehaviorId], str | None] = lambda behavior: None,
+        refusal: Refusal = lambda behavior, spec: None,
     ) -> None:
         self.refusal = refusal
         self._make_env = make_env

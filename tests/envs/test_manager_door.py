@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from fake_engine import BALL, FakeEngine, ball_spec, decide
 from lanista.envs.manager import EnvManager
+from mlagents_envs.base_env import BehaviorSpec
 from mlagents_envs.exception import UnityCommunicatorStoppedException, UnityEnvironmentException
 
 HUNG_UP = UnityCommunicatorStoppedException("Communicator has exited. It hung up.")
@@ -61,7 +62,7 @@ class OpenDoor:
     def next(self) -> Guest | None:
         return None if self._waiting.empty() else self._waiting.get_nowait()
 
-    def refusal(self, behavior: str) -> str | None:
+    def refusal(self, behavior: str, spec: BehaviorSpec) -> str | None:
         return "nobody trains it" if behavior != BALL else None
 
     def close(self) -> None:

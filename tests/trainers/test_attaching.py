@@ -19,6 +19,7 @@ from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.settings.run import EnvironmentSettings
+from referencenets import spec_of_shapes
 from scripted_engine import exchange_with, free_port, hello, message, observation
 
 
@@ -128,10 +129,27 @@ def test_a_check_leaves_nothing(tmp_path):
 
 def test_a_behavior_that_nobody_trains():
     listed = RunOptions.from_text("behaviors: {Ball: {}}", "c.yaml")
-    assert behavior_refusal(listed, "Ball?team=1") is None
-    assert re.search(r"Cube .*c\.yaml.*Ball", behavior_refusal(listed, "Cube?team=0") or "")
-    assert behavior_refusal(RunOptions.from_text("default_settings: {}", "c.yaml"), "Cube") is None
-    assert behavior_refusal(RunOptions(), "Cube") is None
+    spec = spec_of_shapes([[2]], continuous=1)
+    assert behavior_refusal(listed, "Ball?team=1", spec) is None
+    assert re.search(r"Cube .*c\.yaml.*Ball", behavior_refusal(listed, "Cube?team=0", spec) or "")
+    assert behavior_refusal(RunOptions.from_text("default_settings: {}", "c.yaml"), "Cube", spec) is None
+    assert behavior_refusal(RunOptions(), "Cube", spec) is None
+
+
+@pytest.mark.parametrize(
+    ("trainer", "spec", "reason"),
+    [
+        ("ppo", spec_of_shapes([[3, 4, 4]], continuous=1), "Ball cannot be trained: .*4"),
+        ("dqn", spec_of_shapes([[2]], continuous=1), "Ball cannot be trained: It has .*continuous"),
+        ("ddpg", spec_of_shapes([[2]], branches=(2,)), "Ball cannot be trained: It has .*discrete"),
+    ],
+)
+def test_what_cannot_be_learnt_from_is_for_its_engine_alone_to_hear(trainer, spec, reason):
+    for key in ("default_settings: {%s}", "behaviors: {Ball: {%s}}"):
+        given = RunOptions.from_text(key % f"trainer_type: {trainer}", "c.yaml")
+        listed = dict(given.behaviors)
+        assert re.search(reason, behavior_refusal(given, "Ball?team=0", spec) or "")
+        assert given.behaviors == listed
 
 
 def test_each_engine_gets_the_seed_of_its_index():
