@@ -1,14 +1,12 @@
 """A Ray cluster of several nodes on this machine, and doing its nodes harm."""
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psutil
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-PATIENCE = 120.0
 _TRIES = 3
 
 
@@ -107,13 +105,3 @@ def kill_tree(process: psutil.Process) -> None:
             each.kill()
         except psutil.NoSuchProcess:
             continue
-
-
-def until(holds, seconds: float = PATIENCE) -> bool:
-    """Whether something holds before the time is over."""
-    limit = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > limit:
-            return False
-        time.sleep(0.1)
-    return True

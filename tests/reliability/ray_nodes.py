@@ -18,8 +18,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for cluster_runs, when run as a script
 
 from cluster_runs import checkpoints, kill, train
-from console_runs import left_behind, weights_are_finite
-from local_cluster import local_cluster, until
+from console_runs import left_behind, until, weights_are_finite
+from local_cluster import local_cluster
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -9,8 +9,8 @@ pytest.importorskip("ray")
 pytest.importorskip("cryptography")
 
 from cluster_runs import checkpoints, kill, train
-from console_runs import left_behind
-from local_cluster import local_cluster, until
+from console_runs import left_behind, until
+from local_cluster import local_cluster
 
 LONG = 10_000_000
 

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("ray")
 pytest.importorskip("cryptography")
 
+from console_runs import until
 from lanista.envs.cluster.cluster import Cluster
 from lanista.envs.cluster.errors import ClusterError
 from lanista.envs.cluster.order import ClusterSettings, EngineOrder
@@ -16,7 +17,7 @@ from lanista.envs.manager import EnvManager
 from lanista.envs.restarts import RestartLimits
 from lanista.envs.steps import Decision
 from lanista.envs.unity import UnityEnvironment
-from local_cluster import local_cluster, until
+from local_cluster import local_cluster
 from mlagents_envs.exception import UnityEnvironmentException
 from scripted_engine import executable
 
