@@ -6,8 +6,8 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from console_runs import start
-from local_cluster import LocalCluster, until
+from console_runs import start, until
+from local_cluster import LocalCluster
 
 YAML = """\
 behaviors:
