@@ -16,16 +16,16 @@ from mlagents_envs.base_env import (
 from mlagents_envs.exception import UnityEnvironmentException
 from numpy.typing import NDArray
 
-from .action_masks import forbidden, given_mask
-from .copies import seed_of_copy
 from .faults import UnsupportedSpaceError
 from .finite import NO_AGENTS
-from .game_calls import number, truth
-from .gymnasium_env import Env, begun, broken, mapped, stepped
-from .gymnasium_views import Views
 from .in_process import InProcessEnvironment
-from .lives import Lives
 from .pixels import Images
+from .python.action_masks import forbidden, given_mask
+from .python.copies import seed_of_copy
+from .python.game_calls import number, truth
+from .python.gymnasium_env import Env, begun, broken, mapped, stepped
+from .python.gymnasium_views import Views
+from .python.lives import Lives
 
 
 @dataclass(slots=True)

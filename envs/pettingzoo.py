@@ -19,16 +19,16 @@ from mlagents_envs.base_env import (
 from mlagents_envs.exception import UnityEnvironmentException
 from numpy.typing import NDArray
 
-from .action_masks import forbidden, given_mask
-from .action_spaces import actor
-from .copies import seed_of_copy
 from .faults import GameFaultError, UnsupportedSpaceError
 from .global_state import STATE
 from .in_process import InProcessEnvironment
-from .pettingzoo_env import HELP, ParallelEnv, begun, earned, ends, misfit, stepped
-from .pettingzoo_reports import Behavior, Report, decision_steps, terminal_steps
 from .pixels import Images
-from .spaces import sensors
+from .python.action_masks import forbidden, given_mask
+from .python.action_spaces import actor
+from .python.copies import seed_of_copy
+from .python.pettingzoo_env import HELP, ParallelEnv, begun, earned, ends, misfit, stepped
+from .python.pettingzoo_reports import Behavior, Report, decision_steps, terminal_steps
+from .python.spaces import sensors
 
 
 class _Area:

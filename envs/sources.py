@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from mlagents_envs.base_env import BaseEnv
 
-from . import gymnasium_source, pettingzoo_source, python_source
 from .pixels import Images
+from .python import function_source, gymnasium_source, pettingzoo_source
 from .source_names import GYMNASIUM, PYTHON, in_process
 
 __all__ = ["check_source", "in_process", "make_source"]
@@ -24,7 +24,7 @@ def check_source(path: str, arguments: Sequence[str] | None = None) -> None:
             of the user's own has made begins with what is not of its spaces.
     """
     if path.strip().startswith(PYTHON):
-        python_source.check(path, arguments or ())
+        function_source.check(path, arguments or ())
     elif path.strip().startswith(GYMNASIUM):
         gymnasium_source.check(path, arguments or ())
     else:
@@ -46,7 +46,7 @@ def make_source(
     `?key=value&key=value` where that is wanted.
 
     Args:
-        path: As above; see `pettingzoo_source`, `gymnasium_source` and `python_source`.
+        path: As above; see `pettingzoo_source`, `gymnasium_source` and `function_source`.
         seed: Of its chance.
         arguments: `--key value` for what makes the environment; they win over those of the path.
         areas: How many copies; 1 leaves it to the arguments.
@@ -62,7 +62,7 @@ def make_source(
     """
     if path.strip().startswith(GYMNASIUM):
         return gymnasium_source.make(path, seed, arguments or (), areas, images=images, drawn=drawn)
-    of_source = python_source.make if path.strip().startswith(PYTHON) else pettingzoo_source.make
+    of_source = function_source.make if path.strip().startswith(PYTHON) else pettingzoo_source.make
     return of_source(
         *(path, seed, arguments or (), areas),
         with_state=with_state,

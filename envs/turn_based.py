@@ -10,16 +10,16 @@ from mlagents_envs.base_env import BehaviorMapping, BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
 from numpy.typing import NDArray
 
-from .action_masks import forbidden, given_mask
-from .copies import seed_of_copy
 from .in_process import InProcessEnvironment
-from .pettingzoo_env import misfit
-from .pettingzoo_reports import Report, decision_steps, terminal_steps
 from .pixels import Images
+from .python.action_masks import forbidden, given_mask
+from .python.copies import seed_of_copy
+from .python.pettingzoo_env import misfit
+from .python.pettingzoo_reports import Report, decision_steps, terminal_steps
+from .python.turn_based_seats import Seat, make_seats
+from .python.turns import HELP, AECEnv, EpisodeReport, Turn, TurnLoop
 from .statistics import StatsAggregationMethod
 from .steps import EngineStatistics, ObsArray
-from .turn_based_seats import Seat, make_seats
-from .turns import HELP, AECEnv, EpisodeReport, Turn, TurnLoop
 
 AVERAGE = StatsAggregationMethod.AVERAGE
 

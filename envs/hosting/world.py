@@ -12,7 +12,7 @@ from mlagents_envs.exception import UnityException
 from numpy.typing import NDArray
 
 from ..faults import GameFaultError
-from ..game_calls import HINT
+from ..python.game_calls import HINT
 from ..scenes.parameters import Parameters
 from ..scenes.world import Actions, Batches, Statistic, World
 from ..side_channels import SideChannel

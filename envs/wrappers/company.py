@@ -9,7 +9,7 @@ from gymnasium import spaces
 from mlagents_envs.base_env import ActionTuple
 from numpy.typing import NDArray
 
-from ..action_masks import ACTION_MASK
+from ..python.action_masks import ACTION_MASK
 from .actions import Actions
 from .crew import Crew
 from .views import sensor_view

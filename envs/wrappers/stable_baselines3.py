@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
-from ..action_masks import ACTION_MASK
+from ..python.action_masks import ACTION_MASK
 from .errors import UnityGymException
 from .make import make_vector
 from .vector import UnityVectorEnv

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .faults import GameFaultError
+from ..faults import GameFaultError
 from .game_calls import called, number
 from .pettingzoo_env import misfit
 

@@ -9,9 +9,9 @@ from typing import Any
 from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
-from .pixels import Images
+from ..pixels import Images
+from ..source_names import GYMNASIUM
 from .source_arguments import Arguments, find_in_working_folder, keyed, name_and_query, written
-from .source_names import GYMNASIUM
 from .user_code import described, load_module, one_line
 
 PICTURE = "rgb_array"
@@ -47,7 +47,7 @@ def make(
     if drawn:
         given["render_mode"] = PICTURE
     spec = _spec(path, name)
-    from .gymnasium import GymnasiumEnvironment
+    from ..gymnasium import GymnasiumEnvironment
 
     return GymnasiumEnvironment(
         lambda: _make(path, spec, given),

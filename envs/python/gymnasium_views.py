@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from mlagents_envs.base_env import ObservationSpec
 
+from ..steps import ObsArray
 from .spaces import Sensor
-from .steps import ObsArray
 
 
 class Views:

@@ -9,14 +9,14 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
 from mlagents_envs.exception import UnityEnvironmentException
 
+from ..behavior_name import behavior_id
+from ..faults import UnsupportedSpaceError
+from ..pixels import Images
+from ..steps import ObsArray
 from .action_spaces import actor
-from .behavior_name import behavior_id
-from .faults import UnsupportedSpaceError
 from .gymnasium_views import stacked
 from .pettingzoo_reports import Behavior
-from .pixels import Images
 from .spaces import Sensor, sensors
-from .steps import ObsArray
 from .turns import AECEnv
 
 SEAT = "seat"

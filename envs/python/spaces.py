@@ -16,12 +16,12 @@ from gymnasium import spaces
 from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
 from numpy.typing import NDArray
 
+from ..faults import UnsupportedSpaceError
+from ..pixels import Images
+from ..steps import ObsArray
 from .action_masks import ACTION_MASK
-from .faults import UnsupportedSpaceError
 from .game_calls import shortened
 from .image_spaces import byte_pixels, channels_first, float_pixels, planes_first
-from .pixels import Images
-from .steps import ObsArray
 
 _NONE, _SHIFTS = DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 _NUMBERS = "biuf"

@@ -10,9 +10,9 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
 from numpy.typing import NDArray
 
+from ..steps import ObsArray
 from .action_spaces import Actor
 from .spaces import Sensor
-from .steps import ObsArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from gymnasium import spaces
 from mlagents_envs.base_env import ActionSpec
 from numpy.typing import NDArray
 
-from .faults import UnsupportedSpaceError
+from ..faults import UnsupportedSpaceError
 
 _NEAR = 0.99
 """Of a dtype's greatest number: a bound from there on says that there is none."""

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("gymnasium")
 
 from lanista.envs.faults import UnsupportedSpaceError
-from lanista.envs.gymnasium_source import behavior_of
+from lanista.envs.python.gymnasium_source import behavior_of
 from lanista.envs.sources import check_source, in_process, make_source
 from mlagents_envs.exception import UnityEnvironmentException
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .faults import GameFaultError
+from ..faults import GameFaultError
 from .user_code import described
 
 HINT = " lanista-learn --debug shows the whole traceback."

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Any, Protocol
 
+from ..faults import GameFaultError, UnsupportedSpaceError
+from ..pixels import Images
 from .action_spaces import Actor, actor
-from .faults import GameFaultError, UnsupportedSpaceError
 from .game_calls import called, parts_of
-from .pixels import Images
 from .spaces import Sensor, sensors
 
 logger = logging.getLogger(__name__)

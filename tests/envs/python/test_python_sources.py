@@ -8,11 +8,11 @@ import pytest
 pytest.importorskip("pettingzoo")
 pytest.importorskip("gymnasium")
 
-from lanista.envs.checked import CheckedEnvironment
-from lanista.envs.copies import seed_of_copy
 from lanista.envs.faults import GameFaultError, UnsupportedSpaceError
 from lanista.envs.gymnasium import GymnasiumEnvironment
 from lanista.envs.pettingzoo import PettingZooEnvironment
+from lanista.envs.python.checked import CheckedEnvironment
+from lanista.envs.python.copies import seed_of_copy
 from lanista.envs.sources import check_source, in_process, make_source
 from lanista.envs.turn_based import TurnBasedEnvironment
 from mlagents_envs.exception import UnityEnvironmentException

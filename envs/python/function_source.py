@@ -10,13 +10,13 @@ from typing import Any
 from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
+from ..pixels import Images
+from ..source_names import PYTHON
 from .checked import checked
 from .copies import Copies, seed_of_copy
-from .pixels import Images
-from .python_function import find_function
-from .python_kinds import Kind, kind_of
+from .function import find_function
+from .kinds import Kind, kind_of
 from .source_arguments import Arguments, keyed, name_and_query
-from .source_names import PYTHON
 
 PICTURE = "rgb_array"
 """The render mode in which an environment gives its picture away."""
@@ -159,7 +159,7 @@ def _of_base_env(copies: Copies, wish: _Wish) -> BaseEnv:
 
 
 def _of_gymnasium(copies: Copies, wish: _Wish) -> BaseEnv:
-    from .gymnasium import GymnasiumEnvironment
+    from ..gymnasium import GymnasiumEnvironment
     from .gymnasium_source import behavior_of
 
     env = copies.first
@@ -171,14 +171,14 @@ def _of_gymnasium(copies: Copies, wish: _Wish) -> BaseEnv:
 
 
 def _of_parallel(copies: Copies, wish: _Wish) -> BaseEnv:
-    from .pettingzoo import PettingZooEnvironment
+    from ..pettingzoo import PettingZooEnvironment
 
     state = wish.own.get("state_observation", None if wish.with_state else False)
     return PettingZooEnvironment(copies, wish.seed, wish.copies, state, wish.images)
 
 
 def _of_turns(copies: Copies, wish: _Wish) -> BaseEnv:
-    from .turn_based import TurnBasedEnvironment
+    from ..turn_based import TurnBasedEnvironment
 
     own = {"self_play": wish.self_play, **wish.own}
     return TurnBasedEnvironment(copies, wish.seed, wish.copies, images=wish.images, **own)

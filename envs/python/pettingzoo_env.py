@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from .faults import GameFaultError
+from ..faults import GameFaultError
 from .game_calls import called, number, parts_of, truth
 
 HELP = "PettingZoo's parallel_api_test checks an environment."

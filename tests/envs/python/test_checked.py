@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from foreign_env import NAME, SPEC, Foreign
-from lanista.envs.checked import CheckedEnvironment, checked
 from lanista.envs.faults import GameFaultError
+from lanista.envs.python.checked import CheckedEnvironment, checked
 from lanista.envs.scenes.in_place import make_in_place
 from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
 from mlagents_envs.exception import UnityEnvironmentException

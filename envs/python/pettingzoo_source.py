@@ -13,10 +13,10 @@ from typing import Any
 from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException, UnityException
 
+from ..pixels import Images
+from ..source_names import PETTINGZOO
 from .copies import Copies
-from .pixels import Images
 from .source_arguments import Arguments, find_in_working_folder, keyed, name_and_query, written
-from .source_names import PETTINGZOO
 from .user_code import described, one_line
 
 PICTURE = "rgb_array"
@@ -77,7 +77,7 @@ def make(
     copies = Copies(lambda _: _make(path, factory, options))
     number = areas if areas > 1 else own_areas
     if not takes_turns(copies.first):
-        from .pettingzoo import PettingZooEnvironment
+        from ..pettingzoo import PettingZooEnvironment
 
         if turns:
             raise UnityEnvironmentException(
@@ -85,7 +85,7 @@ def make(
                 "agents of this one act at the same time."
             )
         return PettingZooEnvironment(copies, seed, number, state_observation, images)
-    from .turn_based import TurnBasedEnvironment
+    from ..turn_based import TurnBasedEnvironment
 
     return TurnBasedEnvironment(copies, seed, number, images=images, **{"self_play": self_play, **turns})
 
