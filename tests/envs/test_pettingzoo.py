@@ -10,74 +10,10 @@ from gymnasium.spaces import Box, Dict, Discrete  # noqa: E402
 from lanista.envs.faults import GameFaultError  # noqa: E402
 from lanista.envs.manager import EnvManager  # noqa: E402
 from lanista.envs.pettingzoo import PettingZooEnvironment  # noqa: E402
-from lanista.envs.restarts import RestartLimits  # noqa: E402
 from lanista.envs.sources import make_source  # noqa: E402
-from lanista.envs.steps import Decision  # noqa: E402
 from mlagents_envs.base_env import ActionTuple  # noqa: E402
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException  # noqa: E402
-
-WALKER = "walker?team=0"
-
-
-class Script:
-    """Plays a script: for every step, who comes, who is terminated, who is truncated. Observes the time."""
-
-    def __init__(self, *script, first=("walker_0",), spaces=None):
-        self.script, self.first, self.spaces = script, first, spaces or {}
-        self.actions, self.seeds, self.closed, self.episodes = [], [], False, 0
-
-    def reset(self, seed=None):
-        self.seeds.append(seed)
-        self.episodes += 1
-        self.time, self.agents = 0, list(self.first)
-        return {agent: self.see(agent) for agent in self.agents}, {}
-
-    def step(self, actions):
-        self.actions.append(actions)
-        came, terminated, truncated = self.script[self.time]
-        self.time += 1
-        assert set(actions) == set(self.agents)
-        seen = [*self.agents, *came]
-        self.agents = [agent for agent in seen if agent not in (*terminated, *truncated)]
-        return (
-            {agent: self.see(agent) for agent in seen},
-            dict.fromkeys(actions, self.time + 0.5),
-            {agent: agent in terminated for agent in seen},
-            {agent: agent in truncated for agent in seen},
-            {},
-        )
-
-    def see(self, agent):
-        return np.array([self.time, int(agent[-1])])
-
-    def observation_space(self, agent):
-        return self.spaces.get(agent, (Box(-np.inf, np.inf, (2,), np.float32),))[0]
-
-    def action_space(self, agent):
-        return self.spaces.get(agent, (None, Discrete(3)))[1]
-
-    def close(self):
-        self.closed = True
-
-
-class WithState(Script):
-    def state(self):
-        return np.array([[self.time, self.episodes]])
-
-
-def environment(*args, areas=1, seed=None, state_observation=False, kind=Script, **kwargs):
-    made = []
-
-    def make():
-        made.append(kind(*args, **kwargs))
-        return made[-1]
-
-    env = PettingZooEnvironment(make, seed, areas, state_observation)
-    env.reset()
-    return env, made
-
-
-NOTHING = ((), (), ())
+from scripted_parallel import NOTHING, WALKER, Script, WithState, environment, zeros  # noqa: E402
 
 
 def test_agents_of_equal_spaces_are_one_behaviour_and_one_group():
@@ -186,97 +122,6 @@ def test_a_behaviour_that_nobody_has_yet_is_known_by_its_possible_agents():
     env.reset()
     assert list(env.behavior_specs) == [WALKER, "guide?team=0"]
     assert [len(steps) for steps in env.get_steps("guide?team=0")] == [0, 0]
-
-
-def test_a_vanished_agent_is_an_error():
-    env, (game,) = environment(NOTHING)
-    game.step = lambda actions: ({}, {}, {}, {}, {})
-    with pytest.raises(GameFaultError, match=r"'walker_0'.*vanished"):
-        env.step()
-
-
-def test_what_a_restart_would_not_mend_is_not_restarted():
-    def make(_):
-        game = Script(NOTHING, NOTHING)
-        whole = game.step
-        game.step = lambda actions: whole(actions) if game.time == 0 else ({}, {}, {}, {}, {})
-        return PettingZooEnvironment(lambda: game)
-
-    with EnvManager(make, 1, limits=RestartLimits(-1, -1, 60)) as manager:
-        manager.start()
-        (step,) = manager.reset()
-        with pytest.raises(GameFaultError, match="vanished"):
-            for _ in range(2):
-                manager.send(0, {name: _zeros(manager, name, step.steps[name][0]) for name in step.steps})
-                (step,) = manager.wait()
-
-
-def test_a_living_agent_without_a_reward_is_an_error():
-    env, (game,) = environment(NOTHING, first=("walker_0", "walker_1"))
-    whole = game.step
-
-    def step(actions):
-        told = whole(actions)
-        del told[1]["walker_1"]
-        return told
-
-    game.step = step
-    with pytest.raises(GameFaultError, match=r"'walker_1'.*no reward"):
-        env.step()
-
-
-def test_an_observation_that_is_not_of_its_space_is_an_error():
-    env, (game,) = environment(NOTHING)
-    game.see = lambda agent: np.zeros(3)
-    with pytest.raises(GameFaultError, match=r"'walker_0'.*has the shape \(3,\); expected \(2,\)"):
-        env.step()
-
-
-@pytest.mark.parametrize(
-    ("part", "value", "message"),
-    [
-        (1, "much", r"'walker_0'.*the reward is 'much' \(str\); expected a number"),
-        (2, None, "'walker_0'.*the termination is None"),
-        (3, "no", "'walker_0'.*the truncation is 'no'"),
-    ],
-)
-def test_what_an_agent_gets_is_to_be_a_number_or_a_flag(part, value, message):
-    env, (game,) = environment(NOTHING)
-    whole = game.step
-
-    def step(actions):
-        told = whole(actions)
-        told[part]["walker_0"] = value
-        return told
-
-    game.step = step
-    with pytest.raises(GameFaultError, match=message):
-        env.step()
-
-
-def test_answers_are_dicts_of_agents():
-    env, (game,) = environment(NOTHING)
-    for gives, message in [
-        (({}, [1.0], {}, {}, {}), r"gave as rewards \[1\.0\] \(list\); expected a dict"),
-        (({}, {}, {}, {}), "gave 4 values; expected 5: observations, rewards"),
-    ]:
-        game.step = lambda actions, gives=gives: gives
-        with pytest.raises(GameFaultError, match=message):
-            env.step()
-
-
-def test_a_newcomer_without_an_observation_is_an_error():
-    env, (game,) = environment((("walker_1",), (), ()))
-    whole = game.step
-
-    def step(actions):
-        told = whole(actions)
-        del told[0]["walker_1"]
-        return told
-
-    game.step = step
-    with pytest.raises(GameFaultError, match=r"'walker_1'.*without an observation"):
-        env.step()
 
 
 @pytest.mark.parametrize("state_observation", [False, True])
@@ -462,16 +307,10 @@ def test_a_manager_steps_it_in_place():
         assert sorted(manager.behavior_specs) == ["adversary?team=0", "agent?team=0"]
         for _ in range(30):
             for step in steps:
-                decisions = {name: _zeros(manager, name, step.steps[name][0]) for name in step.steps}
+                decisions = {name: zeros(manager, name, step.steps[name][0]) for name in step.steps}
                 manager.send(step.env, decisions)
             steps = manager.wait()
         assert [len(step.steps["adversary?team=0"][0]) for step in steps] == [6, 6]
-
-
-def _zeros(manager, name, decisions):
-    action = manager.behavior_specs[name].action_spec.empty_action(len(decisions))
-    nothing = np.zeros(len(decisions), np.float32)
-    return Decision(decisions.agent_id, action, action, nothing[:, None], nothing)
 
 
 class Filmed(Script):
