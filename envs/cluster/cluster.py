@@ -175,7 +175,7 @@ class Cluster:
         self, driver: DriverProcess, engine: RemoteEngine, order: Order, wanted: EngineOrder, name: str
     ) -> None:
         """Have a node take the engine."""
-        patience = wanted.timeout + self._settings.wait
+        patience = wanted.placing_seconds + self._settings.wait
         reminded = -math.inf
         while True:
             try:
