@@ -39,8 +39,11 @@ class Door(Protocol):
     def next(self) -> Newcomer | None:
         """Who waits longest to be taken in; None where nobody does."""
 
-    def refusal(self, behavior: BehaviorId, spec: BehaviorSpec) -> str | None:
-        """Why an environment that shows this behaviour cannot take part; None if it can."""
+    def refusal(self, behavior: BehaviorId, spec: BehaviorSpec, among_others: bool) -> str | None:
+        """Why an environment that shows this new behaviour cannot take part; None if it can.
+
+        `among_others`: whether some take part already.
+        """
 
     def close(self) -> None:
         """Let nobody in any more, and send away who waits."""

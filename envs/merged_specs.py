@@ -8,8 +8,8 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from .steps import BehaviorId
 
-Refusal = Callable[[BehaviorId, BehaviorSpec], str | None]
-"""Why a behaviour cannot take part; None if it can."""
+Refusal = Callable[[BehaviorId, BehaviorSpec, bool], str | None]
+"""Why a behaviour cannot take part; None if it can. Told whether others take part already."""
 
 
 class SpecConflictError(UnityEnvironmentException):  # type: ignore[misc]
@@ -21,7 +21,7 @@ class SpecConflictError(UnityEnvironmentException):  # type: ignore[misc]
 class MergedSpecs:
     """What environments have shown of their behaviours, put together."""
 
-    def __init__(self, refusal: Refusal = lambda behavior, spec: None) -> None:
+    def __init__(self, refusal: Refusal = lambda behavior, spec, among_others: None) -> None:
         """Nothing is known yet. `refusal` is asked of every new behaviour."""
         self._refusal = refusal
         self._specs: dict[BehaviorId, BehaviorSpec] = {}
@@ -61,7 +61,7 @@ class MergedSpecs:
     def _check(self, name: BehaviorId, spec: BehaviorSpec, source: str) -> None:
         known = self._specs.get(name)
         if known is None:
-            if (reason := self._refusal(name, spec)) is not None:
+            if (reason := self._refusal(name, spec, bool(self._specs))) is not None:
                 raise SpecConflictError(f"{source}: {reason}")
         elif known != spec:
             first = self._sources[name]

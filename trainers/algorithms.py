@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 
+from ..envs.demonstrations.errors import DemonstrationError
 from ..envs.finite import NonFinite
 from .action_kinds import UnsupportedActionError
 from .coma.actors import Actors
@@ -74,15 +75,18 @@ def make_algorithm(
 
 
 def untrainable(spec: BehaviorSpec, settings: TrainerSettings) -> str | None:
-    """Why a behaviour's observations or actions cannot be learnt from; None if they can.
+    """Why a behaviour cannot be learnt by these settings; None if it can.
 
     It is tried out with networks that are thrown away. A plug-in's are not: theirs may leave something.
     """
-    make = _algorithms.get(settings.trainer_type)
+    if settings.trainer_type not in _algorithms:
+        return None
+    how: tuple[torch.device, int, NonFinite] = (torch.device("cpu"), 0, NonFinite.STOP)
     try:
-        if make is not None:
-            make(spec, settings, torch.device("cpu"), 0, NonFinite.STOP, Precision.FLOAT32)
-    except (UnsupportedObservationError, UnsupportedActionError) as error:
+        algorithm = make_algorithm(spec, settings, *how)
+        make_reward_providers(algorithm, spec, settings, *how)
+        make_cloning(algorithm, spec, settings, *how)
+    except (UnsupportedObservationError, UnsupportedActionError, DemonstrationError, TrainerError) as error:
         return str(error)
     return None
 

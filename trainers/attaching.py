@@ -69,24 +69,39 @@ def make_gate(env: EnvironmentSettings, on_engine: OnEngine) -> Gate:
     return gate
 
 
-def behavior_refusal(options: RunOptions, behavior_id: str, spec: BehaviorSpec) -> str | None:
-    """Why an engine with this behaviour cannot take part; None if it can.
+class NewBehaviors:
+    """Which behaviours that nobody has shown before may come in.
 
-    Nobody has said how it would be trained; or what it sees or does cannot be learnt from, which is for the
-    one engine to hear, and no reason to end a run that others take part in.
+    What the configuration does not list, or what cannot be learnt, is for the one engine to hear, and no
+    reason to end a run that others take part in. For the first of a run it is: nobody would come in ever.
+
+    Args:
+        options: The run's.
     """
-    name = BehaviorName.parse(behavior_id).name
-    settings = options.behaviors.get(name, options.default_settings)
-    if settings is None and options.file is not None:
-        return (
-            f"its behavior {name} is not in the configuration {options.file} (listed: "
-            f"{', '.join(options.behaviors) or 'none'}); add an entry for it, or default_settings"
-        )
-    # Whoever is asked this trains, and has loaded torch; who only checks an address need not.
-    from .algorithms import untrainable
 
-    reason = untrainable(spec, settings or TrainerSettings())
-    return None if reason is None else f"its behavior {name} cannot be trained: {reason}"
+    def __init__(self, options: RunOptions) -> None:
+        self._options = options
+        self._tried: dict[str, tuple[BehaviorSpec, str | None]] = {}
+
+    def refusal(self, behavior_id: str, spec: BehaviorSpec, among_others: bool) -> str | None:
+        """Why an engine with this behaviour cannot take part; None if it can."""
+        options, name = self._options, BehaviorName.parse(behavior_id).name
+        settings = options.behaviors.get(name, options.default_settings)
+        if settings is None and options.file is not None:
+            return (
+                f"its behavior {name} is not in the configuration {options.file} (listed: "
+                f"{', '.join(options.behaviors) or 'none'}); add an entry for it, or default_settings"
+            )
+        if not among_others:
+            return None
+        known, reason = self._tried.get(name, (None, None))
+        if known != spec:
+            # Whoever is asked this trains, and has loaded torch; who only checks an address need not.
+            from .algorithms import untrainable
+
+            reason = untrainable(spec, settings or TrainerSettings())
+            self._tried[name] = spec, reason
+        return None if reason is None else f"its behavior {name} cannot be trained: {reason}"
 
 
 @dataclass(frozen=True)

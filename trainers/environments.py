@@ -24,7 +24,7 @@ from ..envs.side_channels import (
 )
 from ..envs.sources import check_source, in_process
 from ..envs.unity import UnityEnvironment
-from .attaching import behavior_refusal, check_attaching, make_gate
+from .attaching import NewBehaviors, check_attaching, make_gate
 from .cluster import check_cluster, connect_by
 from .evaluation.environment import TEST_SEED, TestEnvironment
 from .python_environments import make_hosted, make_stepped
@@ -180,7 +180,7 @@ def _make_attached(options: RunOptions, seed: int) -> EnvManager:
     return EnvManager(
         None,
         env.num_envs,
-        door=Entrance(partial(make_gate, env), make, partial(behavior_refusal, options)),
+        door=Entrance(partial(make_gate, env), make, NewBehaviors(options).refusal),
         non_finite=NonFinite(env.non_finite),
         awake=_may_stay_awake(options),
     )

@@ -377,7 +377,8 @@ class OffPolicyTrainer(Trainer):
         self.clock.step = told["step"]
         heard = self.shared.heard(told)
         if isinstance(heard, ReplayBatch):
-            self._learn_from(heard)
+            with self.update_threads.update():
+                self._learn_from(heard)
         else:
             self._signals_learn(heard)
 

@@ -53,7 +53,7 @@ class Entrance:
         self,
         make_gate: Callable[[OnEngine], Gate],
         make_env: MakeEnv,
-        refusal: Refusal = lambda behavior, spec: None,
+        refusal: Refusal = lambda behavior, spec, among_others: None,
     ) -> None:
         self.refusal = refusal
         self._make_env = make_env

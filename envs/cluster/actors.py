@@ -88,7 +88,9 @@ class Actors:
             late += ", or still downloads the environment"
         return [fault for node, answer in asked if (fault := _fault(node, answer, late))]
 
-    def place(self, key: str, order: dict[str, Any], cpus: float, patience: float) -> dict[str, Any]:
+    def place(
+        self, key: str, order: dict[str, Any], cpus: float, patience: float, starting: float
+    ) -> dict[str, Any]:
         """Bring an engine up on a node of Ray's choice.
 
         Args:
@@ -96,6 +98,7 @@ class Actors:
             order: As `Order.as_dict` gives it.
             cpus: Processors that it takes.
             patience: Seconds within which a node must have taken it.
+            starting: Seconds that this node then has to start it.
 
         Returns:
             `node`, and `log`, the path of its log there, or None.
@@ -106,18 +109,23 @@ class Actors:
         deadline = time.monotonic() + patience
         while True:
             actor = self._class.options(**self._options(cpus)).remote()
+            node: Node | None = None
             try:
-                answer = ray.get(actor.start.remote(order), timeout=max(0.1, deadline - time.monotonic()))
+                taken = ray.get(actor.node.remote(), timeout=max(0.1, deadline - time.monotonic()))
+                node = self._node(taken)
+                answer = ray.get(actor.start.remote(order), timeout=starting)
             except GetTimeoutError:
                 _kill(actor)
-                raise RefusedCallError("no room", offers(self.nodes())) from None
+                if node is None:
+                    raise RefusedCallError("no room", offers(self.nodes())) from None
+                late = f"{node.name}: it has not started the engine within {starting:g} s"
+                raise RefusedCallError("failed", late) from None
             except RayActorError as error:  # its node died with it, or before it
                 _kill(actor)
                 if time.monotonic() > deadline:
                     raise RefusedCallError("failed", _first_line(error)) from None
                 time.sleep(_AGAIN_SECONDS)
                 continue
-            node = self._node(answer["node"])
             if "fault" in answer:
                 _kill(actor)
                 raise RefusedCallError("failed", f"{node.name}: {answer['fault']}")
@@ -211,21 +219,21 @@ def _engine_host() -> type:
     class EngineHost:
         """Brings one engine up; see `host.Host`."""
 
+        def node(self) -> str:
+            """Where it is, by Ray's name."""
+            return str(ray.get_runtime_context().get_node_id())
+
         def start(self, order: dict[str, Any]) -> dict[str, Any]:
-            """`node`, and `fault` or `log`."""
-            told: dict[str, Any] = {"node": ray.get_runtime_context().get_node_id()}
+            """`fault` or `log`."""
             try:
                 host = importlib.import_module("lanista.envs.cluster.host")
                 made = importlib.import_module("lanista.envs.cluster.order").Order(**order)
                 self._host = host.Host(made)
             except ImportError as error:
-                return {
-                    **told,
-                    "fault": f"Lanista cannot be imported there ({error}): install it on all nodes",
-                }
+                return {"fault": f"Lanista cannot be imported there ({error}): install it on all nodes"}
             except Exception as error:
-                return {**told, "fault": str(error)}
-            return {**told, "log": None if self._host.log is None else str(self._host.log)}
+                return {"fault": str(error)}
+            return {"log": None if self._host.log is None else str(self._host.log)}
 
         def report(self) -> Any:
             return self._host.report()

@@ -175,11 +175,13 @@ class Cluster:
         self, driver: DriverProcess, engine: RemoteEngine, order: Order, wanted: EngineOrder, name: str
     ) -> None:
         """Have a node take the engine."""
-        patience = wanted.placing_seconds + self._settings.wait
+        patience = wanted.timeout + self._settings.wait
         reminded = -math.inf
         while True:
             try:
-                engine.node, log = self._placed(driver, engine.key, order, patience, name)
+                engine.node, log = self._placed(
+                    driver, engine.key, order, patience, wanted.starting_seconds, name
+                )
                 break
             except NoRoomError as error:
                 why = (
@@ -195,14 +197,13 @@ class Cluster:
         logger.info("%s runs on %s%s.", name[:1].upper() + name[1:], engine.node.name, where)
 
     def _placed(
-        self, driver: DriverProcess, key: str, order: Order, patience: float, name: str
+        self, driver: DriverProcess, key: str, order: Order, patience: float, starting: float, name: str
     ) -> tuple[Node, str | None]:
         """The node that has taken it, and the path of its log there."""
-        told, cpus = order.as_dict(), self._settings.cpus
+        told = {"key": key, "order": order.as_dict(), "cpus": self._settings.cpus}
+        limit = patience + starting + _ANSWER_SECONDS
         try:
-            placed = driver.call(
-                "place", patience + _ANSWER_SECONDS, key=key, order=told, cpus=cpus, patience=patience
-            )
+            placed = driver.call("place", limit, **told, patience=patience, starting=starting)
         except TimeoutError:
             raise ClusterError(f"{name}: the Ray cluster does not answer. Is its head gone?") from None
         except CallFailedError as error:

@@ -78,9 +78,11 @@ class Driver:
         faults: list[str] = self._actors.check(orders, cpus, patience)
         return faults
 
-    def do_place(self, key: str, order: dict[str, Any], cpus: float, patience: float) -> dict[str, Any]:
+    def do_place(
+        self, key: str, order: dict[str, Any], cpus: float, patience: float, starting: float
+    ) -> dict[str, Any]:
         """See `Actors.place`."""
-        placed: dict[str, Any] = self._actors.place(key, order, cpus, patience)
+        placed: dict[str, Any] = self._actors.place(key, order, cpus, patience, starting)
         return placed
 
     def do_inquire(self, key: str) -> dict[str, Any]:

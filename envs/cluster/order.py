@@ -40,8 +40,8 @@ class EngineOrder:
     log_folder: Path | None = None
 
     @property
-    def placing_seconds(self) -> float:
-        """What a node has to take it. One that joined the cluster after the run began downloads it first."""
+    def starting_seconds(self) -> float:
+        """What a node has to start it. One that joined the cluster after the run began downloads it first."""
         return max(self.timeout, _DOWNLOAD_SECONDS) if downloaded(self.file_name) else self.timeout
 
 

@@ -72,21 +72,22 @@ class CheckedEnvironment(InProcessEnvironment):
 
     def lost_lives(self, behavior_name: str) -> NDArray[np.int32]:
         """[n] agents that lost a life, of an environment that knows of lives."""
-        if not hasattr(self.env, "lost_lives"):
+        if getattr(self.env, "lost_lives", None) is None:
             return NO_AGENTS
         return np.asarray(self._call("lost_lives", behavior_name), np.int32)
 
     def statistics(self) -> EngineStatistics:
         """What the environment reports, where it can."""
-        told: EngineStatistics = self._call("statistics") if hasattr(self.env, "statistics") else {}
+        if getattr(self.env, "statistics", None) is None:
+            return {}
+        told: EngineStatistics = self._call("statistics")
         return told
 
     def draw(self) -> NDArray[np.uint8]:
         """A picture [height, width, 3]. Raises NotImplementedError where the environment does not draw."""
-        draw = getattr(self.env, "draw", None)
-        if draw is None:
+        if getattr(self.env, "draw", None) is None:
             raise NotImplementedError(f"{type(self.env).__name__} does not draw itself.")
-        picture: NDArray[np.uint8] = np.asarray(draw(), np.uint8)
+        picture: NDArray[np.uint8] = np.asarray(self._call("draw"), np.uint8)
         return picture
 
     def close(self) -> None:

@@ -49,8 +49,8 @@ def channels_first(space: Any) -> Image | None:
 
 
 def planes_first(space: Any) -> Image | None:
-    """How a Box of rows x columns x planes, of whatever numbers, is an image, if it is one."""
-    if len(space.shape) != 3:
+    """How a Box of rows x columns x planes, of whatever numbers but those of pictures, is an image."""
+    if len(space.shape) != 3 or (space.dtype == np.uint8 and (space.high == 255).all()):
         return None
     rows, columns, planes = (int(n) for n in space.shape)
     return Image((planes, rows, columns), _from_last)

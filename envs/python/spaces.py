@@ -102,15 +102,15 @@ def _sensors(
                 below = f"{name}.{key}" if path or isinstance(key, int) else key
                 found += _sensors(part, below, (*path, key), images, boards)
         return found
+    board = planes_first(space) if boards and isinstance(space, spaces.Box) else None
+    if board is not None:
+        return [Sensor(_image_spec(board.shape, name), path, board.arrange, shape=space.shape)]
     image = channels_first(space) if isinstance(space, spaces.Box) else None
     if image is not None:
         spec = _image_spec(image.shape, name)
         if images == "uint8":
             return [Sensor(spec, path, partial(byte_pixels, image.arrange), np.uint8, space.shape)]
         return [Sensor(spec, path, partial(float_pixels, image.arrange), shape=space.shape)]
-    board = planes_first(space) if boards and isinstance(space, spaces.Box) else None
-    if board is not None:
-        return [Sensor(_image_spec(board.shape, name), path, board.arrange, shape=space.shape)]
     size, convert = _vector(space, name)
     spec = ObservationSpec((size,), (_NONE,), ObservationType.DEFAULT, name)
     shape = None if isinstance(space, spaces.Discrete) else space.shape

@@ -58,7 +58,7 @@ def fetched(build: Build, platform: str = sys.platform) -> Path:
 
 
 def _fetch(build: Build, place: Place, known: Record | None, platform: str) -> Path:
-    if build.sha256 is None and build.url.lower().startswith("http://"):
+    if build.sha256 is None and known is None and build.url.lower().startswith("http://"):
         logger.warning(
             "%s comes from %s, unencrypted, and its manifest has no sha256 of it: whoever is on the way "
             "could put another program in its place. An address with https://, or a sha256, prevents that.",

@@ -245,9 +245,9 @@ def _check_pitch(setting: Setting) -> None:
         ValueError: The message says what is too small.
     """
     least = 2 * (2 * PLAYER_RADIUS + 2 * BALL_RADIUS)
-    if not 2 * BALL_RADIUS < setting.goal <= setting.width < setting.length or setting.width < least:
+    if not 2 * BALL_RADIUS < setting.goal < setting.width < setting.length or setting.width < least:
         raise ValueError(
             f"soccer-twos: a pitch of {setting.length:g} x {setting.width:g} m with goals of "
             f"{setting.goal:g} m; it must be longer than it is wide, at least {least:g} m wide, and goals "
-            f"wider than the ball's {2 * BALL_RADIUS:g} m but not wider than the pitch."
+            f"wider than the ball's {2 * BALL_RADIUS:g} m and narrower than the pitch."
         )

@@ -62,7 +62,7 @@ class OpenDoor:
     def next(self) -> Guest | None:
         return None if self._waiting.empty() else self._waiting.get_nowait()
 
-    def refusal(self, behavior: str, spec: BehaviorSpec) -> str | None:
+    def refusal(self, behavior: str, spec: BehaviorSpec, among_others: bool) -> str | None:
         return "nobody trains it" if behavior != BALL else None
 
     def close(self) -> None:
@@ -238,6 +238,8 @@ def test_who_fails_to_greet_is_turned_away_alone(manage, door, caplog):
         door.enter(UnityEnvironmentException("another version"))
         newcomer = door.enter()
         until(manager, lambda step: step.fresh)
+        while "Turned away" not in caplog.text:  # each is heard by a thread of its own
+            manager.wait(0.01)
     assert "Turned away environment 1 (guest 1): another version" in caplog.text
     assert newcomer.index in (1, 2)
 

@@ -13,7 +13,7 @@ import pytest
 from attached_runs import PATIENCE, AttachedRun, scenes
 from console_runs import weights_are_finite
 from lanista.envs.wire import messages
-from lanista.trainers.attaching import behavior_refusal, check_attaching, make_gate
+from lanista.trainers.attaching import NewBehaviors, check_attaching, make_gate
 from lanista.trainers.environments import check_environment, make_env_manager
 from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.errors import TrainerConfigError
@@ -128,27 +128,46 @@ def test_a_check_leaves_nothing(tmp_path):
 
 
 def test_a_behavior_that_nobody_trains():
-    listed = RunOptions.from_text("behaviors: {Ball: {}}", "c.yaml")
     spec = spec_of_shapes([[2]], continuous=1)
-    assert behavior_refusal(listed, "Ball?team=1", spec) is None
-    assert re.search(r"Cube .*c\.yaml.*Ball", behavior_refusal(listed, "Cube?team=0", spec) or "")
-    assert behavior_refusal(RunOptions.from_text("default_settings: {}", "c.yaml"), "Cube", spec) is None
-    assert behavior_refusal(RunOptions(), "Cube", spec) is None
+
+    def refusal(given, name):
+        return NewBehaviors(given).refusal(name, spec, False)
+
+    listed = RunOptions.from_text("behaviors: {Ball: {}}", "c.yaml")
+    assert refusal(listed, "Ball?team=1") is None
+    assert re.search(r"Cube .*c\.yaml.*Ball", refusal(listed, "Cube?team=0") or "")
+    assert refusal(RunOptions.from_text("default_settings: {}", "c.yaml"), "Cube") is None
+    assert refusal(RunOptions(), "Cube") is None
 
 
 @pytest.mark.parametrize(
-    ("trainer", "spec", "reason"),
+    ("settings", "spec", "reason"),
     [
-        ("ppo", spec_of_shapes([[3, 4, 4]], continuous=1), "Ball cannot be trained: .*4"),
-        ("dqn", spec_of_shapes([[2]], continuous=1), "Ball cannot be trained: It has .*continuous"),
-        ("ddpg", spec_of_shapes([[2]], branches=(2,)), "Ball cannot be trained: It has .*discrete"),
+        ("", spec_of_shapes([[3, 4, 4]], continuous=1), "image of 4x4"),
+        ("", spec_of_shapes([[0]], continuous=1), "no numbers in them"),
+        ("trainer_type: dqn", spec_of_shapes([[2]], continuous=1), "It has .*continuous"),
+        ("trainer_type: ddpg", spec_of_shapes([[2]], branches=(2,)), "It has .*discrete"),
+        (
+            "network_settings: {vis_encode_type: match3}, reward_signals: {rnd: {strength: 1.0, "
+            "network_settings: {vis_encode_type: simple}}}",
+            spec_of_shapes([[3, 7, 7]], continuous=1),
+            "image of 7x7",
+        ),
+        (
+            "behavioral_cloning: {demo_path: nowhere.demo, steps: 10}",
+            spec_of_shapes([[2]], continuous=1),
+            "nowhere.demo",
+        ),
     ],
 )
-def test_what_cannot_be_learnt_from_is_for_its_engine_alone_to_hear(trainer, spec, reason):
+def test_what_cannot_be_learnt_is_for_its_engine_alone_to_hear_where_others_take_part(settings, spec, reason):
     for key in ("default_settings: {%s}", "behaviors: {Ball: {%s}}"):
-        given = RunOptions.from_text(key % f"trainer_type: {trainer}", "c.yaml")
-        listed = dict(given.behaviors)
-        assert re.search(reason, behavior_refusal(given, "Ball?team=0", spec) or "")
+        given = RunOptions.from_text(key % settings, "c.yaml")
+        listed, new = dict(given.behaviors), NewBehaviors(given)
+        assert new.refusal("Ball?team=0", spec, False) is None, "it ends the run, with its error"
+        for team in (0, 1):
+            told = new.refusal(f"Ball?team={team}", spec, True) or ""
+            assert re.search(f"Ball cannot be trained: .*{reason}", told)
         assert given.behaviors == listed
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -86,6 +87,7 @@ class ObservationEncoder(nn.Module):
         """By the observation's position: images, and those for which the user has an encoder."""
         self.parts = list(_parts(specs, set(chosen), leave_out, join=self.whole is None))
         if self.whole is None:
+            _require_numbers([specs[index] for part in self.parts for index in part.indices])
             for part in self.parts:
                 spec, named = specs[part.indices[0]], chosen.get(part.indices[0])
                 if named:
@@ -277,6 +279,14 @@ def _parts(
         else:
             yield Part(kind, (index,), ())
     yield from run()
+
+
+def _require_numbers(read: Sequence[ObservationSpec]) -> None:
+    if read and not any(math.prod(spec.shape) for spec in read):
+        raise UnsupportedObservationError(
+            f"The observations ({', '.join(repr(str(spec.name)) for spec in read)}) have no numbers in them: "
+            "there is nothing to learn from. Give the agent's sensors something to observe."
+        )
 
 
 def _chosen(specs: Sequence[ObservationSpec], settings: NetworkSettings) -> dict[int, str]:

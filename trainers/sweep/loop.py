@@ -64,11 +64,8 @@ class SweepLoop:
                 self._look_after()
                 if self._running:
                     time.sleep(POLL)
-        except (SweepError, OSError):  # it need not cost the runs what they have learnt
-            for one in self._running:
-                one.stop()
-            for one in self._running:
-                one.await_end()
+        except (SweepError, OSError) as error:  # it need not cost the runs what they have learnt
+            self._wait_for_runs(error)
             raise
         finally:
             for one in self._running:
@@ -88,6 +85,14 @@ class SweepLoop:
             told = ", ".join(f"{self._names[key]} {shown(value)}" for key, value in one.values.items())
             self._tell(f"trial {one.trial.number}: {told}")
         return begun
+
+    def _wait_for_runs(self, error: Exception) -> None:
+        """Let all runs save and end, as the sweep cannot go on."""
+        for one in self._running:
+            one.stop()
+        self._tell(f"The sweep cannot go on ({error}). Its {len(self._running)} runs save and end.")
+        for one in self._running:
+            one.await_end()
 
     def _look_after(self) -> None:
         for one in list(self._running):

@@ -83,7 +83,8 @@ class SweepSettings(Settings):
     seed: Integer = Field(default=0, ge=0)
     """The first seed of the runs, and the seed of the sampler."""
     sampler: Literal["tpe", "random", "grid"] = "tpe"
-    """How the next values are chosen: tpe learns from what was tried, random draws them, grid tries all."""
+    """How the next values are chosen: tpe learns from what was tried, random draws them, grid tries every
+    combination, or as many as `trials`."""
     pruner: PrunerSettings = Field(default_factory=PrunerSettings)
     """What ends a trial early: median, hyperband or none, or a mapping with its type and more."""
     name: Text = "sweep"

@@ -43,7 +43,8 @@ class SweepStudy:
         lengths: how long its runs are.
 
     Raises:
-        SweepError: the folder holds another sweep, or cannot be used.
+        SweepError: the folder holds another sweep, or what is in it cannot be used.
+        OSError: the folder cannot be made.
     """
 
     def __init__(

@@ -16,6 +16,7 @@ from lanista.envs.cluster.driver_process import DriverProcess
 from lanista.envs.cluster.errors import ClusterError
 from lanista.envs.cluster.nodes import Node
 from lanista.envs.cluster.order import ClusterSettings, EngineOrder
+from mlagents_envs.exception import UnityEnvironmentException
 
 SCENE = EngineOrder("scene:basic", 0, 30.0)
 DRIVER = """
@@ -25,6 +26,10 @@ for line in sys.stdin:
     answers = {"check": {"result": []}, "wish": {"result": None}}
     if call["do"] == "die":
         break
+    if call["do"] == "place":
+        asked = call["with"]
+        told = f"{asked['patience']:g} s for room, {asked['starting']:g} s to start"
+        answers["place"] = {"error": told, "kind": "failed"}
     answer = answers.get(call["do"], {"error": "the head\\nis gone", "kind": "failed"})
     print(json.dumps({"id": call["id"], **answer}), flush=True)
 """
@@ -80,3 +85,13 @@ def test_a_wish_is_withdrawn_at_the_end(wished, monkeypatch):
         driver.do_wish(2, 0.5)
     driver.part()
     assert asked == ([[{"CPU": 0.5}, {"CPU": 0.5}], []] if wished else [])
+
+
+@pytest.mark.parametrize(("game", "starting"), [("scene:basic", 30), ("registry:Ball", 600)])
+def test_a_node_that_has_taken_an_engine_has_the_time_to_download_it(drivers, game, starting):
+    """Room is not waited for any longer: a full cluster is told of as soon as with any other game."""
+    order = EngineOrder(game, 0, 30.0)
+    cluster = Cluster(ClusterSettings("auto", wait=5.0), order, 1)
+    with pytest.raises(UnityEnvironmentException, match=f"on 35 s for room, {starting} s to start"):
+        cluster.connect(order, "environment 0", lambda: None)
+    cluster.close()

@@ -7,6 +7,6 @@ from lanista.envs.cluster.order import EngineOrder, check_seconds
 @pytest.mark.parametrize("timeout", [60.0, 5000.0])
 def test_a_node_that_has_yet_to_download_an_environment_has_the_time_for_that(timeout):
     there = EngineOrder("scene:ball3d", 0, timeout)
-    assert there.placing_seconds == timeout
+    assert there.starting_seconds == timeout
     downloaded = EngineOrder("registry:Ball", 0, timeout)
-    assert downloaded.placing_seconds == max(timeout, check_seconds(downloaded.file_name)) > 60
+    assert downloaded.starting_seconds == max(timeout, check_seconds(downloaded.file_name)) > 60

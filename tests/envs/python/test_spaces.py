@@ -52,16 +52,18 @@ def test_images_have_their_channels_first_and_numbers_up_to_one():
     np.testing.assert_allclose(shown[1, 2, 3], image[2, 3, 1] / 255, rtol=1e-6)
 
 
-def test_boards_have_their_planes_first_where_that_is_wanted():
-    board = spaces.Box(0, 1, (6, 7, 2), np.int8)
+@pytest.mark.parametrize(("planes", "dtype"), [(2, np.int8), (3, np.uint8), (4, np.float32), (1, np.bool_)])
+def test_boards_have_their_planes_first_where_that_is_wanted(planes, dtype):
+    board = spaces.Box(0, 1, (6, 7, planes), dtype)
     space = spaces.Dict({"board": board, "row": spaces.Box(0, 1, (3,)), "action_mask": spaces.MultiBinary(7)})
     first, row = sensors(space, boards=True)
-    assert first.spec.shape == (2, 6, 7) and row.spec.shape == (3,)
+    assert first.spec.shape == (planes, 6, 7) and row.spec.shape == (3,)
     assert first.spec.dimension_property == (DimensionProperty.NONE, SHIFTS, SHIFTS)
-    value, into = board.sample(), np.zeros((2, 6, 7), np.float32)
+    value, into = board.sample(), np.zeros((planes, 6, 7), np.float32)
     first.read({"board": value}, into)
     np.testing.assert_array_equal(into, value.transpose(2, 0, 1))
-    assert sensors(space)[0].spec.shape == (84,)
+    if planes == 2:
+        assert sensors(space)[0].spec.shape == (84,)
 
 
 def test_images_for_a_trainer_are_the_bytes_themselves():

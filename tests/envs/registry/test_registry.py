@@ -108,7 +108,6 @@ def test_the_manifests_checksum_decides(server):
 
 
 @linux
-@linux
 @pytest.mark.parametrize("known", [True, False])
 def test_a_program_that_anybody_on_the_way_could_change_is_told_of(server, caplog, known):
     good = pack(server.files / "Ball.zip")
@@ -116,6 +115,7 @@ def test_a_program_that_anybody_on_the_way_could_change_is_told_of(server, caplo
     assert ("unencrypted, and its manifest has no sha256" in caplog.text) is not known
 
 
+@linux
 def test_an_archive_that_is_unsafe_leaves_nothing(server, cache):
     with zipfile.ZipFile(server.files / "Ball.zip", "w") as zipped:
         zipped.writestr("../Ball.x86_64", "1")

@@ -1,5 +1,7 @@
 """The trainers that a further learner makes, by what the first one says of its own."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from lanista.envs.finite import NonFinite
@@ -10,6 +12,7 @@ from lanista.trainers.parallel.lead import described
 from lanista.trainers.parallel.repeat import NoFiles, Unheard, made_trainer
 from lanista.trainers.precision import Precision
 from lanista.trainers.replay import memory
+from lanista.trainers.replay.batch import ReplayBatch
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.threads import UpdateThreads
 from referencenets import spec_of_shapes
@@ -38,3 +41,13 @@ def test_a_thread_that_computes_beside_acting_has_one_processor_in_every_learner
     network = {"hidden_units": 1024, "num_layers": 3}  # else one thread is best by itself
     _, follower = repeated(threaded=threaded, network_settings=network, hyperparameters={"batch_size": 1024})
     assert follower.update_threads.most == most
+
+
+def test_a_repeated_gradient_step_has_the_threads_of_the_first_learners(monkeypatch):
+    """Else the others would wait for it, and sums would be rounded otherwise."""
+    _, follower = repeated()
+    threads = []
+    monkeypatch.setattr(follower, "_learn_from", lambda batch: threads.append(torch.get_num_threads()))
+    follower.shared = SimpleNamespace(heard=lambda told: object.__new__(ReplayBatch))
+    follower.repeat({"step": 1})
+    assert threads == [3]
