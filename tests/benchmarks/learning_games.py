@@ -95,7 +95,7 @@ TASKS = [
     ),
     Game(
         "soccer-twos", "SoccerTwos", "scene:soccer-twos?size=small", 32, "config/poca/soccer-twos-small.yaml",
-        2_000_000, {QUARTER: Goal(0.7)}, deterministic=False,
+        1_200_000, {QUARTER: Goal(0.7)}, deterministic=False,
     ),
 ]  # fmt: skip
 

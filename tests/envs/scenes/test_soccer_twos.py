@@ -267,6 +267,7 @@ def test_who_knows_the_game_beats_who_does_not():
         ({"areas": 0}, "areas is 0"),
         ({"goal": 1.0}, "goals wider than the ball"),
         ({"width": 40.0}, "must be longer than it is wide"),
+        ({"width": 8.5}, "narrower than the pitch"),
         ({"width": 4.0, "goal": 2.0}, "at least 4.48 m wide"),
         ({"max_steps": 4}, "max-steps is 4; it must be at least 5"),
         ({"senses": "eyes"}, "no senses 'eyes'"),
