@@ -224,5 +224,5 @@ def _scene_command(file_name: str) -> list[str]:
             f"The environment {file_name!r} cannot be read as a scene; write 'scene:NAME' or "
             "'scene:NAME?key=value&key=value'. `lanista scenes list` lists the names."
         )
-    options = [part for key, value in settings for part in (f"--{key}", value)]
+    options = [part for key, value in settings for part in (f"--{key.replace('_', '-')}", value)]
     return [sys.executable, "-m", "lanista.envs.scenes", name, *options]

@@ -106,6 +106,7 @@ def test_a_file_without_permission_is_refused_with_the_remedy(tmp_path):
 def test_scenes_are_run_by_this_python():
     start = [sys.executable, "-m", "lanista.envs.scenes", "ball3d"]
     assert resolve("scene:ball3d") == start
+    assert resolve("scene:soccer-twos?max_steps=9&size=small")[-4:] == ["--max-steps", "9", "--size", "small"]
     assert resolve("scene:ball3d?areas=4&mass=2.5") == [*start, "--areas", "4", "--mass", "2.5"]
 
 
