@@ -4,7 +4,8 @@
 
 Every run is a `lanista-learn` process from the command line. What comes of it is played with nothing but the
 exported ONNX files, 200 games against each opponent, every side in turn: players that need no training
-(board_players.py), and the same run's brain at a quarter of its training (by `lanista tournament`).
+(board_players.py), and the same run's brain at a quarter of its training (by `lanista tournament`). The
+brains of its checkpoints are played too, for the curves.
 
 Results are added to docs/results/others-games.csv and others-games-curves.csv. What is there already is not
 run again, so that the table can grow; delete lines to repeat them. Needs PettingZoo and pygame.
@@ -31,7 +32,7 @@ from learning import RESULTS, curve, free_port, run_command, write
 MATCHES_CSV, CURVES_CSV = RESULTS / "others-games.csv", RESULTS / "others-games-curves.csv"
 GAMES = 200
 QUARTER = "itself at a quarter"
-ELO, REWARD = "Self-play/ELO", "Environment/Cumulative Reward"
+ELO = "Self-play/ELO"
 SIDE_BY_SIDE = 10
 """Games of a match with players that need no training."""
 
@@ -44,10 +45,10 @@ class Goal:
     lost: bool = False
     """The share is of games that are not lost; else of games won, draws counted half."""
 
-    def reached(self, wins: int, draws: int, losses: int) -> bool:
-        """Whether these games reach it."""
+    def of(self, wins: int, draws: int, losses: int) -> float:
+        """The share of these games."""
         games = wins + draws + losses
-        return (games - losses if self.lost else wins + 0.5 * draws) >= self.share * games
+        return (games - losses if self.lost else wins + 0.5 * draws) / games
 
     def __str__(self) -> str:
         return f"{self.share:.0%} {'not lost' if self.lost else 'won, draws half'}"
@@ -116,7 +117,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Point:
-    """A line of others-games-curves.csv: a summary of a run."""
+    """A line of others-games-curves.csv: a rating while it trained, or a checkpoint's share of games."""
 
     game: str
     seed: int
@@ -131,9 +132,14 @@ def opponent(name: str, board: tuple[int, int], seed: int) -> BoardPlayer:
     return kinds[name](board, seed)
 
 
-def played(game: Game, name: str, folder: Path, seed: int) -> Result:
-    """The final brain's games against an opponent."""
-    brain = folder / f"{game.behavior}.onnx"
+def checkpoints(game: Game, folder: Path) -> dict[int, Path]:
+    """The brains of a run's checkpoints by their steps; the first is of a quarter of them all."""
+    numbered = (folder / game.behavior).glob(f"{game.behavior}-[0-9]*.onnx")
+    return dict(sorted((int(path.stem.rpartition("-")[2]), path) for path in numbered))
+
+
+def played(game: Game, name: str, folder: Path, brain: Path, seed: int) -> Result:
+    """The games of a run's brain against an opponent."""
     if game.board is None:
         return against_quarter(game, folder, brain, seed)
     (entrant,) = entrants_of(str(brain), folder, "newest")
@@ -143,13 +149,22 @@ def played(game: Game, name: str, folder: Path, seed: int) -> Result:
 
 
 def against_quarter(game: Game, folder: Path, brain: Path, seed: int) -> Result:
-    """The same run's first checkpoint is of a quarter of its steps."""
-    numbered = (folder / game.behavior).glob(f"{game.behavior}-[0-9]*.onnx")
-    quarter = min(numbered, key=lambda path: int(path.stem.rpartition("-")[2]))
+    """By `lanista tournament`."""
+    quarter = next(iter(checkpoints(game, folder).values()))
     command = [Path(sys.executable).with_name("lanista"), "tournament", brain, quarter, "--json"]
     command += ["--games", GAMES, "--env", game.environment, "--seed", 1000 + seed]
     (match,) = json.loads(run_command(command))["matches"]
     return Result(match["wins"], match["draws"], match["losses"])
+
+
+def strength(game: Game, folder: Path, seed: int) -> list[Point]:
+    """Each checkpoint's games against each opponent; a quarter does not play itself."""
+    return [
+        Point(game.name, seed, step, f"against {other}", goal.of(*played(game, other, folder, brain, seed)))
+        for number, (step, brain) in enumerate(checkpoints(game, folder).items())
+        for other, goal in game.goals.items()
+        if number or game.board is not None
+    ]
 
 
 def measure(game: Game, seed: int, threads: int) -> tuple[list[Match], list[Point]]:
@@ -163,15 +178,13 @@ def measure(game: Game, seed: int, threads: int) -> tuple[list[Match], list[Poin
         folder = Path(name) / "run"
         matches = []
         for other, goal in game.goals.items():
-            result = played(game, other, folder, seed)
-            reached = goal.reached(*result)
+            result = played(game, other, folder, folder / f"{game.behavior}.onnx", seed)
+            reached = goal.of(*result) >= goal.share
             matches.append(Match(game.name, seed, game.max_steps, other, *result, reached))
             print(f"{game.name}, seed {seed}, {other}: {tuple(result)}, wanted {goal}", flush=True)
-        points = [
-            Point(game.name, seed, step, figure.rpartition("/")[2], value)
-            for figure in (ELO, REWARD)
-            for step, value in curve(folder / game.behavior, figure)
-        ]
+        elo = curve(folder / game.behavior, ELO)
+        points = [Point(game.name, seed, step, "ELO", value) for step, value in elo]
+        points += strength(game, folder, seed)
     return matches, points
 
 

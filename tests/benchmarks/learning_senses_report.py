@@ -118,7 +118,12 @@ def _commands(task: SenseTask, way: str) -> str:
     return f"    {shlex.join(command(task, way, 0, run_id))}\n    {shlex.join(play)}\n"
 
 
-def draw(tasks: Sequence[Compared], points: Sequence[Point], path: Path) -> None:
+def draw(
+    tasks: Sequence[Compared],
+    points: Sequence[Point],
+    path: Path,
+    figure_name: str = "return of training episodes",
+) -> None:
     """One panel per task; all ways' curves."""
     import matplotlib
 
@@ -139,6 +144,6 @@ def draw(tasks: Sequence[Compared], points: Sequence[Point], path: Path) -> None
         panel.set_axisbelow(True)
         panel.spines[["top", "right"]].set_visible(False)
         panel.legend(loc="best", frameon=False)
-    panels[0][0].set_ylabel("return of training episodes")
+    panels[0][0].set_ylabel(figure_name)
     figure.savefig(path, dpi=130)
     plt.close(figure)
