@@ -140,6 +140,7 @@ def draw(
         panel.set_xlabel("agent-steps")
         panel.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}k")
         panel.set_xlim(0, task.max_steps)
+        panel.locator_params(axis="x", nbins=5)
         panel.grid(color="0.92")
         panel.set_axisbelow(True)
         panel.spines[["top", "right"]].set_visible(False)
