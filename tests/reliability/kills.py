@@ -69,7 +69,8 @@ class KilledRun:
                 )
         files = sorted(self.latest.parent.glob("*.pt"))
         assert not files or weights_are_finite(files)
-        return int(load_checkpoint(self.latest)["step"]) if self.latest.exists() else 0
+        # A kill may come between a numbered checkpoint and `checkpoint.pt`, its copy.
+        return max((int(load_checkpoint(file)["step"]) for file in files), default=0)
 
     def carry_on(self, moment: float) -> tuple[int | None, int]:
         """Start or resume the run, and kill it.
