@@ -29,6 +29,8 @@ from results import Results, Row, machine, median, median_ratio
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
+QUIET = 0.5
+"""Cores that other work may keep busy without changing what a rate says."""
 
 PAGE = """# In place or hosted
 
@@ -184,11 +186,16 @@ def busy(results: Results) -> str:
     """On what it was measured, and beside what."""
     rows = list(results.rows.values())
     rounds = max(row.round for row in rows)
+    others = median(rows, "others")
+    told = (
+        f"Rounds: {rounds}. {rows[0].machine}; other work kept {others:.1f} of the cores "
+        f"busy in the median measurement and {max(row.others for row in rows):.1f} in the worst."
+    )
+    if others < QUIET:
+        return told
     return (
-        f"Rounds: {rounds}. {rows[0].machine}; other work kept {median(rows, 'others'):.1f} of the cores "
-        f"busy in the median measurement and {max(row.others for row in rows):.1f} in the worst. On a "
-        "machine so busy, who has more processes gets more of it, and every message waits for its turn. "
-        "Processor times then say more than rates do."
+        f"{told} On a machine so busy, who has more processes gets more of it, and every message waits for "
+        "its turn. Processor times then say more than rates do."
     )
 
 
