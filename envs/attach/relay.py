@@ -125,8 +125,8 @@ class Relay:
         carrier = threading.Thread(
             target=self._carry, args=(engine, where, self._count), name=f"carrier of {where}", daemon=True
         )
-        self._carriers.add(carrier)
         carrier.start()
+        self._carriers.add(carrier)  # behind its start: `close` waits for the end of each
 
     def _carry(self, engine: socket.socket, where: str, number: int) -> None:
         try:

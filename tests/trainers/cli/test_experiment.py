@@ -41,7 +41,7 @@ def test_runs_go_on_after_one_that_fails(tmp_path, capfd):
     ]
     assert run(["experiment", *files]) == 1
     said = capfd.readouterr()
-    assert (tmp_path / "results" / "good" / "Basic.onnx").is_file()
+    assert (tmp_path / "results" / "good" / "Basic.onnx").is_file(), said
     assert "no engine" in said.err and "lanista-learn: error" in said.err
     table = said.out[said.out.index("configuration") :]
     assert "failed (status 1)" in table and "done" in table
