@@ -16,7 +16,7 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from .source_arguments import find_in_working_folder
 
-_OURS = os.path.join(Path(__file__).parent, "")
+_OURS = os.path.join(Path(__file__).parents[1], "")
 _INSTALLED = tuple(os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib"))
 """Folders whose files the user has not written."""
 _LONGEST = 500

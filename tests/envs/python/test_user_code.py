@@ -1,0 +1,31 @@
+"""What code of the user's own raises, told with the place in it."""
+
+import runpy
+
+import pytest
+
+pytest.importorskip("gymnasium")
+
+from lanista.envs.python.user_code import described
+
+GAME = """
+from lanista.envs.turn_based import TurnBasedEnvironment
+from lanista.envs.python.action_masks import forbidden
+
+def deep():
+    TurnBasedEnvironment(None)
+
+def deeper():
+    forbidden([1, 1], (3,))
+"""
+
+
+@pytest.mark.parametrize(("name", "line"), [("deep", 6), ("deeper", 9)])
+def test_the_place_is_the_users_last_line_also_where_lanista_raises_below_it(tmp_path, name, line):
+    (tmp_path / "game.py").write_text(GAME)
+    function = runpy.run_path(str(tmp_path / "game.py"))[name]
+    with pytest.raises((TypeError, ValueError)) as raised:
+        function()
+    # As where it is caught in a run: the frames above the user's are not part of it.
+    error = raised.value.with_traceback(raised.value.__traceback__.tb_next)
+    assert described(error).endswith(f"(game.py, line {line})")
