@@ -41,6 +41,8 @@ class Sensor:
     """Of that array."""
     shape: tuple[int, ...] | None = None
     """As the space declares it; None where it is a single number."""
+    board: bool = False
+    """It has the planes of a board."""
 
     def read(self, observation: Any, into: ObsArray) -> None:
         """Write this sensor's part of an observation into an array of the spec's shape.
@@ -104,7 +106,7 @@ def _sensors(
         return found
     board = planes_first(space) if boards and isinstance(space, spaces.Box) else None
     if board is not None:
-        return [Sensor(_image_spec(board.shape, name), path, board.arrange, shape=space.shape)]
+        return [Sensor(_image_spec(board.shape, name), path, board.arrange, shape=space.shape, board=True)]
     image = channels_first(space) if isinstance(space, spaces.Box) else None
     if image is not None:
         spec = _image_spec(image.shape, name)

@@ -83,7 +83,7 @@ def make_seats(
             seen, acts = sensors(each[0], images=images, boards=boards), actor(each[1])
         except UnsupportedSpaceError as error:
             raise UnsupportedSpaceError(f"The agent {agent!r} of {game}: {error}") from error
-        if boards and not any(len(sensor.spec.shape) == 3 and sensor.dtype is np.float32 for sensor in seen):
+        if boards and not any(sensor.board for sensor in seen):
             raise UnsupportedSpaceError(
                 f"The agent {agent!r} of {game}: the argument boards is for observations of rows x columns x "
                 f"planes; found {each[0]}."

@@ -58,6 +58,8 @@ def test_boards_have_their_planes_first_where_that_is_wanted(planes, dtype):
     space = spaces.Dict({"board": board, "row": spaces.Box(0, 1, (3,)), "action_mask": spaces.MultiBinary(7)})
     first, row = sensors(space, boards=True)
     assert first.spec.shape == (planes, 6, 7) and row.spec.shape == (3,)
+    assert first.board and not row.board
+    assert not any(sensor.board for sensor in sensors(spaces.Box(0, 255, (8, 9, 3), np.uint8), boards=True))
     assert first.spec.dimension_property == (DimensionProperty.NONE, SHIFTS, SHIFTS)
     value, into = board.sample(), np.zeros((planes, 6, 7), np.float32)
     first.read({"board": value}, into)
