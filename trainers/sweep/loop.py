@@ -90,7 +90,8 @@ class SweepLoop:
         """Let all runs save and end, as the sweep cannot go on."""
         for one in self._running:
             one.stop()
-        self._tell(f"The sweep cannot go on ({error}). Its {len(self._running)} runs save and end.")
+        if self._running:
+            self._tell(f"The sweep cannot go on ({error}). The runs that are under way save and end.")
         for one in self._running:
             one.await_end()
 

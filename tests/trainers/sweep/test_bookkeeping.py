@@ -8,6 +8,7 @@ import time
 
 import pytest
 from lanista.trainers.settings.command_line import parse_command_line
+from lanista.trainers.sweep.files import LOGS
 from PIL import Image
 
 RATE = "behaviors.Basic.hyperparameters.learning_rate"
@@ -276,3 +277,18 @@ def test_a_study_that_is_damaged_in_mid_sweep_ends_it_and_the_runs_in_good_order
     assert process.returncode == 1, said
     assert "study.db cannot be used" in said and "Traceback" not in said
     assert "The sweep cannot go on" in said and "trial-001" in place.lines("ends")
+
+
+@posix
+def test_a_folder_that_takes_no_logs_any_more_ends_it_and_the_runs_in_good_order(place):
+    place.write(parallel=2, trials=1000)
+    place.fake(block=["trial-000"])
+    with place.start() as process:
+        wait_for(lambda: (place.sweep / "trial-000/Basic/summaries.csv").exists(), process)
+        logs = place.sweep / LOGS
+        logs.rename(place.folder / "elsewhere")
+        logs.write_text("in the way")
+        said, _ = process.communicate(timeout=300)
+    assert process.returncode == 1, said
+    assert "The sweep cannot go on" in said and "Traceback" not in said
+    assert "trial-000" in place.lines("ends")
