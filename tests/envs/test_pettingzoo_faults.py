@@ -13,6 +13,18 @@ from lanista.envs.restarts import RestartLimits
 from scripted_parallel import NOTHING, Script, environment, zeros
 
 
+def change(game, how):
+    """Let a game's answers be changed before they are given."""
+    whole = game.step
+
+    def step(actions):
+        told = whole(actions)
+        how(told)
+        return told
+
+    game.step = step
+
+
 def test_a_vanished_agent_is_an_error():
     env, (game,) = environment(NOTHING)
     game.step = lambda actions: ({}, {}, {}, {}, {})
@@ -38,14 +50,7 @@ def test_what_a_restart_would_not_mend_is_not_restarted():
 
 def test_a_living_agent_without_a_reward_is_an_error():
     env, (game,) = environment(NOTHING, first=("walker_0", "walker_1"))
-    whole = game.step
-
-    def step(actions):
-        told = whole(actions)
-        del told[1]["walker_1"]
-        return told
-
-    game.step = step
+    change(game, lambda told: told[1].pop("walker_1"))
     with pytest.raises(GameFaultError, match=r"'walker_1'.*no reward"):
         env.step()
 
@@ -67,14 +72,7 @@ def test_an_observation_that_is_not_of_its_space_is_an_error():
 )
 def test_what_an_agent_gets_is_to_be_a_number_or_a_flag(part, value, message):
     env, (game,) = environment(NOTHING)
-    whole = game.step
-
-    def step(actions):
-        told = whole(actions)
-        told[part]["walker_0"] = value
-        return told
-
-    game.step = step
+    change(game, lambda told: told[part].update(walker_0=value))
     with pytest.raises(GameFaultError, match=message):
         env.step()
 
@@ -92,13 +90,6 @@ def test_answers_are_dicts_of_agents():
 
 def test_a_newcomer_without_an_observation_is_an_error():
     env, (game,) = environment((("walker_1",), (), ()))
-    whole = game.step
-
-    def step(actions):
-        told = whole(actions)
-        del told[0]["walker_1"]
-        return told
-
-    game.step = step
+    change(game, lambda told: told[0].pop("walker_1"))
     with pytest.raises(GameFaultError, match=r"'walker_1'.*without an observation"):
         env.step()
