@@ -27,7 +27,7 @@ setup(
     packages=PACKAGES,
     package_data={
         "lanista": ["py.typed"],
-        "lanista.envs.wire": ["proto/**/*.proto", "*.binpb"],
+        "lanista.envs.protocol": ["proto/**/*.proto", "*.binpb"],
         "lanista.config": ["**/*.yaml"],
     },
     install_requires=[

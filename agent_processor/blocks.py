@@ -15,7 +15,7 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
-from ..envs.steps import ObsArray
+from ..envs.base import ObsArray
 
 Rows = NDArray[np.int64]
 """Numbers of rows, -1 for none."""

@@ -13,8 +13,7 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
 from numpy.typing import NDArray
 
-from ..envs.statistics import StatsAggregationMethod
-from ..envs.steps import Decision, EngineStatistics
+from ..envs.base import Decision, EngineStatistics, StatsAggregationMethod
 from .blocks import Rows
 from .groups import Groups
 from .queues import AgentManagerQueue

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..envs.steps import ObsArray
+from ..envs.base import ObsArray
 from .blocks import Block, Blocks, Rows
 from .trajectory import Rollout, Trajectory
 

@@ -19,7 +19,7 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
-from ..envs.steps import ObsArray
+from ..envs.base import ObsArray
 from .blocks import Block, Blocks, RowLayout, Rows
 
 STORE_BITS = 46

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from ..envs.statistics import StatsAggregationMethod
+from ..envs.base import StatsAggregationMethod
 
 
 class StatsSink(Protocol):

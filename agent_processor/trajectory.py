@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..envs.steps import ObsArray
+from ..envs.base import ObsArray
 
 if TYPE_CHECKING:
     from .blocks import Blocks

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 from lanista.agent_processor.trajectory import Trajectory
+from lanista.envs.base import Decision, EnvironmentStep
 from lanista.envs.demonstrations.writer import DemonstrationWriter
-from lanista.envs.steps import Decision, EnvironmentStep
-from lanista.envs.wire.engine_agents import AgentBatch
-from lanista.trainers.learner import Learner
-from lanista.trainers.run_context import RunContext
+from lanista.envs.protocol.engine import AgentBatch
+from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.settings.options import RunOptions
-from lanista.trainers.settings.source import Source
+from lanista.trainers.settings.yaml_source import Source
 from lanista.trainers.stats.display import make_display
-from lanista.trainers.training_status import TrainingStatus
+from lanista.trainers.trainer.context import RunContext
+from lanista.trainers.trainer.learner import Learner
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
 
 NAME, BEHAVIOR = "Crowd", "Crowd?team=0"

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 import numpy as np
-from lanista.envs.steps import Decision
+from lanista.envs.base import Decision
 from mlagents_envs.base_env import (
     ActionSpec,
     ActionTuple,

@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
-from lanista.envs.gymnasium import GymnasiumEnvironment
+from lanista.envs.python.gymnasium.environment import GymnasiumEnvironment
 
 NUMBER = Box(-np.inf, np.inf, (1,), np.float32)
 GAME = "Game?team=0"

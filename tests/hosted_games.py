@@ -6,7 +6,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium_games import Cat
 from lanista.envs.hosting.environment import HostedEnvironment
 from lanista.envs.hosting.source import HostedSource
-from lanista.envs.sources import make_source
+from lanista.envs.python.sources import make_source
 from mlagents_envs.base_env import ActionTuple, ObservationSpec
 
 

@@ -4,8 +4,8 @@ import struct
 from collections.abc import Iterable
 
 from hpack import Decoder, Encoder
-from lanista.envs.wire import frames
-from lanista.envs.wire.frames import DATA, END_HEADERS, END_STREAM, HEADERS
+from lanista.envs.grpc import frames
+from lanista.envs.grpc.frames import DATA, END_HEADERS, END_STREAM, HEADERS
 
 PATH = "/communicator_objects.UnityToExternalProto/Exchange"
 AS_UNITY_SENDS = (

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from lanista.envs.finite import NonFinite
-from lanista.trainers import learner
-from lanista.trainers.parallel.lead import described, learn_together
-from lanista.trainers.parallel.repeat import made_trainer
-from lanista.trainers.parallel.team import LearnerTeam
-from lanista.trainers.precision import Precision
-from lanista.trainers.threads import UpdateThreads
-from lanista.trainers.trainer import Trainer
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.networks.modules.precision import Precision
+from lanista.trainers.trainer import learner
+from lanista.trainers.trainer.distributed.leader import LearnerTeam, described, learn_together
+from lanista.trainers.trainer.distributed.worker import made_trainer
+from lanista.trainers.trainer.trainer import Trainer
 from line_runs import Runs
 from trainer_surroundings import Record
 

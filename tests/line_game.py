@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from lanista.envs.statistics import StatsAggregationMethod as How
+from lanista.envs.base import StatsAggregationMethod as How
 from mlagents_envs.base_env import (
     ActionSpec,
     ActionTuple,

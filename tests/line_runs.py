@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from lanista.envs.finite import NonFinite
-from lanista.envs.manager import EnvManager
-from lanista.trainers import training_run
-from lanista.trainers.evaluation.environment import TEST_SEED, TestEnvironment
+from lanista.envs.manager.manager import EnvManager
+from lanista.envs.validation import NonFinite
 from lanista.trainers.learn import run, run_training
+from lanista.trainers.runner import training as training_run
+from lanista.trainers.runner.evaluation.environment import TEST_SEED, TestEnvironment
 from lanista.trainers.settings.command_line import parse_command_line
 from line_game import LineGame
 from mlagents_envs.base_env import BaseEnv

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from lanista.envs.finite import NonFinite
-from lanista.trainers.algorithms import make_algorithm
+from lanista.envs.validation import NonFinite
+from lanista.trainers.networks.sac import Sequences
 from lanista.trainers.networks.team_critic import Members, flat_actions
-from lanista.trainers.sac.networks import Sequences
 from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.trainer.factory import make_algorithm
 from referencenets import vector_spec
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}

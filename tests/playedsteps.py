@@ -7,7 +7,7 @@ from itertools import count
 
 import numpy as np
 from lanista.agent_processor.trajectory import AgentKey, Rollout
-from lanista.trainers.replay.layout import BYTES, FLOATS, ReplayLayout
+from lanista.trainers.buffers.replay.columns import BYTES, FLOATS, ReplayLayout
 
 FRAMES, SIDE = 3, 2
 BRANCHES = (3, 2)

@@ -1,13 +1,14 @@
 """Behaviours, settings and weights of the reference data, as ours.
 
-The weights are named as ML-Agents names them; lanista.trainers.moving_in.names shows ours under these names.
+The weights are named as ML-Agents names them;
+lanista.trainers.checkpoints.mlagents.names shows ours under these names.
 """
 
 from typing import Any
 
 import torch
 from goldendata import array
-from lanista.trainers.moving_in.names import (
+from lanista.trainers.checkpoints.mlagents.names import (
     action_tensors,
     body_tensors,
     encoder_tensors,
@@ -15,9 +16,9 @@ from lanista.trainers.moving_in.names import (
     team_critic_tensors,
 )
 from lanista.trainers.networks.actor import ActingNetwork
-from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.networks.modules.normalizer import Normalizer
 from lanista.trainers.networks.team_critic import TeamCritic
-from lanista.trainers.normalizer import Normalizer
+from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

@@ -3,10 +3,10 @@
 import numpy as np
 from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.trajectory import Trajectory
-from lanista.envs.steps import EnvironmentStep
-from lanista.trainers.acting_memories import ActingMemories
+from lanista.envs.base import EnvironmentStep
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.policy import Policy
+from lanista.trainers.policies.agent_states import ActingMemories
+from lanista.trainers.policies.policy import Policy
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 from referencenets import vector_spec
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 import torch
-from lanista.trainers.distributions import Actions
-from lanista.trainers.replay.batch import ReplayBatch
+from lanista.trainers.buffers.replay.sampler import ReplayBatch
+from lanista.trainers.networks.modules.distributions import Actions
 from lanista.trainers.settings.options import RunOptions
 
 
 def algorithm(kind, spec, trainer_type, hyper=None, network=None, signals=("extrinsic",), seed=1, **above):
     """A fresh algorithm of the class `kind`, with settings as a YAML would give them."""
-    from lanista.envs.finite import NonFinite
+    from lanista.envs.validation import NonFinite
 
     behavior = {
         "trainer_type": trainer_type,

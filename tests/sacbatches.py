@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from lanista.envs.finite import NonFinite
-from lanista.trainers.distributions import Actions
-from lanista.trainers.precision import Precision
-from lanista.trainers.replay.batch import ReplayBatch
-from lanista.trainers.sac.sac import SAC
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.sac.sac import SAC
+from lanista.trainers.buffers.replay.sampler import ReplayBatch
+from lanista.trainers.networks.modules.distributions import Actions
+from lanista.trainers.networks.modules.precision import Precision
 from lanista.trainers.settings.options import RunOptions
 from mlagents_envs.base_env import (
     ActionSpec,

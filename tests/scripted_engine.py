@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import grpc
-from lanista.envs.wire import messages
+from lanista.envs.protocol import messages
 
 NOBODY = bytes.fromhex("0a00")
 """The output of an engine whose agents have nothing to say: an empty UnityRLOutputProto."""

@@ -2,8 +2,8 @@
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete
-from lanista.envs.pettingzoo import PettingZooEnvironment
-from lanista.envs.steps import Decision
+from lanista.envs.base import Decision
+from lanista.envs.python.pettingzoo.environment import PettingZooEnvironment
 
 WALKER = "walker?team=0"
 """The behaviour of their agents."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from lanista.agent_processor.trajectory import AgentKey, Rollout
-from lanista.trainers.imitation.demonstrations import Demonstrations
+from lanista.trainers.buffers.demonstrations import Demonstrations
 from mlagents_envs.base_env import BehaviorSpec
 from referencenets import vector_spec
 

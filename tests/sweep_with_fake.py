@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from lanista.trainers.cli.main import main
-from lanista.trainers.sweep import loop
-from lanista.trainers.sweep.sweep import Sweep
+from lanista.trainers.cli.sweep import scheduler as loop
+from lanista.trainers.cli.sweep.sweep import Sweep
 
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_learn.py")))
 REAL = Sweep.open

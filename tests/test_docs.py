@@ -129,7 +129,7 @@ def test_the_example_game_can_be_trained_with_the_settings_beside_it(tmp_path):
 
 
 def test_the_example_callback_is_found_by_the_yaml_beside_it(tmp_path, monkeypatch):
-    from lanista.trainers.callbacks.make import make_callbacks
+    from lanista.trainers.callbacks.factory import make_callbacks
     from lanista.trainers.settings import RunOptions
 
     page = text(ROOT / "docs" / "callbacks.md")

@@ -13,16 +13,18 @@ from pathlib import Path
 
 import psutil
 import pytest
-from lanista.envs import arrivals, guard, launch, process
-from lanista.envs.executables import check_executable, find_executable
-from lanista.envs.ports import holder
-from lanista.envs.process import EngineProcess
-from lanista.trainers import atomic
-from lanista.trainers.cli.logs import configure_logging, show_any_letter
+from lanista.envs.manager import selector as arrivals
+from lanista.envs.unity import launch, process
+from lanista.envs.unity import process as guard
+from lanista.envs.unity.executables import check_executable, find_executable
+from lanista.envs.unity.ports import holder
+from lanista.envs.unity.process import EngineProcess
 from lanista.trainers.learn import run
+from lanista.trainers.runner.signals import StopSignals
 from lanista.trainers.settings import RunOptions, parse_command_line
 from lanista.trainers.stats.display import PlainDisplay, make_display
-from lanista.trainers.stopping import StopSignals
+from lanista.trainers.utils import atomic_files as atomic
+from lanista.trainers.utils.logging import configure_logging, show_any_letter
 from mlagents_envs.exception import UnityEnvironmentException
 
 STRANGE = "Spiele für Ünï 球 (1)"
@@ -226,7 +228,7 @@ def test_a_path_in_double_quotes_is_explained():
 @pytest.mark.parametrize("run_id", ["..\\other", "C:run", "a\\", "why?"])
 def test_a_run_id_that_only_windows_cannot_have_is_refused_there(run_id, monkeypatch):
     assert RunOptions.from_dict({"checkpoint_settings": {"run_id": run_id}})
-    monkeypatch.setattr("lanista.trainers.settings.run.WINDOWS", True)
+    monkeypatch.setattr("lanista.trainers.settings.models.run.WINDOWS", True)
     with pytest.raises(Exception, match="run_id"):
         RunOptions.from_dict({"checkpoint_settings": {"run_id": run_id}})
 

@@ -4,8 +4,8 @@ import io
 from typing import Any
 
 import numpy as np
-from lanista.envs.wire import messages
-from lanista.envs.wire.codec import Decoder
+from lanista.envs.protocol import messages
+from lanista.envs.protocol.decoder import Decoder
 from PIL import Image
 
 NAME = "B?team=0"

@@ -4,8 +4,8 @@ Written from the protocol's description alone: what the fast one is compared wit
 """
 
 import numpy as np
-from lanista.envs.wire import messages
-from lanista.envs.wire.engine_codec import AgentBatch
+from lanista.envs.protocol import messages
+from lanista.envs.protocol.engine import AgentBatch
 from mlagents_envs.base_env import (
     ActionSpec,
     ActionTuple,

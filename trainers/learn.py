@@ -15,30 +15,29 @@ from typing import TYPE_CHECKING
 
 from mlagents_envs.exception import UnityException
 
-from .allocation import reuse_freed_memory
-from .callbacks.callback import Callback
-from .callbacks.make import make_callbacks
-from .cli.logs import configure_logging, show_any_letter
-from .cluster import joined_cluster
-from .environments import check_environment, number_of_environments
-from .errors import TrainerError
-from .imitation.teachers import check_demonstrations
-from .initial_weights import check_beginnings
-from .requirements import check_requirements, load_torch
-from .run_folder import claimed_run_folder, recorded_seed, recorded_start, write_configuration
+from .algorithms.common.threads import wait_briefly_for_each_other
+from .callbacks.base import Callback
+from .callbacks.factory import make_callbacks
+from .checkpoints.run_folder import claimed_run_folder, recorded_seed, recorded_start, write_configuration
+from .checkpoints.status import TrainingStatus, TrainingStatusError
+from .checkpoints.transfer import check_beginnings
+from .runner.banner import version_block
+from .runner.environments import check_environment, number_of_environments
+from .runner.preflight import check_demonstrations, reuse_freed_memory
+from .runner.ray import joined_cluster
+from .runner.signals import INTERRUPTED, StopSignals
 from .settings.command_line import parse_command_line
 from .settings.errors import TrainerConfigError
+from .settings.models.outputs import CONSOLE, writes_to
 from .settings.options import RunOptions
-from .settings.support import require_support
+from .settings.validation import require_support
 from .stats.display import Display, make_display
-from .stats.settings import CONSOLE, writes_to
-from .stopping import INTERRUPTED, StopSignals
-from .threads import wait_briefly_for_each_other
-from .training_status import TrainingStatus, TrainingStatusError
-from .welcome import version_block
+from .utils.errors import TrainerError
+from .utils.logging import configure_logging, show_any_letter
+from .utils.requirements import check_requirements, load_torch
 
 if TYPE_CHECKING:
-    from ..envs.cluster.cluster import Cluster
+    from ..envs.ray.cluster import Cluster
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +135,7 @@ def _train_in(
     wait_briefly_for_each_other()
     reuse_freed_memory()
     load_torch()
-    from .training_run import train
+    from .runner.training import train
 
     train(
         options,

@@ -9,14 +9,13 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
-from ..pixels import BYTES, Images
-from ..steps import ObsArray
-from ..wire.columns import Columns
-from ..wire.errors import WireError
-from ..wire.messages import AgentInfoActionPairProto
-from ..wire.scan import Malformed
-from ..wire.specs import behavior
-from .errors import DemonstrationError
+from ..base import ObsArray
+from ..errors import DemonstrationError, WireError
+from ..images import BYTES, Images
+from ..protocol.agents import Columns
+from ..protocol.messages import AgentInfoActionPairProto
+from ..protocol.specs import behavior
+from ..protocol.wire_format import Malformed
 from .format import Outline, check_announced, outline, parsed
 from .pairs import Actions, PairReader
 

@@ -15,8 +15,8 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 from numpy.typing import NDArray
 
-from ..wire.messages import BrainParametersProto, DemonstrationMetaProto
-from ..wire.scan import Irregular, Malformed, Place, fields, varint
+from ..protocol.messages import BrainParametersProto, DemonstrationMetaProto
+from ..protocol.wire_format import Irregular, Malformed, Place, fields, varint
 
 HEADER = 33
 """Bytes that are kept for the metadata: Unity writes them at last."""

@@ -8,15 +8,13 @@ import numpy as np
 from mlagents_envs.base_env import ActionSpec
 from numpy.typing import NDArray
 
-from ..wire.agents import AgentReader
-from ..wire.columns import Columns
-from ..wire.decoding import Decoding
-from ..wire.errors import ObservationError
-from ..wire.images import Seen
-from ..wire.layout import Layout, LayoutBuilder, Layouts, Rows, Sorted, ints
-from ..wire.messages import AgentActionProto, AgentInfoActionPairProto
-from ..wire.scan import BYTES, Irregular, Malformed, fields, parts
-from ..wire.specs import Behavior
+from ..errors import ObservationError
+from ..protocol.agents import AgentReader, Columns
+from ..protocol.images import Decoding, Seen
+from ..protocol.layout import Layout, LayoutBuilder, Layouts, Rows, Sorted, ints
+from ..protocol.messages import AgentActionProto, AgentInfoActionPairProto
+from ..protocol.specs import Behavior
+from ..protocol.wire_format import BYTES, Irregular, Malformed, fields, parts
 from .format import Outline, parsed
 
 _FLOAT = np.dtype("<f4")

@@ -12,10 +12,9 @@ import numpy as np
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
 from numpy.typing import NDArray
 
-from ..behavior_name import BehaviorName
-from ..pixels import BYTES, as_bytes
-from ..steps import ObsArray
-from ..wire.engine_agents import AgentBatch, Observed
+from ..base import BehaviorName, ObsArray
+from ..images import BYTES, as_bytes
+from ..protocol.engine import AgentBatch, Observed
 from .demonstration import SUFFIX
 from .writer import DemonstrationWriter
 

@@ -10,11 +10,11 @@ import numpy as np
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec
 from numpy.typing import NDArray
 
-from ..wire.engine_agents import AgentBatch, AgentWriter
-from ..wire.messages import ActionSpecProto, BrainParametersProto, DemonstrationMetaProto
-from ..wire.records import FLOAT, Piece, RowWriter
-from ..wire.scan import records
-from ..wire.write import head, varint, varints, width
+from ..protocol.engine import AgentBatch, AgentWriter
+from ..protocol.layout import FLOAT, Piece, RowWriter
+from ..protocol.messages import ActionSpecProto, BrainParametersProto, DemonstrationMetaProto
+from ..protocol.wire_format import encode_varint as varint
+from ..protocol.wire_format import head, records, varints, width
 from .format import HEADER
 
 VERSION = 1

@@ -18,9 +18,9 @@ def run(arguments: Sequence[str]) -> int:
         The exit status: 0 after the trainer's goodbye, 1 when the trainer vanished or the environment failed,
         2 for a command line that cannot be understood.
     """
-    from ..scenes.arguments import UsageError
+    from ..grpc.client import EngineEndpoint
     from ..scenes.client import USAGE_STATUS, Session, serve, start_log
-    from ..wire.engine_endpoint import EngineEndpoint
+    from ..scenes.options import UsageError
     from .source import PROGRAM, parse
     from .world import HostedWorld
 

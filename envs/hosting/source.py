@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from mlagents_envs.base_env import BaseEnv
 
-from ..scenes.arguments import UsageError
-from ..sources import in_process, make_source
+from ..python.sources import in_process, make_source
+from ..scenes.options import UsageError
 
 PROGRAM = "python -m lanista.envs.hosting"
 _WORDS: dict[str, bool | None] = {"yes": True, "no": False, "auto": None}

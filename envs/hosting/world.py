@@ -11,15 +11,14 @@ from mlagents_envs.base_env import ActionTuple, BaseEnv, BehaviorSpec, DecisionS
 from mlagents_envs.exception import UnityException
 from numpy.typing import NDArray
 
-from ..faults import GameFaultError
-from ..python.game_calls import HINT
-from ..scenes.parameters import Parameters
-from ..scenes.world import Actions, Batches, Statistic, World
+from ..errors import GameFaultError
+from ..protocol.engine import AgentBatch
+from ..protocol.png_writer import STORED
+from ..protocol.specs import survives
+from ..python.calls import HINT
+from ..scenes.world import Actions, Batches, Parameters, Statistic, World
 from ..side_channels import SideChannel
-from ..wire.engine_codec import AgentBatch
-from ..wire.png_writer import STORED
-from ..wire.specs import survives
-from .reports import Reports
+from .environment import Reports
 from .source import HostedSource
 
 logger = logging.getLogger(__name__)

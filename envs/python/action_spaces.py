@@ -1,12 +1,14 @@
 """Gymnasium's action spaces as specifications of behaviours, and what policies decide as their values.
 
 Whoever imports this module needs the package gymnasium.
+
+Which actions an agent may take, as environments of PettingZoo and Gymnasium tell it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +18,7 @@ from gymnasium import spaces
 from mlagents_envs.base_env import ActionSpec
 from numpy.typing import NDArray
 
-from ..faults import UnsupportedSpaceError
+from ..errors import UnsupportedSpaceError
 
 _NEAR = 0.99
 """Of a dtype's greatest number: a bound from there on says that there is none."""
@@ -162,3 +164,41 @@ class _Stretch:
         stretched = values.astype(self.space.dtype)
         # With the ellipsis a number without dimensions stays an array.
         return [stretched[row, ...] for row in range(len(stretched))]
+
+
+ACTION_MASK = "action_mask"
+"""The part of an observation, or of an info, that tells which actions are allowed."""
+
+
+def given_mask(observation: Any, info: Mapping[str, Any] | None) -> Any:
+    """1 where an action is allowed, in the form of `Space.sample`; None: all are."""
+    if isinstance(observation, Mapping) and ACTION_MASK in observation:
+        return observation[ACTION_MASK]
+    return info.get(ACTION_MASK) if info else None
+
+
+def forbidden(mask: Any, branches: Sequence[int]) -> NDArray[np.bool_]:
+    """[sum of branches] True where an action is not allowed, from a mask in the form of `Space.sample`.
+
+    Args:
+        mask: 1 where an action is allowed; one array for Discrete, a tuple or list of arrays for several
+            branches.
+        branches: The sizes.
+
+    Raises:
+        ValueError: The mask does not have as many entries as there are actions.
+    """
+    flat = _flat(mask)
+    if flat.size != sum(branches):
+        raise ValueError(
+            f"An action mask has {flat.size} entries; the branches {tuple(branches)} need {sum(branches)}."
+        )
+    closed: NDArray[np.bool_] = np.logical_not(flat)
+    return closed
+
+
+def _flat(mask: Any) -> NDArray[Any]:
+    """All entries in a row; what is nested may be of unequal lengths."""
+    if isinstance(mask, (tuple, list)) and mask:
+        return np.concatenate([_flat(part) for part in mask])
+    return np.ravel(mask)

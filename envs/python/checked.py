@@ -17,11 +17,11 @@ from mlagents_envs.base_env import (
 from mlagents_envs.exception import UnityException
 from numpy.typing import NDArray
 
-from ..faults import GameFaultError
-from ..finite import NO_AGENTS
-from ..in_process import InProcessEnvironment
-from ..steps import BehaviorSteps, EngineStatistics, ObsArray
-from .game_calls import raised, shortened
+from ..base import BehaviorSteps, EngineStatistics, ObsArray
+from ..errors import GameFaultError
+from ..validation import NO_AGENTS
+from .base import InProcessEnvironment
+from .calls import raised, shortened
 
 _NUMBERS = "biuf"
 """The kinds of dtypes that are numbers."""

@@ -1,7 +1,7 @@
 """Environments that have names, and are downloaded when they are needed."""
 
+from ..errors import NoBuildError, RegistryError, UnknownEntryError, UnsafeArchiveError
 from .entry import BaseRegistryEntry, RemoteRegistryEntry
-from .errors import NoBuildError, RegistryError, UnknownEntryError, UnsafeArchiveError
 from .registry import UnityEnvRegistry, default_registry
 
 __all__ = [

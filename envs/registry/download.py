@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
-from .errors import RegistryError
+from ..errors import RegistryError
 
 logger = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import NoBuildError
-from .fetch import Build, fetched
+from ..errors import NoBuildError
+from .cache import Build, fetched
 
 if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv
 
-    from ..unity import UnityEnvironment
+    from ..unity.environment import UnityEnvironment
 
 PLATFORMS = {"linux": "linux_url", "darwin": "darwin_url", "win32": "win_url"}
 """Which of an entry's addresses is for which platform."""
@@ -134,7 +134,7 @@ class RemoteRegistryEntry(BaseRegistryEntry):
             RegistryError: there is no build for this platform, or it cannot be had.
             whatever `UnityEnvironment` raises.
         """
-        from ..unity import UnityEnvironment
+        from ..unity.environment import UnityEnvironment
 
         if "file_name" in kwargs:
             raise TypeError(f"make() takes no file_name: the entry {self.identifier} knows its own.")

@@ -12,10 +12,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from ..errors import RegistryError
 from .cache import cache_folder
 from .download import is_url, read
 from .entry import RemoteRegistryEntry
-from .errors import RegistryError
 
 logger = logging.getLogger(__name__)
 

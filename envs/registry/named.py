@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from functools import cache
 
+from ..errors import RegistryError
 from .entry import RemoteRegistryEntry
-from .errors import RegistryError
 from .registry import registry_of
 
 REGISTRY = "registry:"

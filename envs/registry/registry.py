@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
+from ..errors import UnknownEntryError
 from .entry import BaseRegistryEntry
-from .errors import UnknownEntryError
 from .manifest import read_manifest
 
 UNITY_MANIFEST = "https://storage.googleapis.com/mlagents-test-environments/1.1.0/manifest.yaml"

@@ -11,6 +11,9 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 from mlagents_envs.exception import UnityException
 
+from ..errors import TrainerGoneError
+from ..grpc.client import EngineEndpoint
+from ..protocol.engine import StepEncoder, TrainerReply, decode_reply, encode_hello, encode_ready
 from ..side_channels import (
     DefaultTrainingAnalyticsSideChannel,
     EngineConfigurationChannel,
@@ -19,12 +22,8 @@ from ..side_channels import (
     SideChannel,
     SideChannelManager,
 )
-from ..wire.engine_codec import StepEncoder, TrainerReply, decode_reply, encode_hello, encode_ready
-from ..wire.engine_endpoint import EngineEndpoint
-from ..wire.errors import TrainerGoneError
-from .arguments import UsageError, options_of, parse
-from .parameters import Parameters
-from .world import Actions, Batches, World
+from .options import UsageError, options_of, parse
+from .world import Actions, Batches, Parameters, World
 
 logger = logging.getLogger(__name__)
 

@@ -22,79 +22,79 @@ class SceneInfo:
 
 
 def _ball3d() -> type[World]:
-    from .ball3d import Ball3D
+    from .worlds.ball3d.scene import Ball3D
 
     return Ball3D
 
 
 def _basic() -> type[World]:
-    from .basic import Basic
+    from .worlds.basic.scene import Basic
 
     return Basic
 
 
 def _baton_pass() -> type[World]:
-    from .baton_pass import BatonPass
+    from .worlds.baton_pass.scene import BatonPass
 
     return BatonPass
 
 
 def _coop_push() -> type[World]:
-    from .coop_push import CoopPush
+    from .worlds.push_block.scene import CoopPush
 
     return CoopPush
 
 
 def _dungeon_escape() -> type[World]:
-    from .dungeon_escape import DungeonEscape
+    from .worlds.dungeon_escape.scene import DungeonEscape
 
     return DungeonEscape
 
 
 def _grid() -> type[World]:
-    from .grid import GridWorld
+    from .worlds.grid_world.scene import GridWorld
 
     return GridWorld
 
 
 def _hallway() -> type[World]:
-    from .hallway import Hallway
+    from .worlds.hallway.scene import Hallway
 
     return Hallway
 
 
 def _sorter() -> type[World]:
-    from .sorter import Sorter
+    from .worlds.sorter.scene import Sorter
 
     return Sorter
 
 
 def _wall_jump() -> type[World]:
-    from .wall_jump import WallJump
+    from .worlds.wall_jump.scene import WallJump
 
     return WallJump
 
 
 def _food() -> type[World]:
-    from .food import Food
+    from .worlds.food_collector.scene import Food
 
     return Food
 
 
 def _pyramids() -> type[World]:
-    from .pyramids import Pyramids
+    from .worlds.pyramids.scene import Pyramids
 
     return Pyramids
 
 
 def _soccer_twos() -> type[World]:
-    from .soccer_twos import SoccerTwos
+    from .worlds.soccer.scene import SoccerTwos
 
     return SoccerTwos
 
 
 def _tennis() -> type[World]:
-    from .tennis import Tennis
+    from .worlds.tennis.scene import Tennis
 
     return Tennis
 

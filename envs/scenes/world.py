@@ -1,17 +1,158 @@
-"""What a game has to be so that it can be trained like a Unity build."""
+"""What a game has to be so that it can be trained like a Unity build.
 
+Building the batches that a world hands to its client.
+
+The engine's end of the environment parameters: numbers, and distributions to draw them from.
+"""
+
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
+from mlagents_envs.exception import UnitySideChannelException
 from numpy.typing import NDArray
 
-from ..side_channels import SideChannel
-from ..statistics import StatsAggregationMethod
-from ..wire.engine_codec import AgentBatch
-from ..wire.png_writer import FAST
-from .parameters import Parameters
+from ..base import StatsAggregationMethod
+from ..protocol.engine import AgentBatch, Observed
+from ..protocol.png_writer import FAST
+from ..side_channels import EnvironmentParametersChannel, IncomingMessage, SideChannel
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Agents whose episodes ended together, with the last that they saw and earned."""
+
+    agent_id: NDArray[np.int32]
+    obs: Sequence[Observed]
+    """One array [n, ...] for each sensor."""
+    reward: NDArray[np.float32]
+    interrupted: NDArray[np.bool_] | None = None
+    """True where the episode was cut, not finished; None for nowhere."""
+
+
+def without_groups(
+    agent_id: NDArray[np.int32],
+    obs: Sequence[Observed],
+    reward: NDArray[np.float32],
+    ended: Sequence[Ended] = (),
+    action_mask: NDArray[np.bool_] | None = None,
+) -> AgentBatch:
+    """First the agents whose episode ended, then those that ask for a decision; nobody is in a group.
+
+    Args:
+        agent_id: [n], who asks.
+        obs: One array [n, ...] for each sensor; uint8 [n, channels, height, width] is a picture.
+        reward: [n], earned since the agent's last decision or the beginning of its episode.
+        ended: The ends since the last batch, in order.
+        action_mask: [n, sum of branch sizes], True where an action is not allowed.
+    """
+    if ended:
+        asking = agent_id
+        agent_id = np.concatenate([*(end.agent_id for end in ended), asking])
+        obs = [np.concatenate([*(end.obs[k] for end in ended), rows]) for k, rows in enumerate(obs)]
+        reward = np.concatenate([*(end.reward for end in ended), reward])
+        if action_mask is not None:
+            nothing = np.zeros((len(agent_id) - len(asking), action_mask.shape[1]), np.bool_)
+            action_mask = np.concatenate([nothing, action_mask])
+    count = len(agent_id)
+    done = np.zeros(count, np.bool_)
+    interrupted = np.zeros(count, np.bool_)
+    first = 0
+    for end in ended:
+        last = first + len(end.agent_id)
+        done[first:last] = True
+        if end.interrupted is not None:
+            interrupted[first:last] = end.interrupted
+        first = last
+    return AgentBatch(
+        obs=obs,
+        reward=reward,
+        done=done,
+        interrupted=interrupted,
+        agent_id=agent_id,
+        group_id=np.zeros(count, np.int32),
+        group_reward=np.zeros(count, np.float32),
+        action_mask=action_mask,
+    )
+
+
+_Types = EnvironmentParametersChannel.EnvironmentDataTypes
+_Samplers = EnvironmentParametersChannel.SamplerTypes
+
+
+class Parameters(SideChannel):
+    """What the trainer has set. A distribution is drawn from at each reading, as in Unity."""
+
+    def __init__(self) -> None:
+        super().__init__(uuid.UUID("534c891e-810f-11ea-a9d0-822485860400"))
+        self._sources: dict[str, Callable[[], float]] = {}
+        self.revision = 0
+        """Grows with every message: a world that must follow a parameter at once compares it."""
+
+    def get(self, key: str, default: float) -> float:
+        """The parameter's value, or `default` if the trainer has not set it."""
+        source = self._sources.get(key)
+        return default if source is None else source()
+
+    def set(self, key: str, value: float) -> None:
+        """Set a parameter to a number."""
+        self._sources[key] = lambda: value
+        self.revision += 1
+
+    def on_message_received(self, msg: IncomingMessage) -> None:
+        """Take one parameter from the trainer.
+
+        Raises:
+            UnitySideChannelException: The message is cut short, or of a kind that is not known.
+        """
+        key = msg.read_string()
+        kind = msg.read_int32()
+        if kind == _Types.FLOAT:
+            self.set(key, msg.read_float32())
+        elif kind == _Types.SAMPLER:
+            self._sources[key] = _sampler(key, msg)
+            self.revision += 1
+        else:
+            raise UnitySideChannelException(
+                f"The environment parameter {key!r} came as type {kind}; known are 0 (float) and 1 (sampler)."
+            )
+
+
+def _sampler(key: str, msg: IncomingMessage) -> Callable[[], float]:
+    random = np.random.default_rng(msg.read_int32() & 0xFFFFFFFF)
+    kind = msg.read_int32()
+    if kind == _Samplers.UNIFORM:
+        low, high = msg.read_float32(), msg.read_float32()
+        return lambda: float(random.uniform(low, high))
+    if kind == _Samplers.GAUSSIAN:
+        mean, deviation = msg.read_float32(), msg.read_float32()
+        return lambda: float(random.normal(mean, deviation))
+    if kind == _Samplers.MULTIRANGEUNIFORM:
+        numbers = msg.read_float32_list()
+        if not numbers or len(numbers) % 2:
+            raise UnitySideChannelException(
+                f"The environment parameter {key!r} came with the intervals {numbers}; they must be pairs "
+                "of a minimum and a maximum, at least one."
+            )
+        bounds = np.array(numbers, dtype=float).reshape(-1, 2)
+        return lambda: _from_intervals(random, bounds)
+    raise UnitySideChannelException(
+        f"The environment parameter {key!r} came with the sampler {kind}; known are 0 (uniform), "
+        "1 (gaussian) and 2 (multirangeuniform)."
+    )
+
+
+def _from_intervals(random: np.random.Generator, bounds: np.ndarray) -> float:
+    """Evenly from several intervals [k, 2]; a longer one is drawn from more often."""
+    lengths = bounds[:, 1] - bounds[:, 0]
+    ends = lengths.cumsum()
+    at = random.uniform(0, ends[-1])
+    k = min(int(np.searchsorted(ends, at, side="right")), len(bounds) - 1)
+    return float(bounds[k, 1] - (ends[k] - at))
+
 
 Actions = Mapping[str, tuple[NDArray[np.float32], NDArray[np.int32]]]
 """By behaviour, the continuous [n, A] and discrete [n, K] actions, one row for each agent that asked."""
@@ -27,7 +168,7 @@ class World(ABC):
     """A game of any number of agents, stepped from one decision to the next.
 
     `lanista.envs.scenes.client.main` makes a program of it that any ML-Agents tool can train;
-    `lanista.envs.scenes.in_place.WorldEnvironment` steps it without a process. Options of the
+    `lanista.envs.scenes.in_process.WorldEnvironment` steps it without a process. Options of the
     program are the keyword parameters of the class, integers, floats or texts with defaults.
     """
 

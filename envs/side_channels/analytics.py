@@ -15,8 +15,8 @@ from typing import Any
 
 from google.protobuf.any_pb2 import Any as AnyMessage
 
-from ..wire.messages import TrainingBehaviorInitialized, TrainingEnvironmentInitialized
-from ..wire.versions import PACKAGE_VERSION
+from ..protocol.handshake import PACKAGE_VERSION
+from ..protocol.messages import TrainingBehaviorInitialized, TrainingEnvironmentInitialized
 from .messages import OutgoingMessage
 from .side_channel import OutgoingSideChannel
 

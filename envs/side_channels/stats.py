@@ -4,7 +4,7 @@ import uuid
 
 from mlagents_envs.exception import UnitySideChannelException
 
-from ..statistics import StatsAggregationMethod
+from ..base import StatsAggregationMethod
 from .messages import IncomingMessage
 from .side_channel import SideChannel
 

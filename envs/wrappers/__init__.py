@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .lazily import load
+from .optional import load
 
 if TYPE_CHECKING:
-    from .aec import UnityAECEnv
+    from .aec_env import UnityAECEnv
     from .errors import UnityGymException
+    from .gym_env import UnityToGymWrapper
     from .launching import launch
     from .make import make_aec, make_gym, make_parallel, make_vector
-    from .parallel import UnityParallelEnv
-    from .parallel import UnityParallelEnv as UnityToPettingZooWrapper
-    from .single import UnityToGymWrapper
-    from .stable_baselines3 import UnityVecEnv as UnityVecEnv
-    from .stable_baselines3 import make_sb3 as make_sb3
-    from .vector import UnityVectorEnv
+    from .parallel_env import UnityParallelEnv
+    from .parallel_env import UnityParallelEnv as UnityToPettingZooWrapper
+    from .sb3_vec_env import UnityVecEnv as UnityVecEnv
+    from .sb3_vec_env import make_sb3 as make_sb3
+    from .vector_env import UnityVectorEnv
 
 __all__ = [
     "UnityAECEnv",
@@ -34,18 +34,18 @@ __all__ = [
 """All but `UnityVecEnv` and `make_sb3`, for which few have what they need: Stable-Baselines3."""
 
 _HOMES = {
-    "UnityAECEnv": "aec",
+    "UnityAECEnv": "aec_env",
     "UnityGymException": "errors",
-    "UnityParallelEnv": "parallel",
-    "UnityToGymWrapper": "single",
-    "UnityToPettingZooWrapper": "parallel",
-    "UnityVecEnv": "stable_baselines3",
-    "UnityVectorEnv": "vector",
+    "UnityParallelEnv": "parallel_env",
+    "UnityToGymWrapper": "gym_env",
+    "UnityToPettingZooWrapper": "parallel_env",
+    "UnityVecEnv": "sb3_vec_env",
+    "UnityVectorEnv": "vector_env",
     "launch": "launching",
     "make_aec": "make",
     "make_gym": "make",
     "make_parallel": "make",
-    "make_sb3": "stable_baselines3",
+    "make_sb3": "sb3_vec_env",
     "make_vector": "make",
 }
 _OTHER_NAMES = {"UnityToPettingZooWrapper": "UnityParallelEnv"}

@@ -1,27 +1,136 @@
-"""Starting engines for the wrappers."""
+"""Starting engines for the wrappers.
+
+Engines as the wrappers have them started; again, when they are to have another seed.
+
+Several engines as one: their agents side by side.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-from mlagents_envs.base_env import BaseEnv
+from mlagents_envs.base_env import (
+    ActionTuple,
+    BaseEnv,
+    BehaviorMapping,
+    BehaviorSpec,
+    DecisionSteps,
+    TerminalSteps,
+)
 from mlagents_envs.exception import UnityEnvironmentException
+from numpy.typing import NDArray
 
+from ..base import BehaviorSteps, no_steps
+from ..python.base import InProcessEnvironment
+from ..python.sources import in_process, make_source
 from ..side_channels import (
     EngineConfigurationChannel,
     EnvironmentParametersChannel,
     SideChannel,
     StatsSideChannel,
 )
-from ..sources import in_process, make_source
-from ..unity import UnityEnvironment
-from .joined import JoinedEnvironment
-from .launched import SEEDS, LaunchedEnvironment, ReseededEnvironment
+from ..unity.environment import UnityEnvironment
+
+SEEDS = 2**31
+"""The wire has 32 bits for a seed, one of them for the sign."""
+
+
+class LaunchedEnvironment(BaseEnv):  # type: ignore[misc]
+    """An engine and the side channels that it was given."""
+
+    def __init__(
+        self, start: Callable[[int], BaseEnv], seed: int, name: str = "", channels: Sequence[SideChannel] = ()
+    ) -> None:
+        """Start it.
+
+        Args:
+            start: Starts the engine with a seed. What it returns is closed before it is called again.
+            seed: 0 or more; what does not fit in 31 bits is taken modulo 2**31.
+            name: For messages.
+            channels: What the engine was given.
+        """
+        self.name = name
+        self.seed = int(seed) % SEEDS
+        self.side_channel = {type(channel).__name__: channel for channel in channels}
+        """The channels by the names of their classes, as ML-Agents' PettingZoo wrappers have them."""
+        self._start = start
+        self._parameters: dict[str, object] = {}
+        self._env = start(self.seed)
+        self._loaded = True
+
+    @property
+    def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
+        """The behaviours that the engine has shown so far."""
+        return self._env.behavior_specs  # type: ignore[no-any-return]
+
+    def set_parameters(self, parameters: Mapping[str, object]) -> None:
+        """Set environment parameters, numbers or samplers; they arrive with the next step or reset.
+
+        Raises:
+            UnityEnvironmentException: The environment takes none.
+        """
+        take = getattr(self._env, "set_parameters", None)
+        if take is None:
+            raise UnityEnvironmentException(
+                f"{self.name} takes no parameters; give its own arguments behind its name, as in "
+                "NAME?key=value."
+            )
+        take(parameters)
+        self._parameters.update(parameters)
+
+    def reset(self) -> None:
+        """As of the engine."""
+        self._env.reset()
+
+    def step(self) -> None:
+        """As of the engine."""
+        self._env.step()
+
+    def get_steps(self, behavior_name: str) -> BehaviorSteps:
+        """As of the engine."""
+        return self._env.get_steps(behavior_name)  # type: ignore[no-any-return]
+
+    def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
+        """As of the engine."""
+        self._env.set_actions(behavior_name, action)
+
+    def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
+        """As of the engine."""
+        self._env.set_action_for_agent(behavior_name, agent_id, action)
+
+    def close(self) -> None:
+        """End the engine; nothing where a start has failed."""
+        if self._loaded:
+            self._loaded = False
+            self._env.close()
+
+
+class ReseededEnvironment(LaunchedEnvironment):
+    """An engine that is started again for another seed: it gets its seed at its start."""
+
+    def reseed(self, seed: int, untouched: bool = False) -> bool:
+        """Start the engine again with a seed, unless it is `untouched` since its start and has this seed.
+
+        Environment parameters that were set by `set_parameters` stay set.
+
+        Returns:
+            Whether it was started again; it is to be reset then.
+        """
+        seed = int(seed) % SEEDS
+        if untouched and seed == self.seed:
+            return False
+        self._env.close()
+        self._loaded = False
+        self._env, self.seed = self._start(seed), seed
+        self._loaded = True
+        if self._parameters:
+            self._env.set_parameters(self._parameters)
+        return True
 
 
 def launch(
@@ -133,3 +242,118 @@ def _check_options(options: Mapping[str, Any]) -> None:
             near = get_close_matches(option, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}."
             raise TypeError(f"There is no option {option!r} of an engine; {hint}")
+
+
+class JoinedEnvironment(InProcessEnvironment):
+    """n engines of one kind, answered together: they compute at the same time, and the slowest sets the pace.
+
+    Rows of the first engine's agents come first. Of engine k, the agent a is a * n + k here; groups likewise.
+    """
+
+    def __init__(self, engines: Sequence[UnityEnvironment]) -> None:
+        """Take them over; `close` ends them."""
+        super().__init__()
+        self._engines = list(engines)
+        self._specs: dict[str, BehaviorSpec] = {}
+
+    @property
+    def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
+        """The behaviours that some engine has shown so far."""
+        return BehaviorMapping(self._specs)  # type: ignore[no-any-return]
+
+    def reset(self) -> None:
+        """Let all engines begin anew. Raises as `UnityEnvironment.reset`."""
+        for engine in self._engines:
+            engine.send_reset()
+        self._receive()
+
+    def step(self) -> None:
+        """Let all agents act. Raises as `UnityEnvironment.step`."""
+        for name, action in self._actions.items():
+            self._hand_out(name, action)
+        for engine in self._engines:
+            engine.send_step()
+        self._receive()
+
+    def set_parameters(self, parameters: Mapping[str, object]) -> None:
+        """Set environment parameters in all engines."""
+        for engine in self._engines:
+            engine.set_parameters(parameters)
+
+    def close(self) -> None:
+        """End all engines, also where ending one of them fails."""
+        with ExitStack() as stack:
+            for engine in self._engines:
+                stack.callback(engine.close)
+
+    def _hand_out(self, name: str, action: ActionTuple) -> None:
+        first = 0
+        for engine in self._engines:
+            if name not in engine.behavior_specs:
+                continue
+            rows = slice(first, first + len(engine.get_steps(name)[0]))
+            engine.set_actions(name, ActionTuple(action.continuous[rows], action.discrete[rows]))
+            first = rows.stop
+
+    def _receive(self) -> None:
+        for engine in self._engines:
+            engine.receive()
+        self._actions.clear()
+        for engine in self._engines:
+            for name, spec in engine.behavior_specs.items():
+                self._specs.setdefault(name, spec)
+        for name, spec in self._specs.items():
+            self._steps[name] = self._joined(name, spec)
+
+    def _joined(self, name: str, spec: BehaviorSpec) -> BehaviorSteps:
+        told = [
+            engine.get_steps(name) if name in engine.behavior_specs else no_steps(spec)
+            for engine in self._engines
+        ]
+        decisions, terminals = [each for each, _ in told], [each for _, each in told]
+        return (
+            DecisionSteps(
+                *(self._obs(decisions, spec), np.concatenate([each.reward for each in decisions])),
+                *(self._numbers([each.agent_id for each in decisions]), _masks(decisions, spec)),
+                self._groups([each.group_id for each in decisions]),
+                np.concatenate([each.group_reward for each in decisions]),
+            ),
+            TerminalSteps(
+                *(self._obs(terminals, spec), np.concatenate([each.reward for each in terminals])),
+                np.concatenate([each.interrupted for each in terminals]),
+                self._numbers([each.agent_id for each in terminals]),
+                self._groups([each.group_id for each in terminals]),
+                np.concatenate([each.group_reward for each in terminals]),
+            ),
+        )
+
+    @staticmethod
+    def _obs(
+        batches: Sequence[DecisionSteps] | Sequence[TerminalSteps], spec: BehaviorSpec
+    ) -> list[NDArray[np.float32]]:
+        there = [batch for batch in batches if len(batch)] or batches[:1]  # the others know no dtype
+        return [np.concatenate([batch.obs[k] for batch in there]) for k in range(len(spec.observation_specs))]
+
+    def _numbers(self, ids: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
+        count = len(self._engines)
+        return np.concatenate([each * count + k for k, each in enumerate(ids)]).astype(np.int32)
+
+    def _groups(self, groups: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
+        """0 is no group anywhere."""
+        found = [np.asarray(each) for each in groups]
+        return np.where(np.concatenate(found) > 0, self._numbers(found), 0).astype(np.int32)
+
+
+def _masks(decisions: Sequence[DecisionSteps], spec: BehaviorSpec) -> list[NDArray[np.bool_]] | None:
+    """[rows, size] per branch; None where no engine tells of any."""
+    if all(each.action_mask is None for each in decisions):
+        return None
+    return [
+        np.concatenate(
+            [
+                np.zeros((len(each), size), np.bool_) if each.action_mask is None else each.action_mask[k]
+                for each in decisions
+            ]
+        )
+        for k, size in enumerate(spec.action_spec.discrete_branches)
+    ]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from mlagents_envs.base_env import BaseEnv
 
 from .launching import launch
-from .lazily import load
+from .optional import load
 
 if TYPE_CHECKING:
-    from .aec import UnityAECEnv
-    from .parallel import UnityParallelEnv
-    from .single import UnityToGymWrapper
-    from .vector import UnityVectorEnv
+    from .aec_env import UnityAECEnv
+    from .gym_env import UnityToGymWrapper
+    from .parallel_env import UnityParallelEnv
+    from .vector_env import UnityVectorEnv
 
 
 def make_gym(
@@ -38,7 +38,7 @@ def make_gym(
         **engine: As of `launch`: `seed`, `reseed`, `num_engines`, `time_scale`, `parameters`,
             `side_channels`, and what `UnityEnvironment` takes.
     """
-    wrapper = load("single").UnityToGymWrapper
+    wrapper = load("gym_env").UnityToGymWrapper
 
     def wrap(env: BaseEnv) -> Any:
         return wrapper(
@@ -74,7 +74,7 @@ def make_vector(
         render_mode: Likewise.
         **engine: As of `make_gym`.
     """
-    wrapper = load("vector").UnityVectorEnv
+    wrapper = load("vector_env").UnityVectorEnv
 
     def wrap(env: BaseEnv) -> Any:
         return wrapper(
@@ -95,7 +95,7 @@ def make_parallel(
     file_name: str | None = None, *, add_group_reward: bool = False, **engine: Any
 ) -> UnityParallelEnv:
     """Launch an engine as a `pettingzoo.ParallelEnv`. Arguments as of `UnityParallelEnv` and `make_gym`."""
-    wrapper = load("parallel").UnityParallelEnv
+    wrapper = load("parallel_env").UnityParallelEnv
 
     def wrap(env: BaseEnv) -> Any:
         return wrapper(env, engine.get("seed"), add_group_reward=add_group_reward)
@@ -105,7 +105,7 @@ def make_parallel(
 
 def make_aec(file_name: str | None = None, *, add_group_reward: bool = False, **engine: Any) -> UnityAECEnv:
     """Launch an engine as a `pettingzoo.AECEnv`. Arguments as of `UnityAECEnv` and `make_gym`."""
-    wrapper = load("aec").UnityAECEnv
+    wrapper = load("aec_env").UnityAECEnv
 
     def wrap(env: BaseEnv) -> Any:
         return wrapper(env, engine.get("seed"), add_group_reward=add_group_reward)

@@ -8,9 +8,9 @@ import numpy as np
 from mlagents_envs.base_env import BaseEnv, BehaviorSpec
 from numpy.typing import NDArray
 
-from .crew import Crew
+from .agents import Crew
 from .errors import UnityGymException
-from .views import picture_sensor, shown
+from .spaces import picture_sensor, shown
 
 RENDER_MODES = ["rgb_array"]
 

@@ -6,8 +6,7 @@ import numpy as np
 from goldendata import array
 from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.trajectory import Trajectory
-from lanista.envs.statistics import StatsAggregationMethod
-from lanista.envs.steps import Decision
+from lanista.envs.base import Decision, StatsAggregationMethod
 from mlagents_envs.base_env import (
     ActionSpec,
     ActionTuple,

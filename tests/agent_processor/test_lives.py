@@ -3,8 +3,8 @@
 import numpy as np
 from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.rollout import only, rollout
-from lanista.envs.steps import Decision
-from lanista.trainers.episodes import EpisodeRewards
+from lanista.envs.base import Decision
+from lanista.trainers.trainer.episode_stats import EpisodeRewards
 from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
 from processor_scripts import ListSink, vector_spec
 

@@ -10,7 +10,7 @@ from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.rollout import only, rollout
 from lanista.agent_processor.rosters import RosterFullError
 from lanista.agent_processor.trajectory import Rollout, Trajectory
-from lanista.envs.steps import Decision
+from lanista.envs.base import Decision
 from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
 from processor_scripts import ListSink, vector_spec
 

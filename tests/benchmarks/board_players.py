@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from lanista.envs.behavior_name import BehaviorName
+from lanista.envs.base import BehaviorName
 from mlagents_envs.base_env import ActionTuple, DecisionSteps
 from numpy.typing import NDArray
 

@@ -9,8 +9,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from lanista.envs.wire.endpoint import TrainerEndpoint
-from lanista.envs.wire.engine_endpoint import EngineEndpoint
+from lanista.envs.grpc.client import EngineEndpoint
+from lanista.envs.grpc.server import TrainerEndpoint
 
 METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
 PATIENCE = 30.0

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+from lanista.envs.base import Decision, EnvironmentStep
 from lanista.envs.hosting.environment import HostedEnvironment
 from lanista.envs.hosting.source import HostedSource
-from lanista.envs.manager import EnvManager
-from lanista.envs.sources import make_source
-from lanista.envs.steps import Decision, EnvironmentStep
+from lanista.envs.manager.manager import EnvManager
+from lanista.envs.python.sources import make_source
 from mlagents_envs.base_env import BaseEnv
 from results import Results, Row, machine, median, median_ratio
 

@@ -23,8 +23,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from lanista.agent_processor.blocks import RowLayout
-from lanista.envs.wire import decoding
-from lanista.envs.wire.codec import Decoder
+from lanista.envs.protocol import images as decoding
+from lanista.envs.protocol.decoder import Decoder
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

@@ -17,15 +17,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lanista.envs.finite import NonFinite
-from lanista.trainers.on_policy import OnPolicyTrainer
-from lanista.trainers.parallel.lead import described, learn_together
-from lanista.trainers.parallel.repeat import made_trainer
-from lanista.trainers.parallel.team import LearnerTeam
-from lanista.trainers.precision import Precision
-from lanista.trainers.settings.behavior import TrainerSettings
-from lanista.trainers.threads import UpdateThreads
-from lanista.trainers.update_buffer import EvaluatedSteps
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps
+from lanista.trainers.networks.modules.precision import Precision
+from lanista.trainers.settings.models.behavior import TrainerSettings
+from lanista.trainers.trainer.distributed.leader import LearnerTeam, described, learn_together
+from lanista.trainers.trainer.distributed.worker import made_trainer
+from lanista.trainers.trainer.on_policy import OnPolicyTrainer
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

@@ -22,14 +22,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lanista.envs.finite import NonFinite
-from lanista.trainers.flat import FlatParameters
-from lanista.trainers.imitation.behavioral_cloning import BehavioralCloning
-from lanista.trainers.imitation.demonstrations import Demonstrations, load_demonstrations, of_episodes
-from lanista.trainers.imitation.settings import BehavioralCloningSettings
-from lanista.trainers.imitation.student import Student
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.common.optim import FlatParameters
+from lanista.trainers.algorithms.imitation.behavioral_cloning import BehavioralCloning
+from lanista.trainers.algorithms.imitation.policy_targets import Student
+from lanista.trainers.buffers.demonstrations import Demonstrations, load_demonstrations, of_episodes
 from lanista.trainers.networks.actor import Actor
-from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.settings.models.networks import NetworkSettings
+from lanista.trainers.settings.models.rewards import BehavioralCloningSettings
 from numpy.typing import NDArray
 
 REPOSITORY = Path(__file__).parents[2]

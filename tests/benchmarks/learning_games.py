@@ -24,9 +24,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from board_players import BoardPlayer, OneStepAhead, Perfect
-from lanista.envs.sources import make_source
-from lanista.trainers.tournament.entrants import entrants_of
-from lanista.trainers.tournament.match import Result, play_all_sides
+from lanista.envs.python.sources import make_source
+from lanista.trainers.cli.tournament.match import Result, play_all_sides
+from lanista.trainers.cli.tournament.players import entrants_of
 from learning import RESULTS, curve, free_port, run_command, write
 
 MATCHES_CSV, CURVES_CSV = RESULTS / "others-games.csv", RESULTS / "others-games-curves.csv"

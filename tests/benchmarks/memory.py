@@ -31,7 +31,7 @@ def memory() -> int:
 def train(areas: int, steps: int, every: int) -> list[tuple[int, int]]:
     """(agent-steps, bytes) at every summary of a run."""
     from lanista.trainers import learn
-    from lanista.trainers.learner import Learner
+    from lanista.trainers.trainer.learner import Learner
 
     noted: list[tuple[int, int]] = []
     summary = Learner.summary

@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from lanista.trainers.brains.export import export_brain
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.policies.onnx.export import export_brain
+from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

@@ -76,16 +76,20 @@ def install(phases: Phases) -> None:
     """Puts the timers in place."""
     import torch
     from lanista.agent_processor.processor import AgentManager
-    from lanista.envs import unity, worker
-    from lanista.envs.manager import EnvManager
-    from lanista.envs.wire.codec import Decoder
-    from lanista.trainers import flat, gradient, on_policy, trainer
-    from lanista.trainers.acting import DenseActor
-    from lanista.trainers.controller import TrainerController
-    from lanista.trainers.learner import Learner
+    from lanista.envs.manager import worker
+    from lanista.envs.manager.manager import EnvManager
+    from lanista.envs.protocol.decoder import Decoder
+    from lanista.envs.unity import environment as unity
+    from lanista.trainers.algorithms.common import optim as flat
+    from lanista.trainers.algorithms.common import optim as gradient
+    from lanista.trainers.algorithms.ppo import fused as closed_form
+    from lanista.trainers.algorithms.ppo import ppo
     from lanista.trainers.networks.actor_critic import ActorCritic
-    from lanista.trainers.policy import Policy
-    from lanista.trainers.ppo import closed_form, ppo
+    from lanista.trainers.policies.fast_forward import DenseActor
+    from lanista.trainers.policies.policy import Policy
+    from lanista.trainers.runner.controller import TrainerController
+    from lanista.trainers.trainer import on_policy, trainer
+    from lanista.trainers.trainer.learner import Learner
 
     for owner, name, phase in [
         (EnvManager, "wait", "wait for the engine, receive"),
@@ -131,7 +135,7 @@ class Window:
 
     def open_and_close(self) -> None:
         """Watches the summaries from under their timer, so that the timer of the first is not counted."""
-        from lanista.trainers.learner import Learner
+        from lanista.trainers.trainer.learner import Learner
 
         summary = Learner.summary
 

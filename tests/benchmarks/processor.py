@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.rollout import rollout
-from lanista.envs.steps import Decision
+from lanista.envs.base import Decision
 from mlagents_envs.base_env import (
     ActionSpec,
     ActionTuple,

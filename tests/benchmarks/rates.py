@@ -64,11 +64,11 @@ def engine_alone(areas: int, seconds: float) -> dict[str, float]:
 
 def with_inference(areas: int, seconds: float) -> dict[str, float]:
     import torch
-    from lanista.envs.manager import EnvManager
+    from lanista.envs.manager.manager import EnvManager
     from lanista.envs.unity import UnityEnvironment
     from lanista.trainers.networks.actor_critic import ActorCritic
-    from lanista.trainers.networks.settings import NetworkSettings
-    from lanista.trainers.policy import Policy
+    from lanista.trainers.policies.policy import Policy
+    from lanista.trainers.settings.models.networks import NetworkSettings
 
     torch.set_num_threads(1)
     arguments = ["--areas", str(areas)]

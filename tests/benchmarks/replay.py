@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from lanista.agent_processor.trajectory import AgentKey, Rollout
-from lanista.trainers.replay.layout import ReplayLayout
-from lanista.trainers.replay.memory import size_text
-from lanista.trainers.replay.replay import Replay
-from lanista.trainers.replay.sampler import Sampler
-from lanista.trainers.replay.saving import load_replay, save_replay
+from lanista.trainers.buffers.replay.buffer import Replay
+from lanista.trainers.buffers.replay.columns import ReplayLayout
+from lanista.trainers.buffers.replay.memory_limit import size_text
+from lanista.trainers.buffers.replay.sampler import Sampler
+from lanista.trainers.buffers.replay.storage import load_replay, save_replay
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

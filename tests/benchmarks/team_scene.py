@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from lanista.envs.protocol.engine import AgentBatch
 from lanista.envs.scenes.client import main
-from lanista.envs.scenes.parameters import Parameters
-from lanista.envs.scenes.world import Actions, Batches, World
-from lanista.envs.wire.engine_codec import AgentBatch
+from lanista.envs.scenes.world import Actions, Batches, Parameters, World
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

@@ -136,8 +136,8 @@ def buffer_bytes(members: int, teams: int = 8, steps: int = 64) -> float:
     """What the update buffer of POCA keeps of one agent-step, in bytes, for an observation of 32 floats."""
     from lanista.agent_processor.processor import AgentManager
     from lanista.agent_processor.rollout import rollout
-    from lanista.envs.steps import Decision
-    from lanista.trainers.poca.steps import TeamSteps
+    from lanista.envs.base import Decision
+    from lanista.trainers.algorithms.poca.steps import TeamSteps
     from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
     from team_scene import BEHAVIOR, SIZE, Teams
 

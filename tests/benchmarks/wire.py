@@ -24,10 +24,10 @@ from mlagents_envs.base_env import (
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from lanista.envs.wire.codec import Decoder, encode_actions
-from lanista.envs.wire.endpoint import TrainerEndpoint
-from lanista.envs.wire.engine_codec import AgentBatch, StepEncoder, decode_reply
-from lanista.envs.wire.engine_endpoint import EngineEndpoint
+from lanista.envs.grpc.client import EngineEndpoint
+from lanista.envs.grpc.server import TrainerEndpoint
+from lanista.envs.protocol.decoder import Decoder, encode_actions
+from lanista.envs.protocol.engine import AgentBatch, StepEncoder, decode_reply
 from wirereference import PlainDecoder, engine_message
 
 NAME = "3DBall?team=0"

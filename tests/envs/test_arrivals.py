@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from selectors import EVENT_READ
 
 import pytest
-from lanista.envs.arrivals import Arrivals
+from lanista.envs.manager.selector import Arrivals
 
 PATIENCE = 20.0
 

@@ -2,7 +2,7 @@
 
 import pytest
 from goldendata import cases
-from lanista.envs.behavior_name import BehaviorName, behavior_id
+from lanista.envs.base import BehaviorName, behavior_id
 
 
 @pytest.mark.parametrize("case", cases("wire", "behavior_name"))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.finite import NonFinite, NonFiniteError, check_steps
+from lanista.envs.validation import NonFinite, NonFiniteError, check_steps
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

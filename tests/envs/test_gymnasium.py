@@ -10,9 +10,9 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
 from gymnasium_games import GAME, NUMBER, Cat, Told, environment, episode, moment, number
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.envs.faults import GameFaultError
-from lanista.envs.gymnasium import GymnasiumEnvironment
-from lanista.envs.pipelined import InPlace
+from lanista.envs.errors import GameFaultError
+from lanista.envs.manager.async_env import InPlace
+from lanista.envs.python.gymnasium.environment import GymnasiumEnvironment
 from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
 

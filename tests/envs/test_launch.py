@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from lanista.envs.executables import check_executable, find_executable
-from lanista.envs.launch import arguments, resolve
+from lanista.envs.unity.executables import check_executable, find_executable
+from lanista.envs.unity.launch import arguments, resolve
 from mlagents_envs.exception import UnityEnvironmentException
 
 

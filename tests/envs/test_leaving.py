@@ -1,7 +1,7 @@
 """Engines that a script leaves open when it ends."""
 
 import pytest
-from lanista.envs import leaving
+from lanista.envs.unity import shutdown as leaving
 
 
 class Connection:

@@ -36,7 +36,10 @@ def test_groups_are_arrays_with_agents_and_without(teams):
 
 def test_launching_and_stepping_leaves_logging_as_it_is():
     """A handler more with every environment would print every line so many times."""
-    loggers = [logging.getLogger(name) for name in (None, "lanista", "lanista.envs.unity", "mlagents_envs")]
+    loggers = [
+        logging.getLogger(name)
+        for name in (None, "lanista", "lanista.envs.unity.environment", "mlagents_envs")
+    ]
     before = [(list(logger.handlers), logger.level) for logger in loggers]
     for _ in range(2):
         env = UnityEnvironment("scene:basic")

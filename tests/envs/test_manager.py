@@ -6,11 +6,11 @@ import threading
 import numpy as np
 import pytest
 from fake_engine import BALL, Factory, FakeEngine, ball_spec, decide
-from lanista.envs.finite import NonFinite, NonFiniteError
-from lanista.envs.manager import EnvManager
-from lanista.envs.merged_specs import SpecConflictError
-from lanista.envs.pipelined import PipelinedEnv
+from lanista.envs.manager.async_env import PipelinedEnv
+from lanista.envs.manager.manager import EnvManager
+from lanista.envs.manager.specs import SpecConflictError
 from lanista.envs.unity import UnityEnvironment
+from lanista.envs.validation import NonFinite, NonFiniteError
 from mlagents_envs.exception import UnityEnvironmentException
 
 

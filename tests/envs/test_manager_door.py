@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from fake_engine import BALL, FakeEngine, ball_spec, decide
-from lanista.envs.manager import EnvManager
+from lanista.envs.manager.manager import EnvManager
 from mlagents_envs.base_env import BehaviorSpec
 from mlagents_envs.exception import UnityCommunicatorStoppedException, UnityEnvironmentException
 

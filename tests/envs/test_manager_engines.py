@@ -7,8 +7,8 @@ import threading
 import psutil
 import pytest
 from engine_processes import engine_process
-from lanista.envs.manager import EnvManager
-from lanista.envs.restarts import EngineStopped, RestartLimitError, RestartLimits
+from lanista.envs.manager.manager import EnvManager
+from lanista.envs.manager.restarts import EngineStopped, RestartLimitError, RestartLimits
 from lanista.envs.unity import UnityEnvironment
 from scripted_engine import executable
 

@@ -7,8 +7,8 @@ import threading
 import numpy as np
 import pytest
 from fake_engine import BALL, Clock, Factory, FakeEngine, ball_spec, ball_steps, decide
-from lanista.envs.manager import EnvManager
-from lanista.envs.restarts import EngineStopped, RestartLimitError, RestartLimits
+from lanista.envs.manager.manager import EnvManager
+from lanista.envs.manager.restarts import EngineStopped, RestartLimitError, RestartLimits
 from mlagents_envs.base_env import DecisionSteps
 from mlagents_envs.exception import (
     UnityCommunicationException,
@@ -357,7 +357,7 @@ def test_what_a_former_life_announces_is_ignored(manage):
 
 
 def test_a_restarted_engine_of_another_build_is_named(manage):
-    from lanista.envs.merged_specs import SpecConflictError
+    from lanista.envs.manager.specs import SpecConflictError
 
     def make_env(env):
         life = len(made)

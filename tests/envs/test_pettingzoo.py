@@ -7,10 +7,10 @@ gymnasium = pytest.importorskip("gymnasium")
 pytest.importorskip("pettingzoo")
 
 from gymnasium.spaces import Box, Dict, Discrete  # noqa: E402
-from lanista.envs.faults import GameFaultError  # noqa: E402
-from lanista.envs.manager import EnvManager  # noqa: E402
-from lanista.envs.pettingzoo import PettingZooEnvironment  # noqa: E402
-from lanista.envs.sources import make_source  # noqa: E402
+from lanista.envs.errors import GameFaultError  # noqa: E402
+from lanista.envs.manager.manager import EnvManager  # noqa: E402
+from lanista.envs.python.pettingzoo.environment import PettingZooEnvironment  # noqa: E402
+from lanista.envs.python.sources import make_source  # noqa: E402
 from mlagents_envs.base_env import ActionTuple  # noqa: E402
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException  # noqa: E402
 from scripted_parallel import NOTHING, WALKER, Script, WithState, environment, zeros  # noqa: E402

@@ -6,10 +6,10 @@ pytest.importorskip("gymnasium")
 pytest.importorskip("pettingzoo")
 
 import numpy as np
-from lanista.envs.faults import GameFaultError
-from lanista.envs.manager import EnvManager
-from lanista.envs.pettingzoo import PettingZooEnvironment
-from lanista.envs.restarts import RestartLimits
+from lanista.envs.errors import GameFaultError
+from lanista.envs.manager.manager import EnvManager
+from lanista.envs.manager.restarts import RestartLimits
+from lanista.envs.python.pettingzoo.environment import PettingZooEnvironment
 from scripted_parallel import NOTHING, Script, environment, zeros
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from fake_engine import BALL, ball_spec, ball_steps, decide
-from lanista.envs.manager import EnvManager
-from lanista.envs.pipelined import InPlace, pipelined
+from lanista.envs.manager.async_env import InPlace, pipelined
+from lanista.envs.manager.manager import EnvManager
 from mlagents_envs.base_env import BaseEnv
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lanista.envs.finite import NonFinite, NonFiniteError, check_steps
-from lanista.envs.manager import EnvManager
-from lanista.envs.pixels import PixelKinds, as_floats
-from lanista.envs.restarts import RestartLimits
+from lanista.envs.errors import ObservationError
+from lanista.envs.images import PixelKinds, as_floats
+from lanista.envs.manager.manager import EnvManager
+from lanista.envs.manager.restarts import RestartLimits
+from lanista.envs.protocol import images, messages
+from lanista.envs.protocol import images as decoding
 from lanista.envs.unity import UnityEnvironment
-from lanista.envs.wire import decoding, images, messages
-from lanista.envs.wire.errors import ObservationError
+from lanista.envs.validation import NonFinite, NonFiniteError, check_steps
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

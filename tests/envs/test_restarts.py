@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.restarts import HostLostError, RestartHistory, RestartLimits
+from lanista.envs.manager.restarts import HostLostError, RestartHistory, RestartLimits
 
 
 def test_the_defaults_are_those_of_the_settings():

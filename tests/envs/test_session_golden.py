@@ -6,10 +6,10 @@ from uuid import UUID
 import numpy as np
 import pytest
 from goldendata import array, bytes_of, cases
+from lanista.envs.protocol import messages
+from lanista.envs.protocol.decoder import encode_initialization
 from lanista.envs.side_channels import SideChannelManager
 from lanista.envs.unity import UnityEnvironment
-from lanista.envs.wire import messages
-from lanista.envs.wire.codec import encode_initialization
 from mlagents_envs import exception as exceptions
 from mlagents_envs.base_env import ActionTuple, DimensionProperty, ObservationType
 from scripted_engine import ScriptedEngine, free_port

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pettingzoo")
 
-from lanista.envs.sources import check_source, in_process, make_source
+from lanista.envs.python.sources import check_source, in_process, make_source
 from mlagents_envs.exception import UnityEnvironmentException
 
 GAME = """

@@ -1,8 +1,8 @@
 """Steps without agents, on every NumPy: that of mlagents-envs needs a name that NumPy 1.24 to 1.26 lack."""
 
 import numpy as np
-from lanista.envs.scenes.in_place import make_in_place
-from lanista.envs.steps import no_steps
+from lanista.envs.base import no_steps
+from lanista.envs.scenes.in_process import make_in_place
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 
 

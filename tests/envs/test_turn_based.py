@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.envs.faults import GameFaultError, UnsupportedSpaceError
-from lanista.envs.turn_based import TurnBasedEnvironment
+from lanista.envs.errors import GameFaultError, UnsupportedSpaceError
+from lanista.envs.python.pettingzoo.turn_based import TurnBasedEnvironment
 from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import UnityEnvironmentException
 from scripted_turns import Move, ScriptedGame

@@ -10,7 +10,7 @@ from selectors import DefaultSelector
 import numpy as np
 import psutil
 import pytest
-from lanista.envs.finite import NonFiniteError
+from lanista.envs.base import StatsAggregationMethod
 from lanista.envs.side_channels import (
     EnvironmentParametersChannel,
     OutgoingMessage,
@@ -18,8 +18,8 @@ from lanista.envs.side_channels import (
     SideChannelManager,
     StatsSideChannel,
 )
-from lanista.envs.statistics import StatsAggregationMethod
 from lanista.envs.unity import UnityEnvironment
+from lanista.envs.validation import NonFiniteError
 from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import (
     UnityActionException,

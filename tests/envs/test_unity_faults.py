@@ -14,9 +14,9 @@ import grpc
 import psutil
 import pytest
 from fake_engine import Clock
-from lanista.envs import guard as guards
-from lanista.envs import leaving
 from lanista.envs.unity import UnityEnvironment
+from lanista.envs.unity import process as guards
+from lanista.envs.unity import shutdown as leaving
 from mlagents_envs.exception import (
     UnityCommunicationException,
     UnityCommunicatorStoppedException,

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from lanista.trainers.brains.export import export_brain
-from lanista.trainers.brains.play import Brain
-from lanista.trainers.checkpoint_file import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
+from lanista.trainers.policies.onnx.export import export_brain
+from lanista.trainers.policies.onnx.runtime import Brain
 from mlagents_envs.base_env import DecisionSteps
 from mlagentscheckpoints import case_of, make
 from mlagentsjudgements import algorithm_of, assert_judges_alike

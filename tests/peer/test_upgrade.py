@@ -2,7 +2,7 @@
 
 import pytest
 import yaml
-from lanista.trainers.moving_in.upgrade import upgrade
+from lanista.trainers.cli.migrate.upgrade import upgrade
 from lanista.trainers.settings.options import RunOptions
 from oldconfigurations import CURRICULUM, FLAT, PARTED, SAMPLERS
 

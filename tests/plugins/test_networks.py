@@ -9,17 +9,17 @@ import pytest
 import torch
 from console_runs import learn, weights_are_finite
 from installed_plugins import install
-from lanista.trainers.brains.load import load
 from lanista.trainers.cli.main import run
-from lanista.trainers.errors import TrainerError
 from lanista.trainers.networks.actor import Actor
-from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.policies.onnx.load import load
+from lanista.trainers.settings.models.networks import NetworkSettings
+from lanista.trainers.utils.errors import TrainerError
 from referencenets import spec_of_shapes
 
 MODULE = """
 import torch
 from torch import nn
-from lanista.trainers.brains import nodes
+from lanista.trainers.policies.onnx import graph as nodes
 
 
 class Place(nn.Module):

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 from installed_plugins import install
-from lanista.trainers.algorithms import make_algorithm
-from lanista.trainers.errors import TrainerError
 from lanista.trainers.settings import registry
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.options import RunOptions
-from lanista.trainers.settings.support import require_support
+from lanista.trainers.settings.validation import require_support
+from lanista.trainers.trainer.factory import make_algorithm
+from lanista.trainers.utils.errors import TrainerError
 
 MODULE = """
 from lanista.trainers.settings import PPOSettings, TrainerType

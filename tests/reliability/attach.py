@@ -27,14 +27,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import psutil
-from lanista.envs.attach.caller import Admitted, Rules
-from lanista.envs.attach.entrance import Entrance
-from lanista.envs.attach.gate import Gate
-from lanista.envs.attach.relay import Relay
-from lanista.envs.attach.tls import client_context
-from lanista.envs.attach.trainer import Trainer as RemoteTrainer
-from lanista.envs.manager import EnvManager
-from lanista.envs.steps import EnvironmentStep
+from lanista.envs.base import EnvironmentStep
+from lanista.envs.manager.manager import EnvManager
+from lanista.envs.remote.handshake import Admitted, Rules
+from lanista.envs.remote.relay import Relay
+from lanista.envs.remote.relay_client import Trainer as RemoteTrainer
+from lanista.envs.remote.server import Gate
+from lanista.envs.remote.source import Entrance
+from lanista.envs.remote.tls import client_context
 from lanista.envs.unity import UnityEnvironment
 
 STEPS = 20
@@ -159,7 +159,7 @@ def listening(through_relay: bool) -> Iterator[tuple[Trainer, int]]:
     """A trainer with one engine, and the port at which others call: the gate's, or a relay's."""
     context, fingerprint = (None, None)
     if through_relay:
-        from lanista.envs.attach.certificate import self_signed
+        from lanista.envs.remote.tls import self_signed
 
         context, fingerprint = self_signed("127.0.0.1")
     entrance = Entrance(

@@ -27,7 +27,8 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from lanista.envs.finite import NonFinite, check_steps
+from lanista.envs.errors import WireError
+from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.side_channels import (
     EngineConfigurationChannel,
     EnvironmentParametersChannel,
@@ -35,8 +36,7 @@ from lanista.envs.side_channels import (
     StatsSideChannel,
 )
 from lanista.envs.side_channels.messages import OutgoingMessage
-from lanista.envs.wire.codec import Decoder
-from lanista.envs.wire.errors import WireError
+from lanista.envs.validation import NonFinite, check_steps
 from mlagents_envs.exception import UnityException
 
 SESSIONS = Path(os.environ.get("LANISTA_TRANSCRIPTS") or Path(__file__).parents[1] / "real" / "transcripts")

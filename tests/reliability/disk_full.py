@@ -22,12 +22,12 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import torch
-from lanista.envs.statistics import StatsAggregationMethod
-from lanista.trainers.atomic import atomic_write_bytes
-from lanista.trainers.checkpoints import CheckpointManager, load_checkpoint
+from lanista.envs.base import StatsAggregationMethod
+from lanista.trainers.checkpoints.manager import CheckpointManager, load_checkpoint
+from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.stats.reporter import StatsReporter
 from lanista.trainers.stats.tensorboard import TensorBoardWriter
-from lanista.trainers.training_status import TrainingStatus
+from lanista.trainers.utils.atomic_files import atomic_write_bytes
 
 SIZE = 512 * 1024
 Shortage = Callable[[Path, int], AbstractContextManager[None]]

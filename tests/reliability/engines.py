@@ -26,9 +26,9 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for engine_processes, when run as a script
 
 from engine_processes import engine_process
-from lanista.envs.manager import EnvManager
-from lanista.envs.restarts import RestartLimits
-from lanista.envs.steps import EnvironmentStep
+from lanista.envs.base import EnvironmentStep
+from lanista.envs.manager.manager import EnvManager
+from lanista.envs.manager.restarts import RestartLimits
 from lanista.envs.unity import UnityEnvironment
 
 ENDS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM)

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from lanista.trainers.atomic import atomic_write_bytes
-from lanista.trainers.checkpoints import CheckpointManager, load_checkpoint
-from lanista.trainers.training_status import TrainingStatus
+from lanista.trainers.checkpoints.manager import CheckpointManager, load_checkpoint
+from lanista.trainers.checkpoints.status import TrainingStatus
+from lanista.trainers.utils.atomic_files import atomic_write_bytes
 
 KEEP = 3
 OPERATIONS = frozenset({"open", "os.rename", "os.remove", "os.mkdir", "os.truncate"})

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.flat import FlatAdam, FlatParameters
+from lanista.trainers.algorithms.common.optim import FlatAdam, FlatParameters
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.settings import NetworkSettings
-from lanista.trainers.policy import Policy
+from lanista.trainers.policies.policy import Policy
+from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

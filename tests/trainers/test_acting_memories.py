@@ -3,11 +3,11 @@
 import numpy as np
 import torch
 from lanista.agent_processor.processor import AgentManager
-from lanista.envs.steps import EnvironmentStep
-from lanista.trainers.acting_memories import ActingMemories
+from lanista.envs.base import EnvironmentStep
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.settings import NetworkSettings
-from lanista.trainers.policy import Policy
+from lanista.trainers.policies.agent_states import ActingMemories
+from lanista.trainers.policies.policy import Policy
+from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 from referencenets import vector_spec
 

@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from lanista.trainers.animation import Frame, gif, makes_mp4, mp4
+from lanista.trainers.callbacks.video import Frame, gif, makes_mp4, mp4
 from PIL import Image
 
 

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from lanista.trainers import atomic
+from lanista.trainers.utils import atomic_files as atomic
 
 
 def test_a_new_file_is_readable_by_others_as_the_umask_says(tmp_path):

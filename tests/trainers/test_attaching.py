@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from attached_runs import PATIENCE, AttachedRun, scenes
 from console_runs import weights_are_finite
-from lanista.envs.wire import messages
-from lanista.trainers.attaching import NewBehaviors, check_attaching, make_gate
-from lanista.trainers.environments import check_environment, make_env_manager
+from lanista.envs.protocol import messages
+from lanista.trainers.runner.attach import NewBehaviors, check_attaching, make_gate
+from lanista.trainers.runner.environments import check_environment, make_env_manager
 from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.errors import TrainerConfigError
+from lanista.trainers.settings.models.run import EnvironmentSettings
 from lanista.trainers.settings.options import RunOptions
-from lanista.trainers.settings.run import EnvironmentSettings
 from referencenets import spec_of_shapes
 from scripted_engine import exchange_with, free_port, hello, message, observation
 

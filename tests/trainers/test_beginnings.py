@@ -5,12 +5,11 @@ import re
 
 import pytest
 import torch
-from lanista.trainers.behavior_folder import require_folder_name
-from lanista.trainers.errors import CheckpointError, TrainerError
-from lanista.trainers.initial_weights import check_beginnings, find_start, initial_checkpoint, take_over
+from lanista.trainers.checkpoints.run_folder import recorded_seed, require_folder_name
+from lanista.trainers.checkpoints.transfer import check_beginnings, find_start, initial_checkpoint, take_over
 from lanista.trainers.learn import _seed
-from lanista.trainers.run_folder import recorded_seed
 from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.utils.errors import CheckpointError, TrainerError
 from torch import nn
 
 # Names ------------------------------------------------------------------------------------------------

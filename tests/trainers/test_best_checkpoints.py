@@ -4,9 +4,9 @@ import json
 
 import pytest
 import torch
-from lanista.trainers.checkpoints import CheckpointManager, load_checkpoint
-from lanista.trainers.reward_record import EPISODES, FEWEST, RewardRecord
-from lanista.trainers.training_status import TrainingStatus, TrainingStatusError
+from lanista.trainers.checkpoints.manager import CheckpointManager, load_checkpoint
+from lanista.trainers.checkpoints.status import TrainingStatus, TrainingStatusError
+from lanista.trainers.trainer.episode_stats import EPISODES, FEWEST, RewardRecord
 
 
 @pytest.fixture

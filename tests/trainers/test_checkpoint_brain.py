@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from lanista.trainers.checkpoint_brain import describe_brain, rebuild_brain, step_of
-from lanista.trainers.checkpoints import CheckpointError, load_checkpoint, save_checkpoint
+from lanista.trainers.checkpoints.manager import CheckpointError, load_checkpoint, save_checkpoint
+from lanista.trainers.checkpoints.metadata import describe_brain, rebuild_brain, step_of
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

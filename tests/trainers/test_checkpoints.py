@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from lanista.trainers import atomic
-from lanista.trainers.checkpoints import (
+from lanista.trainers.checkpoints.manager import (
     Checkpoint,
     CheckpointError,
     CheckpointManager,
     load_checkpoint,
     save_checkpoint,
 )
-from lanista.trainers.training_status import TrainingStatus, TrainingStatusError
+from lanista.trainers.checkpoints.status import TrainingStatus, TrainingStatusError
+from lanista.trainers.utils import atomic_files as atomic
 
 
 def state(step, size=8):
@@ -349,7 +349,7 @@ def test_without_room_for_a_copy_checkpoint_pt_is_a_second_name(make, tmp_path, 
             raise OSError(errno.ENOSPC, "No space left on device")
         real(path, data)
 
-    monkeypatch.setattr("lanista.trainers.checkpoints.atomic_write_bytes", write)
+    monkeypatch.setattr("lanista.trainers.checkpoints.manager.atomic_write_bytes", write)
     for _ in range(2):
         assert manager.save(20, state(20)) is not None
         assert (tmp_path / "Ball" / "checkpoint.pt").samefile(tmp_path / "Ball" / "Ball-20.pt")

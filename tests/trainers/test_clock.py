@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.trainers.clock import StepClock
+from lanista.trainers.trainer.schedules import StepClock
 
 
 def test_what_was_saved_just_before_its_multiple_is_not_due_again():

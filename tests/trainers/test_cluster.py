@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from console_runs import learn
-from lanista.trainers import environments
-from lanista.trainers.environments import check_environment, make_env_manager, number_of_environments
+from lanista.trainers.runner import environments
+from lanista.trainers.runner.environments import check_environment, make_env_manager, number_of_environments
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.options import RunOptions
 from scripted_engine import free_port

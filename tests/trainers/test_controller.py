@@ -7,11 +7,11 @@ import pytest
 from console_runs import learn
 from fake_engine import ball_spec, ball_steps
 from lanista.agent_processor.processor import AgentManager
-from lanista.envs.finite import NonFinite
-from lanista.envs.manager import EnvManager
-from lanista.envs.restarts import RestartLimits
-from lanista.envs.steps import Decision
-from lanista.trainers.controller import TrainerController
+from lanista.envs.base import Decision
+from lanista.envs.manager.manager import EnvManager
+from lanista.envs.manager.restarts import RestartLimits
+from lanista.envs.validation import NonFinite
+from lanista.trainers.runner.controller import TrainerController
 from lanista.trainers.stats.display import PlainDisplay
 from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
 from mlagents_envs.exception import UnityCommunicatorStoppedException

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from lanista.trainers.checkpoints import load_checkpoint
-from lanista.trainers.on_policy import OnPolicyTrainer
+from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.trainer.on_policy import OnPolicyTrainer
 from line_runs import Runs
 
 YAML = """\

@@ -6,7 +6,7 @@ import torch
 from goldendata import array, cases, kinds
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.trainers.distributions import (
+from lanista.trainers.networks.modules.distributions import (
     BLOCKED_LOGIT,
     ActionDistribution,
     Actions,

@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 from console_runs import learn
-from lanista.envs.finite import NonFinite
-from lanista.envs.restarts import RestartLimits
-from lanista.trainers import environments
-from lanista.trainers.environments import make_env_manager
+from lanista.envs.manager.restarts import RestartLimits
+from lanista.envs.validation import NonFinite
+from lanista.trainers.runner import environments
+from lanista.trainers.runner.environments import make_env_manager
+from lanista.trainers.settings.models.run import EngineSettings, EnvironmentSettings
 from lanista.trainers.settings.options import RunOptions
-from lanista.trainers.settings.run import EngineSettings, EnvironmentSettings
 from scripted_engine import executable, hello
 
 KINDS = ["SCREEN_RESOLUTION", "QUALITY_LEVEL", "TIME_SCALE", "TARGET_FRAME_RATE", "CAPTURE_FRAME_RATE"]
@@ -20,7 +20,7 @@ KINDS = ["SCREEN_RESOLUTION", "QUALITY_LEVEL", "TIME_SCALE", "TARGET_FRAME_RATE"
 
 RECORDER = """\
 import json
-from lanista.envs.wire import messages
+from lanista.envs.protocol import messages
 
 heard = []
 def tell(request):

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 from fake_engine import ball_spec, ball_steps
 from lanista.agent_processor.processor import AgentManager
-from lanista.envs.statistics import StatsAggregationMethod as Aggregation
-from lanista.envs.steps import EnvironmentStep
-from lanista.trainers.controller import TrainerController
+from lanista.envs.base import EnvironmentStep
+from lanista.envs.base import StatsAggregationMethod as Aggregation
+from lanista.trainers.runner.controller import TrainerController
 from lanista.trainers.stats.display import SilentDisplay
 from lanista.trainers.stats.reporter import StatsReporter
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from lanista.envs.steps import Decision
+from lanista.envs.base import Decision
 from lanista.trainers.curriculum.curriculum import Curriculum
-from lanista.trainers.environments import make_env_manager
+from lanista.trainers.runner.environments import make_env_manager
 from lanista.trainers.settings.command_line import parse_command_line
 from mlagents_envs.base_env import ActionTuple
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lanista.envs.faults import GameFaultError
-from lanista.envs.manager import RESTARTABLE
-from lanista.trainers.environments import check_environment, make_env_manager
+from lanista.envs.errors import GameFaultError
+from lanista.envs.manager.manager import RESTARTABLE
 from lanista.trainers.learn import EXPECTED
+from lanista.trainers.runner.environments import check_environment, make_env_manager
 from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.errors import TrainerConfigError
 from mlagents_envs.exception import UnityEnvironmentException

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from lanista.agent_processor.trajectory import AgentKey
-from lanista.trainers.episodes import EpisodeRewards
+from lanista.trainers.trainer.episode_stats import EpisodeRewards
 
 KEYS = [AgentKey(0, 1), AgentKey(0, 2), AgentKey(1, 1)]
 

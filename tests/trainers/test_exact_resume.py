@@ -8,9 +8,9 @@ from itertools import cycle
 
 import pytest
 from crowd import write_demonstration
-from lanista.trainers.checkpoints import load_checkpoint
-from lanista.trainers.controller import TrainerController
-from lanista.trainers.replay.saving import FILE
+from lanista.trainers.buffers.replay.storage import FILE
+from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.runner.controller import TrainerController
 from line_runs import Runs
 from referencenets import spec_of_shapes
 from reliability.resume import differences, numbers

@@ -5,14 +5,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.envs.steps import EnvironmentStep
-from lanista.trainers.ddpg.settings import DDPGSettings, NoiseType
-from lanista.trainers.exploration import ExplorationSchedule
-from lanista.trainers.explorers import DRIFT, ActionNoise, EpsilonGreedy, action_noise
-from lanista.trainers.greedy_policy import GreedyPolicy, policy_of
+from lanista.envs.base import EnvironmentStep
 from lanista.trainers.networks.actor import Actor
-from lanista.trainers.networks.head_kinds import HeadKind
-from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.networks.modules.exploration import ExplorationSchedule
+from lanista.trainers.networks.modules.heads import HeadKind
+from lanista.trainers.policies.exploration import DRIFT, ActionNoise, EpsilonGreedy, action_noise
+from lanista.trainers.policies.greedy import GreedyPolicy, policy_of
+from lanista.trainers.settings.models.algorithms import DDPGSettings, NoiseType
+from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import ActionSpec, DecisionSteps, TerminalSteps
 from referencenets import vector_spec
 

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from lanista.trainers import farewell
+from lanista.trainers.runner import banner as farewell
 from lanista.trainers.settings import RunOptions
 
 

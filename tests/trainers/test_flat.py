@@ -1,7 +1,7 @@
 """Parameters in one vector behave as parameters do, and Adam on it is torch's Adam."""
 
 import torch
-from lanista.trainers.flat import FlatAdam, FlatParameters
+from lanista.trainers.algorithms.common.optim import FlatAdam, FlatParameters
 from torch import nn
 
 

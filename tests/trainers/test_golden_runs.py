@@ -6,7 +6,7 @@ import re
 import goldendata
 import pytest
 import yaml
-from lanista.trainers.checkpoints import load_checkpoint
+from lanista.trainers.checkpoints.manager import load_checkpoint
 from lanista.trainers.settings.options import RunOptions
 from line_runs import Runs
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 import torch
 from console_runs import learn
-from lanista.envs.statistics import StatsAggregationMethod
-from lanista.envs.steps import EnvironmentStep
-from lanista.trainers.brains.play import Brain
-from lanista.trainers.checkpoint_brain import rebuild_brain
-from lanista.trainers.checkpoint_file import load_checkpoint
-from lanista.trainers.learner import Learner
-from lanista.trainers.run_context import RunContext
+from lanista.envs.base import EnvironmentStep, StatsAggregationMethod
+from lanista.trainers.checkpoints.file import load_checkpoint
+from lanista.trainers.checkpoints.metadata import rebuild_brain
+from lanista.trainers.checkpoints.status import TrainingStatus
+from lanista.trainers.policies.onnx.runtime import Brain
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.stats.display import make_display
-from lanista.trainers.training_status import TrainingStatus
+from lanista.trainers.trainer.context import RunContext
+from lanista.trainers.trainer.learner import Learner
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 from referencenets import vector_spec
 

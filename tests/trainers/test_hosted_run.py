@@ -7,8 +7,8 @@ import psutil
 import pytest
 from console_runs import learn, left_behind, start, until
 from lanista.envs.hosting.source import HostedSource, parse
-from lanista.trainers.cluster import connect_by
-from lanista.trainers.environments import check_environment, make_env_manager
+from lanista.trainers.runner.environments import check_environment, make_env_manager
+from lanista.trainers.runner.ray import connect_by
 from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.errors import TrainerConfigError
 from mlagents_envs.exception import UnityEnvironmentException

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 import torch
 from lanista.agent_processor.trajectory import AgentKey, Rollout
-from lanista.envs.statistics import StatsAggregationMethod
-from lanista.trainers.brains.errors import BrainVerificationError
-from lanista.trainers.checkpoints import CheckpointError, load_checkpoint
+from lanista.envs.base import StatsAggregationMethod
+from lanista.trainers.checkpoints.manager import CheckpointError, load_checkpoint
+from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.curriculum.curriculum import Curriculum, Standing
-from lanista.trainers.errors import TrainerError
-from lanista.trainers.learner import Learner
-from lanista.trainers.run_context import RunContext
+from lanista.trainers.policies.onnx.graph import BrainVerificationError
 from lanista.trainers.settings.options import RunOptions
-from lanista.trainers.settings.source import Source
+from lanista.trainers.settings.yaml_source import Source
 from lanista.trainers.stats.display import make_display
 from lanista.trainers.stats.writer import StatsWriter
-from lanista.trainers.training_status import TrainingStatus
+from lanista.trainers.trainer.context import RunContext
+from lanista.trainers.trainer.learner import Learner
+from lanista.trainers.utils.errors import TrainerError
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,
@@ -120,7 +120,7 @@ def gathers(monkeypatch):
         random = np.random.default_rng(len(trajectory))
         return rollout_of(random.normal(3.0, 2.0, (len(trajectory), 4)).astype(np.float32))
 
-    monkeypatch.setattr("lanista.trainers.trainer.gather", gather)
+    monkeypatch.setattr("lanista.trainers.trainer.trainer.gather", gather)
 
 
 def same(a, b):
@@ -171,7 +171,7 @@ def test_a_last_brain_that_is_wrong_is_an_error_and_no_older_one_is_listed(tmp_p
         raise BrainVerificationError("it acts otherwise")
 
     for name in ("export_brain", "export_brains"):
-        monkeypatch.setattr(f"lanista.trainers.learner_files.{name}", export, raising=False)
+        monkeypatch.setattr(f"lanista.trainers.trainer.checkpointing.{name}", export, raising=False)
     with pytest.raises(CheckpointError, match=r"weights at the end .* are saved, but not their brain"):
         learner.finish()
     assert (tmp_path / "Ball" / "checkpoint.pt").exists() and not (tmp_path / "Ball.onnx").exists()

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 from lanista.agent_processor.trajectory import AgentKey, Rollout
-from lanista.envs.finite import NonFinite
-from lanista.trainers.algorithms import make_algorithm, make_policy
-from lanista.trainers.brains.checkpoint_policy import CheckpointPolicy
-from lanista.trainers.coma.actors import Actors
-from lanista.trainers.coma.critic import CentralCritic, Steps
-from lanista.trainers.networks.settings import NetworkSettings
-from lanista.trainers.settings.behavior import TrainerSettings
-from lanista.trainers.threads import UpdateThreads
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.coma.critic import CentralCritic, Steps
+from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.networks.multi_actor import Actors
+from lanista.trainers.policies.greedy import CheckpointPolicy
+from lanista.trainers.settings.models.behavior import TrainerSettings
+from lanista.trainers.settings.models.networks import NetworkSettings
+from lanista.trainers.trainer.factory import make_algorithm, make_policy
 from mlagents_envs.base_env import DecisionSteps
 from referencenets import spec_of_shapes
 

@@ -11,8 +11,8 @@ import gymnasium
 import torch
 from lanista.trainers.callbacks import Callback
 from lanista.trainers.learn import run_training
-from lanista.trainers.learner import Learner
 from lanista.trainers.settings.command_line import parse_command_line
+from lanista.trainers.trainer.learner import Learner
 
 GAMES = """\
 import gymnasium

@@ -5,10 +5,10 @@ import logging
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.distributions import ActionDistribution, Actions, Branches
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.settings import NetworkSettings
-from lanista.trainers.policy import Policy
+from lanista.trainers.networks.modules.distributions import ActionDistribution, Actions, Branches
+from lanista.trainers.policies.policy import Policy
+from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

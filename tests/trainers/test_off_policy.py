@@ -9,14 +9,14 @@ import pytest
 import torch
 from goldendata import array, cases
 from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout
-from lanista.envs.finite import NonFinite
-from lanista.trainers.errors import TrainerError
-from lanista.trainers.off_policy import BURST, OffPolicyTrainer
-from lanista.trainers.replay import memory
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.algorithms.sac.sac import SAC
+from lanista.trainers.buffers.replay import memory_limit as memory
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
-from lanista.trainers.sac.sac import SAC
-from lanista.trainers.settings.behavior import TrainerSettings
-from lanista.trainers.threads import UpdateThreads
+from lanista.trainers.settings.models.behavior import TrainerSettings
+from lanista.trainers.trainer.off_policy import BURST, OffPolicyTrainer
+from lanista.trainers.utils.errors import TrainerError
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,
@@ -142,7 +142,7 @@ def trainer_of(
 def gathers(monkeypatch):
     """Trajectories stand for themselves; their lengths are all that matters here."""
     monkeypatch.setattr(
-        "lanista.trainers.trainer.gather",
+        "lanista.trainers.trainer.trainer.gather",
         lambda trajectories, with_mates=True: rollout_of([len(t) for t in trajectories]),
     )
 

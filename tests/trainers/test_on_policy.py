@@ -5,14 +5,14 @@ import pytest
 import torch
 from goldendata import array, cases
 from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout
-from lanista.envs.finite import NonFinite
-from lanista.trainers.episodes import EpisodeRewards
-from lanista.trainers.on_policy import OnPolicyTrainer
-from lanista.trainers.poca.poca import POCA
-from lanista.trainers.ppo.ppo import PPO
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.common.threads import ACTING_THREADS, UpdateThreads
+from lanista.trainers.algorithms.poca.poca import POCA
+from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
-from lanista.trainers.settings.behavior import TrainerSettings
-from lanista.trainers.threads import ACTING_THREADS, UpdateThreads
+from lanista.trainers.settings.models.behavior import TrainerSettings
+from lanista.trainers.trainer.episode_stats import EpisodeRewards
+from lanista.trainers.trainer.on_policy import OnPolicyTrainer
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,
@@ -158,7 +158,7 @@ def gathers(monkeypatch):
         calls.append([len(t) for t in trajectories])
         return rollout_of([len(t) for t in trajectories])
 
-    monkeypatch.setattr("lanista.trainers.trainer.gather", gather)
+    monkeypatch.setattr("lanista.trainers.trainer.trainer.gather", gather)
     return calls
 
 
@@ -190,7 +190,7 @@ def test_updates_are_made_when_the_reference_makes_them(case, monkeypatch):
             rollout.memory = np.zeros((rollout.steps, 8), np.float32)
         return rollout
 
-    monkeypatch.setattr("lanista.trainers.trainer.gather", gather)
+    monkeypatch.setattr("lanista.trainers.trainer.trainer.gather", gather)
     hyper = {key: given[key] for key in ("batch_size", "buffer_size", "num_epoch")}
     config = settings(
         trainer_type=given["trainer"],
@@ -317,7 +317,7 @@ def played(monkeypatch, items, rewards=1.0):
             agents=[t.agent for t in trajectories],
         )
 
-    monkeypatch.setattr("lanista.trainers.trainer.gather", gather)
+    monkeypatch.setattr("lanista.trainers.trainer.trainer.gather", gather)
     trainer = trainer_with(Events())
     trainer.subscribe(
         Queue([item if isinstance(item, EpisodesForgotten) else Played(*item) for item in items])

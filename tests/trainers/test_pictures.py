@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lanista.trainers import portions
-from lanista.trainers.brains.load import load
-from lanista.trainers.brains.play import Brain
-from lanista.trainers.learner import Learner
-from lanista.trainers.networks.errors import UnsupportedObservationError
-from lanista.trainers.networks.visual import VisualEncoder
-from lanista.trainers.portions import PICTURES_AT_ONCE, in_portions
-from lanista.trainers.run_context import RunContext
+from lanista.trainers.checkpoints.status import TrainingStatus
+from lanista.trainers.networks.modules import chunking as portions
+from lanista.trainers.networks.modules.chunking import PICTURES_AT_ONCE, in_portions
+from lanista.trainers.networks.modules.visual import VisualEncoder
+from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
+from lanista.trainers.policies.onnx.load import load
+from lanista.trainers.policies.onnx.runtime import Brain
 from lanista.trainers.settings.options import RunOptions
-from lanista.trainers.settings.source import Source
+from lanista.trainers.settings.yaml_source import Source
 from lanista.trainers.stats.display import make_display
-from lanista.trainers.training_status import TrainingStatus
+from lanista.trainers.trainer.context import RunContext
+from lanista.trainers.trainer.learner import Learner
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 from console_runs import learn
-from lanista.trainers.brains.play import Brain
-from lanista.trainers.checkpoints import load_checkpoint
-from lanista.trainers.precision import widened
+from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.networks.modules.precision import widened
+from lanista.trainers.policies.onnx.runtime import Brain
 
 YAML = """\
 behaviors:

@@ -7,13 +7,13 @@ from goldendata import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.agent_processor.trajectory import AgentKey
-from lanista.envs.finite import NonFinite
-from lanista.trainers.networks.memory import Memory
-from lanista.trainers.networks.settings import MemorySettings
-from lanista.trainers.poca.poca import POCA
-from lanista.trainers.ppo.ppo import PPO
-from lanista.trainers.recurrent import CriticMemories, remember, waves
-from lanista.trainers.settings.behavior import TrainerSettings
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.common.recurrent import CriticMemories, remember, waves
+from lanista.trainers.algorithms.poca.poca import POCA
+from lanista.trainers.algorithms.ppo.ppo import PPO
+from lanista.trainers.networks.modules.memory import Memory
+from lanista.trainers.settings.models.behavior import TrainerSettings
+from lanista.trainers.settings.models.networks import MemorySettings
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 from console_runs import learn, weights_are_finite
-from lanista.trainers.brains.export import build_brain
-from lanista.trainers.brains.play import Brain
-from lanista.trainers.brains.verify import verify
-from lanista.trainers.checkpoint_brain import rebuild_brain
-from lanista.trainers.checkpoints import load_checkpoint
+from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.metadata import rebuild_brain
 from lanista.trainers.cli.main import run
 from lanista.trainers.networks.actor import Actor
-from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.policies.onnx.export import build_brain
+from lanista.trainers.policies.onnx.runtime import Brain
+from lanista.trainers.policies.onnx.verify import verify
+from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import DecisionSteps
 from referencenets import vector_spec
 

@@ -4,10 +4,10 @@ import errno
 import re
 
 import pytest
-from lanista.trainers.checkpoints import load_checkpoint
-from lanista.trainers.replay import file as replay_file
-from lanista.trainers.replay import memory
-from lanista.trainers.replay.saving import FILE
+from lanista.trainers.buffers.replay import memory_limit as memory
+from lanista.trainers.buffers.replay import storage as replay_file
+from lanista.trainers.buffers.replay.storage import FILE
+from lanista.trainers.checkpoints.manager import load_checkpoint
 from line_runs import Runs
 
 YAML = """\

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import lanista
 import pytest
-from lanista.trainers import requirements
-from lanista.trainers.errors import TrainerError
+from lanista.trainers.utils import requirements
+from lanista.trainers.utils.errors import TrainerError
 
 ROOT = Path(lanista.__file__).parent
 

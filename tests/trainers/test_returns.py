@@ -5,7 +5,7 @@ import pytest
 from goldendata import array, cases
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.trainers.returns import discounted_sums, generalized_advantages
+from lanista.trainers.algorithms.common.returns import discounted_sums, generalized_advantages
 
 
 def one(value):

@@ -7,10 +7,10 @@ from threading import Barrier
 
 import pytest
 from lanista.envs.file_lock import LockingNotSupportedError
-from lanista.trainers import run_folder
-from lanista.trainers.errors import TrainerError
-from lanista.trainers.run_folder import claimed_run_folder, runs_in
-from lanista.trainers.settings.run import CheckpointSettings
+from lanista.trainers.checkpoints import run_folder
+from lanista.trainers.checkpoints.run_folder import claimed_run_folder, runs_in
+from lanista.trainers.settings.models.run import CheckpointSettings
+from lanista.trainers.utils.errors import TrainerError
 from line_runs import Runs
 
 TINY = """\

@@ -4,8 +4,8 @@ import logging
 
 import numpy as np
 import pytest
-from lanista.envs.steps import EnvironmentStep
-from lanista.trainers.shared_groups import SharedGroups
+from lanista.envs.base import EnvironmentStep
+from lanista.envs.manager.specs import SharedGroups
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

@@ -4,7 +4,7 @@ import time
 
 import pytest
 import torch
-from lanista.trainers.threads import ACTING_THREADS, LONGEST_PATIENCE, TRIAL, UpdateThreads
+from lanista.trainers.algorithms.common.threads import ACTING_THREADS, LONGEST_PATIENCE, TRIAL, UpdateThreads
 
 MINIBATCHES = 20
 

@@ -6,8 +6,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from lanista.trainers.errors import TrainerError
-from lanista.trainers.training_status import TrainingStatus, TrainingStatusError
+from lanista.trainers.checkpoints.status import TrainingStatus, TrainingStatusError
+from lanista.trainers.utils.errors import TrainerError
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import onnxruntime
 import pytest
 import torch
 from console_runs import Ended, learn
-from lanista.envs.wire import messages
-from lanista.trainers.checkpoints import load_checkpoint
+from lanista.envs.protocol import messages
+from lanista.trainers.checkpoints.manager import load_checkpoint
 from PIL import Image
 from scripted_engine import executable
 

@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.update_buffer import EvaluatedSteps, UpdateBuffer
+from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, UpdateBuffer
 
 
 def steps_in_one_piece(count):

@@ -1,6 +1,6 @@
 """What a run calls as it goes on: callbacks of the user's, and those that come along."""
 
-from .callback import Callback
+from .base import Callback
 from .events import (
     CheckpointSaved,
     EpisodeEnd,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...envs.steps import EnvironmentStep
+from ...envs.base import EnvironmentStep
 
 if TYPE_CHECKING:
     from ..settings.options import RunOptions

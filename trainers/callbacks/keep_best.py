@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..atomic import atomic_write_bytes
-from .callback import Callback
+from ..utils.atomic_files import atomic_write_bytes
+from .base import Callback
 from .events import CheckpointSaved, EvaluationEnd, TrainingBegin
 
 logger = logging.getLogger(__name__)

@@ -8,10 +8,9 @@ import re
 import time
 from typing import Any
 
-from .callback import Callback
+from .base import Callback
 from .events import SummaryDue, TrainingBegin, TrainingEnd
-from .flat import flattened
-from .missing import not_installed
+from .optional import flattened, not_installed
 
 _FORBIDDEN = re.compile(r"[^\w\-. /]")
 """What names of metrics and parameters must not hold."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from .callback import Callback
+from .base import Callback
 from .events import EpisodeEnd, EvaluationEnd, TrainingBegin
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .callback import Callback
+from .base import Callback
 from .events import SummaryDue, TrainingBegin, TrainingEnd
-from .missing import not_installed
+from .optional import not_installed
 
 
 class WeightsAndBiases(Callback):

@@ -9,14 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ..moving_in.explain import Difference, explain
-from ..settings.compose import compose
 from ..settings.errors import Problem, TrainerConfigError
-from ..settings.notes import logger as notes_logger
+from ..settings.errors import logger as notes_logger
 from ..settings.options import RunOptions
-from ..settings.presets import read_preset
-from ..settings.source import Source, read_file
-from ..settings.support import contradictions, unsupported
+from ..settings.validation import contradictions, unsupported
+from ..settings.yaml_source import Source, compose, read_file, read_preset
+from .migrate.differences import Difference, explain
 
 WRONG = 1
 """The exit status when something is wrong with a file."""

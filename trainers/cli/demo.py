@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read the files, and say what is in them."""
     from ...envs.demonstrations.demonstration import demonstration_files, read_demonstration
-    from ...envs.demonstrations.errors import DemonstrationError
+    from ...envs.errors import DemonstrationError
 
     try:
         files = [file for path in arguments.path for file in demonstration_files(path)]

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Do what the arguments say."""
     from ...envs.registry import RegistryError
     from ...envs.registry.registry import registry_of
-    from .logs import configure_logging
+    from ..utils.logging import configure_logging
 
     configure_logging().setLevel(logging.INFO)
     try:

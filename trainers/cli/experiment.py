@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from ..errors import TrainerError
-from ..run_folder import require_usable
+from ..checkpoints.run_folder import require_usable
 from ..settings.errors import TrainerConfigError
 from ..settings.options import RunOptions
-from ..settings.support import contradictions, unsupported
+from ..settings.validation import contradictions, unsupported
+from ..utils.errors import TrainerError
 from .errors import CommandError
 
 INTERRUPTED = 130

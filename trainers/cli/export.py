@@ -20,11 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, rebuild, verify, write."""
-    from ..brains.errors import BrainVerificationError
-    from ..brains.export import export_brain
-    from ..checkpoint_brain import rebuild_brain, step_of
-    from ..checkpoint_file import CheckpointError, load_checkpoint
-    from ..coma.brains import brains_of
+    from ..checkpoints.file import CheckpointError, load_checkpoint
+    from ..checkpoints.metadata import rebuild_brain, step_of
+    from ..networks.multi_actor import brains_of
+    from ..policies.onnx.export import export_brain
+    from ..policies.onnx.graph import BrainVerificationError
 
     source: Path = arguments.checkpoint
     out = path = arguments.out or source.with_suffix(".onnx")

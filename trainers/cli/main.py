@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
+from ..utils.logging import show_any_letter
 from .errors import CommandError
-from .logs import show_any_letter
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -28,14 +28,14 @@ COMMANDS = {
     "check": Command(".check", "say what is wrong with configuration files, without an engine"),
     "scenes": Command(".scenes", "list the scenes that come with Lanista, or write one as an executable"),
     "play": Command(".play", "let a brain (an ONNX file) act in an environment and report its rewards"),
-    "tournament": Command(".tournament", "let brains play against each other, and rate them"),
+    "tournament": Command(".tournament.command", "let brains play against each other, and rate them"),
     "demo": Command(".demo", "say what demonstrations (.demo files) hold"),
     "envs": Command(".envs", "list, download or remove the environments of a registry"),
     "export": Command(".export", "write the brain of a checkpoint as an ONNX file"),
     "experiment": Command(".experiment", "train several configurations, one run after the other"),
-    "sweep": Command(".sweep", "search for good settings by many runs that differ in them"),
+    "sweep": Command(".sweep.command", "search for good settings by many runs that differ in them"),
     "relay": Command(".relay", "carry the engines of this machine to a trainer on another one"),
-    "upgrade": Command(".upgrade", "make today's configuration of one for ML-Agents 0.18 or before"),
+    "upgrade": Command(".migrate.command", "make today's configuration of one for ML-Agents 0.18 or before"),
     "hub": Command(".hub", "push a run to the Hugging Face Hub, or load one from there"),
 }
 LEARN = "learn"

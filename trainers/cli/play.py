@@ -1,4 +1,7 @@
-"""`lanista play`: a brain acts in an environment, and its rewards are reported."""
+"""`lanista play`: a brain acts in an environment, and its rewards are reported.
+
+A GIF of what happens in an environment.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,23 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..callbacks.video import Palette, gif_of
+from ..utils.atomic_files import atomic_write_bytes
 from .errors import CommandError
 
 if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv
+    from PIL.Image import Image
 
     from ...envs.demonstrations.recorder import DemonstrationRecorder
-    from .playing import BehaviorResult
+    from .player import BehaviorResult
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,9 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Play and report."""
     from mlagents_envs.exception import UnityException
 
-    from ..brains.play import Brain, BrainError
-    from .logs import configure_logging
-    from .playing import NothingToDecideError, Player
+    from ..policies.onnx.runtime import Brain, BrainError
+    from ..utils.logging import configure_logging
+    from .player import NothingToDecideError, Player
 
     configure_logging().setLevel(logging.WARNING if arguments.json else logging.INFO)
     try:
@@ -130,11 +139,11 @@ def _deterministic(arguments: argparse.Namespace, brain: Any) -> bool:
 
 
 def _environment(arguments: argparse.Namespace) -> BaseEnv:
-    from ...envs.sources import in_process, make_source
+    from ...envs.python.sources import in_process, make_source
 
     filmed = arguments.render is not None
     if filmed and (arguments.env or "").startswith("scene:"):
-        from ...envs.scenes.in_place import make_in_place
+        from ...envs.scenes.in_process import make_in_place
 
         return make_in_place(arguments.env, seed=arguments.seed, arguments=arguments.env_args)
     if filmed and not (arguments.env or "").startswith(("gymnasium:", "python:")):
@@ -151,7 +160,7 @@ def _environment(arguments: argparse.Namespace) -> BaseEnv:
             drawn=filmed,
         )
     from ...envs.side_channels import EngineConfigurationChannel, StatsSideChannel
-    from ...envs.unity import UnityEnvironment
+    from ...envs.unity.environment import UnityEnvironment
 
     engine = EngineConfigurationChannel()
     engine.set_configuration_parameters(time_scale=arguments.time_scale)
@@ -170,7 +179,6 @@ def _environment(arguments: argparse.Namespace) -> BaseEnv:
 def _play(arguments: argparse.Namespace, env: Any, player: Any) -> Mapping[str, BehaviorResult]:
     if arguments.render is None:
         return player.play()  # type: ignore[no-any-return]
-    from .film import Film
 
     film = Film(env.draw, arguments.render_steps)
     results = player.play(film.take)
@@ -221,3 +229,28 @@ def _print_table(report: Mapping[str, Any]) -> None:
         print(f"Recorded in {demo}. See it with: lanista demo show {demo}")
     if "film" in report:
         print(f"Filmed in {report['film']}.")
+
+
+FRAME_MS = 60
+
+Draw = Callable[[], NDArray[np.uint8]]
+"""A picture of now, [height, width, 3]."""
+
+
+class Film:
+    """Takes one picture per step, up to `frames`, and writes them as an animation that loops."""
+
+    def __init__(self, draw: Draw, frames: int) -> None:
+        self.draw = draw
+        self.frames = frames
+        self._palette = Palette()
+        self._pictures: list[Image] = []
+
+    def take(self) -> None:
+        """Take a picture of now. Raises NotImplementedError where a scene's world does not draw itself."""
+        if len(self._pictures) < self.frames:
+            self._pictures.append(self._palette.picture(self.draw()))
+
+    def save(self, path: Path) -> None:
+        """Write the animation. Raises OSError."""
+        atomic_write_bytes(path, gif_of(self._pictures, FRAME_MS))

@@ -8,14 +8,14 @@ from ssl import SSLContext
 
 from mlagents_envs.exception import UnityException
 
-from ...envs.attach.address import split_address
-from ...envs.attach.relay import Relay
-from ...envs.attach.tls import UntrustedError, client_context, read_fingerprint
-from ...envs.attach.tokens import VARIABLE, TokenError, find_token
-from ...envs.attach.trainer import RefusedError, Trainer
-from ...envs.ports import EDITOR_PORT, LAST_PORT
+from ...envs.remote.address import split_address
+from ...envs.remote.relay import Relay
+from ...envs.remote.relay_client import RefusedError, Trainer
+from ...envs.remote.tls import UntrustedError, client_context, read_fingerprint
+from ...envs.remote.tokens import VARIABLE, TokenError, find_token
+from ...envs.unity.ports import EDITOR_PORT, LAST_PORT
+from ..utils.logging import configure_logging
 from .errors import CommandError
-from .logs import configure_logging
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,9 +6,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..training_status import TrainingStatus, TrainingStatusError
-from .samplers import SamplerSettings
-from .settings import CompletionCriteriaSettings, EnvironmentParameters, Lesson, MeasureType, with_seeds
+from ..checkpoints.status import TrainingStatus, TrainingStatusError
+from ..settings.models.environment_parameters import (
+    CompletionCriteriaSettings,
+    EnvironmentParameters,
+    Lesson,
+    MeasureType,
+    SamplerSettings,
+    with_seeds,
+)
 
 LESSON = "lesson_num"
 """ML-Agents' key in training_status.json."""

@@ -8,13 +8,13 @@ import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor, nn
 
-from ..distributions import ActionDistribution
+from ..settings.models.networks import NetworkSettings
 from .actor_critic import ActorCritic
-from .body import body_on
-from .head_kinds import HeadKind
-from .memory import Memory
+from .modules.body import body_on
+from .modules.distributions import ActionDistribution
+from .modules.heads import HeadKind
+from .modules.memory import Memory
 from .observations import ObservationEncoder
-from .settings import NetworkSettings
 
 
 class Actor(nn.Module):

@@ -8,12 +8,12 @@ import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor, nn
 
-from ..distributions import ActionDistribution
-from .body import Body, body_on
-from .heads import ActionHead, ValueHead
-from .memory import Memory
+from ..settings.models.networks import NetworkSettings
+from .modules.body import Body, body_on
+from .modules.distributions import ActionDistribution
+from .modules.heads import ActionHead, ValueHead
+from .modules.memory import Memory
 from .observations import ObservationEncoder, as_float, require_equal_parts
-from .settings import NetworkSettings
 
 
 class ActorCritic(nn.Module):

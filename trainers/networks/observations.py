@@ -10,13 +10,12 @@ import torch
 from mlagents_envs.base_env import ObservationSpec, ObservationType
 from torch import Tensor, nn
 
-from ..normalizer import Normalizer
-from .entities import ENTITY_SIZE, EntityEncoder
-from .errors import UnsupportedObservationError
-from .kinds import ObservationKind, observation_kind
-from .settings import ConditioningType, NetworkSettings
-from .user import build_body, build_encoder
-from .visual import VisualEncoder
+from ..settings.models.networks import ConditioningType, NetworkSettings
+from .custom import build_body, build_encoder
+from .modules.attention import ENTITY_SIZE, EntityEncoder
+from .modules.normalizer import Normalizer
+from .modules.visual import VisualEncoder
+from .observation_kinds import ObservationKind, UnsupportedObservationError, observation_kind
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,21 @@ import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor, nn
 
-from .attention import HEADS, Entities, EntityEmbedding, SelfAttention, by_head, normal_scale, pooled, weights
-from .body import Body
-from .heads import ValueHead
-from .memory import Memory
+from ..settings.models.networks import NetworkSettings
+from .modules.attention import (
+    HEADS,
+    Entities,
+    EntityEmbedding,
+    SelfAttention,
+    by_head,
+    normal_scale,
+    pooled,
+    weights,
+)
+from .modules.body import Body
+from .modules.heads import ValueHead
+from .modules.memory import Memory
 from .observations import ObservationEncoder
-from .settings import NetworkSettings
 
 
 class Members(NamedTuple):

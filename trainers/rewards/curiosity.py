@@ -16,14 +16,13 @@ from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...envs.finite import NonFinite
-from ..distributions import Actions, Branches
-from ..networks.dense import Dense
-from ..networks.initialization import xavier_uniform_
-from ..portions import in_portions
-from .embedding import Embedding
-from .network_signal import NetworkSignal, flat_actions
-from .settings import CuriositySettings
+from ...envs.validation import NonFinite
+from ..networks.modules.chunking import in_portions
+from ..networks.modules.distributions import Actions, Branches
+from ..networks.modules.layers import Dense, xavier_uniform_
+from ..settings.models.rewards import CuriositySettings
+from .base import NetworkSignal, flat_actions
+from .encoder import Embedding
 from .transitions import Transitions
 
 HIDDEN = 256

@@ -14,13 +14,12 @@ import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor, nn
 
-from ..networks.body import Body
-from ..networks.dense import Dense
-from ..networks.initialization import xavier_uniform_
-from ..networks.kinds import ObservationKind
+from ..networks.modules.body import Body
+from ..networks.modules.layers import Dense, xavier_uniform_
+from ..networks.modules.normalizer import LIMIT, Normalizer
+from ..networks.observation_kinds import ObservationKind
 from ..networks.observations import ObservationEncoder, as_float
-from ..normalizer import LIMIT, Normalizer
-from .settings import GAILSettings
+from ..settings.models.rewards import GAILSettings
 
 LATENT_SIZE = 128
 """Of the bottleneck."""

@@ -16,12 +16,14 @@ from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor
 
 from ...agent_processor.trajectory import Rollout
-from ...envs.finite import NonFinite
-from ..distributions import Actions, to_engine
-from ..imitation.demonstrations import Demonstrations
-from ..observed import tensors
-from ..parallel.sharing import Part, of_whole
-from ..portions import in_portions
+from ...envs.validation import NonFinite
+from ..algorithms.common.observations import tensors
+from ..buffers.demonstrations import Demonstrations
+from ..networks.modules.chunking import in_portions
+from ..networks.modules.distributions import Actions, to_engine
+from ..settings.models.rewards import GAILSettings
+from ..utils.data_parallel import Part, of_whole
+from .base import NetworkSignal, flat_actions
 from .discriminator import (
     EPSILON,
     LATENT_SIZE,
@@ -32,8 +34,6 @@ from .discriminator import (
     Sample,
     discriminator_losses,
 )
-from .network_signal import NetworkSignal, flat_actions
-from .settings import GAILSettings
 from .transitions import Transitions
 
 BETA_STEP = 0.0005

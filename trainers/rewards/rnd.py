@@ -12,11 +12,11 @@ import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor
 
-from ...envs.finite import NonFinite
-from ..portions import in_portions
-from .embedding import Embedding
-from .network_signal import NetworkSignal
-from .settings import RNDSettings
+from ...envs.validation import NonFinite
+from ..networks.modules.chunking import in_portions
+from ..settings.models.rewards import RNDSettings
+from .base import NetworkSignal
+from .encoder import Embedding
 from .transitions import Transitions
 
 

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from ...agent_processor.sequences import next_steps
 from ...agent_processor.trajectory import Rollout
-from ...envs.steps import ObsArray
-from ..distributions import Actions
-from ..parallel.sharing import Part, Sharing
-from ..replay.batch import ReplayBatch
+from ...envs.base import ObsArray
+from ..buffers.replay.sampler import ReplayBatch
+from ..networks.modules.distributions import Actions
+from ..utils.data_parallel import Part, Sharing
 
 
 @dataclass(frozen=True, slots=True)

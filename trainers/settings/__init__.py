@@ -8,23 +8,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..networks.settings import NetworkSettings as NetworkSettings
-    from ..ppo.settings import PPOSettings as PPOSettings
-    from .behavior import TrainerSettings as TrainerSettings
     from .command_line import parse_command_line as parse_command_line
     from .errors import TrainerConfigError as TrainerConfigError
-    from .hyperparameters import HyperparamSettings as HyperparamSettings
+    from .models.algorithms import PPOSettings as PPOSettings
+    from .models.behavior import TrainerSettings as TrainerSettings
+    from .models.hyperparameters import HyperparamSettings as HyperparamSettings
+    from .models.networks import NetworkSettings as NetworkSettings
     from .options import RunOptions as RunOptions
     from .registry import TrainerType as TrainerType
     from .registry import trainer_types as trainer_types
 
 _HOMES = {
-    "NetworkSettings": "..networks.settings",
-    "PPOSettings": "..ppo.settings",
-    "TrainerSettings": ".behavior",
+    "NetworkSettings": ".models.networks",
+    "PPOSettings": ".models.algorithms",
+    "TrainerSettings": ".models.behavior",
     "parse_command_line": ".command_line",
     "TrainerConfigError": ".errors",
-    "HyperparamSettings": ".hyperparameters",
+    "HyperparamSettings": ".models.hyperparameters",
     "RunOptions": ".options",
     "TrainerType": ".registry",
     "trainer_types": ".registry",

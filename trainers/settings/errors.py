@@ -1,7 +1,12 @@
-"""What a wrong configuration raises."""
+"""What a wrong configuration raises.
 
+What the user should know about a configuration that is read nevertheless.
+"""
+
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -28,3 +33,39 @@ class TrainerConfigError(Exception):
         if len(lines) > 1:
             lines = [f"{len(lines)} problems in the configuration:", *(f"  {line}" for line in lines)]
         super().__init__("\n".join(lines))
+
+
+logger = logging.getLogger(__name__)
+
+
+class Notes:
+    """Collects warnings while a configuration is read, each once, in order."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, None] = {}
+
+    def add(self, text: str) -> None:
+        """Keep `text` unless it is known."""
+        self.texts[text] = None
+
+    def report(self) -> None:
+        """Log everything as warnings, and forget it."""
+        for text in self.texts:
+            logger.warning("%s", text)
+        self.texts.clear()
+
+
+def note(info: Any, text: str) -> None:
+    """Add a warning to the validation's `Notes` (its context), or log it at once when there are none.
+
+    Args:
+        info: a pydantic ValidationInfo, or None outside a validation.
+        text: the warning.
+    """
+    name = getattr(info, "field_name", None)
+    text = f"{name}: {text}" if name else text
+    context = getattr(info, "context", None)
+    if isinstance(context, Notes):
+        context.add(text)
+    else:
+        logger.warning("%s", text)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ..plugins.entry_points import PluginError
-from .behavior import TrainerSettings
-from .compose import under
+from ..utils.plugins import PluginError
+from .models.behavior import TrainerSettings
 from .registry import find_trainer
+from .yaml_source import under
 
 
 def _hyperparameters(trainer: Any) -> Collection[str]:

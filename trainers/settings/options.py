@@ -8,18 +8,15 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 
-from ..curriculum.settings import EnvironmentParameters, MeasureType
-from ..stats.settings import WriterNames
-from .base import Refusal, Settings, own, refuse_all
-from .behavior import TrainerSettings
-from .callbacks import CallbackChoices
-from .errors import TrainerConfigError
+from .base import Flag, Refusal, Settings, Text, own, refuse_all
+from .errors import Notes, TrainerConfigError, logger
 from .merge import with_defaults
-from .notes import Notes, logger
+from .models.behavior import TrainerSettings
+from .models.environment_parameters import EnvironmentParameters, MeasureType
+from .models.outputs import CallbackChoices, WriterNames
+from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
 from .problems import config_error
-from .run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
-from .source import Path, Source, read_file, read_text
-from .values import Flag, Text
+from .yaml_source import Path, Source, read_file, read_text
 
 
 class RunOptions(Settings):

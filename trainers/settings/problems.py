@@ -9,10 +9,10 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from ..utils.suggestions import nearest
+from .base import found
 from .errors import Problem, TrainerConfigError
-from .nearest import nearest
-from .source import Source
-from .values import found
+from .yaml_source import Source
 
 # An error that only follows from another one.
 CONSEQUENCES = frozenset({"default_factory_not_called"})

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ..coma.settings import COMASettings
-from ..ddpg.settings import DDPGSettings
-from ..dqn.settings import DQNSettings
-from ..plugins.entry_points import (
+from ..utils.plugins import (
     MLAGENTS_TRAINERS,
     TRAINERS,
     PluginError,
@@ -18,11 +15,16 @@ from ..plugins.entry_points import (
     load,
     plugins,
 )
-from ..poca.settings import POCASettings
-from ..ppo.settings import PPOSettings
-from ..sac.settings import SACSettings
-from ..td3.settings import TD3Settings
-from .hyperparameters import HyperparamSettings
+from .models.algorithms import (
+    COMASettings,
+    DDPGSettings,
+    DQNSettings,
+    POCASettings,
+    PPOSettings,
+    SACSettings,
+    TD3Settings,
+)
+from .models.hyperparameters import HyperparamSettings
 
 
 @dataclass(frozen=True)

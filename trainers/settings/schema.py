@@ -1,22 +1,28 @@
-"""The configuration as a JSON schema, with which editors complete and check a YAML file."""
+"""The configuration as a JSON schema, with which editors complete and check a YAML file.
+
+What the numbers of a configuration count or measure, by their keys: a word means one thing everywhere.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from ..curriculum.samplers import SAMPLERS, MultiRangeUniformSettings, SamplerForm
-from ..curriculum.settings import EnvironmentParameterSettings, Lesson
-from ..networks.settings import MemorySettings
-from ..rewards.settings import REWARD_SIGNALS
-from ..stats.settings import BUILT_IN
-from .base import Settings, plain
-from .behavior import DEFAULT_TRAINER, TrainerSettings
-from .callbacks import READY
-from .kinds import kind_of
+from .base import Settings, kind_of, plain
+from .models.behavior import DEFAULT_TRAINER, TrainerSettings
+from .models.environment_parameters import (
+    SAMPLERS,
+    EnvironmentParameterSettings,
+    Lesson,
+    MultiRangeUniformSettings,
+    SamplerForm,
+)
+from .models.networks import MemorySettings
+from .models.outputs import BUILT_IN, READY
+from .models.rewards import REWARD_SIGNALS
+from .models.run import DEVICE, EnvironmentSettings, TorchSettings
 from .options import RunOptions
 from .registry import trainer_types
-from .run import DEVICE, EnvironmentSettings, TorchSettings
 
 Schema = dict[str, Any]
 
@@ -153,3 +159,89 @@ def _value(model: type[Settings], key: str, definitions: dict[str, Schema]) -> S
     if not info.is_required() and info.default_factory is None and info.default is not None:
         schema["default"] = plain(info.default)
     return {**schema, **_NARROWER.get((model, key), {}), **text}
+
+
+UNITS = {
+    "base_port": "port",
+    "batch_size": "steps",
+    "beta": "factor",
+    "buffer_init_steps": "steps",
+    "buffer_size": "steps",
+    "burn_in_ratio": "share",
+    "capture_frame_rate": "frames/s",
+    "checkpoint_interval": "trainer steps",
+    "encoding_size": "units",
+    "env_workers": "processes",
+    "epsilon": "share",
+    "epsilon_decay_steps": "trainer steps",
+    "epsilon_end": "share",
+    "epsilon_start": "share",
+    "frame_stack": "frames",
+    "gamma": "factor per decision",
+    "gradient_steps": "gradient steps",
+    "height": "pixels",
+    "hidden_units": "units",
+    "inference_steps": "agents' decisions",
+    "init_entcoef": "factor",
+    "initial_elo": "Elo",
+    "keep_best": "checkpoints",
+    "keep_checkpoints": "checkpoints",
+    "lambd": "factor per decision",
+    "learning_rate": "per gradient step",
+    "max_lifetime_restarts": "restarts",
+    "max_num_agents": "agents",
+    "max_steps": "trainer steps",
+    "max_value": "the parameter's",
+    "mean": "the parameter's",
+    "memory_size": "numbers",
+    "min_lesson_length": "episodes",
+    "min_value": "the parameter's",
+    "n_step": "steps",
+    "noise_decay_steps": "trainer steps",
+    "noise_end": "half the action's range",
+    "noise_start": "half the action's range",
+    "num_areas": "areas",
+    "num_envs": "environments",
+    "num_epoch": "passes",
+    "num_layers": "layers",
+    "num_threads": "threads",
+    "learners": "processes",
+    "play_against_latest_model_ratio": "share",
+    "policy_delay": "gradient steps",
+    "prioritized_alpha": "exponent",
+    "prioritized_beta": "exponent",
+    "quality_level": "level",
+    "ray_cpus": "processors",
+    "ray_wait": "seconds",
+    "restarts_rate_limit_n": "restarts",
+    "restarts_rate_limit_period_s": "seconds",
+    "reward_signal_steps_per_update": "steps per gradient step",
+    "samples_per_update": "steps",
+    "save_steps": "trainer steps",
+    "seed": "seed",
+    "sequence_length": "steps",
+    "st_dev": "the parameter's",
+    "steps": "trainer steps",
+    "steps_per_update": "steps per gradient step",
+    "stop_at_reward": "reward of an episode",
+    "strength": "factor",
+    "summary_freq": "trainer steps",
+    "swap_steps": "steps of the acting team",
+    "target_frame_rate": "frames/s",
+    "target_noise": "half the action's range",
+    "target_noise_clip": "half the action's range",
+    "target_update_interval": "updates",
+    "tau": "share",
+    "team_change": "trainer steps",
+    "test_episodes": "episodes",
+    "test_frequency": "trainer steps",
+    "test_max_decisions": "agent's decisions",
+    "threshold": "the measure's",
+    "time_horizon": "steps",
+    "time_scale": "times real time",
+    "timeout_wait": "seconds",
+    "value": "the parameter's",
+    "width": "pixels",
+    "window": "snapshots",
+}
+"""Of every key that is a number. A step is one decision of one agent; docs/configuration.md has the words."""

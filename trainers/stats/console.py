@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .hyperparameters import hyperparameter_text
 from .summary import StatsSummary
-from .writer import StatsPropertyType, StatsWriter
+from .writer import StatsPropertyType, StatsWriter, hyperparameter_text
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ...envs.statistics import StatsAggregationMethod
-from ..atomic import atomic_write_text
+from ...envs.base import StatsAggregationMethod
+from ..utils.atomic_files import atomic_write_text
 from .summary import StatsSummary
 from .tensorboard import HIDDEN_KEYS
 from .writer import StatsWriter

@@ -163,7 +163,7 @@ class LiveDisplay(Display):
 
     def picture(self) -> RenderableType:
         """The picture of this moment."""
-        from .picture import draw
+        from .rich_display import draw
 
         now = self._clock()
         with self._lock:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...envs.statistics import StatsAggregationMethod
+from ...envs.base import StatsAggregationMethod
 from .summary import StatsSummary
 from .writer import StatsPropertyType, StatsWriter
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...envs.statistics import StatsAggregationMethod
+from ...envs.base import StatsAggregationMethod
 
 
 @dataclass

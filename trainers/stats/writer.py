@@ -1,4 +1,7 @@
-"""The seam at which summaries leave the trainer: files, the console, a display, a plug-in."""
+"""The seam at which summaries leave the trainer: files, the console, a display, a plug-in.
+
+A behaviour's settings as text, for the console and for TensorBoard.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from ...envs.statistics import StatsAggregationMethod
+from ...envs.base import StatsAggregationMethod
 from .summary import StatsSummary
 
 
@@ -59,3 +62,14 @@ class StatsWriter(ABC):
 
     def close(self) -> None:  # noqa: B027
         """The run is over: write what is left, close files."""
+
+
+def hyperparameter_text(settings: Mapping[str, Any], level: int = 0) -> str:
+    """One line `<tab><key>:<tab><value>` per setting; nested ones follow, indented by two more spaces."""
+    lines = []
+    for key, value in settings.items():
+        nested = isinstance(value, Mapping)
+        lines.append(f"\t{'  ' * level}{key}:\t{'' if nested else value}")
+        if nested and value:
+            lines.append(hyperparameter_text(value, level + 1))
+    return "\n".join(lines)

@@ -8,7 +8,9 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
-from ..plugins.entry_points import (
+from ..settings.models.outputs import BUILT_IN, CSV, TENSORBOARD, writes_to
+from ..settings.options import RunOptions
+from ..utils.plugins import (
     MLAGENTS_STATS_WRITERS,
     STATS_WRITERS,
     PluginError,
@@ -17,10 +19,8 @@ from ..plugins.entry_points import (
     load,
     plugins,
 )
-from ..plugins.foreign_writer import adapted
-from ..settings.options import RunOptions
 from .csv_writer import CsvWriter
-from .settings import BUILT_IN, CSV, TENSORBOARD, writes_to
+from .mlagents_writer import adapted
 from .tensorboard import TensorBoardWriter
 from .writer import StatsWriter
 

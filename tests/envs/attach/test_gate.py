@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from lanista.envs.attach.address import Networks
-from lanista.envs.attach.caller import Admitted, Rules
-from lanista.envs.attach.gate import Gate
+from lanista.envs.errors import TrainerGoneError
+from lanista.envs.grpc.client import EngineEndpoint
+from lanista.envs.remote.address import Networks
+from lanista.envs.remote.handshake import Admitted, Rules
+from lanista.envs.remote.server import Gate
 from lanista.envs.unity import UnityEnvironment
-from lanista.envs.wire.engine_endpoint import EngineEndpoint
-from lanista.envs.wire.errors import TrainerGoneError
 from scripted_engine import NOBODY, ScriptedEngine, hello, message, observation
 
 PATIENCE = 20.0
@@ -223,7 +223,7 @@ def test_no_thread_or_socket_stays(open_hall):
 
 def test_tls_is_ours_alone():
     pytest.importorskip("cryptography")
-    from lanista.envs.attach.certificate import self_signed
+    from lanista.envs.remote.tls import self_signed
 
     context, fingerprint = self_signed("127.0.0.1")
     assert context.minimum_version is ssl.TLSVersion.TLSv1_3

@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from lanista.envs.attach import lifelines
+from lanista.envs.remote import forwarding as lifelines
 
 
 def test_the_system_looks_after_the_other_side():

@@ -12,15 +12,14 @@ import pytest
 
 pytest.importorskip("cryptography")
 
-from lanista.envs.attach.caller import Admitted, Rules
-from lanista.envs.attach.certificate import self_signed
-from lanista.envs.attach.gate import Gate
-from lanista.envs.attach.relay import Relay
-from lanista.envs.attach.tls import UntrustedError, client_context, read_fingerprint
-from lanista.envs.attach.trainer import RefusedError, Trainer, UnreachableError
+from lanista.envs.errors import TrainerGoneError
+from lanista.envs.grpc.client import EngineEndpoint
+from lanista.envs.remote.handshake import Admitted, Rules
+from lanista.envs.remote.relay import Relay
+from lanista.envs.remote.relay_client import RefusedError, Trainer, UnreachableError
+from lanista.envs.remote.server import Gate
+from lanista.envs.remote.tls import UntrustedError, client_context, read_fingerprint, self_signed
 from lanista.envs.unity import UnityEnvironment
-from lanista.envs.wire.engine_endpoint import EngineEndpoint
-from lanista.envs.wire.errors import TrainerGoneError
 from mlagents_envs.exception import UnityTimeOutException
 from scripted_engine import ScriptedEngine, free_port, hello, message, observation
 

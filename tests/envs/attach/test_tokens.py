@@ -4,7 +4,7 @@ import os
 import stat
 
 import pytest
-from lanista.envs.attach.tokens import VARIABLE, TokenError, find_token, make_token, same, write_token
+from lanista.envs.remote.tokens import VARIABLE, TokenError, find_token, make_token, same, write_token
 
 
 def test_a_token_that_is_made_is_found_again_and_for_its_owner_alone(tmp_path):

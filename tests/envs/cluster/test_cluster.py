@@ -10,12 +10,12 @@ pytest.importorskip("ray")
 pytest.importorskip("cryptography")
 
 from console_runs import until
-from lanista.envs.cluster.cluster import Cluster
-from lanista.envs.cluster.errors import ClusterError
-from lanista.envs.cluster.order import ClusterSettings, EngineOrder
-from lanista.envs.manager import EnvManager
-from lanista.envs.restarts import RestartLimits
-from lanista.envs.steps import Decision
+from lanista.envs.base import Decision
+from lanista.envs.errors import ClusterError
+from lanista.envs.manager.manager import EnvManager
+from lanista.envs.manager.restarts import RestartLimits
+from lanista.envs.ray.cluster import Cluster
+from lanista.envs.ray.spec import ClusterSettings, EngineOrder
 from lanista.envs.unity import UnityEnvironment
 from local_cluster import local_cluster
 from mlagents_envs.exception import UnityEnvironmentException
@@ -164,6 +164,6 @@ def test_a_driver_that_is_gone_is_replaced(nodes, join):
 
 def _is_driver(process: psutil.Process) -> bool:
     try:
-        return "lanista.envs.cluster.driver" in process.cmdline()
+        return "lanista.envs.ray.driver" in process.cmdline()
     except psutil.Error:  # it has ended meanwhile
         return False

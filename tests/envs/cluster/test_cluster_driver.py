@@ -9,13 +9,13 @@ import pytest
 pytest.importorskip("ray")
 pytest.importorskip("cryptography")
 
-from lanista.envs.cluster import cluster as cluster_module
-from lanista.envs.cluster.cluster import Cluster
-from lanista.envs.cluster.driver import Driver
-from lanista.envs.cluster.driver_process import DriverProcess
-from lanista.envs.cluster.errors import ClusterError
-from lanista.envs.cluster.nodes import Node
-from lanista.envs.cluster.order import ClusterSettings, EngineOrder
+from lanista.envs.errors import ClusterError
+from lanista.envs.ray import cluster as cluster_module
+from lanista.envs.ray.cluster import Cluster
+from lanista.envs.ray.driver import Driver
+from lanista.envs.ray.driver_process import DriverProcess
+from lanista.envs.ray.nodes import Node
+from lanista.envs.ray.spec import ClusterSettings, EngineOrder
 from mlagents_envs.exception import UnityEnvironmentException
 
 SCENE = EngineOrder("scene:basic", 0, 30.0)

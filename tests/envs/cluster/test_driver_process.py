@@ -6,8 +6,8 @@ import threading
 import time
 
 import pytest
-from lanista.envs.cluster.driver_process import CallFailedError, DriverProcess
-from lanista.envs.cluster.errors import ClusterError, NoRoomError
+from lanista.envs.errors import ClusterError, NoRoomError
+from lanista.envs.ray.driver_process import CallFailedError, DriverProcess
 
 PATIENCE = 30.0
 ECHO = """

@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("cryptography")
 
-from lanista.envs.cluster.host import Host, HostError, check
-from lanista.envs.cluster.meeting import Meeting
-from lanista.envs.cluster.order import EngineOrder
 from lanista.envs.hosting.source import HostedSource
-from lanista.envs.launch import HOSTED
+from lanista.envs.ray.node_agent import Host, HostError, check
+from lanista.envs.ray.rendezvous import Meeting
+from lanista.envs.ray.spec import EngineOrder
 from lanista.envs.unity import UnityEnvironment
+from lanista.envs.unity.launch import HOSTED
 from scripted_engine import executable, free_port
 
 PATIENCE = 30.0

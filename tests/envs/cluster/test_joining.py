@@ -7,9 +7,9 @@ import pytest
 pytest.importorskip("ray")
 pytest.importorskip("cryptography")
 
-from lanista.envs.cluster.errors import ClusterError
-from lanista.envs.cluster.joining import join
-from lanista.envs.cluster.meeting import Meeting
+from lanista.envs.errors import ClusterError
+from lanista.envs.ray.cluster import join
+from lanista.envs.ray.rendezvous import Meeting
 from scripted_engine import free_port
 
 

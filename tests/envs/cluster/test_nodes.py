@@ -5,7 +5,7 @@ import socket
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.cluster.nodes import Node, offers, room, there
+from lanista.envs.ray.nodes import Node, offers, room, there
 from scripted_engine import free_port
 
 

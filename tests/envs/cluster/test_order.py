@@ -1,7 +1,7 @@
 """What is asked of a cluster."""
 
 import pytest
-from lanista.envs.cluster.order import EngineOrder, check_seconds
+from lanista.envs.ray.spec import EngineOrder, check_seconds
 
 
 @pytest.mark.parametrize("timeout", [60.0, 5000.0])

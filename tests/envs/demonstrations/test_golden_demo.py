@@ -6,13 +6,13 @@ import goldendata
 import numpy as np
 import pytest
 from lanista.envs.demonstrations.demonstration import Demonstration, read_demonstration
-from lanista.envs.demonstrations.errors import DemonstrationError
 from lanista.envs.demonstrations.format import HEADER
 from lanista.envs.demonstrations.writer import DemonstrationWriter
-from lanista.envs.pixels import as_floats
-from lanista.envs.wire import messages
-from lanista.envs.wire.engine_agents import AgentBatch
-from lanista.trainers.imitation.demonstrations import Demonstrations, load_demonstrations
+from lanista.envs.errors import DemonstrationError
+from lanista.envs.images import as_floats
+from lanista.envs.protocol import messages
+from lanista.envs.protocol.engine import AgentBatch
+from lanista.trainers.buffers.demonstrations import Demonstrations, load_demonstrations
 from mlagents_envs.base_env import (
     ActionSpec,
     ActionTuple,

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lanista.envs.demonstrations.demonstration import read_demonstration
-from lanista.envs.demonstrations.errors import DemonstrationError
 from lanista.envs.demonstrations.format import outline
+from lanista.envs.errors import DemonstrationError
 
 FOLDER = Path(__file__).parents[2] / "real" / "demos"
 

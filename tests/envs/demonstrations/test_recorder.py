@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from lanista.envs.demonstrations.demonstration import read_demonstration
 from lanista.envs.demonstrations.recorder import DemonstrationRecorder
-from lanista.envs.scenes.in_place import make_in_place
+from lanista.envs.scenes.in_process import make_in_place
 from line_game import LineGame
 from mlagents_envs.base_env import ActionTuple
 

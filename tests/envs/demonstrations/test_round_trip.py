@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lanista.envs.demonstrations.demonstration import read_demonstration
-from lanista.envs.demonstrations.errors import DemonstrationError
 from lanista.envs.demonstrations.format import HEADER
 from lanista.envs.demonstrations.writer import DemonstrationWriter, encode_meta
-from lanista.envs.pixels import as_floats
-from lanista.envs.wire.engine_agents import AgentBatch
-from lanista.envs.wire.messages import DemonstrationMetaProto
+from lanista.envs.errors import DemonstrationError
+from lanista.envs.images import as_floats
+from lanista.envs.protocol.engine import AgentBatch
+from lanista.envs.protocol.messages import DemonstrationMetaProto
 from mlagents_envs.base_env import (
     ActionSpec,
     ActionTuple,

@@ -10,7 +10,7 @@ pytest.importorskip("pettingzoo")
 
 import psutil
 from hosted_games import hosted, in_place, play
-from lanista.envs.faults import GameFaultError
+from lanista.envs.errors import GameFaultError
 from lanista.envs.hosting.source import HostedSource
 from mlagents_envs.exception import UnityEnvironmentException
 

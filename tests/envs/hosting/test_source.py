@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.hosting.reports import ReportReader, Reports
+from lanista.envs.hosting.environment import ReportReader, Reports
 from lanista.envs.hosting.source import HostedSource, parse
-from lanista.envs.launch import resolve
-from lanista.envs.scenes.arguments import UsageError
+from lanista.envs.scenes.options import UsageError
 from lanista.envs.side_channels import SideChannelManager
+from lanista.envs.unity.launch import resolve
 
 WORDS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=9)
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from foreign_env import NAME, SPEC, Foreign
-from lanista.envs.faults import GameFaultError
+from lanista.envs.errors import GameFaultError
 from lanista.envs.python.checked import CheckedEnvironment, checked
-from lanista.envs.scenes.in_place import make_in_place
+from lanista.envs.scenes.in_process import make_in_place
 from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
 from mlagents_envs.exception import UnityEnvironmentException
 

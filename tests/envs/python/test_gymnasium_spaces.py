@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 from gymnasium_games import GAME, environment, moment, number
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.faults import UnsupportedSpaceError
+from lanista.envs.errors import UnsupportedSpaceError
 from mlagents_envs.base_env import ActionTuple
 
 

@@ -8,13 +8,13 @@ import pytest
 pytest.importorskip("pettingzoo")
 pytest.importorskip("gymnasium")
 
-from lanista.envs.faults import GameFaultError, UnsupportedSpaceError
-from lanista.envs.gymnasium import GymnasiumEnvironment
-from lanista.envs.pettingzoo import PettingZooEnvironment
+from lanista.envs.errors import GameFaultError, UnsupportedSpaceError
+from lanista.envs.python.calls import seed_of_copy
 from lanista.envs.python.checked import CheckedEnvironment
-from lanista.envs.python.copies import seed_of_copy
-from lanista.envs.sources import check_source, in_process, make_source
-from lanista.envs.turn_based import TurnBasedEnvironment
+from lanista.envs.python.gymnasium.environment import GymnasiumEnvironment
+from lanista.envs.python.pettingzoo.environment import PettingZooEnvironment
+from lanista.envs.python.pettingzoo.turn_based import TurnBasedEnvironment
+from lanista.envs.python.sources import check_source, in_process, make_source
 from mlagents_envs.exception import UnityEnvironmentException
 
 GAMES = """
@@ -67,7 +67,7 @@ def turns():
     return tictactoe_v3.env()
 
 def scene(areas=2, seed=0):
-    from lanista.envs.scenes.in_place import make_in_place
+    from lanista.envs.scenes.in_process import make_in_place
     return make_in_place(f"scene:basic?areas={areas}", seed)
 
 def foreign(seed=None):

@@ -8,9 +8,8 @@ pytest.importorskip("gymnasium")
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.faults import UnsupportedSpaceError
-from lanista.envs.python.action_masks import forbidden
-from lanista.envs.python.action_spaces import actor
+from lanista.envs.errors import UnsupportedSpaceError
+from lanista.envs.python.action_spaces import actor, forbidden
 from lanista.envs.python.spaces import sensors
 from mlagents_envs.base_env import DimensionProperty
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from lanista.envs.faults import UnsupportedSpaceError
-from lanista.envs.pettingzoo import PettingZooEnvironment
-from lanista.envs.sources import check_source, make_source
-from lanista.envs.turn_based import TurnBasedEnvironment
+from lanista.envs.errors import UnsupportedSpaceError
+from lanista.envs.python.pettingzoo.environment import PettingZooEnvironment
+from lanista.envs.python.pettingzoo.turn_based import TurnBasedEnvironment
+from lanista.envs.python.sources import check_source, make_source
 from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import UnityEnvironmentException
 

@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("gymnasium")
 
-from lanista.envs.python.user_code import described
+from lanista.envs.python.calls import described
 
 GAME = """
-from lanista.envs.turn_based import TurnBasedEnvironment
-from lanista.envs.python.action_masks import forbidden
+from lanista.envs.python.pettingzoo.turn_based import TurnBasedEnvironment
+from lanista.envs.python.action_spaces import forbidden
 
 def deep():
     TurnBasedEnvironment(None)

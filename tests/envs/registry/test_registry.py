@@ -9,7 +9,6 @@ import zipfile
 
 import pytest
 import yaml
-from lanista.envs.launch import resolve
 from lanista.envs.registry import (
     NoBuildError,
     RegistryError,
@@ -20,6 +19,7 @@ from lanista.envs.registry import (
 )
 from lanista.envs.scenes.registry import export
 from lanista.envs.side_channels import EngineConfigurationChannel
+from lanista.envs.unity.launch import resolve
 from mlagents_envs.exception import UnityException
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="exported scenes are for Linux")

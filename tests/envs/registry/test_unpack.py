@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.registry import UnsafeArchiveError, members
-from lanista.envs.registry.members import checked
-from lanista.envs.registry.unpack import unpack
+from lanista.envs.registry import UnsafeArchiveError
+from lanista.envs.registry import unpack as members
+from lanista.envs.registry.unpack import checked, unpack
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="rights and symbolic links")
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.basic import BEHAVIOR, Basic
-from lanista.envs.scenes.parameters import Parameters
+from lanista.envs.scenes.world import Parameters
+from lanista.envs.scenes.worlds.basic.scene import BEHAVIOR, Basic
 
 STAY, LEFT, RIGHT = 0, 1, 2
 

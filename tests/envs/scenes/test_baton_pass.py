@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.envs.scenes.baton_pass import BEHAVIOR, SIZES, BatonPass
-from lanista.envs.scenes.parameters import Parameters
-from lanista.envs.statistics import StatsAggregationMethod
+from lanista.envs.base import StatsAggregationMethod
+from lanista.envs.scenes.world import Parameters
+from lanista.envs.scenes.worlds.baton_pass.scene import BEHAVIOR, SIZES, BatonPass
 
 STAY, UP, DOWN, RIGHT, LEFT = range(5)
 FAR = 9.0

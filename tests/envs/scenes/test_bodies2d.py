@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.bodies2d import FRICTION, GRAVITY, TIME_STEP, Body, Ground
+from lanista.envs.scenes.physics2d import FRICTION, GRAVITY, TIME_STEP, Body, Ground
 
 AGENT = Body(0.5, 10, drag=4)
 SMALL, LARGE, VERY_LARGE = (

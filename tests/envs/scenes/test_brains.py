@@ -4,9 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lanista.envs.scenes import ball3d, basic, hallway, sorter
-from lanista.envs.scenes.in_place import WorldEnvironment
-from lanista.envs.scenes.parameters import Parameters
+from lanista.envs.scenes.in_process import WorldEnvironment
+from lanista.envs.scenes.world import Parameters
+from lanista.envs.scenes.worlds.ball3d import scene as ball3d
+from lanista.envs.scenes.worlds.basic import scene as basic
+from lanista.envs.scenes.worlds.hallway import scene as hallway
+from lanista.envs.scenes.worlds.sorter import scene as sorter
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="brains need onnxruntime")
 
@@ -84,7 +87,7 @@ class HallwayScore:
 
     def __init__(self, remembers=True, episodes=300, seed=1):
         # Loads onnxruntime, without which this module is skipped.
-        from lanista.trainers.brains.play import Brain
+        from lanista.trainers.policies.onnx.runtime import Brain
 
         count = 16
         brain = Brain(ONNX / "Hallway.onnx")

@@ -9,19 +9,24 @@ import threading
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.batches import without_groups
+from lanista.envs.base import StatsAggregationMethod
+from lanista.envs.grpc.server import TrainerEndpoint
+from lanista.envs.protocol.decoder import (
+    Decoder,
+    encode_actions,
+    encode_initialization,
+    encode_quit,
+    encode_reset,
+)
 from lanista.envs.scenes.client import ProtocolError, check_actions, main
-from lanista.envs.scenes.world import World
+from lanista.envs.scenes.world import World, without_groups
 from lanista.envs.side_channels import (
     EngineConfigurationChannel,
     EnvironmentParametersChannel,
     SideChannelManager,
     StatsSideChannel,
 )
-from lanista.envs.statistics import StatsAggregationMethod
 from lanista.envs.unity import UnityEnvironment
-from lanista.envs.wire.codec import Decoder, encode_actions, encode_initialization, encode_quit, encode_reset
-from lanista.envs.wire.endpoint import TrainerEndpoint
 from mlagents_envs.base_env import (
     ActionSpec,
     ActionTuple,
@@ -294,7 +299,7 @@ def test_the_command_of_scenes(arguments, status, message):
 def test_a_scene_whose_trainer_is_killed_ends_by_itself(tmp_path):
     script = (
         "import sys, time\n"
-        "from lanista.envs.wire.endpoint import TrainerEndpoint\n"
+        "from lanista.envs.grpc.server import TrainerEndpoint\n"
         "endpoint = TrainerEndpoint(0)\n"
         "print(endpoint.port, flush=True)\n"
         "assert endpoint.receive(30)\n"
@@ -324,7 +329,7 @@ def test_a_scene_that_refuses_its_options_says_so_through_the_environment():
 
 def test_a_scene_needs_neither_torch_nor_what_only_trainers_need():
     code = (
-        "import sys, lanista.envs.scenes.client, lanista.envs.scenes.ball3d\n"
+        "import sys, lanista.envs.scenes.client, lanista.envs.scenes.worlds.ball3d.scene\n"
         "print(sorted(sys.modules.keys() & {'torch', 'pydantic', 'rich', 'PIL', 'onnx', 'yaml'}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.in_place import make_in_place
+from lanista.envs.scenes.in_process import make_in_place
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.base_env import ActionTuple
 

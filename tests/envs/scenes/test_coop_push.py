@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.coop_push import BEHAVIOR, CoopPush
-from lanista.envs.scenes.dungeon_escape import DungeonEscape
-from lanista.envs.scenes.parameters import Parameters
+from lanista.envs.scenes.world import Parameters
+from lanista.envs.scenes.worlds.dungeon_escape.scene import DungeonEscape
+from lanista.envs.scenes.worlds.push_block.scene import BEHAVIOR, CoopPush
 from mlagents_envs.base_env import DimensionProperty
 
 NOTHING, FORWARD, TURN_RIGHT = 0, 1, 3

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 from lanista.envs.scenes.canvas import Box, Camera, Canvas
-from lanista.envs.scenes.parameters import Parameters
 from lanista.envs.scenes.registry import SCENES
-from lanista.envs.scenes.world import World
+from lanista.envs.scenes.world import Parameters, World
 
 
 @pytest.mark.parametrize("name", SCENES)

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.dungeon_escape import BEHAVIOR, DungeonEscape
-from lanista.envs.scenes.parameters import Parameters
+from lanista.envs.scenes.world import Parameters
+from lanista.envs.scenes.worlds.dungeon_escape.scene import BEHAVIOR, DungeonEscape
 
 NOTHING, FORWARD = 0, 1
 

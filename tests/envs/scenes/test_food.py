@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.food import BEHAVIOR, Food
-from lanista.envs.scenes.parameters import Parameters
+from lanista.envs.scenes.world import Parameters
+from lanista.envs.scenes.worlds.food_collector.scene import BEHAVIOR, Food
 from mlagents_envs.base_env import DimensionProperty
 
 GRIP = 0.6 * 9.81 * 0.02

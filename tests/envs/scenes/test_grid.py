@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.grid import BEHAVIOR, GridWorld
-from lanista.envs.scenes.grid_camera import AGENT, EX, PLUS, GridCamera
-from lanista.envs.scenes.in_place import WorldEnvironment
-from lanista.envs.scenes.parameters import Parameters
+from lanista.envs.scenes.in_process import WorldEnvironment
+from lanista.envs.scenes.world import Parameters
+from lanista.envs.scenes.worlds.grid_world.scene import BEHAVIOR, GridWorld
+from lanista.envs.scenes.worlds.grid_world.sensors import AGENT, EX, PLUS, GridCamera
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.base_env import ActionTuple, DimensionProperty, ObservationType
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.groups import Groups
-from lanista.envs.statistics import StatsAggregationMethod
+from lanista.envs.base import StatsAggregationMethod
+from lanista.envs.scenes.agents import Groups
 
 SEEN = [np.arange(6, dtype=np.float32).reshape(2, 3, 1)]
 """Of two areas of three: every agent sees its own number."""

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.hall import HALF_BOX, Hall
-from lanista.envs.scenes.hallway import BEHAVIOR, Hallway
-from lanista.envs.scenes.parameters import Parameters
-from lanista.envs.statistics import StatsAggregationMethod
+from lanista.envs.base import StatsAggregationMethod
+from lanista.envs.scenes.world import Parameters
+from lanista.envs.scenes.worlds.hallway.dynamics import HALF_BOX, Hall
+from lanista.envs.scenes.worlds.hallway.scene import BEHAVIOR, Hallway
 from mlagents_envs.base_env import DimensionProperty, ObservationType
 
 NOTHING, FORWARD, BACK, TURN_RIGHT, TURN_LEFT = range(5)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from lanista.envs.manager import EnvManager
-from lanista.envs.scenes.batches import Ended, without_groups
-from lanista.envs.scenes.grid_camera import PLUS
-from lanista.envs.scenes.in_place import make_in_place
+from lanista.envs.manager.manager import EnvManager
+from lanista.envs.scenes.in_process import make_in_place
+from lanista.envs.scenes.world import Ended, without_groups
+from lanista.envs.scenes.worlds.grid_world.sensors import PLUS
 from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException, UnitySideChannelException
 

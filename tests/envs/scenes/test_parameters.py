@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.parameters import Parameters
+from lanista.envs.scenes.world import Parameters
 from lanista.envs.side_channels import EnvironmentParametersChannel, OutgoingMessage, SideChannelManager
 from mlagents_envs.exception import UnitySideChannelException
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.pushers import ACTIONS, Pushers, Spread
+from lanista.envs.scenes.worlds.push_block.dynamics import ACTIONS, Pushers, Spread
 
 NOTHING, FORWARD, BACK, TURN_RIGHT, TURN_LEFT, LEFT, RIGHT = range(7)
 EVERYBODY = np.arange(2)

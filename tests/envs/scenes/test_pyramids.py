@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.parameters import Parameters
-from lanista.envs.scenes.pyramid_rooms import Explorers, Rooms
-from lanista.envs.scenes.pyramids import BEHAVIOR, Pyramids
-from lanista.trainers.imitation.demonstrations import load_demonstrations
+from lanista.envs.scenes.world import Parameters
+from lanista.envs.scenes.worlds.pyramids.dynamics import Explorers, Rooms
+from lanista.envs.scenes.worlds.pyramids.scene import BEHAVIOR, Pyramids
+from lanista.trainers.buffers.demonstrations import load_demonstrations
 
 DEMO = Path(__file__).parents[2] / "real" / "demos" / "ExpertPyramid.demo"
 

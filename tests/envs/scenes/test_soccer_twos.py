@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.parameters import Parameters
-from lanista.envs.scenes.pitch import BALL, BALL_RADIUS
-from lanista.envs.scenes.soccer_twos import BEHAVIORS, DECIDED, SoccerTwos
+from lanista.envs.scenes.world import Parameters
+from lanista.envs.scenes.worlds.soccer.dynamics import BALL, BALL_RADIUS
+from lanista.envs.scenes.worlds.soccer.scene import BEHAVIORS, DECIDED, SoccerTwos
 
 BLUE, PURPLE = BEHAVIORS
 OWN_GOAL, OTHER_GOAL, WALL, OWN_TEAM, OTHER_TEAM = range(1, 6)

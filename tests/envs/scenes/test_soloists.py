@@ -1,7 +1,7 @@
 """The book of agents without groups."""
 
 import numpy as np
-from lanista.envs.scenes.soloists import Soloists
+from lanista.envs.scenes.agents import Soloists
 
 
 def test_each_is_told_once_what_it_has_earned_since_it_was_told_last():

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.parameters import Parameters
-from lanista.envs.scenes.sorter import BEHAVIOR, Sorter
+from lanista.envs.scenes.world import Parameters
+from lanista.envs.scenes.worlds.sorter.scene import BEHAVIOR, Sorter
 from mlagents_envs.base_env import DimensionProperty
 
 STILL, FORWARD, RIGHT, TURN_LEFT, TURN_RIGHT = (0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 2)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.parameters import Parameters
-from lanista.envs.scenes.tennis import BEHAVIORS, HITS, Tennis
-from lanista.envs.scenes.tennis_court import BALL_RADIUS, HIGHEST, LOWEST, NEAREST, SIDE, TILT
+from lanista.envs.scenes.world import Parameters
+from lanista.envs.scenes.worlds.tennis.dynamics import BALL_RADIUS, HIGHEST, LOWEST, NEAREST, SIDE, TILT
+from lanista.envs.scenes.worlds.tennis.scene import BEHAVIORS, HITS, Tennis
 
 LEFT, RIGHT = BEHAVIORS
 

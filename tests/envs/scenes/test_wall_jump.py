@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.parameters import Parameters
-from lanista.envs.scenes.wall_jump import BIG, SMALL, WallJump
-from lanista.envs.scenes.wall_jump_yard import Yard
+from lanista.envs.scenes.world import Parameters
+from lanista.envs.scenes.worlds.wall_jump.dynamics import Yard
+from lanista.envs.scenes.worlds.wall_jump.scene import BIG, SMALL, WallJump
 
 STILL, FORWARD, BACK, JUMP = (0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 0, 0), (0, 0, 0, 1)
 STEP = -0.0005

@@ -8,13 +8,13 @@ import pytest
 from goldendata import bytes_of, cases, kinds
 from google.protobuf.any_pb2 import Any
 from lanista.envs import side_channels
+from lanista.envs.protocol import messages
 from lanista.envs.side_channels import (
     FloatPropertiesChannel,
     RawBytesChannel,
     SideChannelManager,
     StatsSideChannel,
 )
-from lanista.envs.wire import messages
 from lanista.trainers.settings import RunOptions, TrainerSettings
 from mlagents_envs import exception as exceptions
 

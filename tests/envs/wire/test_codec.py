@@ -4,10 +4,10 @@ import io
 
 import numpy as np
 import pytest
-from lanista.envs.wire import messages
-from lanista.envs.wire.codec import Capabilities, Decoder, encode_quit, encode_reset
-from lanista.envs.wire.engine_codec import decode_reply, encode_hello, encode_ready
-from lanista.envs.wire.errors import ObservationError, WireError
+from lanista.envs.errors import ObservationError, WireError
+from lanista.envs.protocol import messages
+from lanista.envs.protocol.decoder import Capabilities, Decoder, encode_quit, encode_reset
+from lanista.envs.protocol.engine import decode_reply, encode_hello, encode_ready
 from mlagents_envs.base_env import DimensionProperty
 from mlagents_envs.exception import UnityCommunicationException, UnityObservationException
 from PIL import Image

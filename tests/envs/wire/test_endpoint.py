@@ -12,18 +12,18 @@ from selectors import DefaultSelector
 
 import grpc
 import pytest
-from lanista.envs.wire import endpoint as endpoints
-from lanista.envs.wire.codec import encode_quit
-from lanista.envs.wire.endpoint import TrainerEndpoint
-from lanista.envs.wire.engine_endpoint import EngineEndpoint
-from lanista.envs.wire.errors import PortInUseError, TrainerGoneError
+from lanista.envs.errors import PortInUseError, TrainerGoneError
+from lanista.envs.grpc import server as endpoints
+from lanista.envs.grpc.client import EngineEndpoint
+from lanista.envs.grpc.server import TrainerEndpoint
+from lanista.envs.protocol.decoder import encode_quit
 
 METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
 PATIENCE = 20.0
 
 ENGINE = """
 import sys
-from lanista.envs.wire.engine_endpoint import EngineEndpoint
+from lanista.envs.grpc.client import EngineEndpoint
 end = EngineEndpoint(int(sys.argv[1]))
 end.connect(20)
 print("calling", flush=True)
@@ -377,5 +377,5 @@ def test_a_plain_grpc_client_reaches_the_method_by_its_full_name(trainer: Traine
 
 
 def test_a_script_that_forgets_to_close_ends_all_the_same() -> None:
-    script = "from lanista.envs.wire.endpoint import TrainerEndpoint; e = TrainerEndpoint(0); print(e.port)"
+    script = "from lanista.envs.grpc.server import TrainerEndpoint; e = TrainerEndpoint(0); print(e.port)"
     subprocess.run([sys.executable, "-c", script], timeout=PATIENCE, check=True, capture_output=True)

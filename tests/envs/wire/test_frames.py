@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.wire.frames import ACK, DATA, PING, ErrorCode, frame, goaway, last_goodbye
+from lanista.envs.grpc.frames import ACK, DATA, PING, ErrorCode, frame, goaway, last_goodbye
 
 REASONS = st.text(st.characters(exclude_categories=("C", "Z")), max_size=100)
 

@@ -11,12 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 from goldendata import array, bytes_of, cases
-from lanista.envs.pixels import Images, as_floats
-from lanista.envs.wire import messages
-from lanista.envs.wire.codec import Decoder, encode_actions, encode_initialization, encode_quit, encode_reset
-from lanista.envs.wire.endpoint import TrainerEndpoint
-from lanista.envs.wire.engine_endpoint import EngineEndpoint
-from lanista.envs.wire.errors import ObservationError
+from lanista.envs.errors import ObservationError
+from lanista.envs.grpc.client import EngineEndpoint
+from lanista.envs.grpc.server import TrainerEndpoint
+from lanista.envs.images import Images, as_floats
+from lanista.envs.protocol import messages
+from lanista.envs.protocol.decoder import (
+    Decoder,
+    encode_actions,
+    encode_initialization,
+    encode_quit,
+    encode_reset,
+)
 from mlagents_envs.base_env import ActionTuple
 
 

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 from http2peer import HELLO, Caller
-from lanista.envs.wire import unary
-from lanista.envs.wire.endpoint import TrainerEndpoint
-from lanista.envs.wire.engine_endpoint import EngineEndpoint
-from lanista.envs.wire.errors import TrainerGoneError
+from lanista.envs.errors import TrainerGoneError
+from lanista.envs.grpc import calls as unary
+from lanista.envs.grpc.client import EngineEndpoint
+from lanista.envs.grpc.server import TrainerEndpoint
 
 METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
 PATIENCE = 30.0

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.envs.wire import messages
-from lanista.envs.wire.codec import Decoder, encode_actions
-from lanista.envs.wire.engine_codec import decode_reply
-from lanista.envs.wire.errors import WireError
+from lanista.envs.errors import WireError
+from lanista.envs.protocol import messages
+from lanista.envs.protocol.decoder import Decoder, encode_actions
+from lanista.envs.protocol.engine import decode_reply
 from mlagents_envs.base_env import ActionTuple
 from PIL import Image
 from wirereference import trainer_message

@@ -6,15 +6,15 @@ import sys
 
 import pytest
 from google.protobuf import descriptor_pool
-from lanista.envs.wire import generate, messages
-from lanista.envs.wire.versions import API_VERSION, PACKAGE_VERSION, compatible
+from lanista.envs.protocol import generate, messages
+from lanista.envs.protocol.handshake import API_VERSION, PACKAGE_VERSION, compatible
 
 
 def test_descriptors_and_types_are_those_of_the_proto_files() -> None:
     pytest.importorskip("grpc_tools", reason="grpcio-tools compiles the .proto files")
     descriptors = generate.compile_protos()
     committed = type(descriptors).FromString(generate.DESCRIPTORS.read_bytes())
-    assert committed == descriptors, "run `python -m lanista.envs.wire.generate`"
+    assert committed == descriptors, "run `python -m lanista.envs.protocol.generate`"
     assert generate.TYPES.read_text(encoding="utf-8") == generate.type_stub(descriptors)
 
 
@@ -93,8 +93,8 @@ def test_nothing_is_registered_where_ml_agents_registers_its_own() -> None:
 def test_protobufs_python_implementation_does_as_well() -> None:
     """The one that is used where there is no compiled one for the platform."""
     script = (
-        "from lanista.envs.wire.codec import Decoder;"
-        "from lanista.envs.wire.engine_codec import encode_hello;"
+        "from lanista.envs.protocol.decoder import Decoder;"
+        "from lanista.envs.protocol.engine import encode_hello;"
         "from google.protobuf.internal import api_implementation as a; assert a.Type() == 'python', a.Type();"
         "assert Decoder().decode(encode_hello('x', '4.0.0')).hello.name == 'x'"
     )

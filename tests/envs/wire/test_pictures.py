@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.envs.pixels import as_bytes, as_floats
-from lanista.envs.wire import decoding, images
-from lanista.envs.wire.codec import Decoder
-from lanista.envs.wire.errors import ObservationError
+from lanista.envs.errors import ObservationError
+from lanista.envs.images import as_bytes, as_floats
+from lanista.envs.protocol import images
+from lanista.envs.protocol import images as decoding
+from lanista.envs.protocol.decoder import Decoder
 from wiremessages import agent, brain, compressed, decisions, message, picture, vector
 
 CHANNELS_FIRST, CHANNELS_LAST = (1, 2, 2), (2, 2, 1)

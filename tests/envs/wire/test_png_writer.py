@@ -4,10 +4,10 @@ import io
 
 import numpy as np
 import pytest
-from lanista.envs.wire.codec import Decoder
-from lanista.envs.wire.engine_codec import AgentBatch, StepEncoder, encode_hello
-from lanista.envs.wire.png import split_pngs
-from lanista.envs.wire.png_writer import encode_pictures
+from lanista.envs.protocol.decoder import Decoder
+from lanista.envs.protocol.engine import AgentBatch, StepEncoder, encode_hello
+from lanista.envs.protocol.png import split_pngs
+from lanista.envs.protocol.png_writer import encode_pictures
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

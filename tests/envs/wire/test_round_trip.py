@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
-from lanista.envs.wire.codec import Decoder, encode_actions
-from lanista.envs.wire.engine_codec import AgentBatch, StepEncoder, decode_reply
+from lanista.envs.protocol.decoder import Decoder, encode_actions
+from lanista.envs.protocol.engine import AgentBatch, StepEncoder, decode_reply
 from mlagents_envs.base_env import (
     ActionSpec,
     ActionTuple,

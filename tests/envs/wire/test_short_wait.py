@@ -3,8 +3,8 @@
 import time
 
 import pytest
-from lanista.envs.wire import short_wait
-from lanista.envs.wire.short_wait import LONGEST, ShortWait
+from lanista.envs.grpc import spin_wait as short_wait
+from lanista.envs.grpc.spin_wait import LONGEST, ShortWait
 
 
 class Looks:

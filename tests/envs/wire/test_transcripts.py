@@ -16,11 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lanista.envs.side_channels.engine_configuration import EngineConfigurationChannel
-from lanista.envs.side_channels.environment_parameters import EnvironmentParametersChannel
-from lanista.envs.side_channels.manager import SideChannelManager
-from lanista.envs.wire import messages
-from lanista.envs.wire.codec import (
+from lanista.envs.protocol import messages
+from lanista.envs.protocol.decoder import (
     Decoder,
     EngineMessage,
     encode_actions,
@@ -28,7 +25,10 @@ from lanista.envs.wire.codec import (
     encode_quit,
     encode_reset,
 )
-from lanista.envs.wire.engine_codec import decode_reply
+from lanista.envs.protocol.engine import decode_reply
+from lanista.envs.side_channels.engine_configuration import EngineConfigurationChannel
+from lanista.envs.side_channels.environment_parameters import EnvironmentParametersChannel
+from lanista.envs.side_channels.manager import SideChannelManager
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec
 
 FOLDER = Path(os.environ.get("LANISTA_TRANSCRIPTS") or Path(__file__).parents[2] / "real" / "transcripts")

@@ -6,8 +6,11 @@ import pytest
 from http2peer import HELLO, Caller, Reader, data, prefixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.envs.wire import frames, http2, unary
-from lanista.envs.wire.frames import (
+from lanista.envs.grpc import calls as unary
+from lanista.envs.grpc import connection as http2
+from lanista.envs.grpc import frames
+from lanista.envs.grpc.calls import StatusError, UnaryClient, UnaryServer
+from lanista.envs.grpc.frames import (
     ACK,
     CONTINUATION,
     DATA,
@@ -28,7 +31,6 @@ from lanista.envs.wire.frames import (
     Setting,
     frame,
 )
-from lanista.envs.wire.unary import StatusError, UnaryClient, UnaryServer
 
 
 def greeted(*settings: tuple[Setting, int]) -> tuple[UnaryServer, Caller, Reader]:

@@ -7,7 +7,7 @@ pytest.importorskip("gymnasium", minversion="1.1")
 
 from lanista.envs.unity import UnityEnvironment
 from lanista.envs.wrappers import launch, make_vector
-from lanista.envs.wrappers.joined import JoinedEnvironment
+from lanista.envs.wrappers.launching import JoinedEnvironment
 from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
 

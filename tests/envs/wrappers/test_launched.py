@@ -10,7 +10,7 @@ pytest.importorskip("gymnasium")
 
 from lanista.envs.side_channels import EnvironmentParametersChannel
 from lanista.envs.wrappers import UnityGymException, UnityToGymWrapper, launch, make_gym
-from lanista.envs.wrappers.launched import LaunchedEnvironment, ReseededEnvironment
+from lanista.envs.wrappers.launching import LaunchedEnvironment, ReseededEnvironment
 from mlagents_envs.exception import UnityEnvironmentException
 from toldsteps import Asks, Told
 

@@ -112,7 +112,7 @@ def test_nothing_to_see_or_to_do_is_refused():
 
 
 def test_a_silent_engine_is_given_up(monkeypatch):
-    monkeypatch.setattr("lanista.envs.wrappers.play.PATIENCE", 20)
+    monkeypatch.setattr("lanista.envs.wrappers.stepper.PATIENCE", 20)
     with pytest.raises(UnityGymException, match=r"20 messages.*Decision Requester"):
         wrap([])
 

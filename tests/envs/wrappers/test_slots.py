@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.wrappers.slots import VACANT, Slots
+from lanista.envs.wrappers.agents import VACANT, Slots
 
 
 def seat(slots, *agents, groups=None):

@@ -8,13 +8,12 @@ import torch
 from goldendata import array, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.trainers.brains.errors import BrainVerificationError
-from lanista.trainers.brains.export import build_brain, export_brain
-from lanista.trainers.brains.operators import not_importable
-from lanista.trainers.brains.verify import verify
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.policies.onnx.export import build_brain, export_brain
+from lanista.trainers.policies.onnx.graph import BrainVerificationError, not_importable
+from lanista.trainers.policies.onnx.verify import verify
+from lanista.trainers.settings.models.networks import NetworkSettings
 from onnx import numpy_helper
 from referencenets import behavior_spec, load_actor, network_settings, vector_spec
 

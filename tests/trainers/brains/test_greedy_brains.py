@@ -4,15 +4,14 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from lanista.trainers.brains.errors import BrainVerificationError
-from lanista.trainers.brains.export import build_brain, export_brain
-from lanista.trainers.brains.load import load
-from lanista.trainers.brains.operators import not_importable
-from lanista.trainers.brains.verify import verify
-from lanista.trainers.checkpoint_brain import describe_brain, rebuild_brain
+from lanista.trainers.checkpoints.metadata import describe_brain, rebuild_brain
 from lanista.trainers.networks.actor import Actor
-from lanista.trainers.networks.head_kinds import HeadKind
-from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.networks.modules.heads import HeadKind
+from lanista.trainers.policies.onnx.export import build_brain, export_brain
+from lanista.trainers.policies.onnx.graph import BrainVerificationError, not_importable
+from lanista.trainers.policies.onnx.load import load
+from lanista.trainers.policies.onnx.verify import verify
+from lanista.trainers.settings.models.networks import NetworkSettings
 from referencenets import spec_of_shapes
 
 SHAPES = {

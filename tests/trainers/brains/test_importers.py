@@ -8,11 +8,11 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from lanista.trainers.brains.export import build_brain
-from lanista.trainers.brains.operators import IMPORTABLE
 from lanista.trainers.networks.actor import Actor
-from lanista.trainers.networks.head_kinds import HeadKind
-from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.networks.modules.heads import HeadKind
+from lanista.trainers.policies.onnx.export import build_brain
+from lanista.trainers.policies.onnx.graph import IMPORTABLE
+from lanista.trainers.settings.models.networks import NetworkSettings
 from onnx import TensorProto
 from referencenets import spec_of_shapes
 

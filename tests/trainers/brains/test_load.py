@@ -10,13 +10,13 @@ import lanista
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.brains.export import export_brain
-from lanista.trainers.brains.load import LoadError
-from lanista.trainers.checkpoint_brain import KEY, describe_brain
-from lanista.trainers.checkpoint_file import save_checkpoint
-from lanista.trainers.coma.actors import Actors
+from lanista.trainers.checkpoints.file import save_checkpoint
+from lanista.trainers.checkpoints.metadata import KEY, describe_brain
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.networks.multi_actor import Actors
+from lanista.trainers.policies.onnx.export import export_brain
+from lanista.trainers.policies.onnx.load import LoadError
+from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagentscheckpoints import FOLDER
 from referencenets import vector_spec
 

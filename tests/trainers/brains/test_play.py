@@ -8,12 +8,12 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from lanista.trainers.brains.export import export_brain
-from lanista.trainers.brains.graph import GraphBuilder
-from lanista.trainers.brains.memories import AgentMemories
-from lanista.trainers.brains.play import Brain, BrainError
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.policies.agent_states import AgentMemories
+from lanista.trainers.policies.onnx.export import export_brain
+from lanista.trainers.policies.onnx.graph import GraphBuilder
+from lanista.trainers.policies.onnx.runtime import Brain, BrainError
+from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import DecisionSteps
 from referencenets import vector_spec
 
@@ -217,5 +217,6 @@ def test_other_versions_are_refused(exported, tmp_path):
 
 
 def test_playing_needs_no_torch():
-    code = "import sys, lanista.trainers.brains.play; assert not {'torch', 'pydantic'} & set(sys.modules)"
+    code = "import sys, lanista.trainers.policies.onnx.runtime; "
+    code += "assert not {'torch', 'pydantic'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -6,15 +6,14 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from lanista.trainers.brains.errors import BrainVerificationError
-from lanista.trainers.brains.export import build_brain, export_brain
-from lanista.trainers.brains.operators import not_importable
-from lanista.trainers.brains.play import Brain
-from lanista.trainers.brains.verify import verify
-from lanista.trainers.moving_in.names import policy_tensors
+from lanista.trainers.checkpoints.mlagents.names import policy_tensors
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.policies.onnx.export import build_brain, export_brain
+from lanista.trainers.policies.onnx.graph import BrainVerificationError, not_importable
+from lanista.trainers.policies.onnx.runtime import Brain
+from lanista.trainers.policies.onnx.verify import verify
+from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import DecisionSteps
 from onnx import numpy_helper
 from referencenets import spec_of_shapes

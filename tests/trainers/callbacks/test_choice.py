@@ -3,12 +3,12 @@
 import pytest
 from installed_plugins import install
 from lanista.trainers.callbacks import Callback
-from lanista.trainers.callbacks.make import make_callbacks
+from lanista.trainers.callbacks.factory import make_callbacks
 from lanista.trainers.callbacks.stop_at_reward import StopAtReward
-from lanista.trainers.callbacks.write_video import WriteVideo
-from lanista.trainers.errors import TrainerError
+from lanista.trainers.callbacks.video import WriteVideo
 from lanista.trainers.settings import RunOptions, TrainerConfigError
 from lanista.trainers.settings.schema import json_schema
+from lanista.trainers.utils.errors import TrainerError
 
 MINE = """\
 from lanista.trainers.callbacks import Callback

@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 from lanista.trainers.callbacks import Callback
+from lanista.trainers.callbacks.dispatcher import HOOKS, CallbackError, CallbackHub, named
 from lanista.trainers.callbacks.events import EpisodeEnd, StepTaken, TrainingEnd
-from lanista.trainers.callbacks.hub import HOOKS, CallbackError, CallbackHub, named
-from lanista.trainers.checkpoints import load_checkpoint
+from lanista.trainers.checkpoints.manager import load_checkpoint
 from lanista.trainers.learn import run_training
 from lanista.trainers.settings.command_line import parse_command_line
 from line_runs import Runs

@@ -6,19 +6,18 @@ import re
 
 import numpy as np
 import pytest
-from lanista.trainers.animation import makes_mp4
 from lanista.trainers.callbacks import (
     CheckpointSaved,
     EpisodeEnd,
     EvaluationEnd,
     EvaluationStep,
     TrainingBegin,
-    write_video,
 )
+from lanista.trainers.callbacks import video as write_video
 from lanista.trainers.callbacks.events import EpisodeScore
 from lanista.trainers.callbacks.keep_best import KeepBest
 from lanista.trainers.callbacks.stop_at_reward import StopAtReward
-from lanista.trainers.callbacks.write_video import WriteVideo
+from lanista.trainers.callbacks.video import WriteVideo, makes_mp4
 from lanista.trainers.settings import RunOptions
 from line_game import LineGame
 from line_runs import Runs

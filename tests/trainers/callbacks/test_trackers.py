@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from lanista.trainers.callbacks.make import make_callbacks
+from lanista.trainers.callbacks.factory import make_callbacks
 from lanista.trainers.settings import RunOptions, TrainerConfigError
 from line_runs import Runs
 

@@ -5,7 +5,7 @@ import logging
 import re
 
 import pytest
-from lanista.trainers.cli.logs import PACKAGE, configure_logging
+from lanista.trainers.utils.logging import PACKAGE, configure_logging
 
 
 @pytest.fixture(autouse=True)

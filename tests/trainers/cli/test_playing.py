@@ -4,9 +4,9 @@ import logging
 
 import numpy as np
 import pytest
-from lanista.trainers.brains.play import BrainError
-from lanista.trainers.cli import playing
-from lanista.trainers.cli.playing import NothingToDecideError, Player
+from lanista.trainers.cli import player as playing
+from lanista.trainers.cli.player import NothingToDecideError, Player
+from lanista.trainers.policies.onnx.runtime import BrainError
 from mlagents_envs.base_env import (
     ActionSpec,
     ActionTuple,

@@ -14,9 +14,9 @@ from scripted_engine import free_port
 
 pytest.importorskip("cryptography")
 
-from lanista.envs.attach.caller import Rules
-from lanista.envs.attach.certificate import self_signed
-from lanista.envs.attach.gate import Gate
+from lanista.envs.remote.handshake import Rules
+from lanista.envs.remote.server import Gate
+from lanista.envs.remote.tls import self_signed
 
 PIN = ["--fingerprint", "ab" * 32]
 TOKEN = "a-token-of-some-length"

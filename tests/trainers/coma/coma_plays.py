@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from lanista.agent_processor.processor import AgentManager
-from lanista.envs.finite import NonFinite
-from lanista.trainers.algorithms import make_policy
-from lanista.trainers.coma.coma import COMA
-from lanista.trainers.coma.policy import PlacePolicy
-from lanista.trainers.coma.team_reward import TeamReward
-from lanista.trainers.on_policy import OnPolicyTrainer
-from lanista.trainers.settings.behavior import TrainerSettings
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.coma.coma import COMA
+from lanista.trainers.policies.slot_policy import PlacePolicy
+from lanista.trainers.rewards.extrinsic import TeamReward
+from lanista.trainers.settings.models.behavior import TrainerSettings
+from lanista.trainers.trainer.factory import make_policy
+from lanista.trainers.trainer.on_policy import OnPolicyTrainer
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

@@ -7,19 +7,19 @@ import pytest
 import torch
 from coma_plays import Batch, Play, make, settings, vector_spec
 from lanista.agent_processor.rollout import rollout
-from lanista.envs.finite import NonFinite
-from lanista.trainers.action_kinds import UnsupportedActionError
-from lanista.trainers.coma.coma import COMA
-from lanista.trainers.coma.critic import Steps
-from lanista.trainers.coma.learning import Learning, _as_actions
-from lanista.trainers.coma.losses import clipped_losses
-from lanista.trainers.coma.settings import TeamRewardKind
-from lanista.trainers.coma.steps import places_of
-from lanista.trainers.coma.team_reward import TeamReward
-from lanista.trainers.distributions import ActionDistribution, Actions, Branches
-from lanista.trainers.networks.errors import UnsupportedObservationError
-from lanista.trainers.threads import UpdateThreads
-from lanista.trainers.update_buffer import concatenate
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.base import UnsupportedActionError
+from lanista.trainers.algorithms.coma.coma import COMA
+from lanista.trainers.algorithms.coma.critic import Steps
+from lanista.trainers.algorithms.coma.losses import clipped_losses
+from lanista.trainers.algorithms.coma.minibatches import Learning, _as_actions
+from lanista.trainers.algorithms.coma.steps import places_of
+from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.buffers.rollout_buffer import concatenate
+from lanista.trainers.networks.modules.distributions import ActionDistribution, Actions, Branches
+from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
+from lanista.trainers.rewards.extrinsic import TeamReward
+from lanista.trainers.settings.models.algorithms import TeamRewardKind
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 
 SPEC = vector_spec([2], [3, 2])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from coma_plays import vector_spec
-from lanista.trainers.coma.critic import CentralCritic, Steps
-from lanista.trainers.coma.places import Runs, by_place
-from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.algorithms.coma.critic import CentralCritic, Steps
+from lanista.trainers.networks.modules.sequences import Runs, by_place
+from lanista.trainers.settings.models.networks import NetworkSettings
 
 PLACES = 3
 SETTINGS = NetworkSettings(hidden_units=16, num_layers=2)

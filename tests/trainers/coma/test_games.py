@@ -5,7 +5,7 @@ import pytest
 import torch
 from coma_plays import Batch, Play, settings, vector_spec
 from lanista.agent_processor.rollout import rollout
-from lanista.trainers.coma.brains import brains_of
+from lanista.trainers.networks.multi_actor import brains_of
 
 
 @pytest.fixture(autouse=True, scope="module")

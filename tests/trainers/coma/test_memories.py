@@ -5,9 +5,9 @@ import torch
 from coma_plays import Batch, Play, settings, vector_spec
 from lanista.agent_processor.rollout import rollout
 from lanista.agent_processor.trajectory import AgentKey
-from lanista.trainers.coma.critic import Steps
-from lanista.trainers.coma.memories import Following
-from lanista.trainers.coma.places import Runs
+from lanista.trainers.algorithms.coma.critic import Steps
+from lanista.trainers.algorithms.coma.evaluation import Following
+from lanista.trainers.networks.modules.sequences import Runs
 
 SPEC = vector_spec([2], [3])
 MEMORY = {"memory": {"memory_size": 8, "sequence_length": 4}}

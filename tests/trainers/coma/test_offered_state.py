@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 from console_runs import learn
-from lanista.trainers.brains.play import Brain
-from lanista.trainers.checkpoints import load_checkpoint
+from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.policies.onnx.runtime import Brain
 
 pytest.importorskip("mpe2")
 

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 from coma_plays import Batch, vector_spec
-from lanista.trainers.brains.play import Brain
-from lanista.trainers.checkpoint_brain import rebuild_brain
-from lanista.trainers.checkpoint_file import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
+from lanista.trainers.checkpoints.metadata import rebuild_brain
+from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.cli.export import run as export
-from lanista.trainers.coma.brains import brains_of
-from lanista.trainers.learner import Learner
-from lanista.trainers.run_context import RunContext
+from lanista.trainers.networks.multi_actor import brains_of
+from lanista.trainers.policies.onnx.runtime import Brain
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.stats.display import make_display
-from lanista.trainers.training_status import TrainingStatus
+from lanista.trainers.trainer.context import RunContext
+from lanista.trainers.trainer.learner import Learner
 from mlagents_envs.base_env import TerminalSteps
 
 SPEC = vector_spec([2], [3, 2])

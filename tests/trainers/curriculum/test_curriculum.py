@@ -1,9 +1,9 @@
 """Lessons go on when they are learned, and a resumed run goes on with them."""
 
 import pytest
+from lanista.trainers.checkpoints.status import TrainingStatus, TrainingStatusError
 from lanista.trainers.curriculum.curriculum import LESSON, SMOOTHED, Curriculum, Standing
 from lanista.trainers.settings import RunOptions
-from lanista.trainers.training_status import TrainingStatus, TrainingStatusError
 
 LESSONS = """
 environment_parameters:

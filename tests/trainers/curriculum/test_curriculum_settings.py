@@ -2,9 +2,8 @@
 
 import pytest
 from lanista.trainers.curriculum.curriculum import Curriculum
-from lanista.trainers.curriculum.samplers import SAMPLERS
-from lanista.trainers.curriculum.settings import with_seeds
 from lanista.trainers.settings import RunOptions, TrainerConfigError
+from lanista.trainers.settings.models.environment_parameters import SAMPLERS, with_seeds
 
 TEXT = """
 environment_parameters:

@@ -5,8 +5,8 @@ import re
 import goldendata
 import pytest
 from lanista.trainers.curriculum.curriculum import Curriculum, Standing
-from lanista.trainers.curriculum.settings import with_seeds
 from lanista.trainers.settings import RunOptions
+from lanista.trainers.settings.models.environment_parameters import with_seeds
 
 
 def test_every_kind_is_tested() -> None:

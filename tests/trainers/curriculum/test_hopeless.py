@@ -3,7 +3,7 @@
 import pytest
 from lanista.trainers.cli.main import run
 from lanista.trainers.settings import RunOptions, TrainerConfigError
-from lanista.trainers.settings.support import contradictions, require_support
+from lanista.trainers.settings.validation import contradictions, require_support
 
 YAML = """\
 behaviors:

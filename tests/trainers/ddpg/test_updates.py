@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.action_kinds import UnsupportedActionError
-from lanista.trainers.ddpg.ddpg import DDPG
-from lanista.trainers.td3.td3 import TD3
-from lanista.trainers.threads import UpdateThreads
+from lanista.trainers.algorithms.base import UnsupportedActionError
+from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.algorithms.ddpg.ddpg import DDPG
+from lanista.trainers.algorithms.ddpg.td3 import TD3
 from referencenets import image_spec, vector_spec
 from replaybatches import algorithm, batch, copied, swish
 

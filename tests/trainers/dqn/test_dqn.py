@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.action_kinds import UnsupportedActionError
-from lanista.trainers.dqn.dqn import DQN
-from lanista.trainers.networks.memory import Memory
-from lanista.trainers.threads import UpdateThreads
+from lanista.trainers.algorithms.base import UnsupportedActionError
+from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.algorithms.dqn.dqn import DQN
+from lanista.trainers.networks.modules.memory import Memory
 from referencenets import vector_spec
 from replaybatches import algorithm, batch, copied, swish
 

@@ -1,7 +1,7 @@
 """A group's return is what it was paid while any of its members lived, once, however many were told."""
 
 import numpy as np
-from lanista.trainers.evaluation.group_returns import GroupReturns
+from lanista.trainers.runner.evaluation.scores import GroupReturns
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.trainers.evaluation.schedule import TestSchedule
+from lanista.trainers.trainer.schedules import TestSchedule
 
 
 def test_never_is_never():

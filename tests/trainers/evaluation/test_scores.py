@@ -1,7 +1,7 @@
 """Counted are the first episodes that begin, of groups where agents are in groups, each to its end."""
 
 import numpy as np
-from lanista.trainers.evaluation.scores import Scores
+from lanista.trainers.runner.evaluation.scores import Scores
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 
 

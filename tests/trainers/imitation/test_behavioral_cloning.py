@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import torch
 from goldendata import array, cases
-from lanista.envs.finite import NonFinite
-from lanista.trainers.distributions import ActionDistribution, Actions, Branches
-from lanista.trainers.flat import FlatParameters
-from lanista.trainers.greedy import GreedyDistribution
-from lanista.trainers.imitation.behavioral_cloning import BehavioralCloning
-from lanista.trainers.imitation.losses import (
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.common.optim import FlatParameters
+from lanista.trainers.algorithms.imitation.behavioral_cloning import BehavioralCloning
+from lanista.trainers.algorithms.imitation.losses import (
     MARGIN,
     choice_losses,
     cloning_loss,
@@ -19,11 +17,17 @@ from lanista.trainers.imitation.losses import (
     engine_errors,
     sampled_errors,
 )
-from lanista.trainers.imitation.settings import BehavioralCloningSettings
-from lanista.trainers.imitation.student import Student
+from lanista.trainers.algorithms.imitation.policy_targets import Student
 from lanista.trainers.networks.actor import Actor
-from lanista.trainers.networks.head_kinds import HeadKind
-from lanista.trainers.networks.settings import MemorySettings, NetworkSettings
+from lanista.trainers.networks.modules.distributions import (
+    ActionDistribution,
+    Actions,
+    Branches,
+    GreedyDistribution,
+)
+from lanista.trainers.networks.modules.heads import HeadKind
+from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
+from lanista.trainers.settings.models.rewards import BehavioralCloningSettings
 from referencenets import vector_spec
 from signalsteps import demonstrations
 

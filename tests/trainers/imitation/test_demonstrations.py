@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lanista.envs.demonstrations.demonstration import read_demonstration
-from lanista.envs.demonstrations.errors import DemonstrationError
-from lanista.trainers.imitation.demonstrations import load_demonstrations
+from lanista.envs.errors import DemonstrationError
+from lanista.trainers.buffers.demonstrations import load_demonstrations
 from lanista.trainers.learn import EXPECTED
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from lanista.trainers.imitation.teachers import check_demonstrations
 from lanista.trainers.learn import run
+from lanista.trainers.runner.preflight import check_demonstrations
 from lanista.trainers.settings import RunOptions, TrainerConfigError
 
 DEMO = Path(__file__).parents[2] / "real" / "demos" / "Realbasic.demo"

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from lanista.trainers import schedules
+from lanista.trainers.algorithms.common import schedules
 from lanista.trainers.cli.check import check
-from lanista.trainers.moving_in import meaning
-from lanista.trainers.moving_in.explain import explain
+from lanista.trainers.cli.migrate import differences as meaning
+from lanista.trainers.cli.migrate.differences import explain
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.options import RunOptions
-from lanista.trainers.settings.source import read_text
+from lanista.trainers.settings.yaml_source import read_text
 
 ALWAYS = {
     "behaviors.Ball.threaded",

@@ -4,11 +4,11 @@ import logging
 import shutil
 
 import pytest
-from lanista.trainers.errors import CheckpointError
-from lanista.trainers.learner import Learner
-from lanista.trainers.run_context import RunContext
+from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.stats.display import make_display
-from lanista.trainers.training_status import TrainingStatus
+from lanista.trainers.trainer.context import RunContext
+from lanista.trainers.trainer.learner import Learner
+from lanista.trainers.utils.errors import CheckpointError
 from mlagentscheckpoints import FOLDER, case_of
 from mlagentsjudgements import assert_judges_alike, settings_of
 from referencenets import vector_spec

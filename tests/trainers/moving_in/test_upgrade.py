@@ -3,7 +3,7 @@
 import pytest
 import yaml
 from lanista.trainers.cli.main import run
-from lanista.trainers.moving_in.upgrade import UpgradeError, is_present, upgrade
+from lanista.trainers.cli.migrate.upgrade import UpgradeError, is_present, upgrade
 from lanista.trainers.settings.options import RunOptions
 from oldconfigurations import CURRICULUM, FLAT, PARTED, SAMPLERS
 

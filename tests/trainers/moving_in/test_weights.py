@@ -5,15 +5,15 @@ import copy
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.checkpoint_file import load_checkpoint
-from lanista.trainers.errors import CheckpointError
-from lanista.trainers.moving_in.names import (
+from lanista.trainers.checkpoints.file import load_checkpoint
+from lanista.trainers.checkpoints.mlagents.names import (
     policy_tensors,
     state_value_tensors,
     team_critic_tensors,
     twin_tensors,
 )
-from lanista.trainers.moving_in.weights import is_mlagents, step_of, trainer_of
+from lanista.trainers.checkpoints.mlagents.weights import is_mlagents, step_of, trainer_of
+from lanista.trainers.utils.errors import CheckpointError
 from mlagentscheckpoints import FOLDER, NAMES, case_of
 from mlagentsjudgements import algorithm_of, assert_judges_alike
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.errors import UnsupportedObservationError
-from lanista.trainers.networks.settings import NetworkSettings
+from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
+from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
 from referencenets import vector_spec
 

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.networks.activations import activate
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.body import Body
-from lanista.trainers.networks.initialization import initialize_
-from lanista.trainers.networks.settings import Activation, Initialization, NetworkSettings
+from lanista.trainers.networks.modules.body import Body
+from lanista.trainers.networks.modules.layers import activate, initialize_
+from lanista.trainers.settings.models.networks import Activation, Initialization, NetworkSettings
 from referencenets import spec_of_shapes
 
 SPEC = spec_of_shapes([(3,), (2,)], continuous=2, branches=(3,))

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.memory import FEW, Memory
-from lanista.trainers.networks.settings import MemorySettings, NetworkSettings
+from lanista.trainers.networks.modules.memory import FEW, Memory
+from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
 from referencenets import vector_spec
 
 KINDS = ["lstm", "gru"]

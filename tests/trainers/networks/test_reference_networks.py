@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from goldendata import array, cases, kinds
-from lanista.trainers.moving_in.names import (
+from lanista.trainers.checkpoints.mlagents.names import (
     action_tensors,
     attention_tensors,
     body_tensors,
@@ -18,19 +18,21 @@ from lanista.trainers.moving_in.names import (
 )
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.attention import EntityEmbedding, SelfAttention
-from lanista.trainers.networks.body import Body, body_on
-from lanista.trainers.networks.entities import EntityEncoder, absent
-from lanista.trainers.networks.errors import UnsupportedObservationError
-from lanista.trainers.networks.heads import ActionHead, ValueHead
-from lanista.trainers.networks.hyper import Goals, HyperLayer
-from lanista.trainers.networks.kinds import ObservationKind, observation_kind
-from lanista.trainers.networks.memory import Memory
+from lanista.trainers.networks.modules.attention import EntityEmbedding, EntityEncoder, SelfAttention, absent
+from lanista.trainers.networks.modules.body import Body, body_on
+from lanista.trainers.networks.modules.heads import ActionHead, ValueHead
+from lanista.trainers.networks.modules.hypernetwork import Goals, HyperLayer
+from lanista.trainers.networks.modules.memory import Memory
+from lanista.trainers.networks.modules.visual import MIN_SIDE, VisualEncoder
+from lanista.trainers.networks.observation_kinds import (
+    ObservationKind,
+    UnsupportedObservationError,
+    observation_kind,
+)
 from lanista.trainers.networks.observations import ObservationEncoder
-from lanista.trainers.networks.settings import EncoderType, MemorySettings, NetworkSettings
+from lanista.trainers.networks.sac import TwinQ
 from lanista.trainers.networks.team_critic import TeamCritic
-from lanista.trainers.networks.visual import MIN_SIDE, VisualEncoder
-from lanista.trainers.sac.networks import TwinQ
+from lanista.trainers.settings.models.networks import EncoderType, MemorySettings, NetworkSettings
 from referencenets import (
     behavior_spec,
     image_spec,

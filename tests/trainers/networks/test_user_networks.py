@@ -6,16 +6,16 @@ import textwrap
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.brains.errors import BrainVerificationError
-from lanista.trainers.brains.export import build_brain, export_brain
-from lanista.trainers.brains.verify import verify
-from lanista.trainers.errors import TrainerError
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.errors import UnsupportedObservationError
-from lanista.trainers.networks.settings import NetworkSettings
-from lanista.trainers.networks.user import not_exportable
+from lanista.trainers.networks.custom import not_exportable
+from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
+from lanista.trainers.policies.onnx.export import build_brain, export_brain
+from lanista.trainers.policies.onnx.graph import BrainVerificationError
+from lanista.trainers.policies.onnx.verify import verify
 from lanista.trainers.settings import RunOptions, TrainerConfigError
+from lanista.trainers.settings.models.networks import NetworkSettings
+from lanista.trainers.utils.errors import TrainerError
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,
@@ -28,7 +28,7 @@ from referencenets import spec_of_shapes
 MODULE = '''
 import torch
 from torch import nn
-from lanista.trainers.brains import nodes
+from lanista.trainers.policies.onnx import graph as nodes
 
 
 class Scale(nn.Module):

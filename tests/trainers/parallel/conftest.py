@@ -2,7 +2,7 @@
 
 import pytest
 from crowd import write_demonstration
-from lanista.trainers.parallel.team import LearnerTeam
+from lanista.trainers.trainer.distributed.leader import LearnerTeam
 from learner_teams import Recording
 from line_runs import Runs
 from referencenets import spec_of_shapes

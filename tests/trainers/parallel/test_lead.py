@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from lanista.envs.processors import processors
-from lanista.trainers.errors import TrainerError
-from lanista.trainers.parallel.lead import learner_team, shared_threads
+from lanista.envs.base import processors
 from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.trainer.distributed.leader import learner_team, shared_threads
+from lanista.trainers.utils.errors import TrainerError
 
 
 def options(learners, **sections):

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 from console_runs import YAML, end, learn, left_behind, start, until, weights_are_finite
-from lanista.trainers.checkpoints import load_checkpoint
+from lanista.trainers.checkpoints.manager import load_checkpoint
 from scripted_engine import executable
 
 if sys.platform == "win32":
@@ -26,7 +26,7 @@ def further_learner(trainer: int) -> psutil.Process:
     found = [
         child
         for child in psutil.Process(trainer).children()
-        if "lanista.trainers.parallel" in child.cmdline()
+        if "lanista.trainers.trainer.distributed" in child.cmdline()
     ]
     assert len(found) == 1, found
     return found[0]

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import psutil
 import pytest
-from lanista.trainers.parallel.sharing import LearnerLostError
-from lanista.trainers.parallel.team import LearnerTeam
+from lanista.trainers.trainer.distributed.leader import LearnerTeam
+from lanista.trainers.utils.data_parallel import LearnerLostError
 from learner_teams import numbers
 from torch import distributed
 

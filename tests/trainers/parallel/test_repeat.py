@@ -4,17 +4,16 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from lanista.envs.finite import NonFinite
-from lanista.trainers.algorithms import make_algorithm
-from lanista.trainers.errors import TrainerError
-from lanista.trainers.make_trainer import make_trainer
-from lanista.trainers.parallel.lead import described
-from lanista.trainers.parallel.repeat import NoFiles, Unheard, made_trainer
-from lanista.trainers.precision import Precision
-from lanista.trainers.replay import memory
-from lanista.trainers.replay.batch import ReplayBatch
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.buffers.replay import memory_limit as memory
+from lanista.trainers.buffers.replay.sampler import ReplayBatch
+from lanista.trainers.networks.modules.precision import Precision
 from lanista.trainers.settings.options import RunOptions
-from lanista.trainers.threads import UpdateThreads
+from lanista.trainers.trainer.distributed.leader import described
+from lanista.trainers.trainer.distributed.worker import NoFiles, Unheard, made_trainer
+from lanista.trainers.trainer.factory import make_algorithm, make_trainer
+from lanista.trainers.utils.errors import TrainerError
 from referencenets import spec_of_shapes
 
 SPEC = spec_of_shapes([[2]], continuous=1)

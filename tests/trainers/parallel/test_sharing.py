@@ -7,8 +7,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.trainers.parallel.messages import LARGE, Message
-from lanista.trainers.parallel.sharing import Sharing
+from lanista.trainers.trainer.distributed.messages import LARGE, Message
+from lanista.trainers.utils.data_parallel import Sharing
 
 COUNTS = st.integers(1, 300)
 SIZES = st.integers(2, 9)

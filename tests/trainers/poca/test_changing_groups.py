@@ -13,14 +13,14 @@ import torch
 from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.rollout import rollout
 from lanista.agent_processor.trajectory import Rollout
-from lanista.envs.finite import NonFinite
-from lanista.envs.steps import Decision
+from lanista.envs.base import Decision
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.algorithms.poca.poca import POCA
+from lanista.trainers.algorithms.poca.steps import TeamSteps
 from lanista.trainers.networks.team_critic import Members
-from lanista.trainers.poca.poca import POCA
-from lanista.trainers.poca.steps import TeamSteps
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
-from lanista.trainers.settings.behavior import TrainerSettings
-from lanista.trainers.threads import UpdateThreads
+from lanista.trainers.settings.models.behavior import TrainerSettings
 from mlagents_envs.base_env import (
     ActionSpec,
     ActionTuple,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from goldendata import array, cases
-from lanista.trainers.poca.losses import poca_losses
+from lanista.trainers.algorithms.poca.losses import poca_losses
 
 
 def tensor(values):

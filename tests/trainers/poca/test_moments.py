@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.trainers.poca.moments import group_moments
+from lanista.trainers.algorithms.poca.group_steps import group_moments
 
 
 @st.composite

@@ -8,16 +8,16 @@ import torch
 from goldendata import array, cases
 from lanista.agent_processor.sequences import pad_sequences
 from lanista.agent_processor.trajectory import AgentKey, Rollout
-from lanista.envs.finite import NonFinite
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.algorithms.poca.minibatches import Learning
+from lanista.trainers.algorithms.poca.poca import POCA
+from lanista.trainers.algorithms.poca.steps import Rows
+from lanista.trainers.algorithms.poca.team_values import Judgement
+from lanista.trainers.buffers.rollout_buffer import concatenate
 from lanista.trainers.networks.team_critic import Members
-from lanista.trainers.on_policy import OnPolicyTrainer
-from lanista.trainers.poca.judge import Judgement
-from lanista.trainers.poca.learning import Learning
-from lanista.trainers.poca.poca import POCA
-from lanista.trainers.poca.steps import Rows
-from lanista.trainers.settings.behavior import TrainerSettings
-from lanista.trainers.threads import UpdateThreads
-from lanista.trainers.update_buffer import concatenate
+from lanista.trainers.settings.models.behavior import TrainerSettings
+from lanista.trainers.trainer.on_policy import OnPolicyTrainer
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

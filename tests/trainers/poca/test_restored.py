@@ -8,15 +8,15 @@ import torch
 from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.queues import AgentManagerQueue
 from lanista.agent_processor.rows import RESTORED_STORE, STORE_BITS, RowStore
-from lanista.envs.finite import NonFinite
-from lanista.trainers.on_policy import OnPolicyTrainer
-from lanista.trainers.poca.poca import POCA
-from lanista.trainers.poca.steps import Rows, TeamSteps
-from lanista.trainers.policy import Policy
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.algorithms.poca.poca import POCA
+from lanista.trainers.algorithms.poca.steps import Rows, TeamSteps
+from lanista.trainers.buffers.rollout_buffer import UpdateBuffer, concatenate
+from lanista.trainers.policies.policy import Policy
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
-from lanista.trainers.settings.behavior import TrainerSettings
-from lanista.trainers.threads import UpdateThreads
-from lanista.trainers.update_buffer import UpdateBuffer, concatenate
+from lanista.trainers.settings.models.behavior import TrainerSettings
+from lanista.trainers.trainer.on_policy import OnPolicyTrainer
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 from goldendata import array, cases
-from lanista.trainers.flat import FlatParameters
+from lanista.trainers.algorithms.common.optim import FlatParameters
+from lanista.trainers.algorithms.ppo.fused import DenseGradient, surrogate
+from lanista.trainers.algorithms.ppo.losses import ppo_losses
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.settings import NetworkSettings
-from lanista.trainers.ppo.closed_form import DenseGradient, surrogate
-from lanista.trainers.ppo.losses import ppo_losses
+from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

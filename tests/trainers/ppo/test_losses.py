@@ -3,7 +3,7 @@
 import pytest
 import torch
 from goldendata import array, cases, kinds
-from lanista.trainers.ppo.losses import clipped_value_loss, masked_mean, ppo_losses
+from lanista.trainers.algorithms.ppo.losses import clipped_value_loss, masked_mean, ppo_losses
 
 
 def tensor(value):

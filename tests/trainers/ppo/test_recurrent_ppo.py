@@ -5,12 +5,12 @@ import pytest
 import torch
 from lanista.agent_processor.rollout import rollout as gather
 from lanista.agent_processor.trajectory import AgentKey
-from lanista.envs.finite import NonFinite
-from lanista.trainers.ppo.losses import ppo_losses
-from lanista.trainers.ppo.ppo import PPO
-from lanista.trainers.settings.behavior import TrainerSettings
-from lanista.trainers.threads import UpdateThreads
-from lanista.trainers.update_buffer import UpdateBuffer
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.algorithms.ppo.losses import ppo_losses
+from lanista.trainers.algorithms.ppo.ppo import PPO
+from lanista.trainers.buffers.rollout_buffer import UpdateBuffer
+from lanista.trainers.settings.models.behavior import TrainerSettings
 from recurrentrollouts import recurrent_rollout
 from referencenets import vector_spec
 from remembertask import RememberTask

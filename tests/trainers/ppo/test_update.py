@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from lanista.envs.finite import NonFinite
-from lanista.trainers.ppo.ppo import PPO
-from lanista.trainers.settings.behavior import TrainerSettings
-from lanista.trainers.threads import UpdateThreads
-from lanista.trainers.update_buffer import EvaluatedSteps
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.algorithms.ppo.ppo import PPO
+from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps
+from lanista.trainers.settings.models.behavior import TrainerSettings
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

@@ -6,12 +6,12 @@ import logging
 
 import numpy as np
 import pytest
-from lanista.trainers.errors import TrainerError
-from lanista.trainers.replay import memory
-from lanista.trainers.replay.layout import ReplayLayout
-from lanista.trainers.replay.memory import require_room, size_text
-from lanista.trainers.replay.replay import Replay
-from lanista.trainers.replay.stacks import stack_sizes
+from lanista.trainers.buffers.replay import memory_limit as memory
+from lanista.trainers.buffers.replay.buffer import Replay
+from lanista.trainers.buffers.replay.columns import ReplayLayout
+from lanista.trainers.buffers.replay.frame_stacks import stack_sizes
+from lanista.trainers.buffers.replay.memory_limit import require_room, size_text
+from lanista.trainers.utils.errors import TrainerError
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,

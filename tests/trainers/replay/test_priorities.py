@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from lanista.trainers.replay.priorities import SMALLEST, Priorities, SumTree, of_sequences
-from lanista.trainers.replay.replay import Replay
-from lanista.trainers.replay.sampler import Sampler
+from lanista.trainers.buffers.replay.buffer import Replay
+from lanista.trainers.buffers.replay.priorities import SMALLEST, Priorities, SumTree, of_sequences
+from lanista.trainers.buffers.replay.sampler import Sampler
 from playedsteps import Game, layout, rollout_of
 
 weights = st.floats(0.0, 100.0)

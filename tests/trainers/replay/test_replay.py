@@ -10,10 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from lanista.trainers.errors import TrainerError
-from lanista.trainers.replay.layout import ExtraColumn
-from lanista.trainers.replay.replay import Replay
-from lanista.trainers.replay.sampler import Sampler
+from lanista.trainers.buffers.replay.buffer import Replay
+from lanista.trainers.buffers.replay.columns import ExtraColumn
+from lanista.trainers.buffers.replay.sampler import Sampler
+from lanista.trainers.utils.errors import TrainerError
 from playedsteps import Game, Step, layout, rollout_of
 
 GAMMAS = (0.9, 0.5)

@@ -1,7 +1,7 @@
 """Rewards are divided by the deviation of the discounted return, which each agent has of its own."""
 
 import numpy as np
-from lanista.trainers.replay.reward_scale import RewardScale
+from lanista.trainers.buffers.replay.reward_scaling import RewardScale
 from playedsteps import Game, rollout_of
 
 

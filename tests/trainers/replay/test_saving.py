@@ -8,11 +8,11 @@ import logging
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.replay import file as replay_file
-from lanista.trainers.replay import saving
-from lanista.trainers.replay.replay import Replay
-from lanista.trainers.replay.sampler import Sampler
-from lanista.trainers.replay.saving import FILE, NOT_LOADED, load_replay, save_replay
+from lanista.trainers.buffers.replay import storage as replay_file
+from lanista.trainers.buffers.replay import storage as saving
+from lanista.trainers.buffers.replay.buffer import Replay
+from lanista.trainers.buffers.replay.sampler import Sampler
+from lanista.trainers.buffers.replay.storage import FILE, NOT_LOADED, load_replay, save_replay
 from playedsteps import Game, layout, rollout_of
 
 

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 from crowd import Crowd, learn_from, make_learner, write_demonstration
-from lanista.envs.demonstrations.errors import DemonstrationError
+from lanista.envs.errors import DemonstrationError
 from referencenets import spec_of_shapes
 from reliability.resume import differences, numbers
 

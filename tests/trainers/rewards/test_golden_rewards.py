@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 from goldendata import array, cases, kinds
-from lanista.envs.finite import NonFinite
-from lanista.trainers.distributions import Actions
-from lanista.trainers.imitation.demonstrations import Demonstrations
-from lanista.trainers.moving_in.names import body_tensors, dense_tensors
+from lanista.envs.validation import NonFinite
+from lanista.trainers.buffers.demonstrations import Demonstrations
+from lanista.trainers.checkpoints.mlagents.names import body_tensors, dense_tensors
+from lanista.trainers.networks.modules.distributions import Actions
 from lanista.trainers.rewards.curiosity import Curiosity
 from lanista.trainers.rewards.discriminator import Chances
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.rewards.gail import GAIL
 from lanista.trainers.rewards.rnd import RND
-from lanista.trainers.rewards.settings import CuriositySettings, GAILSettings, RNDSettings
 from lanista.trainers.rewards.transitions import Transitions
+from lanista.trainers.settings.models.rewards import CuriositySettings, GAILSettings, RNDSettings
 from referencenets import behavior_spec, load_parameters
 from signalsteps import rollout_of_steps
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 from lanista.agent_processor.sequences import next_steps
-from lanista.envs.finite import NonFinite
+from lanista.envs.validation import NonFinite
+from lanista.trainers.buffers.rollout_buffer import UpdateBuffer
+from lanista.trainers.rewards.base import flat_actions
 from lanista.trainers.rewards.curiosity import Curiosity
 from lanista.trainers.rewards.discriminator import Chances, Sample, gradient_penalty
 from lanista.trainers.rewards.gail import GAIL
-from lanista.trainers.rewards.learning import SignalLearning
-from lanista.trainers.rewards.network_signal import flat_actions
 from lanista.trainers.rewards.rnd import RND
-from lanista.trainers.rewards.settings import CuriositySettings, GAILSettings, RNDSettings
+from lanista.trainers.rewards.training import SignalLearning
 from lanista.trainers.rewards.transitions import SignalSteps, Transitions, minibatches
-from lanista.trainers.update_buffer import UpdateBuffer
+from lanista.trainers.settings.models.rewards import CuriositySettings, GAILSettings, RNDSettings
 from referencenets import spec_of_shapes, vector_spec
 from signalsteps import demonstrations, rollout_of_steps
 

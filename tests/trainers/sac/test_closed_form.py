@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.sac.closed_form import DenseGradient, fits
-from lanista.trainers.sac.learning import DerivedGradient
+from lanista.trainers.algorithms.sac.fused import DenseGradient, fits
+from lanista.trainers.algorithms.sac.update import DerivedGradient
 from sacbatches import ACTIONS, algorithm, some_batch, spec_of
 
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 from goldendata import array, cases, kinds
-from lanista.trainers.sac.branches import BranchSums
-from lanista.trainers.sac.losses import (
+from lanista.trainers.algorithms.sac.losses import (
+    BranchSums,
     Coefficients,
     LogProbs,
     entropy_penalty,
@@ -16,7 +16,7 @@ from lanista.trainers.sac.losses import (
     value_targets,
     weighted,
 )
-from lanista.trainers.sac.temperatures import Temperatures
+from lanista.trainers.networks.sac import Temperatures
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 HERE = {"losses", "condense", "soft_update"}

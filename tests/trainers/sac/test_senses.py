@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 from lanista.agent_processor.trajectory import AgentKey
-from lanista.trainers.distributions import Actions
-from lanista.trainers.networks.memory import Memory
-from lanista.trainers.networks.settings import MemorySettings
-from lanista.trainers.precision import Precision
-from lanista.trainers.sac.networks import Sequences
-from lanista.trainers.threads import UpdateThreads
+from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.networks.modules.distributions import Actions
+from lanista.trainers.networks.modules.memory import Memory
+from lanista.trainers.networks.modules.precision import Precision
+from lanista.trainers.networks.sac import Sequences
+from lanista.trainers.settings.models.networks import MemorySettings
 from mlagents_envs.base_env import ObservationType
 from recurrentrollouts import recurrent_rollout
 from sacbatches import ACTIONS, algorithm, some_batch, spec_of

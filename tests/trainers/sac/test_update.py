@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from lanista.envs.finite import NonFinite
-from lanista.trainers.threads import UpdateThreads
+from lanista.envs.validation import NonFinite
+from lanista.trainers.algorithms.common.threads import UpdateThreads
 from sacbatches import ACTIONS, algorithm, some_batch, spec_of
 
 ROWS, RATE, TAU, ALPHA, STEP = 12, 0.01, 0.1, 0.4, 250

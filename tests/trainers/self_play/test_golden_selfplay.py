@@ -6,11 +6,11 @@ import goldendata
 import pytest
 import torch
 from lanista.agent_processor.trajectory import Trajectory
-from lanista.envs.behavior_name import BehaviorName
-from lanista.trainers.self_play.elo import rating_change
-from lanista.trainers.self_play.rotation import TeamRotation
-from lanista.trainers.self_play.self_play import SelfPlay
-from lanista.trainers.self_play.settings import SelfPlaySettings
+from lanista.envs.base import BehaviorName
+from lanista.trainers.settings.models.self_play import SelfPlaySettings
+from lanista.trainers.trainer.self_play.self_play import SelfPlay
+from lanista.trainers.trainer.self_play.snapshots import rating_change
+from lanista.trainers.trainer.self_play.team_rotation import TeamRotation
 
 LIVE = "live"
 """A team acts by what is being learnt."""

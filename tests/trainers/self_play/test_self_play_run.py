@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from lanista.trainers.checkpoints import load_checkpoint
-from lanista.trainers.controller import TrainerController
+from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.runner.controller import TrainerController
 from line_runs import Runs
 from reliability.resume import differences, numbers
 

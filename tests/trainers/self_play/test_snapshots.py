@@ -3,7 +3,7 @@
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.trainers.self_play.snapshots import NEWEST, Snapshot, SnapshotPool
+from lanista.trainers.trainer.self_play.snapshots import NEWEST, Snapshot, SnapshotPool
 
 
 def filled(window, count):

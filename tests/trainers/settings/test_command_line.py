@@ -7,8 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.trainers.settings import RunOptions, TrainerConfigError, parse_command_line
-from lanista.trainers.settings.command_line import SECTIONS, make_parser
-from lanista.trainers.settings.overrides import split_path
+from lanista.trainers.settings.command_line import SECTIONS, make_parser, split_path
 from lanista.trainers.settings.problems import dotted
 
 

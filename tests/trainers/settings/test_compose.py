@@ -5,11 +5,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.trainers.run_folder import write_configuration
+from lanista.trainers.checkpoints.run_folder import write_configuration
 from lanista.trainers.settings import RunOptions, TrainerConfigError, parse_command_line
-from lanista.trainers.settings.compose import compose, under
-from lanista.trainers.settings.presets import preset_names, read_preset
-from lanista.trainers.settings.source import read_text
+from lanista.trainers.settings.yaml_source import compose, preset_names, read_preset, read_text, under
 
 BASE = """\
 behaviors:

@@ -2,8 +2,8 @@
 
 import pytest
 from lanista.trainers.settings import RunOptions, TrainerConfigError
-from lanista.trainers.settings.behavior import TrainerSettings
-from lanista.trainers.settings.hyperparameters import ScheduleType
+from lanista.trainers.settings.models.behavior import TrainerSettings
+from lanista.trainers.settings.models.hyperparameters import ScheduleType
 
 
 def read(text: str) -> RunOptions:

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import yaml
+from lanista.docs._ext.configuration_page import FOLDER, page
 from lanista.trainers.settings import RunOptions
-from lanista.trainers.settings.document import FOLDER, page
 from lanista.trainers.settings.registry import trainer_types
 from lanista.trainers.settings.schema import json_schema
 
-AGAIN = "run `python -m lanista.trainers.settings.document`"
+AGAIN = "run `python docs/_ext/configuration_page.py`"
 
 
 def test_page_is_current() -> None:
@@ -107,7 +107,7 @@ def test_every_key_says_what_it_means() -> None:
 
 
 def test_settings_load_without_torch() -> None:
-    code = "import sys, lanista.trainers.settings.command_line, lanista.trainers.settings.support; "
+    code = "import sys, lanista.trainers.settings.command_line, lanista.trainers.settings.validation; "
     code += "print(*[m for m in ('torch', 'onnx', 'grpc', 'mlagents_envs') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == ""

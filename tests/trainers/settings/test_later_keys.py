@@ -1,23 +1,20 @@
 """What is named and not there yet is read, checked, and refused before a run that asks for it."""
 
 import pytest
-from lanista.trainers.curriculum.samplers import SAMPLERS
-from lanista.trainers.dqn.settings import DQNSettings
 from lanista.trainers.settings import RunOptions, TrainerConfigError
-from lanista.trainers.settings.base import Settings, later
-from lanista.trainers.settings.kinds import kind_of
+from lanista.trainers.settings.base import Integer, Settings, kind_of, later
+from lanista.trainers.settings.models.algorithms import DQNSettings
+from lanista.trainers.settings.models.environment_parameters import SAMPLERS
 from lanista.trainers.settings.registry import TrainerType, trainer_types
-from lanista.trainers.settings.schema import json_schema
-from lanista.trainers.settings.support import _later_keys, require_support, unsupported
-from lanista.trainers.settings.units import UNITS
-from lanista.trainers.settings.values import Integer
+from lanista.trainers.settings.schema import UNITS, json_schema
+from lanista.trainers.settings.validation import _later_keys, require_support, unsupported
 
 
 def models(base: type[Settings] = Settings) -> set[type[Settings]]:
     """Every model of a part of the configuration; a sweep has a file of its own."""
     below = {model for child in base.__subclasses__() for model in models(child)}
     ours = {model for model in below if model.__module__.startswith("lanista.")}
-    ours -= {model for model in ours if model.__module__.startswith("lanista.trainers.sweep.")}
+    ours -= {model for model in ours if model.__module__.startswith("lanista.trainers.cli.sweep.")}
     return ours | ({base} if base is not Settings else set())
 
 
@@ -97,7 +94,7 @@ def test_every_number_has_a_unit() -> None:
         for key, info in model.model_fields.items()
         if kind_of(info.annotation).name in ("integer", "number")
     }
-    assert numeric <= UNITS.keys(), "add the new key to trainers/settings/units.py"
+    assert numeric <= UNITS.keys(), "add the new key to trainers/settings/schema.py"
 
 
 def test_a_key_is_of_one_kind_with_every_trainer() -> None:

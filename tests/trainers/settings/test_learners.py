@@ -6,7 +6,7 @@ import pytest
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.settings.registry import trainer_types
-from lanista.trainers.settings.support import require_support, require_trainable
+from lanista.trainers.settings.validation import require_support, require_trainable
 
 MEMORY = {"network_settings": {"memory": {"sequence_length": 16}}}
 REFUSED = {

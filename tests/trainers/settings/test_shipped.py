@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from lanista.trainers.curriculum.samplers import ConstantSettings
 from lanista.trainers.settings import RunOptions
 from lanista.trainers.settings.base import Settings
-from lanista.trainers.settings.presets import FOLDER, preset_names
-from lanista.trainers.settings.support import unsupported
+from lanista.trainers.settings.models.environment_parameters import ConstantSettings
+from lanista.trainers.settings.validation import unsupported
+from lanista.trainers.settings.yaml_source import FOLDER, preset_names
 
 FILES = sorted(FOLDER.rglob("*.yaml"))
 AHEAD = (".self_play", ".rnd", ".curiosity")

@@ -2,7 +2,7 @@
 
 import pytest
 from lanista.trainers.settings import RunOptions, TrainerConfigError
-from lanista.trainers.settings.support import require_support, require_trainable
+from lanista.trainers.settings.validation import require_support, require_trainable
 
 ASKS = {
     "network_settings.memory": "{trainer_type: td3, network_settings: {memory: {}}}",

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.trainers.settings import NetworkSettings, PPOSettings, RunOptions, TrainerConfigError
-from lanista.trainers.settings.run import CheckpointSettings, EnvironmentSettings
+from lanista.trainers.settings.models.run import CheckpointSettings, EnvironmentSettings
 
 
 @given(st.integers(1, 10**12))

@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 import pytest
-from lanista.envs.statistics import StatsAggregationMethod
+from lanista.envs.base import StatsAggregationMethod
 from lanista.trainers.stats.csv_writer import CsvTable, CsvWriter
 from lanista.trainers.stats.reporter import StatsReporter
 from lanista.trainers.stats.summary import StatsSummary

@@ -7,13 +7,20 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.statistics import StatsAggregationMethod
-from lanista.trainers.cli.logs import ConsoleHandler
-from lanista.trainers.stats.curve import History, braille, sparkline
+from lanista.envs.base import StatsAggregationMethod
 from lanista.trainers.stats.display import LiveDisplay, PlainDisplay, make_display
-from lanista.trainers.stats.progress import BehaviorProgress, clock_text, count_text, figure_text
+from lanista.trainers.stats.progress import (
+    BehaviorProgress,
+    History,
+    braille,
+    clock_text,
+    count_text,
+    figure_text,
+    sparkline,
+)
 from lanista.trainers.stats.reporter import StatsReporter
 from lanista.trainers.stats.writer import StatsPropertyType
+from lanista.trainers.utils.logging import ConsoleHandler
 from rich.console import Console
 
 

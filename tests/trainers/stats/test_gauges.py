@@ -6,9 +6,8 @@ import math
 
 import pytest
 from console_runs import YAML, learn
-from lanista.trainers.stats.gauges import GaugeWriter
 from lanista.trainers.stats.reporter import StatsReporter
-from lanista.trainers.stats.timers import Timers
+from lanista.trainers.stats.timers import GaugeWriter, Timers
 
 
 class Clock:

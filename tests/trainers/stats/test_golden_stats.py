@@ -4,15 +4,14 @@ import re
 
 import goldendata
 import pytest
-from lanista.envs.statistics import StatsAggregationMethod
-from lanista.trainers.checkpoints import CheckpointManager
-from lanista.trainers.clock import StepClock
+from lanista.envs.base import StatsAggregationMethod
+from lanista.trainers.checkpoints.manager import CheckpointManager
+from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.stats.console import ConsoleWriter
-from lanista.trainers.stats.gauges import gauge_name
-from lanista.trainers.stats.hyperparameters import hyperparameter_text
 from lanista.trainers.stats.reporter import StatsReporter
-from lanista.trainers.stats.writer import StatsPropertyType, StatsWriter
-from lanista.trainers.training_status import TrainingStatus
+from lanista.trainers.stats.timers import gauge_name
+from lanista.trainers.stats.writer import StatsPropertyType, StatsWriter, hyperparameter_text
+from lanista.trainers.trainer.schedules import StepClock
 
 ELSEWHERE = {"bc_update"}
 """tests/trainers/imitation/test_behavioral_cloning.py."""

@@ -5,7 +5,7 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from lanista.envs.statistics import StatsAggregationMethod
+from lanista.envs.base import StatsAggregationMethod
 from lanista.trainers.stats.reporter import StatsReporter
 from lanista.trainers.stats.summary import StatsSummary
 from lanista.trainers.stats.writer import StatsPropertyType, StatsWriter

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.statistics import StatsAggregationMethod
-from lanista.trainers.stats import event_file
+from lanista.envs.base import StatsAggregationMethod
+from lanista.trainers.stats import tensorboard as event_file
 from lanista.trainers.stats.reporter import StatsReporter
 from lanista.trainers.stats.tensorboard import TensorBoardWriter
 from lanista.trainers.stats.writer import StatsPropertyType

@@ -9,12 +9,12 @@ from enum import Enum
 
 import pytest
 from installed_plugins import install
-from lanista.envs.statistics import StatsAggregationMethod
-from lanista.trainers.plugins.foreign_writer import adapted
+from lanista.envs.base import StatsAggregationMethod
 from lanista.trainers.settings.errors import TrainerConfigError
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.stats.csv_writer import CsvWriter
 from lanista.trainers.stats.display import SilentDisplay, make_display
+from lanista.trainers.stats.mlagents_writer import adapted
 from lanista.trainers.stats.reporter import StatsReporter
 from lanista.trainers.stats.tensorboard import TensorBoardWriter
 from lanista.trainers.stats.writer import StatsPropertyType, StatsWriter
@@ -90,7 +90,7 @@ def options(yaml=""):
     ],
 )
 def test_the_settings_choose_the_writers(yaml, expected, silent, tmp_path):
-    from lanista.trainers.stats.settings import CONSOLE, writes_to
+    from lanista.trainers.settings.models.outputs import CONSOLE, writes_to
 
     chosen = options(yaml)
     assert [type(writer) for writer in make_writers(chosen, tmp_path)] == expected

@@ -7,8 +7,8 @@ import sys
 import time
 
 import pytest
+from lanista.trainers.cli.sweep.metric import LOGS
 from lanista.trainers.settings.command_line import parse_command_line
-from lanista.trainers.sweep.files import LOGS
 from PIL import Image
 
 RATE = "behaviors.Basic.hyperparameters.learning_rate"

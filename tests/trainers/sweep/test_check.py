@@ -68,7 +68,7 @@ def test_no_trial_begins(tmp_path, change, says, capsys):
 
 
 def test_a_missing_package_is_named(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("lanista.trainers.sweep.sweep.find_spec", lambda name: None)
+    monkeypatch.setattr("lanista.trainers.cli.sweep.sweep.find_spec", lambda name: None)
     assert "pip install 'lanista[sweep]'" in complaint(tmp_path, GOOD, capsys)
 
 
@@ -80,8 +80,8 @@ def test_all_of_it_is_told_without_torch(tmp_path):
     file.write_text(yaml.safe_dump(GOOD))
     code = (
         "import sys; from pathlib import Path\n"
-        "from lanista.trainers.sweep.settings import read_sweep\n"
-        "from lanista.trainers.sweep.sweep import Sweep\n"
+        "from lanista.trainers.cli.sweep.settings import read_sweep\n"
+        "from lanista.trainers.cli.sweep.sweep import Sweep\n"
         f"Sweep.checked(read_sweep({str(file)!r}), Path('nowhere'))\n"
         "assert 'torch' not in sys.modules"
     )

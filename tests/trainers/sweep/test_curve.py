@@ -1,7 +1,7 @@
 """What a sweep reads of a run that is under way."""
 
 import pytest
-from lanista.trainers.sweep.curve import Metric
+from lanista.trainers.cli.sweep.metric import Metric
 
 TAG = "Environment/Cumulative Reward"
 

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from lanista.trainers.sweep.settings import PrunerSettings, SweepSettings, read_sweep
-from lanista.trainers.sweep.sweep import Sweep
+from lanista.trainers.cli.sweep.settings import PrunerSettings, SweepSettings, read_sweep
+from lanista.trainers.cli.sweep.sweep import Sweep
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text(encoding="utf-8")
 

@@ -2,8 +2,8 @@
 
 import pytest
 import yaml
+from lanista.trainers.cli.sweep.settings import read_sweep
 from lanista.trainers.settings.errors import TrainerConfigError
-from lanista.trainers.sweep.settings import read_sweep
 
 RATE = "behaviors.Basic.hyperparameters.learning_rate"
 GOOD = {"preset": "ppo/basic", "env": "scene:basic", "parameters": {RATE: {"min": 1e-4, "max": 1e-2}}}

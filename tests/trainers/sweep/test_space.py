@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lanista.trainers.cli.sweep.launcher import as_text
+from lanista.trainers.cli.sweep.settings import Parameter
+from lanista.trainers.cli.sweep.space import Dimension, grid, holds_whole_number, short_names
 from lanista.trainers.settings import RunOptions
-from lanista.trainers.sweep.command import as_text
-from lanista.trainers.sweep.parameter import Parameter
-from lanista.trainers.sweep.space import Dimension, grid, holds_whole_number, short_names
 
 pytest.importorskip("optuna")
 

@@ -9,8 +9,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from board_players import BoardPlayer, OneStepAhead, Perfect, connects, value_of
-from lanista.envs.sources import make_source
-from lanista.trainers.tournament.match import play_all_sides
+from lanista.envs.python.sources import make_source
+from lanista.trainers.cli.tournament.match import play_all_sides
 
 
 def board(*rows):

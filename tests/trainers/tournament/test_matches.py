@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from card_game import Cards
-from lanista.envs.turn_based import TurnBasedEnvironment
-from lanista.trainers.tournament.entrants import Entrant
-from lanista.trainers.tournament.match import Games, MatchError, Result, play_all_sides, play_match
-from lanista.trainers.tournament.picture import draw
-from lanista.trainers.tournament.standings import RoundRobin
+from lanista.envs.python.pettingzoo.turn_based import TurnBasedEnvironment
+from lanista.trainers.cli.tournament.match import Games, MatchError, Result, play_all_sides, play_match
+from lanista.trainers.cli.tournament.players import Entrant
+from lanista.trainers.cli.tournament.plot import draw
+from lanista.trainers.cli.tournament.round_robin import RoundRobin
 from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from lanista.trainers.self_play.elo import expected_result
-from lanista.trainers.tournament.ratings import MEAN, rate
+from lanista.trainers.cli.tournament.ratings import MEAN, rate
+from lanista.trainers.trainer.self_play.snapshots import expected_result
 
 
 def test_two_players_differ_by_what_elo_expects_of_the_score():

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 from lanista.agent_processor.trajectory import Rollout
-from lanista.trainers.ppo.ppo import PPO
-from lanista.trainers.update_buffer import EvaluatedSteps, Evaluation
+from lanista.trainers.algorithms.ppo.ppo import PPO
+from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, Evaluation
 from numpy.typing import NDArray
 
 from .trainer import RobustPPOSettings

@@ -1,7 +1,7 @@
 """The trainer `robust_ppo` as the settings know it. Nothing here loads torch."""
 
 from lanista.trainers.settings import PPOSettings, TrainerType
-from lanista.trainers.settings.values import Number
+from lanista.trainers.settings.base import Number
 from pydantic import Field
 
 

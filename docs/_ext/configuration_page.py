@@ -1,0 +1,238 @@
+"""Writes docs/configuration.md and its schema: `python docs/_ext/configuration_page.py [FOLDER]`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from lanista.trainers.settings.base import Settings, kind_of, plain
+from lanista.trainers.settings.command_line import RENAMED, SECTIONS
+from lanista.trainers.settings.models.behavior import TrainerSettings
+from lanista.trainers.settings.models.environment_parameters import (
+    SAMPLERS,
+    CompletionCriteriaSettings,
+    EnvironmentParameterSettings,
+    Lesson,
+    SamplerForm,
+)
+from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
+from lanista.trainers.settings.models.rewards import REWARD_SIGNALS, BehavioralCloningSettings
+from lanista.trainers.settings.models.self_play import SelfPlaySettings
+from lanista.trainers.settings.options import RunOptions
+from lanista.trainers.settings.registry import trainer_types
+from lanista.trainers.settings.schema import UNITS, json_schema
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs"
+
+INTRODUCTION = """# Configuration
+
+<!-- Made by `python docs/_ext/configuration_page.py`; edit the settings' docstrings, not this page. -->
+
+A run is told what to do by a YAML file, the same that ML-Agents reads, and by flags:
+
+    lanista-learn ball.yaml --env Builds/3DBall.x86_64 --run-id ball
+
+A flag that is given wins over the file, the file over the default. `--set PATH=VALUE` reaches every key
+and wins over both: `--set behaviors.3DBall.hyperparameters.batch_size=64`. A name that holds a dot stands
+in double quotes. `--env-args` takes the rest of the line, so it comes last.
+
+## Several files
+
+    lanista-learn ball.yaml laptop.yaml --run-id ball
+    lanista-learn --preset ppo/ball3d mine.yaml --env scene:ball3d --run-id mine
+
+Files lie one over another, the later over the earlier: mappings are merged key by key, everything else is
+replaced. `--preset NAME` takes a file that comes with Lanista, those of the folder `config`, by its path
+there; it lies under all files. What a run was really told is in the `configuration.yaml` of its folder. To
+replace a whole mapping instead of merging it, use `--set`, as in
+`--set 'behaviors.3DBall.reward_signals={extrinsic: {}}'`. An error names the file and line, or the flag,
+that the value came from.
+
+## Checking a file
+
+    lanista check ball.yaml laptop.yaml
+    lanista check --together ball.yaml laptop.yaml
+    lanista check --preset ppo/ball3d mine.yaml
+
+reads files as `lanista-learn` would, without an engine and in less than a second, and prints for each that
+it is right, or all that is wrong with it. `--together` checks the one configuration that the files make: a
+file that holds a part only is right together with those that it lies over.
+
+| Exit status | Meaning |
+|---|---|
+| 0 | everything can be trained |
+| 1 | something is wrong |
+| 2 | the command line cannot be read |
+| 3 | everything is right, but asks for something that this version cannot train yet |
+
+Editors that know YAML complete and check a file that begins with this line, where the path leads from the
+file to [configuration.schema.json](configuration.schema.json), which lies beside this page; `lanista check
+--schema > configuration.schema.json` writes it anywhere:
+
+    # yaml-language-server: $schema=configuration.schema.json
+
+## How values are read
+
+- Whole numbers may be written `10000`, `1.0e4` or `1e4` (which YAML takes for text). A fraction is cut
+  off, with a warning.
+- Numbers must be finite. `3e-4` is a number.
+- True and false: `true`, `false`, `yes`, `no`, `on`, `off`, also in quotes.
+- Text that YAML takes for a number or a date is text again; text that it takes for true or false needs
+  quotes.
+- An unknown key is an error, wherever it is, and the message names the nearest known one. A key without a
+  value is one too, unless its type below says `or null`. A key that is given twice is refused.
+- Problems are reported together, each with its line.
+
+## Where Lanista departs from ML-Agents
+
+ML-Agents 1.1.0 ignores unknown keys in network_settings, memory, behavioral_cloning, self_play,
+completion_criteria and torch_settings, takes the text 'false' for true, refuses `1e4` for whole numbers,
+drops the third value of an interval, lets `--load` do nothing and `--deterministic` pass over behaviours
+that are not listed. Lanista does what was meant, or says what is wrong. With `max_steps: -1` ML-Agents
+ends at once; Lanista trains until it is stopped. Keys of its own are marked; at their defaults they change
+nothing, and they are then left out of the `configuration.yaml` of a run, so that ML-Agents can read it.
+
+## What is named and not there yet
+
+This page also lists what later versions will do, so that its names are known from the first day. Whatever
+is marked with **Not yet.**, or stands under a heading that says so, is read and checked; a run that asks
+for it is refused before it begins, with a sentence that names the key.
+
+## Words
+
+A *step* is one decision of one agent, a *trainer step* one that the behaviour's trainer has taken in, of
+all its agents together. A *gradient step* is one step of an optimiser, on one batch. A *share* lies between
+0 and 1. The same word means the same with every trainer: `epsilon_start`,
+`epsilon_end` and `epsilon_decay_steps` are actions by chance, `noise_start`, `noise_end` and
+`noise_decay_steps` noise on actions, `tau` and `target_update_interval` how a target network follows.
+"""
+
+DEFAULTS = """
+`default_settings` holds the same keys as a behaviour. They lie under those of every behaviour: mappings
+are merged, single values replaced; so the default reward signals stay unless a behaviour changes them. A
+behaviour with another trainer_type gets only those default hyperparameters that are written in the file
+and that its trainer has. A behaviour of the environment that the file does not list gets the default
+settings; without them that is an error, and without any file it gets the defaults of this page.
+"""
+
+PARAMETERS = """
+A number, a sampler, or lessons. A sampler without a seed gets the run's seed plus its number in the file.
+
+```yaml
+environment_parameters:
+  gravity: 9.81
+  mass:
+    sampler_type: uniform
+    sampler_parameters: {min_value: 0.5, max_value: 10}
+  wall_height:
+    curriculum:
+      - name: Low
+        value: 1.5
+        completion_criteria: {behavior: Jumper, measure: reward, threshold: 0.8, min_lesson_length: 100}
+      - name: High
+        value: 4
+```
+"""
+
+TYPES = {
+    "boolean": "true or false",
+    "integer": "whole number",
+    "number": "number",
+    "string": "text",
+    "array": "list",
+    "object": "mapping",
+    "any": "",
+}
+
+
+def page() -> str:
+    """docs/configuration.md."""
+    return INTRODUCTION + "\n".join(_sections()) + "\n"
+
+
+def _sections() -> Iterator[str]:
+    yield _section(2, "The file", RunOptions)
+    yield _section(2, "behaviors.NAME", TrainerSettings)
+    yield DEFAULTS
+    for name, kind in trainer_types.items():
+        yield _section(3, f"hyperparameters, trainer_type {name}{_later(not kind.available)}", kind.settings)
+    yield _section(3, "network_settings", NetworkSettings)
+    yield _section(4, "network_settings.memory", MemorySettings)
+    for name, signal in REWARD_SIGNALS.items():
+        yield _section(3, f"reward_signals.{name}", signal)
+    optional: dict[str, type[Settings]] = {
+        "self_play": SelfPlaySettings,
+        "behavioral_cloning": BehavioralCloningSettings,
+    }
+    for name, section in optional.items():
+        yield _section(3, name, section)
+    yield "\n## environment_parameters.NAME\n" + PARAMETERS
+    yield _section(3, "With lessons", EnvironmentParameterSettings)
+    yield _section(4, "A lesson", Lesson)
+    yield _section(4, "completion_criteria", CompletionCriteriaSettings)
+    yield _section(3, "A sampler", SamplerForm)
+    for name, sampler in SAMPLERS.items():
+        yield _section(4, f"sampler_parameters, sampler_type {name}", sampler)
+    for name, (model, _) in SECTIONS.items():
+        yield _section(2, name, model, flags=True)
+
+
+def _later(yes: bool) -> str:
+    return " (not yet)" if yes else ""
+
+
+def _section(level: int, title: str, model: type[Settings], flags: bool = False) -> str:
+    """A heading, what the model is, and a table of its keys."""
+    summary = " ".join((model.__doc__ or "").split())
+    head = ["Key", *(["Flag"] if flags else []), "Type", "Unit", "Default", "Meaning"]
+    lines = ["", f"{'#' * level} {title}", "", summary, "", "| " + " | ".join(head) + " |"]
+    lines.append("|" + "---|" * len(head))
+    for key in model.written():
+        flag = RENAMED.get(key, "--" + key.replace("_", "-"))
+        names = [f"`{key}`", *([f"`{flag}`"] if flags else [])]
+        cells = [_type(model, key), _unit(model, key), _default(model, key), _meaning(model, key)]
+        lines.append("| " + " | ".join([*names, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def _type(model: type[Settings], key: str) -> str:
+    kind = kind_of(model.model_fields[key].annotation)
+    text = ", ".join(kind.choices) if kind.choices else TYPES[kind.name]
+    return f"{text} or null" if kind.nullable else text
+
+
+def _unit(model: type[Settings], key: str) -> str:
+    numeric = kind_of(model.model_fields[key].annotation).name in ("integer", "number")
+    return UNITS[key] if numeric else ""
+
+
+def _default(model: type[Settings], key: str) -> str:
+    info = model.model_fields[key]
+    if info.is_required():
+        return "required"
+    value = info.get_default(call_default_factory=True, validated_data={})
+    if isinstance(value, Settings):
+        return "its defaults"
+    if isinstance(value, dict):
+        value = {name: {} for name in value}
+    return f"`{json.dumps(plain(value), ensure_ascii=False)}`".replace('"', "")
+
+
+def _meaning(model: type[Settings], key: str) -> str:
+    text = " ".join((model.model_fields[key].description or "").split()).replace("|", "\\|")
+    marks = {"**Lanista's own.**": model.is_own(key), "**Not yet.**": model.is_later(key)}
+    return " ".join([text, *(mark for mark, holds in marks.items() if holds)])
+
+
+def main(folder: str | Path = FOLDER) -> None:
+    """Write both files into `folder`."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    Path(folder, "configuration.md").write_text(page(), encoding="utf-8")
+    schema = json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    Path(folder, "configuration.schema.json").write_text(schema, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2])

@@ -1,0 +1,140 @@
+"""What passes from the environments to the floors above them, and back.
+
+An engine's full names of behaviours, such as `Striker?team=1`.
+
+How values that an engine or a trainer reports are put together into one figure.
+
+What an environment knows of its whole world, beside what each of its agents sees.
+
+The processors of this machine.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from urllib.parse import parse_qs
+
+import numpy as np
+from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviorName:
+    """A behaviour's full name taken apart."""
+
+    behavior_id: str
+    """The full name as the engine sent it."""
+    name: str
+    """What the user's configuration calls the behaviour: the part before the question mark."""
+    team_id: int = 0
+    """The team, 0 where the full name tells none."""
+
+    @classmethod
+    def parse(cls, behavior_id: str) -> "BehaviorName":
+        """Take a full name apart; anything in its query but the first `team` is ignored.
+
+        Raises:
+            ValueError: The team is not a whole number.
+        """
+        name, _, query = behavior_id.partition("?")
+        team = parse_qs(query).get("team", ["0"])[0]
+        try:
+            return cls(behavior_id, name, int(team))
+        except ValueError:
+            raise ValueError(
+                f"The behaviour {behavior_id!r} has the team {team!r}, which is not a whole number. "
+                "Full names look like 'Name?team=0'."
+            ) from None
+
+    @property
+    def rebuilt(self) -> str:
+        """The full name in its usual form, `Name?team=0`."""
+        return behavior_id(self.name, self.team_id)
+
+
+def behavior_id(name: str, team_id: int = 0) -> str:
+    """The full name of a behaviour's team."""
+    return f"{name}?team={team_id}"
+
+
+class StatsAggregationMethod(Enum):
+    """What becomes of the values that one key collects between two summaries. Numbers as on the wire."""
+
+    AVERAGE = 0
+    MOST_RECENT = 1
+    SUM = 2
+    HISTOGRAM = 3
+
+
+BehaviorId = str
+"""The engine's full name of a behaviour, such as `3DBall?team=0`."""
+
+ObsArray = NDArray[np.float32 | np.uint8]
+"""Some agents' observations of one sensor, [n, *shape]: numbers, or the bytes of pictures (see `pixels`)."""
+
+BehaviorSteps = tuple[DecisionSteps, TerminalSteps]
+EngineStatistics = Mapping[str, Sequence[tuple[float, StatsAggregationMethod]]]
+
+
+def no_steps(spec: BehaviorSpec) -> BehaviorSteps:
+    """No agents of this kind. `empty` of mlagents-envs cannot make them with NumPy 1.24 to 1.26."""
+    obs = [np.zeros((0, *sensor.shape), np.float32) for sensor in spec.observation_specs]
+    reward, ids = np.zeros(0, np.float32), np.zeros(0, np.int32)
+    return (
+        DecisionSteps(obs, reward, ids, None, ids, reward),
+        TerminalSteps(list(obs), reward, np.zeros(0, np.bool_), ids, ids, reward),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a policy decided for the n agents of one `DecisionSteps`, row for row."""
+
+    agent_id: NDArray[np.int32]
+    """[n], as in the DecisionSteps."""
+    action: ActionTuple
+    """As sampled, before scaling: what a trainer learns from. [n, continuous], [n, branches]."""
+    env_action: ActionTuple
+    """As the engine gets it."""
+    log_probs: NDArray[np.float32]
+    """[n, continuous + branches], log-probability of each component of `action`."""
+    entropy: NDArray[np.float32]
+    """[n]."""
+    memory: NDArray[np.float32] | None = None
+    """[n, memory_size]: the recurrent state that comes out of this decision."""
+    exploration: float = 0.0
+    """How much of the policy was chance alone: see the trainer `coma`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentStep:
+    """What one environment answered."""
+
+    env: int
+    """The environment's index, 0 to num_envs - 1 (Unity's worker id)."""
+    steps: Mapping[BehaviorId, BehaviorSteps]
+    decisions: Mapping[BehaviorId, Decision]
+    """The decisions that this step answers; empty for the first step after a start or a reset."""
+    statistics: EngineStatistics = field(default_factory=dict)
+    fresh: bool = False
+    """The environment was reset or started again: its unfinished trajectories are void."""
+    left: bool = False
+    """The environment has gone and cannot be sent anything; with `fresh`, and without any agents."""
+    void_agents: Mapping[BehaviorId, NDArray[np.int32]] = field(default_factory=dict)
+    """Agents whose numbers were not finite and whose unfinished trajectories are void therefore."""
+    lost_lives: Mapping[BehaviorId, NDArray[np.int32]] = field(default_factory=dict)
+    """Agents that lost a life on the way to their decision step: their trajectories end there as those of
+    agents that have terminated, but their episodes go on."""
+
+
+STATE = "state"
+"""The name of the sensor that shows it, the last of an agent's."""
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,91 @@
+"""What a new start of an environment does not mend.
+
+What the wire can complain about.
+
+What can go wrong between the name of an environment and its program.
+
+What is wrong with a demonstration.
+
+What goes wrong with a cluster.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+
+from mlagents_envs.exception import (
+    UnityCommunicationException,
+    UnityEnvironmentException,
+    UnityException,
+    UnityObservationException,
+)
+
+
+class GameFaultError(UnityException):  # type: ignore[misc]
+    """A game in Python breaks the rules of its interface, and would break them again: it is not restarted."""
+
+
+class UnsupportedSpaceError(GameFaultError):
+    """A space that has no counterpart in ML-Agents' specifications."""
+
+
+class WireError(UnityCommunicationException):  # type: ignore[misc]
+    """Bytes that are not what the protocol says. The message names where they came from and what is wrong."""
+
+
+class ObservationError(WireError, UnityObservationException):  # type: ignore[misc]
+    """An observation that does not fit its specification, or a picture that cannot be decoded."""
+
+
+class PortInUseError(OSError):
+    """Another process (or another trainer in this one) listens on the port."""
+
+
+class TrainerGoneError(UnityCommunicationException):  # type: ignore[misc]
+    """The trainer was not there in time, or went away while the engine waited for its answer."""
+
+
+class RegistryError(UnityEnvironmentException):  # type: ignore[misc]
+    """A manifest, a download or an archive cannot be used; the message says why and what to do."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class UnknownEntryError(RegistryError, KeyError):
+    """There is no environment of this name."""
+
+    def __init__(self, identifier: object, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = get_close_matches(str(identifier).lower(), {name.lower(): name for name in names}, n=1)
+        close = [name for name in names if near and name.lower() == near[0]]
+        hint = f" Did you mean {close[0]}?" if close else ""
+        there = f" There are: {', '.join(names)}." if names else " It is empty."
+        super().__init__(f"The entry {identifier} is not present in the registry.{hint}{there}")
+
+
+class NoBuildError(RegistryError, FileNotFoundError):
+    """The environment has no build for this platform."""
+
+
+class UnsafeArchiveError(RegistryError):
+    """A member of an archive would do harm, or is damaged; nothing was kept of it."""
+
+
+class DemonstrationError(UnityException):  # type: ignore[misc]
+    """A file that is no demonstration, or not all of one. The message names the file and the byte."""
+
+    def __init__(self, path: Path, found: str, byte: int | None = None) -> None:
+        """`byte`: where the file breaks, from 0; None where it is not about one place."""
+        where = "" if byte is None else f" byte {byte}:"
+        super().__init__(f"The demonstration {path}:{where} {found}")
+        self.path = path
+        self.byte = byte
+
+
+class ClusterError(UnityException):  # type: ignore[misc]
+    """The cluster cannot do what is asked of it; a new start of one environment would not mend that."""
+
+
+class NoRoomError(ClusterError):
+    """No node has taken an environment in time."""

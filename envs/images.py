@@ -1,0 +1,95 @@
+"""Pictures as bytes and as numbers.
+
+Engines send most pictures as PNG files, in which a pixel has a byte per channel. Users of a BaseEnv get them
+as float32 in 0 to 1, as from ML-Agents. On the way to a trainer's networks they stay bytes: a quarter.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from mlagents_envs.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
+from numpy.typing import NDArray
+
+from .base import BehaviorId, BehaviorSteps, ObsArray
+from .errors import ObservationError
+
+Images = Literal["float32", "uint8"]
+"""What pictures are given out as, where they came as bytes: 0 to 1, or the bytes themselves."""
+
+FULL = np.float32(255)
+BYTES = np.dtype(np.uint8)
+
+
+def as_floats(pixels: ObsArray) -> NDArray[np.float32]:
+    """Bytes divided by 255; floats as they are."""
+    if pixels.dtype != BYTES:
+        floats: NDArray[np.float32] = np.asarray(pixels, np.float32)
+        return floats
+    return np.divide(pixels, FULL, dtype=np.float32)
+
+
+def as_bytes(numbers: ObsArray) -> NDArray[np.uint8] | None:
+    """The bytes that `as_floats` makes these numbers of; None where there are none for some of them."""
+    whole = np.rint(numbers * FULL)
+    if not ((whole >= 0) & (whole <= FULL) & (whole / FULL == numbers)).all():
+        return None
+    pixels: NDArray[np.uint8] = whole.astype(np.uint8)
+    return pixels
+
+
+class PixelKinds:
+    """How each picture of a run is kept: as its first environment sent it.
+
+    Agents of many environments are decided for together and stand in one column. Where one sends a sensor
+    compressed and another does not, the later one's pictures are turned into what the first one's are.
+    """
+
+    def __init__(self) -> None:
+        self._pictures: dict[BehaviorId, tuple[int, ...]] = {}
+        self._bytes: dict[tuple[str, int], bool] = {}
+
+    def agree(
+        self, behavior: BehaviorId, spec: BehaviorSpec, steps: BehaviorSteps, source: str
+    ) -> BehaviorSteps:
+        """The steps with every picture as the run keeps it; costs nothing where there are no pictures.
+
+        Raises:
+            ObservationError: Pictures that are kept as bytes came as numbers that are none.
+        """
+        pictures = self._pictures.get(behavior)
+        if pictures is None:
+            pictures = tuple(i for i, each in enumerate(spec.observation_specs) if len(each.shape) == 3)
+            self._pictures[behavior] = pictures
+        if not pictures:
+            return steps
+        for batch in steps:
+            for index in pictures:
+                if len(batch):
+                    self._keep(behavior, spec, index, batch, source)
+        return steps
+
+    def _keep(
+        self,
+        behavior: BehaviorId,
+        spec: BehaviorSpec,
+        index: int,
+        batch: DecisionSteps | TerminalSteps,
+        source: str,
+    ) -> None:
+        found: ObsArray = batch.obs[index]
+        are_bytes = found.dtype == BYTES
+        # All teams of a behaviour share a network.
+        wanted = self._bytes.setdefault((behavior.partition("?")[0], index), are_bytes)
+        if wanted == are_bytes:
+            return
+        kept: ObsArray | None = as_bytes(found) if wanted else as_floats(found)
+        if kept is None:
+            raise ObservationError(
+                f"{source}: behavior {behavior!r}: observation {index} "
+                f"({spec.observation_specs[index].name!r}) came as numbers that are no pixels / 255, where "
+                "the run began with compressed pictures. Give this sensor the same compression in all "
+                "environments."
+            )
+        batch.obs[index] = kept

@@ -1,0 +1,119 @@
+"""The behaviours of all environments of a run, which must agree about them.
+
+Notices groups whose members are of different behaviours: they are not learnt as one team.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+from mlagents_envs.base_env import BehaviorSpec
+from mlagents_envs.exception import UnityEnvironmentException
+
+from ..base import BehaviorId, EnvironmentStep
+
+Refusal = Callable[[BehaviorId, BehaviorSpec, bool], str | None]
+"""Why a behaviour cannot take part; None if it can. Told whether others take part already."""
+
+
+class SpecConflictError(UnityEnvironmentException):  # type: ignore[misc]
+    """Two environments, or two lives of one, describe a behaviour differently; or one has a behaviour that
+    cannot take part.
+    """
+
+
+class MergedSpecs:
+    """What environments have shown of their behaviours, put together."""
+
+    def __init__(self, refusal: Refusal = lambda behavior, spec, among_others: None) -> None:
+        """Nothing is known yet. `refusal` is asked of every new behaviour."""
+        self._refusal = refusal
+        self._specs: dict[BehaviorId, BehaviorSpec] = {}
+        self._sources: dict[BehaviorId, str] = {}
+        self.view: Mapping[BehaviorId, BehaviorSpec] = MappingProxyType(self._specs)
+        """Follows what is added."""
+
+    def take_over(
+        self,
+        shown: Mapping[BehaviorId, BehaviorSpec],
+        before: Mapping[BehaviorId, BehaviorSpec],
+        source: str,
+    ) -> Mapping[BehaviorId, BehaviorSpec]:
+        """Take over what an environment says of its behaviours: all of it, or with an error nothing.
+
+        Args:
+            shown: All its behaviours.
+            before: What this has returned for it the last time.
+            source: Its name.
+
+        Returns:
+            What has been taken over of it so far.
+
+        Raises:
+            SpecConflictError: Another environment has said otherwise, or a behaviour cannot take part.
+        """
+        new = {name: spec for name, spec in shown.items() if before.get(name) is not spec}
+        if not new:
+            return before
+        for name, spec in new.items():
+            self._check(name, spec, source)
+        for name, spec in new.items():
+            self._specs.setdefault(name, spec)
+            self._sources.setdefault(name, source)
+        return {**before, **new}
+
+    def _check(self, name: BehaviorId, spec: BehaviorSpec, source: str) -> None:
+        known = self._specs.get(name)
+        if known is None:
+            if (reason := self._refusal(name, spec, bool(self._specs))) is not None:
+                raise SpecConflictError(f"{source}: {reason}")
+        elif known != spec:
+            first = self._sources[name]
+            raise SpecConflictError(
+                f"{source} and {first} describe the behavior {name!r} differently. {source}: {spec}. "
+                f"{first}: {known}. All environments of a run must be the same build, with the same "
+                "observations and actions."
+            )
+
+
+logger = logging.getLogger(__name__)
+
+
+class SharedGroups:
+    """Looks at an environment's steps and warns once.
+
+    Only at its first step, the second, the fourth, the eighth and so on: who belongs together is decided by
+    the scene, and need not be looked for for ever.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, int] = {}
+        self._warned = False
+
+    def look(self, step: EnvironmentStep) -> None:
+        """Look at one environment's step, if it is time to."""
+        if self._warned or len(step.steps) < 2:
+            return
+        seen = self._seen[step.env] = self._seen.get(step.env, 0) + 1
+        if seen & (seen - 1):
+            return
+        owners: dict[int, str] = {}
+        for behavior, batches in step.steps.items():
+            ids = np.unique(np.concatenate([np.asarray(batch.group_id) for batch in batches]))
+            for group in ids[ids > 0].tolist():
+                owner = owners.setdefault(group, behavior)
+                if owner != behavior:
+                    self._warn(step.env, group, owner, behavior)
+                    return
+
+    def _warn(self, env: int, group: int, *behaviors: str) -> None:
+        self._warned = True
+        logger.warning(
+            "Environment %d: the group %d has agents of %s and of %s. Agents learn as a team only with those "
+            "of their own behavior; the others count as strangers. In Unity, give agents of one "
+            "SimpleMultiAgentGroup one Behavior Name and one Team Id. This is said once.",
+            *(env, group, *behaviors),
+        )

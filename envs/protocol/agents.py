@@ -1,0 +1,258 @@
+"""From the agents of one behaviour, as they lie in a message, to DecisionSteps and TerminalSteps.
+
+What the agents of one behaviour reported in one message, as columns.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from mlagents_envs.base_env import DecisionSteps, TerminalSteps
+
+from ..base import BehaviorSteps, ObsArray
+from ..errors import ObservationError
+from ..images import as_bytes
+from .images import Picture
+from .layout import Layout, LayoutBuilder, Layouts, Rows, Sorted, ints
+from .messages import AgentInfoProto, ObservationProto
+from .specs import Behavior, Sensor
+from .wire_format import BYTES, FIXED32, VARINT, Irregular, Malformed, fields, packed_ints, records
+
+
+class Columns:
+    """One row for each of n agents, in the message's order; what the engine left out is zero."""
+
+    def __init__(self, count: int, sensors: Sequence[Sensor], mask_size: int, where: str) -> None:
+        """`where`: what errors call the engine and the behaviour."""
+        self._sensors = sensors
+        self._where = where
+        self.pictures: list[Picture] = []
+        """To be decoded into the rows that they belong to."""
+        self.reward = np.zeros(count, np.float32)
+        self.done = np.zeros(count, np.bool_)
+        self.interrupted = np.zeros(count, np.bool_)
+        self.agent_id = np.zeros(count, np.int32)
+        self.group_id = np.zeros(count, np.int32)
+        self.group_reward = np.zeros(count, np.float32)
+        self.mask = np.zeros((count, mask_size), np.bool_)
+        """[n, sum of the branches' sizes], True where an action is not allowed."""
+        self.obs: list[ObsArray] = [np.empty((count, *sensor.spec.shape), sensor.dtype) for sensor in sensors]
+
+    def fill(self, layout: Layout, rows: Rows, agents: Any) -> None:
+        """Fills rows from agents of one layout: a structured array of as many."""
+        names = layout.names
+        if "reward" in names:
+            self.reward[rows] = agents["reward"]
+        if "agent_id" in names:
+            self.agent_id[rows] = ints(agents["agent_id"])
+        if "done" in names:
+            self.done[rows] = agents["done"][:, 0]
+        if "interrupted" in names:
+            self.interrupted[rows] = agents["interrupted"][:, 0]
+        if "mask" in names:
+            self.mask[rows] = agents["mask"]
+        if "group_id" in names:
+            self.group_id[rows] = ints(agents["group_id"])
+        if "group_reward" in names:
+            self.group_reward[rows] = agents["group_reward"]
+        for index, sensor in enumerate(self._sensors):
+            if sensor.size:
+                self._fill_observation(index, sensor, rows, agents[f"obs{index}"])
+
+    def _fill_observation(self, index: int, sensor: Sensor, rows: Rows, values: Any) -> None:
+        obs = self.obs[index]
+        if sensor.channels_last:
+            obs[rows] = sensor.first(values, -1)
+        else:
+            obs.reshape(len(obs), sensor.size)[rows] = values
+
+    def fill_one(self, row: int, data: bytes, start: int, length: int) -> None:
+        """Fills one row by protobuf's own parser.
+
+        Raises:
+            Malformed: data[start:start + length] is no AgentInfoProto.
+            ObservationError: An observation does not fit its specification.
+        """
+        try:
+            info = AgentInfoProto.FromString(data[start : start + length])
+        except DecodeError as error:
+            raise Malformed(start, f"an agent that protobuf cannot parse ({error})") from error
+        self.reward[row] = info.reward
+        self.done[row] = info.done
+        self.interrupted[row] = info.max_step_reached
+        self.agent_id[row] = info.id
+        self.group_id[row] = info.group_id
+        self.group_reward[row] = info.group_reward
+        if len(info.action_mask) == self.mask.shape[1]:
+            self.mask[row] = info.action_mask
+        if len(info.observations) != len(self._sensors):
+            raise ObservationError(
+                f"agent {info.id} sent {len(info.observations)} observations where the behaviour's first "
+                f"agent sent {len(self._sensors)}"
+            )
+        for index, sensor in enumerate(self._sensors):
+            self._observe(row, index, sensor, info.observations[index], info.id)
+
+    def _observe(self, row: int, index: int, sensor: Sensor, proto: ObservationProto, agent: int) -> None:
+        label = f"observation {index} ({sensor.spec.name!r}) of agent {agent}"
+        shape = tuple(proto.shape)
+        values = proto.float_data.data
+        compressed = proto.compression_type != 0
+        fits = shape == sensor.sent_shape if sensor.visual else not compressed and len(values) == sensor.size
+        if not fits:
+            raise ObservationError(
+                f"{label} does not fit the behaviour's specification: shape {sensor.sent_shape} was "
+                f"expected, got shape {shape} with {len(values)} numbers"
+            )
+        out = self.obs[index][row]
+        if compressed:
+            mapping = tuple(proto.compressed_channel_mapping)
+            self.pictures.append(Picture(proto.compressed_data, mapping, out, f"{self._where}: {label}"))
+        elif len(values) != sensor.size:
+            raise ObservationError(
+                f"{label} has {len(values)} numbers where its shape {shape} needs {sensor.size}"
+            )
+        elif sensor.dtype == np.uint8:
+            pixels = as_bytes(np.array(values, np.float32))
+            if pixels is None:
+                raise ObservationError(
+                    f"{label} came as numbers that are no pixels / 255, where the behaviour's first agent "
+                    "sent a compressed picture. Give the sensors of all agents the same compression."
+                )
+            out[:] = sensor.first(pixels)
+        else:
+            out[:] = sensor.first(np.array(values, np.float32))
+
+
+_FLOAT = np.dtype("<f4")
+_WIRE = {7: FIXED32, 8: VARINT, 9: VARINT, 10: VARINT, 11: BYTES, 13: BYTES, 14: VARINT, 15: FIXED32}
+_FLOATS = {7: "reward", 15: "group_reward"}
+_FLAGS = {8: "done", 9: "interrupted"}
+_INTS = {10: "agent_id", 14: "group_id"}
+
+
+class AgentReader:
+    """Reads the agents of one behaviour, message after message."""
+
+    def __init__(self, behavior: Behavior, where: str) -> None:
+        """`where`: what errors call the engine and the behaviour."""
+        self._where = where
+        self._sensors = behavior.sensors
+        self._compressed = behavior.compressed
+        self._branches = behavior.spec.action_spec.discrete_branches
+        self._layouts = Layouts(self._layout)
+        ends = np.cumsum(self._branches).tolist()
+        self._mask_places = [slice(end - size, end) for end, size in zip(ends, self._branches)]
+        self._mask_size: int = sum(self._branches)
+
+    def read(self, data: bytes, start: int, stop: int) -> Columns:
+        """The agents in data[start:stop], the content of a list of them; pictures are still to be decoded.
+
+        Raises:
+            Malformed, ObservationError: As the names say.
+        """
+        starts, lengths = records(data, start, stop)
+        columns = self.columns(len(starts))
+        if self._compressed:
+            sorted_ = Sorted([], list(range(len(starts))))
+        else:
+            sorted_ = self._layouts.sort(data, starts, lengths) if len(starts) else Sorted()
+        for layout, which, agents in sorted_.groups:
+            columns.fill(layout, which, agents)
+        for row in sorted_.irregular:
+            columns.fill_one(row, data, int(starts[row]), int(lengths[row]))
+        return columns
+
+    def nobody(self) -> Columns:
+        """A behaviour without agents in a message."""
+        return self.columns(0)
+
+    def columns(self, count: int) -> Columns:
+        """Columns for so many agents, to be filled."""
+        return Columns(count, self._sensors, self._mask_size, self._where)
+
+    def split(self, columns: Columns) -> BehaviorSteps:
+        """Those who ask for a decision, and those who are done."""
+        if not columns.done.any():
+            everyone, nobody = slice(None), slice(0)
+            return self._decisions(columns, everyone), self._terminals(columns, nobody)
+        return self._decisions(columns, np.flatnonzero(~columns.done)), self._terminals(
+            columns, np.flatnonzero(columns.done)
+        )
+
+    def _decisions(self, columns: Columns, rows: Rows) -> DecisionSteps:
+        agent_id = columns.agent_id[rows]
+        mask = None
+        if self._mask_places and len(agent_id):
+            flat = columns.mask[rows]
+            mask = [flat[:, place] for place in self._mask_places]
+        obs = [values[rows] for values in columns.obs]
+        return DecisionSteps(
+            obs, columns.reward[rows], agent_id, mask, columns.group_id[rows], columns.group_reward[rows]
+        )
+
+    def _terminals(self, columns: Columns, rows: Rows) -> TerminalSteps:
+        return TerminalSteps(
+            [values[rows] for values in columns.obs],
+            columns.reward[rows],
+            columns.interrupted[rows],
+            columns.agent_id[rows],
+            columns.group_id[rows],
+            columns.group_reward[rows],
+        )
+
+    def _layout(self, data: bytes, start: int, stop: int) -> Layout:
+        """The layout of the AgentInfoProto in data[start:stop]. Raises Irregular where there can be none."""
+        builder = LayoutBuilder(data, start, stop)
+        self.describe(builder, data, start, stop)
+        return builder.build()
+
+    def describe(self, builder: LayoutBuilder, data: bytes, start: int, stop: int) -> None:
+        """Add the AgentInfoProto in data[start:stop] to a layout; the names are those of `Columns`.
+
+        Raises:
+            Irregular: it has to be read by protobuf.
+            Malformed: it is no message.
+        """
+        seen: set[int] = set()
+        sensors = iter(self._sensors)
+        index = 0
+        for number, wire, at, end in fields(data, start, stop):
+            if _WIRE.get(number) != wire or (number in seen and number != 13):
+                raise Irregular
+            seen.add(number)
+            if number == 13:
+                _observe(builder, data, at, end, index, next(sensors, None))
+                index += 1
+            elif number in _FLOATS:
+                builder.number(_FLOATS[number], at, end, _FLOAT)
+            elif number in _FLAGS:
+                builder.varint(_FLAGS[number], at, end, 1)
+            elif number in _INTS:
+                builder.varint(_INTS[number], at, end)
+            else:  # a mask of another length is as good as none
+                builder.varint("mask" if end - at == self._mask_size > 0 else None, at, end, end - at)
+        if index != len(self._sensors):
+            raise Irregular
+
+
+def _observe(
+    builder: LayoutBuilder, data: bytes, start: int, stop: int, index: int, sensor: Sensor | None
+) -> None:
+    """Adds the ObservationProto in data[start:stop], which must be of floats and of the sensor's shape."""
+    floats = shape = None
+    for number, wire, at, end in fields(data, start, stop):
+        if number == 4 and wire == BYTES and floats is None:
+            floats = next(fields(data, at, end), (1, BYTES, end, end))
+            if floats[:2] != (1, BYTES) or floats[3] != end:
+                raise Irregular
+        elif number == 1 and wire == BYTES and shape is None:
+            shape = packed_ints(data, at, end)
+        elif number not in (6, 7, 8):
+            raise Irregular
+    at, end = floats[2:] if floats is not None else (stop, stop)
+    if sensor is None or end - at != 4 * sensor.size or (sensor.visual and shape != sensor.sent_shape):
+        raise Irregular
+    if sensor.size:
+        builder.number(f"obs{index}", at, end, (_FLOAT, (sensor.size,)))

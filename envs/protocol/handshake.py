@@ -1,0 +1,74 @@
+"""The handshake's content, on both sides.
+
+Versions of the protocol, and which of them understand each other.
+"""
+
+import re
+from dataclasses import dataclass, fields
+
+from . import messages
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a side understands beyond the protocol's first version. In the order of the message's fields."""
+
+    base_rl: bool = True
+    concatenated_png_observations: bool = True
+    compressed_channel_mapping: bool = True
+    hybrid_actions: bool = True
+    training_analytics: bool = True
+    variable_length_observation: bool = True
+    multi_agent_groups: bool = True
+
+    @classmethod
+    def of(cls, proto: messages.UnityRLCapabilitiesProto) -> "Capabilities":
+        """From the wire."""
+        return cls(*(bool(getattr(proto, field.name)) for field in proto.DESCRIPTOR.fields))
+
+    def proto(self) -> messages.UnityRLCapabilitiesProto:
+        """For the wire."""
+        names = [field.name for field in messages.UnityRLCapabilitiesProto.DESCRIPTOR.fields]
+        flags = [getattr(self, field.name) for field in fields(self)]
+        return messages.UnityRLCapabilitiesProto(**dict(zip(names, flags)))
+
+
+@dataclass(frozen=True, slots=True)
+class EngineHello:
+    """How an engine introduces itself."""
+
+    name: str
+    communication_version: str
+    package_version: str
+    """Of the C# package, or of what stands in for it."""
+    capabilities: Capabilities
+
+
+API_VERSION = "1.5.0"
+"""The communication API that this side speaks."""
+
+PACKAGE_VERSION = "1.1.0"
+"""What is told to the engine as the trainer's version.
+
+It is ML-Agents' release that this trainer stands in for, and three plain numbers: the C# packages 1.x
+look it up in the range of releases that they know, and warn when it is no version that they can read.
+"""
+
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+
+
+def _parse(version: str) -> tuple[int, int, int] | None:
+    match = _VERSION.match(version)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+def compatible(engine: str, ours: str = API_VERSION) -> bool:
+    """Whether an engine that speaks API version `engine` and a trainer that speaks `ours` can work together.
+
+    From 1.0.0 on the major numbers must be equal; before it, major and minor. A text that is no version
+    of three numbers is compatible with nothing.
+    """
+    theirs, own = _parse(engine), _parse(ours)
+    if theirs is None or own is None:
+        return False
+    return theirs[:2] == own[:2] if theirs[0] == 0 else theirs[0] == own[0]

@@ -1,0 +1,175 @@
+"""From brain parameters and an agent's first observations to a BehaviorSpec."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
+from numpy.typing import NDArray
+
+from ..errors import ObservationError, WireError
+from ..images import Images
+from .images import holds_bytes
+from .messages import AgentInfoProto, BrainParametersProto, ObservationProto
+from .png import count_channels, png_size
+
+_UNSPECIFIED = DimensionProperty.UNSPECIFIED
+_NONE = DimensionProperty.NONE
+_SLIDING = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
+_CHANNELS_FIRST = (_NONE, _SLIDING, _SLIDING)
+_CHANNELS_LAST = (_SLIDING, _SLIDING, _NONE)
+_MOST_DIMENSIONS = 16
+_MOST_ACTIONS = 1 << 20
+_MOST_NUMBERS = 1 << 28  # of one agent's observation: a gigabyte
+
+
+@dataclass(frozen=True, slots=True)
+class Sensor:
+    """One observation of a behaviour: what the engine sends, and what it is given out as."""
+
+    spec: ObservationSpec
+    """As given out: pictures are channels first."""
+    sent_shape: tuple[int, ...]
+    """As the engine sends it."""
+    size: int
+    """Numbers per agent."""
+    channels_last: bool
+    dtype: type[np.float32 | np.uint8] = np.float32
+    """Of what it is given out as."""
+
+    @property
+    def visual(self) -> bool:
+        """Whether it is a picture."""
+        return len(self.sent_shape) == 3
+
+    def first(self, values: NDArray[Any], *agents: int) -> NDArray[Any]:
+        """Values as they are sent, [*agents, size], in the shape and order in which they are given out."""
+        values = values.reshape(*agents, *self.sent_shape)
+        return np.moveaxis(values, -1, -3) if self.channels_last else values
+
+
+@dataclass(frozen=True, slots=True)
+class Behavior:
+    """What is known of a behaviour."""
+
+    spec: BehaviorSpec
+    sensors: tuple[Sensor, ...]
+    compressed: bool
+    """The first agent sent compressed pictures, so that no two agents' bytes will look alike."""
+
+
+def behavior(
+    brain: BrainParametersProto, first_agent: AgentInfoProto, images: Images = "float32"
+) -> Behavior:
+    """The description of a behaviour, from its parameters and the first agent that reports.
+
+    Args:
+        brain: The parameters.
+        first_agent: Its observations describe those of all.
+        images: What compressed pictures are given out as. Those in which channels are averaged (grey ones)
+            are float32 anyway: their values are no bytes.
+
+    Raises:
+        WireError: Sizes, types or shapes are impossible. The message names the observation.
+    """
+    sensors = tuple(
+        _sensor(f"observation {index} ({proto.name!r}) of agent {first_agent.id}", proto, images)
+        for index, proto in enumerate(first_agent.observations)
+    )
+    return Behavior(
+        BehaviorSpec([sensor.spec for sensor in sensors], action_spec(brain)),
+        sensors,
+        any(proto.compression_type for proto in first_agent.observations),
+    )
+
+
+def survives(sensor: ObservationSpec) -> bool:
+    """Whether an observation that is sent uncompressed under this description is given out under the same."""
+    return len(sensor.shape) != 3 or not _is_channels_last(sensor.shape, sensor.dimension_property, b"")
+
+
+def action_spec(brain: BrainParametersProto) -> ActionSpec:
+    """The actions that a behaviour takes. Raises WireError when their sizes are impossible."""
+    proto = brain.action_spec
+    if proto.num_continuous_actions or proto.num_discrete_actions:
+        continuous, branches = proto.num_continuous_actions, tuple(proto.discrete_branch_sizes)
+    else:  # an engine from before hybrid actions
+        sizes = tuple(brain.vector_action_size_deprecated)
+        is_continuous = brain.vector_action_space_type_deprecated == 1
+        continuous, branches = (sum(sizes[:1]), ()) if is_continuous else (0, sizes)
+    if min(continuous, *branches, 0) < 0 or continuous + sum(branches) > _MOST_ACTIONS:
+        raise WireError(
+            f"impossible action sizes: {continuous} continuous, discrete branches {list(branches)[:20]}"
+        )
+    return ActionSpec(continuous, branches)
+
+
+def _sensor(label: str, proto: ObservationProto, images: Images) -> Sensor:
+    shape = tuple(proto.shape)
+    try:
+        kind = ObservationType(proto.observation_type)
+        properties = tuple(map(DimensionProperty, proto.dimension_properties)) or (_UNSPECIFIED,) * len(shape)
+    except ValueError as error:
+        raise ObservationError(f"{label}: {error}") from error
+    if not _has_numbers_of(shape, proto):
+        raise ObservationError(
+            f"{label}: the shape {shape} is impossible with {len(proto.float_data.data)} numbers and "
+            f"{len(proto.compressed_data)} bytes of pictures of size {png_size(proto.compressed_data)}"
+        )
+    spec = ObservationSpec(shape, properties, kind, proto.name)
+    sensor = Sensor(spec, shape, math.prod(shape), False)
+    if len(shape) == 3 and _is_channels_last(shape, properties, proto.compressed_data):
+        spec = ObservationSpec(_channels_first(shape), _channels_first(properties), kind, proto.name)
+        sensor = replace(sensor, spec=spec, channels_last=True)
+    mapping, channels = proto.compressed_channel_mapping, sensor.spec.shape[0] if shape else 0
+    if images == "uint8" and proto.compression_type and holds_bytes(proto.compressed_data, mapping, channels):
+        sensor = replace(sensor, dtype=np.uint8)
+    return sensor
+
+
+def _has_numbers_of(shape: tuple[int, ...], proto: ObservationProto) -> bool:
+    """Whether an observation can be of the shape that it claims.
+
+    Memory is set aside by the shape before numbers are looked at, so that a few damaged bytes must not
+    claim gigabytes.
+    """
+    if len(shape) > _MOST_DIMENSIONS or min(shape, default=0) < 0:
+        return False
+    if math.prod(max(1, length) for length in shape) > _MOST_NUMBERS:
+        return False
+    if proto.compression_type:
+        size, channels = png_size(proto.compressed_data), count_channels(proto.compressed_data)
+        return len(shape) == 3 and (
+            (shape[1:] == size and shape[0] <= channels) or (shape[:2] == size and shape[2] <= channels)
+        )
+    return len(proto.float_data.data) == math.prod(shape)
+
+
+def _channels_first(values: tuple) -> tuple:  # type: ignore[type-arg]
+    """(height, width, channels) in the order (channels, height, width); else as it is."""
+    return (values[2], values[0], values[1]) if len(values) == 3 else values
+
+
+def _is_channels_last(
+    shape: tuple[int, ...], properties: tuple[DimensionProperty, ...], compressed: bytes
+) -> bool:
+    """Whether a picture's shape is (height, width, channels), as C# packages up to 2.x send it.
+
+    The API version does not tell. The dimension properties do where they are set. Else a compressed
+    picture's own size does, and where there is none, or where it fits both, channels are what is fewest.
+    """
+    if properties in (_CHANNELS_FIRST, _CHANNELS_LAST):
+        return properties == _CHANNELS_LAST
+    if any(properties):
+        return False
+    size = png_size(compressed)
+    if size is not None and (shape[1:] == size) != (shape[:2] == size):
+        return shape[:2] == size
+    return shape[2] < min(shape[:2]) and shape[0] > min(shape[1:])

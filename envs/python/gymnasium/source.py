@@ -1,0 +1,161 @@
+"""Gymnasium's environments by their names: `gymnasium:ID`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from mlagents_envs.base_env import BaseEnv
+from mlagents_envs.exception import UnityEnvironmentException
+
+from ...images import Images
+from ..calls import described, load_module, one_line
+from ..source_arguments import Arguments, find_in_working_folder, keyed, name_and_query, written
+from ..source_names import GYMNASIUM
+
+PICTURE = "rgb_array"
+"""The render mode in which an environment gives its picture away."""
+
+_OWN: dict[str, int | bool] = {"areas": 1, "stack": 1, "lives": False}
+"""Our own arguments, with their defaults."""
+
+_ATARI = "Atari's games are in the package ale-py: pip install it, and write gymnasium:ale_py:ALE/Pong-v5."
+
+
+def make(
+    path: str,
+    seed: int | None,
+    arguments: Sequence[str],
+    areas: int,
+    *,
+    images: Images = "float32",
+    drawn: bool = False,
+) -> BaseEnv:
+    """The environment `gymnasium:ID` or `gymnasium:MODULE:ID`, either with `?key=value&key=value`.
+
+    Arguments are given to `gymnasium.make`, but for our own: `areas`, copies; `stack`, frames that agents
+    see at once; `lives`, whether a lost life ends a trajectory. Otherwise as `make_source`.
+
+    Raises:
+        UnityEnvironmentException: As `make_source`.
+        UnsupportedSpaceError: One of its spaces cannot be used.
+    """
+    name, query = _read(path)
+    given: Arguments = {**query, **keyed(path, arguments)}
+    own = {key: _own(path, key, given) for key in _OWN}
+    if drawn:
+        given["render_mode"] = PICTURE
+    spec = _spec(path, name)
+    from .environment import GymnasiumEnvironment
+
+    return GymnasiumEnvironment(
+        lambda: _make(path, spec, given),
+        behavior_of(name),
+        seed=seed,
+        copies=areas if areas > 1 else own["areas"],
+        stack=own["stack"],
+        lives=own["lives"],
+        images=images,
+    )
+
+
+def check(path: str, arguments: Sequence[str]) -> None:
+    """Refuse an environment that cannot be made, or is to be played by lives and has none.
+
+    Raises:
+        UnityEnvironmentException: As `make_source`.
+        UnsupportedSpaceError: One of its spaces cannot be used.
+        GameFaultError: It tells of no lives.
+    """
+    env = make(path, None, arguments, 1)
+    try:
+        if env.by_lives:
+            env.reset()  # only then do games tell of their lives
+    finally:
+        env.close()
+
+
+def behavior_of(name: str) -> str:
+    """The behaviour of an id: without module and namespace; `ale_py:ALE/Pong-v5` gives `Pong-v5`."""
+    return name.rpartition(":")[2].rpartition("/")[2]
+
+
+def _read(path: str) -> tuple[str, Arguments]:
+    """The id, perhaps with a module, and the arguments within the path."""
+    found = name_and_query(path.strip()[len(GYMNASIUM) :])
+    if found is None or not re.fullmatch(r"([\w.]+:)?[^:\s]+", found[0]):
+        raise UnityEnvironmentException(
+            f"The environment {path!r} cannot be read; write 'gymnasium:ID', such as "
+            "'gymnasium:CartPole-v1', 'gymnasium:MODULE:ID' where a module registers the environment, or "
+            "'gymnasium:ID?key=value&key=value'."
+        )
+    return found
+
+
+def _own(path: str, key: str, given: Arguments) -> Any:
+    """One of our own arguments, taken out of those that are given."""
+    default = _OWN[key]
+    value = given.pop(key, default)
+    if type(value) is not type(default) or (value < 1 and value is not False):
+        wanted = "true or false" if default is False else "a number from 1 on"
+        raise UnityEnvironmentException(f"{path}: found {key} {value!r}; expected {wanted}.")
+    return value
+
+
+def _spec(path: str, name: str) -> Any:
+    """What is registered under this id.
+
+    Raises:
+        UnityEnvironmentException: Nothing, or a package is missing or cannot be imported.
+    """
+    find_in_working_folder()
+    try:
+        import gymnasium
+    except ModuleNotFoundError as error:
+        raise UnityEnvironmentException(
+            "Gymnasium is not installed: pip install 'lanista[gymnasium]'."
+        ) from error
+    module, _, env_id = name.rpartition(":")
+    if module:
+        load_module(path, module)
+    try:
+        return gymnasium.spec(env_id)
+    except gymnasium.error.Error as error:
+        atari = isinstance(error, gymnasium.error.NamespaceNotFound) and env_id.startswith("ALE/")
+        hint = f" {_ATARI}" if atari else _versions(gymnasium.registry, env_id)
+        raise UnityEnvironmentException(f"{path}: {one_line(error)}{hint}") from error
+
+
+def _versions(registry: Any, name: str) -> str:
+    """The full ids of what has this name without its version, if there are any."""
+    ids = [key for key in registry if key.rpartition("-v")[0] == name]
+    return f" Write gymnasium:{ids[-1]}." if ids else ""
+
+
+def _make(path: str, spec: Any, options: Arguments) -> Any:
+    """One copy. Gymnasium's own checks of each step are left out: what matters is checked here, faster."""
+    import gymnasium
+
+    try:
+        env = gymnasium.make(spec, disable_env_checker=True, **options)
+    except Exception as error:  # whatever the maker of a game raises
+        raise UnityEnvironmentException(
+            f"{path} cannot be made with {written(options)}: {_cause(error)}"
+        ) from error
+    if options.get("render_mode") == PICTURE and PICTURE not in env.metadata.get("render_modes", []):
+        env.close()
+        raise UnityEnvironmentException(
+            f"{path} cannot be filmed: {PICTURE!r} is not among its render modes, "
+            f"{env.metadata.get('render_modes', [])}."
+        )
+    return env
+
+
+def _cause(error: Exception) -> str:
+    """What went wrong; with its kind, and where in a file, unless Gymnasium worded it."""
+    import gymnasium
+
+    if isinstance(error, (gymnasium.error.Error, TypeError, ValueError, ImportError)):
+        return one_line(error)
+    return described(error)

@@ -1,0 +1,153 @@
+"""The learner's end of Ray's driver: a process that is asked, and may be ended at any time."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from typing import Any
+
+from ..errors import ClusterError, NoRoomError
+
+logger = logging.getLogger(__name__)
+
+PARTING_SECONDS = 8.0
+"""What the driver has to end all actors; Ray ends what is left of them when it is gone."""
+_KEPT = 5
+"""Last lines of its output that are kept."""
+_SHOWN = 200
+"""Bytes of a line that are shown."""
+
+
+class CallFailedError(Exception):
+    """What was asked for could not be done; the message says why."""
+
+
+class DriverProcess:
+    """Ray's driver, in a process of its own.
+
+    Args:
+        on_event: Called, from another thread, with what it tells unasked.
+        command: What starts it.
+    """
+
+    def __init__(self, on_event: Callable[[dict[str, Any]], None], command: list[str] | None = None) -> None:
+        self._on_event = on_event
+        self._process = subprocess.Popen(
+            command or [sys.executable, "-m", "lanista.envs.ray.driver"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C in the terminal is for the learner alone
+        )
+        self._lock = threading.Lock()
+        self._calls: dict[int, Future[Any]] = {}
+        self._number = 0
+        self._last: deque[str] = deque(maxlen=_KEPT)
+        self._closed = False
+        for work in (self._listen, self._overhear):
+            threading.Thread(target=work, name="Ray's driver", daemon=True).start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked."""
+        return not self._closed and self._process.poll() is None
+
+    def call(self, what: str, timeout: float, **arguments: object) -> Any:
+        """Ask, and wait for the answer.
+
+        Raises:
+            TimeoutError: None came within `timeout` seconds.
+            NoRoomError: No node has taken the environment.
+            CallFailedError: It could not be done.
+            ClusterError: The driver has ended.
+        """
+        future: Future[Any] = Future()
+        with self._lock:
+            self._number += 1
+            number = self._number
+            self._calls[number] = future
+        line = json.dumps({"id": number, "do": what, "with": arguments}) + "\n"
+        try:
+            self._send(line.encode())
+            return future.result(timeout)
+        except FutureTimeoutError:
+            raise TimeoutError(f"no answer within {timeout:g} s") from None
+        finally:
+            with self._lock:
+                self._calls.pop(number, None)
+
+    def close(self, timeout: float = PARTING_SECONDS) -> None:
+        """End it and all actors; whoever waits for an answer gets an error."""
+        self._closed = True
+        with suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _send(self, line: bytes) -> None:
+        try:
+            with self._lock:
+                assert self._process.stdin is not None
+                self._process.stdin.write(line)
+                self._process.stdin.flush()
+        except (OSError, ValueError):
+            raise self._ended() from None
+
+    def _listen(self) -> None:
+        """Hand on what comes; at the end tell all who wait."""
+        assert self._process.stdout is not None
+        with self._process.stdout as stream:
+            for line in stream:
+                try:
+                    self._take(json.loads(line))
+                except Exception:  # one message is lost, and not all that follow
+                    logger.exception("Ray's driver said what cannot be used: %r", line[:_SHOWN])
+        self._process.wait()
+        with self._lock:
+            waiting = list(self._calls.values())
+        for future in waiting:
+            if not future.done():
+                future.set_exception(self._ended())
+        self._on_event({"event": "end"})
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if "event" in message:
+            self._on_event(message)
+            return
+        with self._lock:
+            future = self._calls.get(message["id"])
+        if future is None:  # nobody waits for it any more
+            return
+        if "error" not in message:
+            future.set_result(message["result"])
+        elif message["kind"] == "no room":
+            future.set_exception(NoRoomError(message["error"]))
+        else:
+            future.set_exception(CallFailedError(message["error"]))
+
+    def _overhear(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr as stream:
+            for line in stream:
+                text = line.decode(errors="replace").rstrip()
+                if text:
+                    self._last.append(text)
+                    logger.debug("Ray: %s", text)
+
+    def _ended(self) -> ClusterError:
+        if self._closed:
+            return ClusterError("The connection to the Ray cluster was closed.")
+        said = f" It said: {self._last[-1]}" if self._last else ""
+        return ClusterError(f"Ray has ended its own process, as it does when it loses its cluster.{said}")

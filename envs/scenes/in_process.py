@@ -1,0 +1,146 @@
+"""A world stepped within this process, as an environment like any other."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from mlagents_envs.base_env import (
+    BehaviorMapping,
+    BehaviorSpec,
+    DecisionSteps,
+    TerminalSteps,
+)
+from mlagents_envs.exception import UnityEnvironmentException
+from numpy.typing import NDArray
+
+from ..base import BehaviorSteps, no_steps
+from ..protocol.engine import AgentBatch, Observed
+from ..python.base import InProcessEnvironment
+from ..side_channels import EnvironmentParametersChannel, SideChannelManager
+from ..unity.launch import resolve
+from .options import UsageError, parse_options
+from .registry import UnknownSceneError, find
+from .world import Parameters, World
+
+PICTURE = (640, 400)
+"""Width and height of pictures."""
+
+
+class WorldEnvironment(InProcessEnvironment):
+    """A world as a `BaseEnv`, without wire or process."""
+
+    def __init__(self, world: World, seed: int | None = None) -> None:
+        """`seed`: of all chance in the world; None for another one each time."""
+        super().__init__()
+        self.world = world
+        self.parameters = Parameters()
+        self._random = np.random.default_rng(seed)
+        self._specs = dict(world.specs())
+
+    @property
+    def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
+        """The world's behaviours."""
+        return BehaviorMapping(self._specs)  # type: ignore[no-any-return]
+
+    def reset(self) -> None:
+        """Begin every episode anew."""
+        self._take(self.world.reset(self._random, self.parameters))
+
+    def step(self) -> None:
+        """Let the agents act; those without actions get zeros. A first step without a reset is a reset."""
+        if not self._steps:
+            self.reset()
+            return
+        actions = {}
+        for name, (decisions, _) in self._steps.items():
+            if len(decisions):
+                given = self._actions.get(name) or self._specs[name].action_spec.empty_action(len(decisions))
+                actions[name] = (given.continuous, given.discrete)
+        self._take(self.world.step(actions))
+
+    def set_parameters(self, parameters: Mapping[str, object]) -> None:
+        """Set environment parameters, which the world reads when its rules say so.
+
+        Args:
+            parameters: Numbers, or samplers, as of `UnityEnvironment.set_parameters`.
+
+        Raises:
+            UnitySideChannelException: A value is neither a number nor a sampler.
+        """
+        channel = EnvironmentParametersChannel()
+        channel.set_parameters(parameters)
+        SideChannelManager([self.parameters]).process(SideChannelManager([channel]).generate())
+
+    def draw(self) -> NDArray[np.uint8]:
+        """A picture of now, [height, width, 3]. Raises NotImplementedError where the world draws none."""
+        return self.world.draw(PICTURE)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _take(self, batches: Mapping[str, AgentBatch]) -> None:
+        self._actions.clear()
+        for name, spec in self._specs.items():
+            batch = batches.get(name)
+            if batch is None:
+                self._steps[name] = no_steps(spec)
+            else:
+                self._steps[name] = _split(batch, spec)
+
+
+def make_in_place(
+    env: str, seed: int | None = None, arguments: Sequence[str] | None = None
+) -> WorldEnvironment:
+    """The scene `scene:NAME?key=value`, stepped in this process.
+
+    Args:
+        env: The scene as it is named on the command line.
+        seed: Of all chance in it.
+        arguments: Further options, as an executable would get them.
+
+    Raises:
+        UnityEnvironmentException: No such scene, or options that it does not have.
+    """
+    # The command is Python, -m and the module; then comes what the scene is given.
+    name, *options = resolve(env)[3:]
+    try:
+        world = find(name).load()
+        return WorldEnvironment(world(**parse_options(world, [*options, *(arguments or ())], env)), seed)
+    except (UnknownSceneError, UsageError, ValueError) as error:
+        raise UnityEnvironmentException(f"{env}: {error}") from error
+
+
+def _split(batch: AgentBatch, spec: BehaviorSpec) -> BehaviorSteps:
+    """A batch as the trainer's side knows it."""
+    mask: list[Any] | None = None
+    branches = spec.action_spec.discrete_branches
+    done, asking = batch.done, ~batch.done
+    if branches and asking.any():
+        flat = batch.action_mask
+        flat = np.zeros((len(done), sum(branches)), np.bool_) if flat is None else flat
+        mask = np.split(flat[asking], np.cumsum(branches)[:-1], axis=1)
+    decisions = DecisionSteps(
+        [_as_numbers(obs[asking]) for obs in batch.obs],
+        batch.reward[asking],
+        batch.agent_id[asking],
+        mask,
+        batch.group_id[asking],
+        batch.group_reward[asking],
+    )
+    terminals = TerminalSteps(
+        [_as_numbers(obs[done]) for obs in batch.obs],
+        batch.reward[done],
+        batch.interrupted[done],
+        batch.agent_id[done],
+        batch.group_id[done],
+        batch.group_reward[done],
+    )
+    return decisions, terminals
+
+
+def _as_numbers(obs: Observed) -> NDArray[np.float32]:
+    """What a trainer makes of the observation, pictures between 0 and 1."""
+    if obs.dtype == np.float32:
+        return obs.astype(np.float32, copy=False)
+    numbers: NDArray[np.float32] = np.divide(obs, np.float32(255), dtype=np.float32)
+    return numbers

@@ -1,0 +1,313 @@
+"""Baton pass: runners fetch balls, and spawn who runs after them.
+
+The rules are Lanista's own, after the task of that name in "On the Use and Misuse of Absorbing States in
+Multi-agent Reinforcement Learning" (Cohen et al., 2021): teams that grow and shrink within an episode, in
+which what a member does pays after it has gone. docs/scenes.md has them in words.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
+from numpy.typing import NDArray
+
+from ....base import StatsAggregationMethod
+from ....protocol.engine import AgentBatch
+from ...agents import GROUP_RETURN
+from ...options import SceneSetting, choose
+from ...world import Actions, Batches, Parameters, Statistic, World
+
+Array = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+Where = tuple[NDArray[np.intp], ...]
+"""Areas and places of runners."""
+
+BEHAVIOR = "BatonPass?team=0"
+OBSERVATIONS = 14
+BALLS = "Baton Pass/Balls"
+"""The statistic of how many balls a team has fetched in its episode."""
+
+_MOVES = np.array([[0, 0], [0, 1], [0, -1], [1, 0], [-1, 0]], np.float32)
+"""By action: stay, +z, -z, +x, -x."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measures(SceneSetting):
+    """The numbers of one size of the game. Times are in decisions."""
+
+    ground: float
+    """Length of a side, in metres."""
+    speed: float
+    """Metres per decision."""
+    reach: float
+    """From how far a runner touches the ball and the button, in metres."""
+    body: float
+    """Diameter of a runner, in metres."""
+    stamina: int
+    """For how long a runner can carry the baton."""
+    linger: int
+    """For how long a runner stays after it has passed the baton on."""
+    max_steps: int
+    """After which the episode is interrupted."""
+    agents: int
+    """How many runners a team has in all."""
+
+
+SIZES = {
+    "full": Measures(
+        ground=20, speed=1, reach=1, body=0.9, stamina=100, linger=600, max_steps=1000, agents=20
+    ),
+    "small": Measures(
+        ground=6, speed=0.75, reach=0.75, body=0.6, stamina=30, linger=15, max_steps=150, agents=8
+    ),
+}
+
+
+class BatonPass(World):
+    """Grounds with one ball, one button and a team that begins with one runner."""
+
+    def __init__(
+        self,
+        areas: int = 8,
+        size: str = "full",
+        ground: float = 0.0,
+        speed: float = 0.0,
+        stamina: int = 0,
+        linger: int = -1,
+        max_steps: int = 0,
+        agents: int = 0,
+    ) -> None:
+        """What is left at its default is as `size` says.
+
+        `areas`: how many teams there are, each on its own ground.
+        `size`: full, or small for learning within minutes.
+        `ground`: metres along a side.
+        `speed`: metres that a runner moves with each decision.
+        `stamina`: decisions for which a runner can carry the baton.
+        `linger`: decisions for which a runner stays after its pass; 0 for none.
+        `max_steps`: decisions after which an episode is interrupted.
+        `agents`: runners of a team, one after the other.
+        """
+        given = {
+            "ground": ground, "speed": speed, "stamina": stamina,
+            "linger": linger, "max_steps": max_steps, "agents": agents,
+        }  # fmt: skip
+        self.measures = choose("baton-pass", SIZES, size, areas, given)
+        self.areas = areas
+        shape = (areas, self.measures.agents)
+        self.alive: Mask = np.zeros(shape, np.bool_)
+        """[areas, places], where a runner is; places are taken in order, each once in an episode. The other
+        arrays hold nothing of meaning elsewhere."""
+        self.carries: Mask = np.zeros(shape, np.bool_)
+        """[areas, places], the one who carries the team's baton."""
+        self.ids: NDArray[np.int32] = np.zeros(shape, np.int32)
+        self.place: Array = np.zeros((*shape, 2), np.float32)
+        """[areas, places, 2], x and z in metres from the middle of the ground."""
+        self.left: NDArray[np.int32] = np.zeros(shape, np.int32)
+        """[areas, places], decisions until the runner has to go."""
+        self.loaded: Mask = np.zeros(areas, np.bool_)
+        """[areas], the carrier has the ball; the button is armed."""
+        self.ball: Array = np.zeros((areas, 2), np.float32)
+        self.button: Array = np.zeros((areas, 2), np.float32)
+        self._born: NDArray[np.intp] = np.zeros(areas, np.intp)
+        """[areas], how many runners there have been in this episode."""
+        self._age: NDArray[np.int32] = np.zeros(areas, np.int32)
+        self._fetched: Array = np.zeros(areas, np.float32)
+        self._finished: list[float] = []
+        self._asking: Where = np.nonzero(self.alive)
+        self._next_id = 0
+        self._random = np.random.default_rng(0)
+
+    def specs(self) -> Mapping[str, BehaviorSpec]:
+        """One behaviour: 14 floats, and one branch of 5 (stay, +z, -z, +x, -x)."""
+        observation = ObservationSpec(
+            (OBSERVATIONS,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "BatonPass"
+        )
+        return {BEHAVIOR: BehaviorSpec([observation], ActionSpec.create_discrete((len(_MOVES),)))}
+
+    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
+        """A new team of one in every area. There are no parameters."""
+        self._random = random
+        self._begin_episodes(np.ones(self.areas, np.bool_))
+        self._asking = np.nonzero(self.alive)
+        count = len(self._asking[0])
+        return {BEHAVIOR: self._batch(self._observe()[self.alive], np.zeros(count, np.float32), 0)}
+
+    def step(self, actions: Actions) -> Batches:
+        """One move of every runner. Actions: [runners, 1], in the order of the last batch."""
+        first_new_id = self._next_id
+        self._move(actions[BEHAVIOR][1][:, 0])
+        self.left -= 1
+        self._age += 1
+        reward, passing = self._play()
+        self._fetched += reward
+        lost = (self.carries & (self.left <= 0)).any(axis=1)
+        decided = lost | (self.loaded & (self._born == self.measures.agents))
+        over = decided | (self._age >= self.measures.max_steps)
+        leaving = ~self.carries & (self.left <= 0)
+        ended = self._end(
+            self.alive & (leaving | over[:, None]), reward, (over & ~decided)[:, None] & ~leaving
+        )
+        if passing.any():
+            self._spawn(passing & ~over)
+        if over.any():
+            self._finished += self._fetched[over].tolist()
+            self._begin_episodes(over)
+        self._asking = np.nonzero(self.alive)
+        earned = reward[self._asking[0]]
+        earned[self.ids[self._asking] >= first_new_id] = 0
+        asking = self._batch(self._observe()[self._asking], earned, 0)
+        return {BEHAVIOR: asking if ended is None else _joined(ended, asking)}
+
+    def statistics(self) -> Sequence[Statistic]:
+        """The balls of each team whose episode has ended, also as what its group has earned."""
+        finished, self._finished = self._finished, []
+        names = (BALLS, GROUP_RETURN)
+        return [(name, balls, StatsAggregationMethod.AVERAGE) for balls in finished for name in names]
+
+    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
+        """All grounds from the side and above."""
+        # Only who draws pays for the import of the imaging library.
+        from .rendering import draw_baton_pass
+
+        return draw_baton_pass(size, self)
+
+    def _move(self, moves: NDArray[np.int32]) -> None:
+        self.place[self._asking] += _MOVES[moves] * np.float32(self.measures.speed)
+        if np.count_nonzero(self.alive) > self.areas:
+            self._part()
+        edge = np.float32(self.measures.ground / 2)
+        np.clip(self.place, -edge, edge, out=self.place)
+
+    def _part(self) -> None:
+        """Push runners apart who stand in each other: each by half of what they overlap."""
+        apart, distance = self._between()
+        overlap = np.maximum(np.float32(self.measures.body) - distance, 0) / 2
+        self.place += (apart * (overlap / np.maximum(distance, 1e-6))[..., None]).sum(axis=2)
+
+    def _between(self) -> tuple[Array, Array]:
+        """From each mate to each runner [areas, places, places, 2], and how far; inf where there is none."""
+        apart = self.place[:, :, None] - self.place[:, None]
+        distance = np.sqrt((apart * apart).sum(axis=-1))
+        there = self.alive[:, :, None] & self.alive[:, None]
+        there &= ~np.eye(there.shape[1], dtype=np.bool_)
+        return apart, np.where(there, distance, np.float32(np.inf))
+
+    def _play(self) -> tuple[Array, Mask]:
+        """Balls that are fetched, batons that are passed: the teams' rewards [areas], and who passes."""
+        carrier = self._carrier()
+        fetched = ~self.loaded & (_distance(carrier, self.ball) <= self.measures.reach)
+        self.loaded |= fetched
+        passing = self.loaded & (_distance(carrier, self.button) <= self.measures.reach)
+        self.left[passing[:, None] & self.carries] = self.measures.linger
+        self.carries[passing] = False
+        return fetched.astype(np.float32), passing
+
+    def _end(self, ending: Mask, reward: Array, interrupted: Mask) -> AgentBatch | None:
+        """Take the runners `ending` [areas, places] from the ground; what they see and earn at last."""
+        if not ending.any():
+            return None
+        who = np.nonzero(ending)
+        batch = self._batch(self._observe()[who], reward[who[0]], 1, who)
+        batch.interrupted[:] = interrupted[who]
+        self.alive[who] = False
+        self.carries[who] = False
+        return batch
+
+    def _spawn(self, areas: Mask) -> None:
+        """A new runner with the baton, and a new ball."""
+        (which,) = np.nonzero(areas)
+        count = len(which)
+        new = (which, self._born[which])
+        self.alive[new] = True
+        self.carries[new] = True
+        self.left[new] = self.measures.stamina
+        self.ids[new] = np.arange(self._next_id, self._next_id + count)
+        self.place[new] = self._anywhere(count)
+        self._next_id += count
+        self._born[which] += 1
+        self.ball[which] = self._anywhere(count)
+        self.loaded[which] = False
+
+    def _begin_episodes(self, areas: Mask) -> None:
+        """A team of one, with ball and button at new places."""
+        self.alive[areas] = False
+        self.carries[areas] = False
+        self.button[areas] = self._anywhere(int(np.count_nonzero(areas)))
+        self._age[areas] = 0
+        self._born[areas] = 0
+        self._fetched[areas] = 0
+        self._spawn(areas)
+
+    def _anywhere(self, count: int) -> Array:
+        """Places [count, 2] on the ground."""
+        edge = self.measures.ground / 2
+        return self._random.uniform(-edge, edge, (count, 2)).astype(np.float32)
+
+    def _carrier(self) -> Array:
+        """[areas, 2], where the carriers are; the middle where there is none."""
+        where: Array = (self.place * self.carries[..., None]).sum(axis=1)
+        return where
+
+    def _observe(self) -> Array:
+        """[areas, places, 14], of meaning where a runner is."""
+        place, measures = self.place, self.measures
+        obs = np.zeros((*self.alive.shape, OBSERVATIONS), np.float32)
+        obs[..., 0:2] = place * 2
+        obs[..., 4:6] = np.where(self.loaded[:, None, None], 0, self.ball[:, None] - place)
+        obs[..., 6:8] = self.button[:, None] - place
+        carried: Mask = np.count_nonzero(self.carries, axis=1) > 0
+        obs[..., 8:10] = np.where(carried[:, None, None], self._carrier()[:, None] - place, 0)
+        if np.count_nonzero(self.alive) > self.areas:
+            apart, distance = self._between()
+            nearest = distance.argmin(axis=2)[..., None]
+            alone = np.isinf(np.take_along_axis(distance, nearest, axis=2))
+            obs[..., 10:12] = np.where(
+                alone, 0, -np.take_along_axis(apart, nearest[..., None], axis=2)[:, :, 0]
+            )
+        obs /= np.float32(measures.ground)
+        obs[..., 2] = self.carries
+        obs[..., 3] = self.loaded[:, None]
+        whole = np.where(self.carries, measures.stamina, max(1, measures.linger))
+        obs[..., 12] = np.maximum(self.left, 0) / whole
+        obs[..., 13] = (self._born / measures.agents)[:, None]
+        return obs
+
+    def _batch(
+        self,
+        obs: Array,
+        group_reward: Array,
+        done: int,
+        who: Where | None = None,
+    ) -> AgentBatch:
+        """Runners, by default those that ask; an area's number is its team's, from 1 on."""
+        who = self._asking if who is None else who
+        count = len(who[0])
+        return AgentBatch(
+            obs=[obs],
+            reward=np.zeros(count, np.float32),
+            done=np.full(count, bool(done)),
+            interrupted=np.zeros(count, np.bool_),
+            agent_id=self.ids[who],
+            group_id=(who[0] + 1).astype(np.int32),
+            group_reward=group_reward,
+        )
+
+
+def _distance(first: Array, second: Array) -> Array:
+    distance: Array = np.sqrt(((first - second) ** 2).sum(axis=-1))
+    return distance
+
+
+def _joined(first: AgentBatch, second: AgentBatch) -> AgentBatch:
+    """Both batches as one, in this order."""
+    columns = ("reward", "done", "interrupted", "agent_id", "group_id", "group_reward")
+    both = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in columns}
+    return AgentBatch(obs=[np.concatenate([first.obs[0], second.obs[0]])], **both)

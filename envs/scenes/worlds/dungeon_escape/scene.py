@@ -1,0 +1,365 @@
+"""Unity's DungeonEscape: one agent gives its life to the dragon, another carries the key to the door.
+
+Rules, numbers and observations are the official scene's; what its description leaves open is said beside the
+constants.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from mlagents_envs.base_env import BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
+from numpy.typing import NDArray
+
+from ...agents import Groups
+from ...options import SceneSetting, choose
+from ...physics2d import GRAVITY, TIME_STEP, Ground
+from ...sensors import Stack
+from ...world import Actions, Batches, Parameters, Statistic, World
+from ..push_block.dynamics import (
+    ACTIONS,
+    AGENT,
+    DECISION_PERIOD,
+    GRAVITY_SCALE,
+    Pushers,
+    Spread,
+    check_length,
+)
+from .sensors import (
+    COLUMN,
+    DOOR_HALF,
+    DRAGON_RADIUS,
+    KEY_RADIUS,
+    PORTAL_RADIUS,
+    DungeonSenses,
+    View,
+)
+
+BEHAVIOR = "DungeonEscape?team=0"
+COLUMN_PLACES = np.array([[-4.5, 4.5, -4.5, 4.5], [-4, -4, 4, 4]])
+_ORIGINAL_GROUND = 25.0
+_DRAGON_START = 8.0
+_PORTAL_FROM_WALL = 0.9
+_TOUCH = 0.02
+"""Metres: colliders' contact offsets."""
+_FRAMES = 3
+_LEAST_GROUND = 8.0
+"""On less, agents could begin in the portal."""
+_SHARE, _COLUMN_SHARE = 3.0, 5.0
+"""Square metres of the middle, where agents begin, for each of them and for a column: tried out, so that
+nobody begins in somebody or something."""
+
+Indices = NDArray[np.intp]
+Array = NDArray[np.float64]
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(SceneSetting):
+    """How large, how fast and how long everything is."""
+
+    senses: str
+    """What agents observe."""
+    agents: int
+    ground: float
+    """Metres along each edge."""
+    columns: int
+    speed: float
+    """What an action adds to the velocity in a physics step, m/s."""
+    dragon_slow: float
+    dragon_fast: float
+    """The dragon's speed is drawn evenly between these, m/s."""
+    room: float
+    """Half the edge of the box that must be free around a body when an episode begins."""
+    max_steps: int
+    """Physics steps of an episode."""
+
+
+SETTINGS = {
+    "full": Setting("rays", 3, _ORIGINAL_GROUND, 4, 3.0, 1.0, 7.0, 2.5, 15000),
+    "small": Setting("vector", 3, 10.0, 0, 0.75, 0.5, 1.5, 0.6, 1500),
+}
+
+
+class DungeonEscape(World):
+    """Any number of areas, each a group of agents and a dragon. Options not given are as `size` says."""
+
+    def __init__(
+        self,
+        areas: int = 12,
+        size: str = "full",
+        agents: int = 0,
+        ground: float = 0.0,
+        columns: int = -1,
+        speed: float = 0.0,
+        dragon_slow: float = 0.0,
+        dragon_fast: float = 0.0,
+        room: float = 0.0,
+        max_steps: int = 0,
+        senses: str = "",
+    ) -> None:
+        """What is left at its default is as `size` says.
+
+        `areas`: how many areas there are.
+        `size`: full is the original, small is for learning within minutes.
+        `agents`: of an area.
+        `ground`: metres along each edge of the ground.
+        `columns`: at most 4.
+        `speed`: metres per second that an action adds in each physics step.
+        `dragon_slow`: the dragon's least speed, metres per second.
+        `dragon_fast`: its greatest.
+        `room`: free metres around whatever is placed at the beginning of an episode.
+        `max_steps`: physics steps of an episode.
+        `senses`: rays (rays, the own body, the key) or vector (places of everything).
+        """
+        given = {
+            "agents": agents,
+            "ground": ground,
+            "columns": columns,
+            "speed": speed,
+            "dragon_slow": dragon_slow,
+            "dragon_fast": dragon_fast,
+            "room": room,
+            "max_steps": max_steps,
+            "senses": senses,
+        }
+        self.setting = setting = choose("dungeon-escape", SETTINGS, size, areas, given)
+        if setting.columns > COLUMN_PLACES.shape[1] or setting.dragon_slow > setting.dragon_fast:
+            raise ValueError(
+                f"dungeon-escape has {setting.columns} columns (at most 4) and a dragon of "
+                f"{setting.dragon_slow} to {setting.dragon_fast} m/s (slow must not be above fast)."
+            )
+        check_length("dungeon-escape", setting.max_steps)
+        middle = _SHARE * setting.agents + _COLUMN_SHARE * setting.columns
+        least = max(_LEAST_GROUND, 2 * np.sqrt(middle))
+        if setting.ground < least:
+            raise ValueError(
+                f"dungeon-escape: a ground of {setting.ground:g} m has no room for {setting.agents} agents, "
+                f"{setting.columns} columns, dragon and portal; it must have at least {np.ceil(least):g} m."
+            )
+        self.areas = areas
+        self._make_dungeon()
+
+    def _make_dungeon(self) -> None:
+        """The ground and all that is on it, as the setting says."""
+        setting, areas = self.setting, self.areas
+        half, count = setting.ground / 2, setting.agents
+        scale = setting.ground / _ORIGINAL_GROUND
+        self.columns: Array = COLUMN_PLACES[:, : setting.columns] * scale
+        self.portal: Array = np.array([half - _PORTAL_FROM_WALL, -half + _PORTAL_FROM_WALL])
+        self.door: Array = np.array([0, half])
+        self.bodies = Ground(
+            areas, half, [AGENT] * count + [COLUMN] * setting.columns, GRAVITY * GRAVITY_SCALE
+        )
+        self.pushers = Pushers(areas, count, setting.speed)
+        self.groups = Groups(areas, count)
+        self.dragon: Array = np.zeros((2, areas))
+        self.dragon_lives: NDArray[np.bool_] = np.ones(areas, np.bool_)
+        self.key: Array = np.zeros((2, areas))
+        self.key_lies: NDArray[np.bool_] = np.zeros(areas, np.bool_)
+        self.has_key: NDArray[np.bool_] = np.zeros((areas, count), np.bool_)
+        self.tomb: Array = np.full((2, areas), np.nan)
+        """Where an agent died of the dragon; not a number where none did."""
+        self.turned = np.zeros(areas, np.intp)
+        """Quarter turns of each area in the world; agents do not notice."""
+        self._start = np.array([0, _DRAGON_START * scale])
+        way = self.portal - self._start
+        self._dragon_way = float(np.hypot(*way))
+        self._dragon_heading = way / self._dragon_way
+        self._dragon_speed = np.zeros(areas)
+        self._dragon_walked = np.zeros(areas)
+        columns_taken = np.vstack([self.columns, np.full(setting.columns, COLUMN.half)])
+        dragon_taken = np.array([[*self._start, DRAGON_RADIUS]]).T
+        taken = np.hstack([dragon_taken, columns_taken])
+        self._spread = Spread(half / 2, setting.room, [AGENT.half] * count, taken, [half] * count)
+        self._age = np.zeros(areas, np.intp)
+        self._random = np.random.default_rng(0)
+        self._senses = DungeonSenses(count, half, self.columns, self.door, self.portal)
+        self._frames = Stack(areas, count, _FRAMES, self._senses.rays_size)
+
+    def specs(self) -> Mapping[str, BehaviorSpec]:
+        """One behaviour of one branch of 7."""
+        sensors = {
+            "PhysicsBodySensor:Agent": 10,
+            f"StackingSensor_size{_FRAMES}_RayPerceptionSensor": _FRAMES * self._senses.rays_size,
+            "VectorSensor_size1": 1,
+        }
+        if self.setting.senses == "vector":
+            size = self._senses.places_size
+            sensors = {f"VectorSensor_size{size}": size}
+        none = (DimensionProperty.NONE,)
+        observations = [
+            ObservationSpec((size,), none, ObservationType.DEFAULT, name) for name, size in sensors.items()
+        ]
+        return {BEHAVIOR: BehaviorSpec(observations, ACTIONS)}
+
+    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
+        """Begin an episode in every area."""
+        self._random = random
+        self.groups.reset()
+        self._begin(np.arange(self.areas))
+        return self._ask()
+
+    def step(self, actions: Actions) -> Batches:
+        """Walk for one decision period. Actions: one of 7 for each agent."""
+        self.pushers.command(self.groups.asking, actions[BEHAVIOR][1][:, 0])
+        for _ in range(DECISION_PERIOD):
+            self.pushers.turn()
+            self.bodies.step(self.pushers.push)
+            self._age += 1
+            self._walk_dragon()
+            self._follow_rules()
+            late = self._age >= self.setting.max_steps
+            if late.any():
+                self._end(late, interrupted=True)
+        return self._ask()
+
+    def statistics(self) -> Sequence[Statistic]:
+        """What the groups have earned whose episodes ended."""
+        return self.groups.returns()
+
+    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
+        """All areas from the side and above."""
+        # Only who draws pays for the import of the imaging library.
+        from ..push_block.rendering import draw_dungeons
+
+        return draw_dungeons(size, self)
+
+    def _walk_dragon(self) -> None:
+        self._dragon_walked += self._dragon_speed * TIME_STEP
+        self.dragon[:] = self._start[:, None] + self._dragon_heading[:, None] * self._dragon_walked
+        escaped = self._dragon_walked >= self._dragon_way
+        if escaped.any():
+            self._end(escaped)
+
+    def _follow_rules(self) -> None:
+        """Everything that a touch does. Of two agents that touch the same thing at once, the first counts."""
+        touches = self._touches()
+        if not touches.any():
+            return
+        dragon, key, door, portal = touches
+        over = self._die(dragon)
+        # What became free in this step can be touched in the next, as the physics tells of it then.
+        areas, members = _first(key)
+        self.has_key[areas, members] = True
+        self.key_lies[areas] = False
+        escaped = (door & self.has_key & self.groups.alive).any(axis=1)
+        if escaped.any():
+            self.groups.earn(escaped.astype(float))
+            self._end(escaped)
+            over |= escaped
+        self._go(portal & self.groups.alive & ~over[:, None])
+
+    def _touches(self) -> NDArray[np.bool_]:
+        """[4, areas, agents]: who touches the dragon, the key, the door, the portal."""
+        position = self.bodies.pose[:2, :, : self.setting.agents]
+        targets = np.empty((4, *position.shape))
+        targets[0], targets[1] = self.dragon[..., None], self.key[..., None]
+        targets[2] = self.door[:, None, None]
+        targets[3] = self.portal[:, None, None]
+        away = np.abs(position - targets)
+        # A door is a box: what counts is the way to its surface.
+        away[2] -= np.array(DOOR_HALF)[:, None, None]
+        np.maximum(away[2], 0, out=away[2])
+        reach = AGENT.half + _TOUCH + np.array([DRAGON_RADIUS, KEY_RADIUS, 0, PORTAL_RADIUS])
+        touches: NDArray[np.bool_] = np.hypot(away[:, 0], away[:, 1]) <= reach[:, None, None]
+        touches &= self.groups.alive
+        touches[0] &= self.dragon_lives[:, None]
+        touches[1] &= self.key_lies[:, None]
+        return touches
+
+    def _die(self, dragon: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Who touches the dragon dies with it, and leaves the key; [areas], whose episode that ends."""
+        areas, members = _first(dragon)
+        self.key[:, areas] = self.dragon[:, areas]
+        self.key_lies[areas] = True
+        self.dragon_lives[areas] = False
+        self._dragon_speed[areas] = 0
+        self.tomb[:, areas] = self.bodies.pose[:2, areas, members]
+        if len(areas):
+            self._leave(areas, members)
+        over: NDArray[np.bool_] = ~np.asarray(self.groups.alive.any(axis=1))
+        self._end(over)
+        return over
+
+    def _go(self, portal: NDArray[np.bool_]) -> None:
+        """Who touches the portal is out; with the key, or as the last one, that ends the group's episode."""
+        if not portal.any():
+            return
+        with_key = (portal & self.has_key).any(axis=1)
+        over = np.logical_or(with_key, ~(self.groups.alive & ~portal).any(axis=1))
+        areas, members = np.nonzero(portal)
+        self._leave(areas, members)
+        self._end(over)
+
+    def _leave(self, areas: Indices, members: Indices) -> None:
+        seen = self._observe(areas)
+        rows = np.arange(len(areas))
+        self.groups.leave(areas, members, [obs[rows, members] for obs in seen])
+        self.bodies.remove(areas, members)
+        self.pushers.stop(areas, members)
+
+    def _end(self, over: NDArray[np.bool_], interrupted: bool = False) -> None:
+        """The group episodes where `over` [areas] end, and the next ones begin."""
+        (which,) = np.nonzero(over)
+        if len(which):
+            self.groups.end(which, self._observe(which), interrupted)
+            self._begin(which)
+
+    def _begin(self, which: Indices) -> None:
+        setting, count = self.setting, self.setting.agents
+        pose = np.zeros((3, len(which), self.bodies.shape[1]))
+        pose[:2, :, :count] = self._spread.draw(self._random, len(which))
+        pose[:2, :, count:] = self.columns[:, None]
+        self.bodies.put(which, pose)
+        self.pushers.heading[which] = self._random.uniform(-np.pi, np.pi, (len(which), count))
+        self.pushers.stop(which)
+        self.turned[which] = self._random.integers(4, size=len(which))
+        self._dragon_speed[which] = self._random.uniform(setting.dragon_slow, setting.dragon_fast, len(which))
+        self._dragon_walked[which] = 0
+        self.dragon[:, which] = self._start[:, None]
+        self.dragon_lives[which] = True
+        self.key_lies[which] = False
+        self.has_key[which] = False
+        self.tomb[:, which] = np.nan
+        self._frames.clear(which)
+        self._age[which] = 0
+
+    def _ask(self) -> Batches:
+        view = self._view(slice(None))
+        if self.setting.senses == "vector":
+            obs = [self._senses.places(view)]
+        else:
+            obs = self._sense(view, self._frames.push(self._senses.rays(view)))
+        return {BEHAVIOR: self.groups.ask(obs)}
+
+    def _observe(self, areas: Indices) -> list[Floats]:
+        """What everybody in these areas sees at the end of an episode."""
+        view = self._view(areas)
+        if self.setting.senses == "vector":
+            return [self._senses.places(view)]
+        return self._sense(view, self._frames.peek(areas, self._senses.rays(view)))
+
+    def _sense(self, view: View, rays: Floats) -> list[Floats]:
+        return [self._senses.body(view), rays, view.has_key[..., None].astype(np.float32)]
+
+    def _view(self, areas: Indices | slice) -> View:
+        count = self.setting.agents
+        return View(
+            position=self.bodies.pose[:2, areas, :count],
+            heading=self.pushers.heading[areas],
+            velocity=self.bodies.motion[:2, areas, :count],
+            alive=self.groups.alive[areas],
+            has_key=self.has_key[areas],
+            dragon=self.dragon[:, areas],
+            dragon_lives=self.dragon_lives[areas],
+            key=self.key[:, areas],
+            key_lies=self.key_lies[areas],
+            tomb=self.tomb[:, areas],
+        )
+
+
+def _first(touching: NDArray[np.bool_]) -> tuple[Indices, Indices]:
+    """Of each area [areas, agents] in which somebody touches, the first who does."""
+    (areas,) = np.nonzero(touching.any(axis=1))
+    return areas, touching[areas].argmax(axis=1)

@@ -1,0 +1,106 @@
+"""The picture of FoodCollector: green and red food, and agents, some of which shoot or are frozen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...canvas import Box, Canvas, Colour, Points, Vector, square
+from .dynamics import FOOD_RADIUS, LASER_LENGTH
+
+if TYPE_CHECKING:
+    from .scene import Food
+
+_AGENT: Colour = (58, 110, 226)
+_FROZEN: Colour = (168, 190, 214)
+_LASER: Colour = (240, 74, 90)
+_GROUND: Colour = (196, 205, 224)
+_TILE: Colour = (208, 216, 233)
+_WALL: Colour = (164, 176, 204)
+_GOOD: Colour = (92, 196, 96)
+_BAD: Colour = (220, 62, 66)
+_TILES = 10
+
+
+def draw_food(size: tuple[int, int], world: Food) -> NDArray[np.uint8]:
+    """Every field with its agents and foods, [height, width, 3]; on large fields both are drawn larger."""
+    count, half = world.areas, world.field.half
+    columns = -(-count // int(np.sqrt(count)))
+    middles = [2.3 * half * np.array([k % columns, 0, -(k // columns)]) for k in range(count)]
+    corners = [middle + square(half, y) for middle in middles for y in (-half / 20, half / 12)]
+    canvas = Canvas(size, np.concatenate(corners), yaw=14, pitch=50, margin=0.03)
+    outlines = [middle + square(half * 1.05, -half / 20) for middle in middles]
+    canvas.shadows(outlines, strength=0.3, softness=size[0] / 90)
+    for k in sorted(range(count), key=lambda k: -_distance(canvas, middles[k])):
+        _draw_field(canvas, world, k, middles[k])
+    return canvas.finish()
+
+
+def _draw_field(canvas: Canvas, world: Food, k: int, middle: Vector) -> None:
+    half, field = world.field.half, world.field
+    thickness = half / 40
+    canvas.box(
+        Box(middle - np.array([0, thickness, 0]), np.eye(3), np.array([half, thickness, half]), _GROUND)
+    )
+    step = 2 * half / _TILES
+    for i in range(_TILES):
+        for j in range((i + 1) % 2, _TILES, 2):
+            tile = np.array([(i + 0.5) * step - half, 0, (j + 0.5) * step - half])
+            canvas.polygon(middle + tile + square(step / 2, 0), _TILE)
+    _draw_far_walls(canvas, middle, half)
+    larger = max(1.0, half / 20)
+    things: list[tuple[Vector, int | None, Colour]] = []
+    for f, (x, z) in enumerate(field.food[:, k].T):
+        colour = _GOOD if f < world.setting.good_food else _BAD
+        things.append((middle + np.array([x, FOOD_RADIUS * larger, z]), None, colour))
+    for m, (x, z) in enumerate(field.position[:, k].T):
+        body = field.radius[k, m] * larger
+        colour = _FROZEN if world.frozen[k, m] else _AGENT
+        things.append((middle + np.array([x, body, z]), m, colour))
+    for place, _, _ in things:
+        canvas.polygon(place * (1, 0, 1) + square(FOOD_RADIUS * larger, 0), (38, 50, 78), alpha=36)
+    for shooter in np.flatnonzero(world.shooting[k]):
+        _draw_laser(canvas, middle, field.position[:, k, shooter], world.heading[k, shooter], half)
+    for place, agent, colour in sorted(things, key=lambda thing: -_distance(canvas, thing[0])):
+        if agent is None:
+            canvas.ball(place, FOOD_RADIUS * larger, colour)
+            continue
+        heading = world.heading[k, agent]
+        # The face is on the box's -z side.
+        body = field.radius[k, agent] * larger
+        box = Box(place, _yaw(heading + np.pi), np.full(3, body), colour)
+        canvas.box(box)
+        canvas.eyes(box, place + 9 * np.array([np.sin(heading), 0, np.cos(heading)]))
+
+
+def _draw_far_walls(canvas: Canvas, middle: Vector, half: float) -> None:
+    """The walls that hide nothing of the field: those behind it."""
+    wall = half / 50
+    for x, z in ((0, half + wall), (half + wall, 0), (-half - wall, 0)):
+        reach = (half + 2 * wall, wall) if x == 0 else (wall, half)
+        if float(np.array([x, 0, z]) @ (canvas.camera.position - middle)) < 0:
+            centre = middle + np.array([x, half / 25, z])
+            canvas.box(Box(centre, np.eye(3), np.array([reach[0], half / 25, reach[1]]), _WALL))
+
+
+def _draw_laser(canvas: Canvas, middle: Vector, place: Points, heading: float, half: float) -> None:
+    """A beam as long as a shot, cut at the walls."""
+    way = np.array([np.sin(heading), np.cos(heading)])
+    room = (np.copysign(half, way) - place) / np.where(way == 0, 1e-9, way)
+    end = place + way * min(LASER_LENGTH, float(room.min()))
+    side = np.array([way[1], -way[0]]) * half / 150
+    flat = np.array([place - side, place + side, end + side, end - side])
+    corners = np.column_stack([flat[:, 0], np.full(4, half / 50), flat[:, 1]])
+    canvas.polygon(middle + corners, _LASER, alpha=150)
+
+
+def _yaw(angle: float) -> Points:
+    """World from a body that is turned by `angle` from z to x."""
+    cosine, sine = np.cos(angle), np.sin(angle)
+    return np.array([[cosine, 0, sine], [0, 1, 0], [-sine, 0, cosine]])
+
+
+def _distance(canvas: Canvas, point: Vector) -> float:
+    return float(np.linalg.norm(point - canvas.camera.position))

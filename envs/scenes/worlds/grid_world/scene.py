@@ -1,0 +1,215 @@
+"""Unity's GridWorld: walk over a grid to the goal that is wanted, seen by a camera from above.
+
+Only the goal signal tells which of the goals is wanted; the picture is the same for either.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
+from numpy.typing import NDArray
+
+from ....protocol.engine import Observed
+from ...options import SceneSetting, choose
+from ...world import Actions, Batches, Ended, Parameters, World, without_groups
+from .sensors import AGENT, EMPTY, EX, PLUS, GridCamera
+
+BEHAVIOR = "GridWorld?team=0"
+
+_MOVES = np.array([[0, 0], [0, 1], [0, -1], [-1, 0], [1, 0]])
+"""(x, z) of nothing, up, down, left, right."""
+_STEP_REWARD = np.float32(-0.01)
+_RIGHT_GOAL, _WRONG_GOAL = np.float32(1), np.float32(-1)
+_GOALS = (PLUS, EX)
+_MOST_CELLS = 64
+"""Along an edge: in a picture of 64 rows, one cell to a row."""
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(SceneSetting):
+    """How large everything is; the first three hold where the trainer sets no parameter."""
+
+    cells: int
+    """Along each edge."""
+    plus_goals: int
+    ex_goals: int
+    height: int
+    """Of the pictures, in pixels."""
+    width: int
+    max_steps: int
+    """Actions of an episode."""
+
+
+SETTINGS = {
+    "full": Setting(cells=5, plus_goals=1, ex_goals=1, height=64, width=84, max_steps=100),
+    "small": Setting(cells=3, plus_goals=1, ex_goals=1, height=24, width=32, max_steps=30),
+}
+
+
+class GridWorld(World):
+    """Any number of grids, one agent to each. Options that are not given are as `size` says."""
+
+    def __init__(
+        self,
+        areas: int = 9,
+        size: str = "full",
+        cells: int = 0,
+        plus_goals: int = -1,
+        ex_goals: int = -1,
+        height: int = 0,
+        width: int = 0,
+        max_steps: int = 0,
+    ) -> None:
+        """What is left at its default is as `size` says.
+
+        `areas`: how many grids there are.
+        `size`: full is the original, small is for learning within minutes.
+        `cells`: along each edge of a grid; the parameter gridSize wins over it.
+        `plus_goals`: green plus signs on a grid; the parameter numPlusGoals wins over it.
+        `ex_goals`: red crosses on a grid; the parameter numExGoals wins over it.
+        `height`: of the camera's pictures, in pixels.
+        `width`: of the camera's pictures; at least the height.
+        `max_steps`: actions of an episode.
+        """
+        given = {
+            "cells": cells,
+            "plus_goals": plus_goals,
+            "ex_goals": ex_goals,
+            "height": height,
+            "width": width,
+            "max_steps": max_steps,
+        }
+        self.setting = setting = choose("grid", SETTINGS, size, areas, given)
+        if setting.width < setting.height:
+            raise ValueError(
+                f"grid: pictures of {setting.width} x {setting.height} pixels would cut the grid off; the "
+                "width must be at least the height."
+            )
+        self.areas = areas
+        self._check(setting.cells, setting.plus_goals, setting.ex_goals)
+        self._camera = GridCamera(setting.height, setting.width)
+        self.ids = np.arange(areas, dtype=np.int32)
+        self.cells = np.full(areas, setting.cells)
+        """[areas], along each edge."""
+        self.places = np.zeros((areas, 1, 2), np.intp)
+        """[areas, things, 2], cells x, z; the agent is the last thing."""
+        self.kinds = np.full((areas, 1), AGENT, np.int8)
+        """[areas, things], `EMPTY` where a grid has fewer goals than another."""
+        self.wanted = np.zeros(areas, np.intp)
+        """[areas], 0 for the plus, 1 for the ex."""
+        self._age = np.zeros(areas, np.intp)
+        self._random = np.random.default_rng(0)
+        self._parameters = Parameters()
+
+    def specs(self) -> Mapping[str, BehaviorSpec]:
+        """One behaviour: the picture, the goal wanted as one of 2, and one branch of 5."""
+        shape = (3, self.setting.height, self.setting.width)
+        image = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
+        observations = [
+            ObservationSpec(shape, image, ObservationType.DEFAULT, "CameraSensor"),
+            ObservationSpec((2,), (DimensionProperty.NONE,), ObservationType.GOAL_SIGNAL, "VectorSensor"),
+        ]
+        return {BEHAVIOR: BehaviorSpec(observations, ActionSpec.create_discrete((len(_MOVES),)))}
+
+    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
+        """Begin an episode on every grid."""
+        self._random, self._parameters = random, parameters
+        everywhere = np.arange(self.areas)
+        self._begin(everywhere)
+        return self._ask(np.zeros(self.areas, np.float32))
+
+    def step(self, actions: Actions) -> Batches:
+        """One move of each agent. Actions: [areas, 1]; a move into a wall is none."""
+        target = self.places[:, -1] + _MOVES[actions[BEHAVIOR][1][:, 0]]
+        free = ((target >= 0) & (target < self.cells[:, None])).all(axis=1)
+        self.places[free, -1] = target[free]
+        self._age += 1
+        entered = (self.places[:, :-1] == self.places[:, -1:]).all(axis=2) & (self.kinds[:, :-1] != EMPTY)
+        at_goal = entered.any(axis=1)
+        reward = np.full(self.areas, _STEP_REWARD)
+        if at_goal.any():
+            area, goal = np.nonzero(entered)
+            right = self.kinds[area, goal] == np.take(_GOALS, self.wanted[area])
+            reward[area] = np.where(right, _RIGHT_GOAL, _WRONG_GOAL)
+        interrupted = ~at_goal & (self._age >= self.setting.max_steps)
+        (over,) = np.nonzero(at_goal | interrupted)
+        if not len(over):
+            return self._ask(reward)
+        end = Ended(self.ids[over], self._observe(over), reward[over], interrupted[over])
+        self._begin(over)
+        reward[over] = 0
+        return self._ask(reward, end)
+
+    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
+        """All grids from the side and above; the foot of an agent has the colour of the goal wanted."""
+        # Only who draws pays for the import of the imaging library.
+        from .rendering import draw_grids
+
+        return draw_grids(size, self)
+
+    def _begin(self, which: Indices) -> None:
+        """New places on these grids: goals first, the agent last, then the goal that is wanted."""
+        for area in which:
+            cells = int(self._parameters.get("gridSize", self.setting.cells))
+            plus = int(self._parameters.get("numPlusGoals", self.setting.plus_goals))
+            ex = int(self._parameters.get("numExGoals", self.setting.ex_goals))
+            self._check(cells, plus, ex)
+            self._make_room(plus + ex + 1)
+            numbers = self._random.permutation(cells * cells)[: plus + ex + 1]
+            self.cells[area] = cells
+            self.kinds[area] = EMPTY
+            self.kinds[area, : plus + ex] = np.repeat(_GOALS, (plus, ex))
+            self.kinds[area, -1] = AGENT
+            # What a grid does not have is where its agent is, so that it hides nothing.
+            cell = np.stack([numbers // cells, numbers % cells], axis=1)
+            self.places[area] = cell[-1]
+            self.places[area, : plus + ex] = cell[:-1]
+            self.wanted[area] = self._random.integers(2)
+        self._age[which] = 0
+
+    def _make_room(self, things: int) -> None:
+        """For so many things on each grid."""
+        more = things - self.kinds.shape[1]
+        if more > 0:
+            self.kinds = np.concatenate([np.full((self.areas, more), EMPTY, np.int8), self.kinds], axis=1)
+            self.places = np.concatenate([np.zeros((self.areas, more, 2), np.intp), self.places], axis=1)
+
+    def _check(self, cells: int, plus: int, ex: int) -> None:
+        """Refuse a grid without room, on which the original would search for places for ever."""
+        most = min(_MOST_CELLS, self.setting.height)
+        if not 1 <= cells <= most or min(plus, ex) < 0 or plus + ex + 1 > cells * cells:
+            raise ValueError(
+                f"grid: {cells} x {cells} cells (gridSize) with {plus} plus and {ex} ex goals (numPlusGoals, "
+                f"numExGoals) make no world; it must have from 1 to {most} cells along an edge, and room for "
+                "all goals and the agent."
+            )
+
+    def _ask(self, reward: NDArray[np.float32], *ended: Ended) -> Batches:
+        obs = self._observe(np.arange(self.areas))
+        return {BEHAVIOR: without_groups(self.ids, obs, reward, ended, self._mask())}
+
+    def _observe(self, which: Indices) -> list[Observed]:
+        """Pictures [k, 3, height, width] and goal signals [k, 2]."""
+        setting = self.setting
+        pictures = np.empty((len(which), setting.height, setting.width, 3), np.uint8)
+        sizes = self.cells[which]
+        for cells in np.unique(sizes):
+            same = np.flatnonzero(sizes == cells)
+            areas = which[same]
+            pictures[same] = self._camera.look(int(cells), self.places[areas], self.kinds[areas])
+        return [pictures.transpose(0, 3, 1, 2), np.eye(2, dtype=np.float32)[self.wanted[which]]]
+
+    def _mask(self) -> NDArray[np.bool_]:
+        """[areas, 5], True for moves that would leave the grid."""
+        target = self.places[:, -1:] + _MOVES
+        leaves: NDArray[np.bool_] = ((target < 0) | (target >= self.cells[:, None, None])).any(axis=2)
+        return leaves

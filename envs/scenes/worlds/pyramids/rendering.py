@@ -1,0 +1,120 @@
+"""The picture of Pyramids: rooms, pyramids of stone, the switch, and the pyramid with the gold brick."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...canvas import (
+    Box,
+    Canvas,
+    Colour,
+    Figure,
+    Vector,
+    agent,
+    distance,
+    draw_figures,
+    middles_of,
+    rectangle,
+    square,
+)
+from .sensors import BRICK
+
+if TYPE_CHECKING:
+    from .scene import Pyramids
+
+_GROUND: Colour = (196, 205, 224)
+_TILE: Colour = (208, 216, 233)
+_WALL: Colour = (164, 176, 204)
+_STONE: Colour = (128, 138, 164)
+_BRICKS: Colour = (214, 128, 84)
+_GOLD: Colour = (255, 204, 64)
+_OFF: Colour = (220, 62, 66)
+_ON: Colour = (92, 196, 96)
+_AGENT: Colour = (58, 110, 226)
+_STEPS = 3
+"""Of a pyramid."""
+_LARGER = 0.021
+"""Half the edge of a drawn agent as a share of all rooms, where that is more than its own."""
+
+
+def draw_pyramids(size: tuple[int, int], world: Pyramids) -> NDArray[np.uint8]:
+    """Every area, [height, width, 3]: the switch is red until it is pressed; agents are larger than life."""
+    half = world.rooms.half
+    middles = middles_of(world.areas, 2.3 * half, 2.3 * half)
+    corners = [middle + square(half * 1.02, y) for middle in middles for y in (-half / 30, half / 8)]
+    canvas = Canvas(size, np.concatenate(corners), yaw=12, pitch=54, margin=0.03)
+    outlines = [middle + square(half * 1.06, -half / 30) for middle in middles]
+    canvas.shadows(outlines, strength=0.3, softness=size[0] / 90)
+    for k in sorted(range(world.areas), key=lambda k: -distance(canvas, middles[k])):
+        _draw_area(canvas, world, k, middles[k])
+    return canvas.finish()
+
+
+def _draw_area(canvas: Canvas, world: Pyramids, k: int, middle: Vector) -> None:
+    half, setting = world.rooms.half, world.setting
+    thin = half / 60
+    canvas.box(Box(middle - np.array([0, thin, 0]), np.eye(3), np.array([half, thin, half]), _GROUND))
+    for number, (x, z) in enumerate(world.rooms.middles.T):
+        if (number + number // setting.rooms * (setting.rooms + 1)) % 2:
+            reach = setting.room / 2
+            canvas.polygon(middle + rectangle(x - reach, z - reach, x + reach, z + reach), _TILE)
+    # Low, so that nobody is hidden.
+    tall = half / 40
+    boxes = world.boxes[:, k]
+    figures = [
+        Figure(Box(middle + np.array([x, tall, z]), np.eye(3), np.array([wide, tall, deep]), _WALL))
+        for x, z, wide, deep in world.walls[:, 4:].T
+    ]
+    scale = max(1.0, _LARGER * half / 0.5)
+    for x, z, wide, _ in boxes[:, world.stones].T:
+        figures += _pyramid(middle + np.array([x, 0, z]), wide * scale, _STONE)
+    figures += _things(world, k, middle, scale)
+    place = middle + np.array([world.explorers.position[0, k], 0, world.explorers.position[1, k]])
+    figures.append(agent(place, float(world.explorers.heading[k]), 0.5 * scale, _AGENT))
+    draw_figures(canvas, figures)
+
+
+def _things(world: Pyramids, k: int, middle: Vector, scale: float) -> list[Figure]:
+    """The switch, and what it brought."""
+    switch, pyramid, gold = (world.boxes[:, k, n] for n in (world.switch, world.pyramid, world.gold))
+    tall = 1.4 * switch[2]
+    foot = middle + np.array([switch[0], 0, switch[1]])
+    half = scale * np.array([switch[2], tall * 0.5, switch[3]])
+    figures = [
+        Figure(Box(foot + np.array([0, half[1], 0]), np.eye(3), half, _ON if world.switched[k] else _OFF))
+    ]
+    if not world.switched[k]:
+        return figures
+    brick = scale * gold[2]
+    lying = middle + np.array([gold[0], brick, gold[1]])
+    if world.stands[k]:
+        foot = middle + np.array([pyramid[0], 0, pyramid[1]])
+        figures += _pyramid(foot, pyramid[2] * scale, _BRICKS)
+        lying = foot + np.array([0, 2 * pyramid[2] * scale + brick, 0])
+    else:
+        for x, z in world.bricks[:, k].T:
+            loose = scale * BRICK / 2
+            figures.append(
+                Figure(Box(middle + np.array([x, loose, z]), np.eye(3), np.full(3, loose), _BRICKS))
+            )
+    figures.append(Figure(Box(lying, np.eye(3), np.full(3, brick), _GOLD)))
+    return figures
+
+
+def _pyramid(foot: Vector, half: float, colour: Colour) -> list[Figure]:
+    """Steps, each smaller than the one below."""
+    tall = half / _STEPS
+    return [
+        Figure(
+            Box(
+                foot + np.array([0, tall * (2 * step + 1), 0]),
+                np.eye(3),
+                np.array([half * (1 - step / _STEPS), tall, half * (1 - step / _STEPS)]),
+                colour,
+            )
+        )
+        for step in range(_STEPS)
+    ]

@@ -1,0 +1,254 @@
+"""Unity's SoccerTwos: two against two, each team a group with a behaviour name of its own for self-play.
+
+Numbers, sensors and rewards are the official scene's; what its description leaves open is said beside the
+constants.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
+from numpy.typing import NDArray
+
+from ....base import StatsAggregationMethod
+from ...agents import Groups
+from ...options import SceneSetting, choose
+from ...world import Actions, Batches, Parameters, Statistic, World
+from ..push_block.dynamics import DECISION_PERIOD, check_length
+from .dynamics import BALL, BALL_RADIUS, PLAYER_RADIUS, PLAYERS, Game, Pitch
+from .sensors import SoccerSenses
+
+BEHAVIORS = ("SoccerTwos?team=0", "SoccerTwos?team=1")
+"""Blue, which begins on the side of -x, and purple."""
+MEMBERS = 2
+DECIDED = "Soccer Twos/Decided"
+"""The statistic of episodes that a goal has ended: 1, or 0 where time has."""
+
+_TURN = np.radians([0, -2, 2])
+_FORWARD = np.array([0, 1, -1])
+_SIDE = np.array([0, 0.3, -0.3])
+_TOUCH_REWARD = 0.2
+_ORIGINAL_LENGTH = 31.0
+_START, _START_SPREAD, _BALL_SPREAD = 5.0, 5.0, 2.5
+"""Metres from the middle of a pitch of the original's length: where players begin, along its length; how far
+from there; and the ball from the middle."""
+_START_ASIDE = 0.16
+"""Of the pitch's width: how far from its middle line players begin; ours."""
+_START_HEADING = 10.0
+"""Degrees from straight ahead."""
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float32]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(SceneSetting):
+    """How large, how fast and how long everything is."""
+
+    senses: str
+    """What players observe."""
+    length: float
+    """Of the pitch, metres."""
+    width: float
+    goal: float
+    """Metres between the posts."""
+    speed: float
+    """What an action adds to the velocity in a physics step, m/s."""
+    kick: float
+    """Newtons with which a player that goes forward pushes a ball it comes to touch, for one step."""
+    max_steps: int
+    """Physics steps of an episode."""
+
+
+# On a pitch that a kick crosses the ball bounces off the walls into any goal: who plays well hardly wins more
+# often. The small size is for dribbling.
+SETTINGS = {
+    "full": Setting("rays", _ORIGINAL_LENGTH, 15.0, 8.5, 2.0, 2000.0, 5000),
+    "small": Setting("vector", 10.0, 6.0, 5.0, 0.6, 100.0, 1000),
+}
+
+
+class SoccerTwos(World):
+    """Any number of pitches. Options that are not given are as `size` says."""
+
+    def __init__(
+        self,
+        areas: int = 8,
+        size: str = "full",
+        length: float = 0.0,
+        width: float = 0.0,
+        goal: float = 0.0,
+        speed: float = 0.0,
+        kick: float = 0.0,
+        max_steps: int = 0,
+        senses: str = "",
+    ) -> None:
+        """What is left at its default is as `size` says.
+
+        `areas`: how many pitches there are.
+        `size`: full is the original, small is for learning within minutes.
+        `length`: metres from goal to goal.
+        `width`: metres from side to side.
+        `goal`: metres between the posts.
+        `speed`: metres per second that an action adds in each physics step.
+        `kick`: newtons with which a player that goes forward pushes the ball for one physics step.
+        `max_steps`: physics steps of an episode.
+        `senses`: rays (ahead and behind) or vector (places of everything).
+        """
+        given = {
+            "length": length,
+            "width": width,
+            "goal": goal,
+            "speed": speed,
+            "kick": kick,
+            "max_steps": max_steps,
+            "senses": senses,
+        }
+        self.setting = setting = choose("soccer-twos", SETTINGS, size, areas, given)
+        check_length("soccer-twos", setting.max_steps)
+        _check_pitch(setting)
+        self.areas = areas
+        self.pitch = Pitch(setting.length, setting.width, setting.goal)
+        self.game = Game(areas, self.pitch, setting.kick)
+        self.heading: Array = np.zeros((areas, PLAYERS))
+        """[areas, players], radians from z towards x."""
+        self.teams = [Groups(areas, MEMBERS, team, teams=2) for team in range(2)]
+        self._senses = SoccerSenses(areas, self.pitch)
+        self._action: NDArray[np.int32] = np.zeros((areas, PLAYERS, 3), np.int32)
+        self._age = np.zeros(areas, np.intp)
+        self._touch_reward = np.zeros(areas)
+        self._decided: list[float] = []
+        self._parameters = Parameters()
+        self._random = np.random.default_rng(0)
+
+    def specs(self) -> Mapping[str, BehaviorSpec]:
+        """A behaviour for each team: three branches of 3, forward and back, sideways, turn."""
+        actions = ActionSpec.create_discrete((3, 3, 3))
+        return {
+            name: BehaviorSpec(self._senses.specs(self.setting.senses, team), actions)
+            for team, name in enumerate(BEHAVIORS)
+        }
+
+    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
+        """Begin an episode on every pitch."""
+        self._random, self._parameters = random, parameters
+        for team in self.teams:
+            team.reset()
+        self._begin(np.arange(self.areas))
+        return self._ask()
+
+    def step(self, actions: Actions) -> Batches:
+        """Play for one decision period. Actions: 3, 3 and 3 for each player."""
+        for team, name in enumerate(BEHAVIORS):
+            mine = slice(team * MEMBERS, (team + 1) * MEMBERS)
+            self._action[:, mine] = actions[name][1].reshape(self.areas, MEMBERS, 3)
+        for _ in range(DECISION_PERIOD):
+            self._age += 1
+            self._judge(*self._act())
+        return self._ask()
+
+    def statistics(self) -> Sequence[Statistic]:
+        """Whether a goal or time has ended each episode that has ended."""
+        told = [(DECIDED, value, StatsAggregationMethod.AVERAGE) for value in self._decided]
+        self._decided.clear()
+        return told
+
+    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
+        """All pitches from the side and above."""
+        # Only who draws pays for the import of the imaging library.
+        from .rendering import draw_soccer
+
+        return draw_soccer(size, self)
+
+    def _act(self) -> tuple[Flags, Array]:
+        forward, side, turn = np.moveaxis(self._action, 2, 0)
+        sine, cosine = np.sin(self.heading), np.cos(self.heading)
+        ahead, right = np.where(side == 0, _FORWARD[forward], 0), _SIDE[side]
+        push = np.stack([ahead * sine + right * cosine, ahead * cosine - right * sine])
+        self.heading += _TURN[turn]
+        # Who goes forward kicks, also where a step aside takes the place of the step forward.
+        return self.game.step(push * self.setting.speed, (forward == 1).astype(float))
+
+    def _judge(self, touched: Flags, in_goals: Array) -> None:
+        """Pay for touches of the ball, and end what a goal or time ends."""
+        if touched.any() and self._touch_reward.any():
+            for number, team in enumerate(self.teams):
+                mine = touched[:, number * MEMBERS : (number + 1) * MEMBERS]
+                team.pay(mine * self._touch_reward[:, None])
+        late = self._age >= self.setting.max_steps
+        goals = in_goals > 0
+        if not (goals.any() or late.any()):
+            return
+        for loser in range(2):
+            (which,) = np.nonzero(goals[loser])
+            if len(which):
+                won = np.zeros(self.areas)
+                won[which] = 1 - self._age[which] / self.setting.max_steps
+                self.teams[1 - loser].earn(won)
+                self.teams[loser].earn(-goals[loser].astype(float))
+                self._end(which, interrupted=False)
+        (which,) = np.nonzero(late & ~goals.any(axis=0))
+        if len(which):
+            self._end(which, interrupted=True)
+
+    def _end(self, which: Indices, interrupted: bool) -> None:
+        game = self.game
+        seen = self._senses.peek(
+            which,
+            game.position[:, which],
+            self.heading[which],
+            game.velocity[:, which],
+            self.setting.senses,
+        )
+        for number, team in enumerate(self.teams):
+            mine = slice(number * MEMBERS, (number + 1) * MEMBERS)
+            team.end(which, [obs[:, mine] for obs in seen], interrupted)
+            team.returns()
+        self._decided += [0.0 if interrupted else 1.0] * len(which)
+        self._begin(which)
+
+    def _begin(self, which: Indices) -> None:
+        """Everybody on the own half, the ball near the middle."""
+        random, count, setting = self._random, len(which), self.setting
+        scale = setting.length / _ORIGINAL_LENGTH
+        places = np.zeros((2, count, PLAYERS + 1))
+        side = np.repeat([-1.0, 1.0], MEMBERS)
+        spread = random.uniform(-_START_SPREAD, _START_SPREAD, (count, PLAYERS))
+        places[0, :, :PLAYERS] = scale * (_START * side + spread)
+        places[1, :, :PLAYERS] = np.array([1, -1, 1, -1]) * _START_ASIDE * setting.width
+        places[:, :, BALL] = scale * random.uniform(-_BALL_SPREAD, _BALL_SPREAD, (2, count))
+        self.game.put(which, places)
+        aside = np.radians(random.uniform(-_START_HEADING, _START_HEADING, (count, PLAYERS)))
+        self.heading[which] = aside - side * np.pi / 2
+        self._action[which] = 0
+        self._age[which] = 0
+        self._touch_reward[which] = _TOUCH_REWARD * np.array(
+            [self._parameters.get("ball_touch", 0.0) for _ in range(count)]
+        )
+        self._senses.clear(which)
+
+    def _ask(self) -> Batches:
+        game = self.game
+        seen = self._senses.look(game.position, self.heading, game.velocity, self.setting.senses)
+        return {
+            name: team.ask([obs[:, number * MEMBERS : (number + 1) * MEMBERS] for obs in seen])
+            for number, (name, team) in enumerate(zip(BEHAVIORS, self.teams))
+        }
+
+
+def _check_pitch(setting: Setting) -> None:
+    """Refuse pitches on which nobody can play.
+
+    Raises:
+        ValueError: The message says what is too small.
+    """
+    least = 2 * (2 * PLAYER_RADIUS + 2 * BALL_RADIUS)
+    if not 2 * BALL_RADIUS < setting.goal < setting.width < setting.length or setting.width < least:
+        raise ValueError(
+            f"soccer-twos: a pitch of {setting.length:g} x {setting.width:g} m with goals of "
+            f"{setting.goal:g} m; it must be longer than it is wide, at least {least:g} m wide, and goals "
+            f"wider than the ball's {2 * BALL_RADIUS:g} m and narrower than the pitch."
+        )

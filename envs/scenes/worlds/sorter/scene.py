@@ -1,0 +1,271 @@
+"""Unity's Sorter: touch numbered tiles along the wall of a round room in ascending order.
+
+Rules, numbers and observations are the official scene's; what its description leaves open is said beside the
+constants.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
+from numpy.typing import NDArray
+
+from ...agents import Soloists
+from ...options import SceneSetting, choose
+from ...physics2d import GRAVITY
+from ...sensors import Stack
+from ...world import Actions, Batches, Parameters, World
+from ..push_block.dynamics import DECISION_PERIOD, check_length
+from .dynamics import AGENT_HALF, GRAVITY_SCALE, TILE_DEPTH, Room
+from .sensors import FRAMES, PLACE, View, observation_specs, own_body, own_place, tile_rows
+
+BEHAVIOR = "Sorter?team=0"
+
+_TURN = np.radians([0, -4, 4])
+_FORWARD = np.array([0, 1, -1])
+_RIGHT = np.array([0, 1, -1])
+_HURRY = -1.0
+"""The reward for an episode of the full length in which no tile is touched."""
+
+Indices = NDArray[np.intp]
+Array = NDArray[np.float64]
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(SceneSetting):
+    """How large and how long everything is."""
+
+    senses: str
+    """How agents observe the tiles."""
+    numbers: int
+    """Tiles bear numbers from 1 to this one."""
+    tiles: int
+    """The most tiles of an episode, where the trainer does not set `num_tiles`."""
+    places: int
+    """Where tiles can stand along the wall."""
+    radius: float
+    """Metres from the room's middle to the tiles'."""
+    tile_width: float
+    speed: float
+    """What an action adds to the velocity in a physics step, m/s."""
+    max_steps: int
+    """Physics steps of an episode."""
+
+
+SETTINGS = {
+    "full": Setting("entities", 20, 20, 20, 20.5, 3.5, 2.0, 5000),
+    "small": Setting("entities", 6, 4, 10, 7.0, 2.0, 1.0, 500),
+}
+
+
+class Sorter(World):
+    """Any number of rooms with an agent in each. Options that are not given are as `size` says."""
+
+    def __init__(
+        self,
+        areas: int = 8,
+        size: str = "full",
+        numbers: int = 0,
+        tiles: int = 0,
+        places: int = 0,
+        radius: float = 0.0,
+        tile_width: float = 0.0,
+        speed: float = 0.0,
+        max_steps: int = 0,
+        senses: str = "",
+    ) -> None:
+        """What is left at its default is as `size` says.
+
+        `areas`: how many rooms there are.
+        `size`: full is the original, small is for learning within minutes.
+        `numbers`: tiles bear one from 1 to this one, each another.
+        `tiles`: the most of an episode, unless the trainer sets num_tiles.
+        `places`: for tiles, along the wall.
+        `radius`: metres from the middle of the room to the tiles.
+        `tile_width`: metres.
+        `speed`: metres per second that an action adds in each physics step.
+        `max_steps`: physics steps of an episode.
+        `senses`: entities (a row for each tile, as many as there are) or flat (the same rows as one vector).
+        """
+        given = {
+            "numbers": numbers,
+            "tiles": tiles,
+            "places": places,
+            "radius": radius,
+            "tile_width": tile_width,
+            "speed": speed,
+            "max_steps": max_steps,
+            "senses": senses,
+        }
+        self.setting = setting = choose("sorter", SETTINGS, size, areas, given, {"senses": "flat"})
+        check_length("sorter", setting.max_steps)
+        _check_room(setting)
+        self.areas = areas
+        self.room = Room(areas, setting.radius, setting.tile_width, setting.places)
+        self.agents = Soloists(areas)
+        self.heading: Array = np.zeros(areas)
+        """[areas], radians from z towards x."""
+        self.numbers: Indices = np.zeros((areas, setting.numbers), np.intp)
+        """[areas, numbers], of the tiles that are there, ascending; then zeros."""
+        self.places: Indices = np.full((areas, setting.numbers), -1, np.intp)
+        """[areas, numbers], where these tiles are; -1 for no tile."""
+        self.visited: Indices = np.zeros(areas, np.intp)
+        """[areas], how many tiles were visited: the first so many."""
+        self._count = np.zeros(areas, np.intp)
+        self._age = np.zeros(areas, np.intp)
+        self._push = np.zeros((2, areas))
+        self._turn = np.zeros(areas)
+        self._action: NDArray[np.int32] = np.zeros((areas, 3), np.int32)
+        self._frames = Stack(areas, 1, FRAMES, PLACE)
+        self._parameters = Parameters()
+        self._revision = -1
+        self._random = np.random.default_rng(0)
+
+    def specs(self) -> Mapping[str, BehaviorSpec]:
+        """One behaviour of three branches of 3: forward and back, right and left, turn left and right."""
+        observations = observation_specs(self.setting.numbers, flat=self.setting.senses == "flat")
+        return {BEHAVIOR: BehaviorSpec(observations, ActionSpec.create_discrete((3, 3, 3)))}
+
+    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
+        """Begin an episode in every room."""
+        self._random, self._parameters, self._revision = random, parameters, -1
+        self._follow_gravity()
+        self.agents.reset()
+        self._begin(np.arange(self.areas))
+        return self._ask()
+
+    def step(self, actions: Actions) -> Batches:
+        """Glide for one decision period. Actions: three of 3 for each agent."""
+        if self._revision != self._parameters.revision:
+            self._follow_gravity()
+        self._action[:] = actions[BEHAVIOR][1]
+        for _ in range(DECISION_PERIOD):
+            self._age += 1
+            self.agents.earn(_HURRY / self.setting.max_steps)
+            rooms, tiles = self.room.step(self._act(), self.places)
+            if len(rooms):
+                self._touch(rooms, tiles)
+            late = self._age >= self.setting.max_steps
+            if late.any():
+                (which,) = np.nonzero(late)
+                self._end(which, interrupted=True)
+        return self._ask()
+
+    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
+        """All rooms from the side and above."""
+        # Only who draws pays for the import of the imaging library.
+        from .rendering import draw_sorter
+
+        return draw_sorter(size, self)
+
+    def _act(self) -> Array:
+        """One physics step's turns, and what is added to the velocities: [2, areas]."""
+        forward, right, turn = self._action.T
+        # Forward as the agent looks before it turns.
+        sine, cosine = np.sin(self.heading), np.cos(self.heading)
+        ahead = np.where(right == 0, _FORWARD[forward], 0) * self.setting.speed
+        aside = _RIGHT[right] * self.setting.speed
+        self.heading += _TURN[turn]
+        return np.stack([ahead * sine + aside * cosine, ahead * cosine - aside * sine])
+
+    def _touch(self, rooms: Indices, tiles: Indices) -> None:
+        """The next tile pays. One that is not its turn yet costs and ends the episode, as the last does."""
+        fresh = tiles >= self.visited[rooms]
+        rooms, tiles = rooms[fresh], tiles[fresh]
+        if not len(rooms):
+            return
+        right = tiles == self.visited[rooms]
+        earned = np.zeros(self.areas)
+        earned[rooms] = np.where(right, 1, -1)
+        self.agents.earn(earned)
+        self.visited[rooms[right]] += 1
+        over = ~right | (self.visited[rooms] == self._count[rooms])
+        if over.any():
+            self._end(rooms[over], interrupted=False)
+
+    def _end(self, which: Indices, interrupted: bool) -> None:
+        view = self._view(which)
+        place = self._frames.peek(which, own_place(view)[:, None])[:, 0]
+        self.agents.end(which, self._sense(view, place), interrupted)
+        self._begin(which)
+
+    def _begin(self, which: Indices) -> None:
+        """New tiles; the agent back in the middle, where its heading stays."""
+        setting, random = self.setting, self._random
+        count = random.integers(1, self._most_tiles(which) + 1)
+        there = np.arange(setting.numbers) < count[:, None]
+        chosen = random.random((len(which), setting.numbers)).argsort(axis=1) + 1
+        self.numbers[which] = np.sort(np.where(there, chosen, setting.numbers + 1), axis=1) * there
+        spread = random.random((len(which), setting.places)).argsort(axis=1)
+        tiles = min(setting.numbers, setting.places)
+        self.places[which, :tiles] = np.where(there[:, :tiles], spread[:, :tiles], -1)
+        self.visited[which] = 0
+        self._count[which] = count
+        self._age[which] = 0
+        self._action[which] = 0
+        self._frames.clear(which)
+        self.room.stop(which)
+
+    def _most_tiles(self, which: Indices) -> Indices:
+        """[k]: what the trainer sets is read for each episode.
+
+        Raises:
+            ValueError: It is less than 1, or more than there is room for.
+        """
+        most = np.array([int(self._parameters.get("num_tiles", self.setting.tiles)) for _ in which], np.intp)
+        highest = min(self.setting.numbers, self.setting.places)
+        if most.min() < 1 or most.max() > highest:
+            raise ValueError(
+                f"sorter: the environment parameter num_tiles is {most.min()} to {most.max()}; it must be "
+                f"from 1 to {highest}."
+            )
+        return most
+
+    def _follow_gravity(self) -> None:
+        """Gravity presses the agent on the ground; the trainer's is taken as it is, at once."""
+        self._revision = self._parameters.revision
+        self.room.gravity = self._parameters.get("gravity", GRAVITY * GRAVITY_SCALE)
+
+    def _ask(self) -> Batches:
+        view = self._view(np.arange(self.areas))
+        place = self._frames.push(own_place(view)[:, None])[:, 0]
+        (batch,) = self.agents.ask(self._sense(view, place))
+        return {BEHAVIOR: batch}
+
+    def _view(self, which: Indices) -> View:
+        return View(
+            position=self.room.position[:, which],
+            velocity=self.room.velocity[:, which],
+            heading=self.heading[which],
+            numbers=self.numbers[which],
+            tiles=self.room.tiles()[:, self.places[which]],
+            visited=self.visited[which],
+        )
+
+    def _sense(self, view: View, place: Floats) -> list[Floats]:
+        tiles = tile_rows(view)
+        if self.setting.senses == "flat":
+            tiles = tiles.reshape(len(tiles), -1)
+        return [tiles, own_body(view), place]
+
+
+def _check_room(setting: Setting) -> None:
+    """Refuse what has no place.
+
+    Raises:
+        ValueError: More tiles than numbers or places, or tiles that touch each other or the start.
+    """
+    most = min(setting.numbers, setting.places)
+    if setting.tiles > most:
+        raise ValueError(
+            f"sorter: tiles is {setting.tiles}; it must be at most {most}, one for each number and place."
+        )
+    # Between two tiles, and between any and the agent's start, an agent has room.
+    step = 2 * np.sin(np.pi / setting.places) * (setting.radius - TILE_DEPTH / 2)
+    if step < setting.tile_width + 2 * AGENT_HALF or setting.radius < TILE_DEPTH + 4 * AGENT_HALF:
+        raise ValueError(
+            f"sorter: a radius of {setting.radius:g} m has no room for {setting.places} places for tiles "
+            f"{setting.tile_width:g} m wide, an agent's width apart."
+        )

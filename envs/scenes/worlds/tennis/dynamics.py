@@ -1,0 +1,177 @@
+"""A ball between two rackets and over a net, seen from the side: all courts at once.
+
+Lengths are metres, times seconds; x points from player 0's end to player 1's, the net stands at 0, y points
+up. Players are told in their own eyes: everybody plays towards +x, see `SIDE`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...physics2d import GRAVITY, TIME_STEP
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+
+SIDE = np.array([[1.0], [-1.0]])
+"""[2, 1], by what x is multiplied to get from a player's own eyes to the court."""
+BALL_RADIUS = 0.15
+LOWEST, HIGHEST = 0.3, 4.0
+"""Between these heights the middle of a racket moves."""
+NEAREST, BEHIND = 0.7, 2.5
+"""How near the net a racket comes, and how far behind the end of the court."""
+TILT = np.radians([-25.0, 65.0])
+"""From the upright, upwards positive: how a racket can face."""
+
+_GROUND_BOUNCE, _GROUND_KEEP = 0.75, 0.9
+"""Shares of the upward and of the level speed that a bounce leaves."""
+_RACKET_BOUNCE = 0.8
+_NET_BOUNCE = 0.2
+_ACCELERATION = 60.0
+"""m/s² at most of a racket."""
+_TURN = 12.0
+"""rad/s at most of a racket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Court:
+    """What is the same on all courts."""
+
+    length: float
+    """From end to end."""
+    net: float
+    """Its height."""
+    racket: float
+    """From one end to the other."""
+    speed: float
+    """m/s at most of a racket."""
+
+
+class Rally:
+    """Balls and rackets of n courts, who has to play each ball, and how often it has bounced before him."""
+
+    def __init__(self, count: int, court: Court) -> None:
+        self.court = court
+        self.gravity = GRAVITY
+        self.ball: Array = np.zeros((2, count))
+        self.ball_velocity: Array = np.zeros((2, count))
+        self.racket: Array = np.zeros((2, 2, count))
+        """x and y of both players' rackets [2, players, n]."""
+        self.racket_velocity: Array = np.zeros((2, 2, count))
+        self.tilt: Array = np.zeros((2, count))
+        """[players, n], within `TILT`."""
+        self.turn: Indices = np.zeros(count, np.intp)
+        """[n], whose ball it is."""
+        self.bounces: Indices = np.zeros(count, np.intp)
+        """[n], of the ball on the ground since it is his."""
+        self.hits: Indices = np.zeros(count, np.intp)
+        """[n], how often rackets have hit the ball since the serve."""
+        self._wanted = np.zeros((3, 2, count))
+        self._all = np.arange(count)
+
+    def serve(self, which: Indices, ball: Array, server: Indices) -> None:
+        """Begin a point on some courts: balls [2, k] at rest in the air before the `server` [k]."""
+        self.ball[:, which], self.ball_velocity[:, which] = ball, 0
+        home = self.court.length / 2 * 0.8
+        self.racket[0][:, which], self.racket[1][:, which] = -home * SIDE, 1.0
+        self.racket_velocity[:, :, which], self.tilt[:, which] = 0, 0
+        self._wanted[:, :, which] = 0
+        self.turn[which], self.bounces[which], self.hits[which] = server, 0, 0
+
+    def command(self, actions: Array) -> None:
+        """What the rackets try until the next call.
+
+        `actions`: [3, players, n] within -1 and 1: towards the net and up as shares of the speed, and the
+        tilt from its lowest to its highest.
+        """
+        self._wanted[:2] = actions[:2] * self.court.speed
+        self._wanted[0] *= SIDE
+        self._wanted[2] = TILT[0] + (actions[2] + 1) / 2 * (TILT[1] - TILT[0])
+
+    def step(self) -> Array:
+        """Pass one physics step. Returns who wins a point: 1 or -1 for player 0, 0 for nobody yet, [n]."""
+        before = self.ball - self._own(self.racket)
+        self._move_rackets()
+        self.ball_velocity[1] -= self.gravity * TIME_STEP
+        came_from = self.ball[0].copy()
+        self.ball += self.ball_velocity * TIME_STEP
+        self._hit(before)
+        self._meet_net(came_from)
+        return self._meet_ground()
+
+    def _own(self, both: Array) -> Array:
+        """Of [..., players, n] that of the player whose ball it is: [..., n]."""
+        return np.where(self.turn == 0, both[..., 0, :], both[..., 1, :])
+
+    def _move_rackets(self) -> None:
+        most = _ACCELERATION * TIME_STEP
+        velocity = self.racket_velocity
+        velocity += np.minimum(np.maximum(self._wanted[:2] - velocity, -most), most)
+        turn = _TURN * TIME_STEP
+        self.tilt += np.minimum(np.maximum(self._wanted[2] - self.tilt, -turn), turn)
+        wished = self.racket + velocity * TIME_STEP
+        own_x = wished[0] * SIDE
+        np.minimum(np.maximum(own_x, -self.court.length / 2 - BEHIND), -NEAREST, out=own_x)
+        np.multiply(own_x, SIDE, out=self.racket[0])
+        np.minimum(np.maximum(wished[1], LOWEST), HIGHEST, out=self.racket[1])
+        velocity *= self.racket == wished
+
+    def _hit(self, before: Array) -> None:
+        """The racket of whose ball it is sends it back, with either face; the other's cannot touch it.
+
+        `before`: [2, n], where the ball was as seen from that racket when the step began. What counts is
+        the way from there to now, so that nothing is too fast to be hit.
+        """
+        own_tilt = self._own(self.tilt)
+        facing = np.where(self.turn == 0, 1.0, -1.0)
+        normal = np.stack([np.cos(own_tilt) * facing, np.sin(own_tilt)])
+        now = self.ball - self._own(self.racket)
+        ahead, was_ahead = (normal * now).sum(axis=0), (normal * before).sum(axis=0)
+        face = np.where(was_ahead < 0, -1.0, 1.0)
+        aside = np.abs(normal[0] * now[1] - normal[1] * now[0])
+        swing = self._own(self.racket_velocity)
+        closing = -((self.ball_velocity - swing) * normal).sum(axis=0) * face
+        hit = (ahead * face < BALL_RADIUS) & (aside < self.court.racket / 2 + BALL_RADIUS / 2) & (closing > 0)
+        # A ball that was out of a racket's reach, far on its other side, did not come through it.
+        hit &= np.abs(was_ahead) < BALL_RADIUS + 1.0
+        if not hit.any():
+            return
+        (which,) = np.nonzero(hit)
+        out = normal[:, which] * face[which]
+        self.ball_velocity[:, which] += out * (1 + _RACKET_BOUNCE) * closing[which]
+        self.ball[:, which] += out * np.maximum(BALL_RADIUS - (ahead * face)[which], 0)
+        self.turn[which] = 1 - self.turn[which]
+        self.bounces[which] = 0
+        self.hits[which] += 1
+
+    def _meet_net(self, came_from: Array) -> None:
+        """Balls that would go through the net fall down before it."""
+        into = (came_from * self.ball[0] <= 0) & (self.ball[1] < self.court.net + BALL_RADIUS)
+        into &= came_from != 0
+        if into.any():
+            (which,) = np.nonzero(into)
+            self.ball[0, which] = np.copysign(BALL_RADIUS, came_from[which])
+            self.ball_velocity[0, which] *= -_NET_BOUNCE
+
+    def _meet_ground(self) -> Array:
+        """Bounces, and what they decide."""
+        won = np.zeros(len(self.turn))
+        down = (self.ball[1] < BALL_RADIUS) & (self.ball_velocity[1] < 0)
+        if not down.any():
+            return won
+        (which,) = np.nonzero(down)
+        x, turn = self.ball[0, which], self.turn[which]
+        before_him = (x < 0) == (turn == 0)
+        out = (np.abs(x) > self.court.length / 2) & (self.bounces[which] == 0)
+        self.bounces[which] += before_him
+        # Who hit it last sent it onto the own side, or out.
+        badly_hit = ~before_him | out
+        missed = ~badly_hit & (self.bounces[which] == 2)
+        winner = np.where(badly_hit, turn, 1 - turn)
+        won[which] = np.where(badly_hit | missed, np.where(winner == 0, 1.0, -1.0), 0)
+        self.ball[1, which] = 2 * BALL_RADIUS - self.ball[1, which]
+        self.ball_velocity[0, which] *= _GROUND_KEEP
+        self.ball_velocity[1, which] *= -_GROUND_BOUNCE
+        return won

@@ -1,0 +1,194 @@
+"""One against one over a net, seen from the side, by rules of our own; two teams of one for self-play."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
+from numpy.typing import NDArray
+
+from ....base import StatsAggregationMethod
+from ...agents import Soloists
+from ...options import SceneSetting, choose
+from ...physics2d import GRAVITY
+from ...world import Actions, Batches, Parameters, Statistic, World
+from ..push_block.dynamics import DECISION_PERIOD, check_length
+from .dynamics import BEHIND, HIGHEST, NEAREST, SIDE, TILT, Court, Rally
+
+BEHAVIORS = ("Tennis?team=0", "Tennis?team=1")
+"""Who plays from -x, and who plays from +x."""
+HITS = "Tennis/Hits"
+"""The statistic of how often a ball was hit in an episode."""
+
+_SIZE = 16
+_BALL_SPEED = 10.0
+"""m/s that count as 1."""
+_SERVE = ((0.4, 0.9), (2.0, 3.0))
+"""Between what shares of half the court, and what heights, a ball begins to fall."""
+
+Array = NDArray[np.float64]
+Floats = NDArray[np.float32]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(SceneSetting):
+    """How large, how fast and how long everything is."""
+
+    length: float
+    """Of the court, metres."""
+    net: float
+    """Its height, metres."""
+    racket: float
+    """From end to end, metres."""
+    speed: float
+    """Of a racket, at most, m/s."""
+    max_steps: int
+    """Physics steps of an episode."""
+
+
+SETTINGS = {
+    "full": Setting(12.0, 1.0, 0.9, 7.0, 2000),
+    "small": Setting(12.0, 1.0, 0.9, 7.0, 2000),
+}
+
+
+class Tennis(World):
+    """Any number of courts with two players each. Options that are not given are as `size` says."""
+
+    def __init__(
+        self,
+        areas: int = 32,
+        size: str = "full",
+        length: float = 0.0,
+        net: float = 0.0,
+        racket: float = 0.0,
+        speed: float = 0.0,
+        max_steps: int = 0,
+    ) -> None:
+        """What is left at its default is as `size` says.
+
+        `areas`: how many courts there are.
+        `size`: full and small are the same here.
+        `length`: metres from end to end of the court.
+        `net`: its height in metres.
+        `racket`: metres from end to end of a racket.
+        `speed`: metres per second of a racket, at most.
+        `max_steps`: physics steps of an episode.
+        """
+        given = {"length": length, "net": net, "racket": racket, "speed": speed, "max_steps": max_steps}
+        self.setting = setting = choose("tennis", SETTINGS, size, areas, given)
+        check_length("tennis", setting.max_steps)
+        if setting.length < 4 * NEAREST or setting.net > HIGHEST:
+            raise ValueError(
+                f"tennis: a court of {setting.length:g} m with a net of {setting.net:g} m; it must be at "
+                f"least {4 * NEAREST:g} m long, and the net not higher than the rackets reach, {HIGHEST:g} m."
+            )
+        self.areas = areas
+        self.rally = Rally(areas, Court(setting.length, setting.net, setting.racket, setting.speed))
+        self.players = Soloists(2 * areas, len(BEHAVIORS))
+        self.players.behavior[:] = np.repeat([0, 1], areas)
+        self._age = np.zeros(areas, np.intp)
+        self._hits: list[float] = []
+        self._parameters = Parameters()
+        self._revision = -1
+        self._random = np.random.default_rng(0)
+
+    def specs(self) -> Mapping[str, BehaviorSpec]:
+        """A behaviour for each seat: 16 numbers, three continuous actions."""
+        sensor = ObservationSpec(
+            (_SIZE,), (DimensionProperty.NONE,), ObservationType.DEFAULT, f"VectorSensor_size{_SIZE}"
+        )
+        return {name: BehaviorSpec([sensor], ActionSpec.create_continuous(3)) for name in BEHAVIORS}
+
+    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
+        """Begin a point on every court."""
+        self._random, self._parameters = random, parameters
+        self._follow_gravity()
+        self.players.reset()
+        self._begin(np.arange(self.areas))
+        return self._ask()
+
+    def step(self, actions: Actions) -> Batches:
+        """Play for one decision period. Actions: 3 for each player, within -1 and 1."""
+        if self._revision != self._parameters.revision:
+            self._follow_gravity()
+        chosen = np.stack([actions[name][0] for name in BEHAVIORS])
+        self.rally.command(np.clip(chosen.astype(np.float64), -1, 1).transpose(2, 0, 1))
+        for _ in range(DECISION_PERIOD):
+            won = self.rally.step()
+            self._age += 1
+            late = self._age >= self.setting.max_steps
+            if won.any() or late.any():
+                self.players.earn(np.concatenate([won, -won]))
+                self._end(won != 0, interrupted=False)
+                self._end(late & (won == 0), interrupted=True)
+        return self._ask()
+
+    def statistics(self) -> Sequence[Statistic]:
+        """How often the ball was hit in each episode that has ended."""
+        told = [(HITS, value, StatsAggregationMethod.AVERAGE) for value in self._hits]
+        self._hits.clear()
+        return told
+
+    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
+        """All courts from the side."""
+        # Only who draws pays for the import of the imaging library.
+        from .rendering import draw_tennis
+
+        return draw_tennis(size, self)
+
+    def _follow_gravity(self) -> None:
+        """Gravity follows its parameter at once."""
+        self._revision = self._parameters.revision
+        self.rally.gravity = self._parameters.get("gravity", GRAVITY)
+
+    def _end(self, over: NDArray[np.bool_], interrupted: bool) -> None:
+        (which,) = np.nonzero(over)
+        if len(which):
+            self.players.end(np.concatenate([which, which + self.areas]), [self._look(which)], interrupted)
+            self._hits += self.rally.hits[which].tolist()
+            self._begin(which)
+
+    def _begin(self, which: Indices) -> None:
+        """A ball falls before one of the two players, both as likely."""
+        random, count = self._random, len(which)
+        server = random.integers(2, size=count)
+        (near, far), (low, high) = _SERVE
+        away = random.uniform(near, far, count) * self.setting.length / 2
+        ball = np.stack([np.where(server == 0, -away, away), random.uniform(low, high, count)])
+        self.rally.serve(which, ball, server)
+        self._age[which] = 0
+
+    def _ask(self) -> Batches:
+        return dict(zip(BEHAVIORS, self.players.ask([self._look(np.arange(self.areas))])))
+
+    def _look(self, which: Indices) -> Floats:
+        """What the players of some courts [k] see, as if they all played towards +x: [2 * k, 16].
+
+        The own racket's place (2), velocity (2) and tilt from -1 to 1 (1), the same of the other's (5), the
+        ball's place (2) and velocity (2), whether it is the own ball (1), and how often it has bounced (1).
+        """
+        rally, setting = self.rally, self.setting
+        obs = np.empty((2, len(which), _SIZE), np.float32)
+        place = np.array([setting.length / 2 + BEHIND, HIGHEST])[:, None, None]
+        racket = rally.racket[:, :, which] / place
+        speed = rally.racket_velocity[:, :, which] / setting.speed
+        ball = rally.ball[:, None, which] / place
+        flight = rally.ball_velocity[:, None, which] / _BALL_SPEED
+        tilt = 2 * (rally.tilt[:, which] - TILT[0]) / (TILT[1] - TILT[0]) - 1
+        for first, seat in ((0, 1), (5, -1)):
+            obs[..., first], obs[..., first + 1] = racket[0, ::seat] * SIDE, racket[1, ::seat]
+            obs[..., first + 2], obs[..., first + 3] = speed[0, ::seat] * SIDE, speed[1, ::seat]
+            obs[..., first + 4] = tilt[::seat]
+        obs[..., 10], obs[..., 11] = ball[0] * SIDE, ball[1]
+        obs[..., 12], obs[..., 13] = flight[0] * SIDE, flight[1]
+        obs[..., 14] = rally.turn[which] == np.array([[0], [1]])
+        obs[..., 15] = rally.bounces[which]
+        return obs.reshape(-1, _SIZE)

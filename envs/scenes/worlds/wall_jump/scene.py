@@ -1,0 +1,250 @@
+"""Unity's WallJump: get to the goal behind a wall, over which a jump leads, or a jump from a block.
+
+There are two behaviours, for walls that are low or not there and for high ones, and an agent changes from one
+to the other between its episodes. Numbers and order of events are the official scene's; what its description
+leaves open is said beside the constants.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
+from numpy.typing import NDArray
+
+from ...agents import Soloists
+from ...options import SceneSetting, choose
+from ...physics2d import GRAVITY
+from ...sensors import Stack
+from ...world import Actions, Batches, Parameters, World
+from ..push_block.dynamics import DECISION_PERIOD, check_length
+from .dynamics import AGENT_HALF, BLOCK_HALF, GRAVITY_SCALE, WALL_HALF, Yard
+from .sensors import FRAMES, View, WallJumpSenses
+
+SMALL, BIG = "SmallWallJump?team=0", "BigWallJump?team=0"
+BEHAVIORS = (SMALL, BIG)
+
+_TURN = np.radians([0, -6, 6])
+_FORWARD = np.array([0, 1, -1])
+_SIDE = np.array([0, -0.6, 0.6])
+_HURRY = -0.0005
+"""Reward of a physics step."""
+_WALLS = ("no_wall_height", "small_wall_height", "big_wall_height", "big_wall_height", "big_wall_height")
+"""The parameters of five cases that are equally likely."""
+_SMALL_CASES = 2
+"""Of these, the first, whose behaviour is the one for small walls."""
+_BEHIND = 0.3
+"""The part of the platform behind the wall's middle; the original's place of the wall is not known."""
+_START = 0.6
+"""Where agents begin before the wall's middle, as a part of the platform: 12 m."""
+_START_WIDTH = 0.9
+_BLOCK_ZONE = (0.405, 0.325, 0.35)
+"""Half the width of the zone where blocks begin, the distance of its middle from the wall's, its depth: parts
+of the platform."""
+
+Indices = NDArray[np.intp]
+Array = NDArray[np.float64]
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(SceneSetting):
+    """How large and how long everything is."""
+
+    senses: str
+    """What agents observe."""
+    platform: float
+    """Metres along each edge."""
+    goal: float
+    """Metres along each edge."""
+    small_wall: float
+    """Its height as the original counts it: half of it is above the ground."""
+    big_wall: float
+    speed: float
+    """What an action adds to the velocity in a physics step, m/s."""
+    max_steps: int
+    """Physics steps of an episode."""
+
+
+SETTINGS = {
+    "full": Setting("rays", 20.0, 4.0, 4.0, 8.0, 3.0, 2000),
+    "small": Setting("vector", 14.0, 3.0, 4.0, 8.0, 0.8, 800),
+}
+
+
+class WallJump(World):
+    """Any number of platforms with an agent on each. Options that are not given are as `size` says."""
+
+    def __init__(
+        self,
+        areas: int = 24,
+        size: str = "full",
+        platform: float = 0.0,
+        goal: float = 0.0,
+        small_wall: float = 0.0,
+        big_wall: float = 0.0,
+        speed: float = 0.0,
+        max_steps: int = 0,
+        senses: str = "",
+    ) -> None:
+        """What is left at its default is as `size` says.
+
+        `areas`: how many platforms there are.
+        `size`: full is the original, small is for learning within minutes.
+        `platform`: metres along each edge of the platform.
+        `goal`: metres along each edge of the goal.
+        `small_wall`: height of a small wall, half of it above the ground, unless the trainer sets it.
+        `big_wall`: height of a big wall, half of it above the ground, unless the trainer sets it.
+        `speed`: metres per second that an action adds in each physics step.
+        `max_steps`: physics steps of an episode.
+        `senses`: rays (two fans of rays and the own place) or vector (places of everything).
+        """
+        given = {
+            "platform": platform,
+            "goal": goal,
+            "small_wall": small_wall,
+            "big_wall": big_wall,
+            "speed": speed,
+            "max_steps": max_steps,
+            "senses": senses,
+        }
+        self.setting = setting = choose("wall-jump", SETTINGS, size, areas, given)
+        check_length("wall-jump", setting.max_steps)
+        least = max(
+            2 * (BLOCK_HALF + 2 * AGENT_HALF) / _BLOCK_ZONE[0] / 2, (setting.goal + WALL_HALF) / _BEHIND
+        )
+        if setting.platform < least:
+            raise ValueError(
+                f"wall-jump: a platform of {setting.platform:g} m has no room for a block and a goal of "
+                f"{setting.goal:g} m; it must be at least {least:.1f} m."
+            )
+        self.areas = areas
+        self.yard = Yard(areas)
+        self.agents = Soloists(areas, len(BEHAVIORS))
+        self.heading: Array = np.zeros(areas)
+        """[areas], radians from z towards x."""
+        self.near, self.far = -(1 - _BEHIND) * setting.platform, _BEHIND * setting.platform
+        """The platform's edges along z; the wall's middle is at 0."""
+        self.goal_middle = WALL_HALF + (self.far - WALL_HALF) / 2
+        """Its z; its x is 0."""
+        self._senses = WallJumpSenses(
+            setting.platform, (self.near + self.far) / 2, self.goal_middle, setting.goal
+        )
+        self._frames = [Stack(areas, 1, FRAMES, size) for size in self._senses.sizes]
+        self._action: NDArray[np.int32] = np.zeros((areas, 4), np.int32)
+        self._age = np.zeros(areas, np.intp)
+        self._parameters = Parameters()
+        self._revision = -1
+        self._random = np.random.default_rng(0)
+
+    def specs(self) -> Mapping[str, BehaviorSpec]:
+        """Two behaviours alike: four branches, forward and back, turn, sideways, jump."""
+        observations = self._senses.specs(self.setting.senses)
+        return {
+            name: BehaviorSpec(observations, ActionSpec.create_discrete((3, 3, 3, 2))) for name in BEHAVIORS
+        }
+
+    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
+        """Begin an episode on every platform."""
+        self._random, self._parameters, self._revision = random, parameters, -1
+        self._follow_gravity()
+        self.agents.reset()
+        self._begin(np.arange(self.areas))
+        return self._ask()
+
+    def step(self, actions: Actions) -> Batches:
+        """Run for one decision period. Actions: 3, 3, 3 and 2 for each agent."""
+        if self._revision != self._parameters.revision:
+            self._follow_gravity()
+        for name, asked in zip(BEHAVIORS, self.agents.asking):
+            if len(asked):
+                self._action[asked] = actions[name][1]
+        for _ in range(DECISION_PERIOD):
+            self._act()
+            self.yard.step()
+            self._age += 1
+            self._judge()
+        return self._ask()
+
+    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
+        """All platforms from the side and above."""
+        # Only who draws pays for the import of the imaging library.
+        from .rendering import draw_wall_jump
+
+        return draw_wall_jump(size, self)
+
+    def _act(self) -> None:
+        forward, turn, side, jump = self._action.T
+        sine, cosine = np.sin(self.heading), np.cos(self.heading)
+        ahead, aside = np.where(side == 0, _FORWARD[forward], 0), _SIDE[side]
+        direction = np.stack([ahead * sine + aside * cosine, ahead * cosine - aside * sine])
+        self.heading += _TURN[turn]
+        self.yard.run(direction, self.setting.speed, jump == 1)
+        self.agents.earn(_HURRY)
+
+    def _judge(self) -> None:
+        """Whoever, or whose block, is off the platform fails; whoever stands in the goal succeeds."""
+        x, _, z = self.yard.position
+        half = self.setting.platform / 2
+        block_x, block_z = self.yard.block
+        wide = np.maximum(np.abs(x), np.abs(block_x)) > half
+        lost = wide | (np.minimum(z, block_z) < self.near) | (np.maximum(z, block_z) > self.far)
+        reach = self.setting.goal / 2 + AGENT_HALF
+        home = np.maximum(np.abs(x), np.abs(z - self.goal_middle)) < reach
+        home &= self.yard.near_ground() & ~lost
+        late = (self._age >= self.setting.max_steps) & ~(lost | home)
+        for over, reward in ((lost, -1.0), (home, 1.0), (late, None)):
+            (which,) = np.nonzero(over)
+            if len(which):
+                if reward is not None:
+                    self.agents.settle(which, reward)
+                self._end(which, interrupted=reward is None)
+
+    def _end(self, which: Indices, interrupted: bool) -> None:
+        seen = self._senses.look(self._view(which), self.setting.senses)
+        if self.setting.senses == "rays":
+            frames = zip(self._frames, seen)
+            seen = [stack.peek(which, frame[:, None])[:, 0] for stack, frame in frames]
+        self.agents.end(which, seen, interrupted)
+        self._begin(which)
+
+    def _begin(self, which: Indices) -> None:
+        """Another wall, and with it perhaps another behaviour; the heading stays."""
+        random, platform, count = self._random, self.setting.platform, len(which)
+        case = random.integers(len(_WALLS), size=count)
+        self.agents.behavior[which] = case >= _SMALL_CASES
+        defaults = (0.0, self.setting.small_wall, *[self.setting.big_wall] * 3)
+        heights = np.array([self._parameters.get(_WALLS[k], defaults[k]) for k in case])
+        width, middle, depth = np.array(_BLOCK_ZONE) * platform
+        blocks = random.uniform(-1, 1, (2, count)) * np.array([[width], [depth / 2]])
+        blocks[1] -= middle
+        start = np.stack(
+            [_START_WIDTH * platform * (random.random(count) - 0.5), np.full(count, -_START * platform)]
+        )
+        # Half of a wall is below the ground.
+        self.yard.put(which, start, blocks, np.maximum(heights, 0) / 2)
+        self._action[which] = 0
+        self._age[which] = 0
+        for stack in self._frames:
+            stack.clear(which)
+
+    def _follow_gravity(self) -> None:
+        """Gravity follows its parameter at once; the trainer's is taken as it is."""
+        self._revision = self._parameters.revision
+        self.yard.gravity = self._parameters.get("gravity", GRAVITY * GRAVITY_SCALE)
+
+    def _ask(self) -> Batches:
+        seen = self._senses.look(self._view(np.arange(self.areas)), self.setting.senses)
+        if self.setting.senses == "rays":
+            seen = [stack.push(frame[:, None])[:, 0] for stack, frame in zip(self._frames, seen)]
+        return dict(zip(BEHAVIORS, self.agents.ask(seen)))
+
+    def _view(self, which: Indices) -> View:
+        return View(
+            position=self.yard.position[:, which],
+            velocity=self.yard.velocity[:, which],
+            heading=self.heading[which],
+            block=self.yard.block[:, which],
+            wall=self.yard.wall[which],
+            near_ground=self.yard.near_ground()[which],
+        )

@@ -1,0 +1,130 @@
+"""Executables of Unity and others: which file is meant, and can it be started."""
+
+import os
+import re
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+
+from mlagents_envs.exception import UnityEnvironmentException
+
+_SUFFIXES = (".x86_64", ".x86", ".app", ".exe")
+_PLATFORMS = {".x86_64": "Linux", ".x86": "Linux", ".app": "macOS", ".exe": "Windows"}
+_MACH_O = tuple(bytes.fromhex(magic) for magic in ("feedface", "feedfacf", "cefaedfe", "cffaedfe"))
+
+
+def find_executable(file_name: str, platform: str = sys.platform) -> str:
+    """The program that `file_name` means on this platform; the suffix may be left out.
+
+    On Linux `NAME.x86_64`, `NAME.x86` or `NAME`; on macOS the program inside `NAME.app`, or `NAME`; on
+    Windows `NAME.exe` or the only program in the folder `NAME`.
+
+    Raises:
+        UnityEnvironmentException: Nothing fits; the message tells what was looked for and what is there.
+    """
+    path = Path(file_name).expanduser()
+    stem = path.with_suffix("") if path.suffix in _SUFFIXES else path
+    candidates = _candidates(path, stem, platform)
+    for candidate in candidates:
+        if candidate.is_file():
+            return str(candidate.absolute())
+    raise UnityEnvironmentException(
+        f"Couldn't launch the {stem.name} environment. Provided filename does not match any environments: "
+        f"{file_name!r}. {_misspelt(file_name) or _hint(path, stem, platform)} Looked for "
+        f"{', '.join(str(candidate) for candidate in candidates)} in {Path.cwd()}."
+    )
+
+
+def check_executable(program: str, platform: str = sys.platform) -> None:
+    """Refuse a program that cannot be started, as far as its file shows that.
+
+    Raises:
+        UnityEnvironmentException: The user may not execute it, it is empty, a program for macOS elsewhere, or
+            a script whose interpreter is missing.
+    """
+    if not os.access(program, os.X_OK):
+        raise UnityEnvironmentException(
+            "Error when trying to launch environment - make sure permissions are set correctly: "
+            f'{program} is not executable. For example "chmod -R 755 {program}".'
+        )
+    try:
+        with open(program, "rb") as file:
+            head = file.read(256)
+    except OSError:  # what one may execute one need not be allowed to read
+        return
+    fault = _fault(head, platform)
+    if fault:
+        raise UnityEnvironmentException(f"{program} cannot be started: {fault}")
+
+
+def _fault(head: bytes, platform: str) -> str:
+    """Why a program that begins with these bytes cannot be started, and what to do; empty if it may."""
+    if not head:
+        return "the file is empty. Build it again, or copy it again."
+    if head.startswith(_MACH_O) and platform != "darwin":
+        return "it is a program for macOS. Make a build for this machine in Unity's build settings."
+    line, newline, _ = head.partition(b"\n")
+    if platform == "win32" or not line.startswith(b"#!") or not newline:
+        return ""
+    if line.endswith(b"\r"):
+        return "its lines end as on Windows, which hides its interpreter. Save it with the line ends of Unix."
+    interpreter = (line[2:].split() or [b""])[0].decode(errors="replace")
+    if interpreter.startswith("/") and not Path(interpreter).exists():
+        return f"its first line names {interpreter}, which does not exist. Install that, or mend the line."
+    return ""
+
+
+def _with(stem: Path, suffix: str) -> Path:
+    # Not with_suffix, which would take "Game.v2" for a Game with the suffix ".v2".
+    return stem.with_name(stem.name + suffix)
+
+
+def _candidates(path: Path, stem: Path, platform: str) -> list[Path]:
+    """What the name may mean, the likeliest first."""
+    if platform.startswith("linux"):
+        named = [path] if path.suffix in (".x86_64", ".x86") else []
+        return [*named, _with(stem, ".x86_64"), _with(stem, ".x86"), stem]
+    if platform == "darwin":
+        programs = _with(stem, ".app") / "Contents" / "MacOS"
+        return [programs / stem.name, *sorted(programs.glob("*")), stem]
+    if platform == "win32":
+        inside = sorted(stem.glob("*.exe")) if stem.is_dir() else []
+        return [_with(stem, ".exe"), *(p for p in inside if not p.name.startswith("UnityCrashHandler"))]
+    raise UnityEnvironmentException(
+        f"Environments cannot be launched on the platform {platform!r}, only on Linux, macOS and Windows."
+    )
+
+
+def _misspelt(name: str) -> str:
+    """What to say of a name that is almost that of an environment of another kind; or nothing."""
+    prefixed = re.fullmatch(r"(\w+)[:/](.+)", name)
+    kind = prefixed[1].lower() if prefixed else ""
+    kind = "gymnasium" if kind == "gym" else kind
+    near = get_close_matches(
+        kind, ("gymnasium", "pettingzoo", "python", "registry", "scene"), n=1, cutoff=0.75
+    )
+    if prefixed and near:
+        return f"Did you mean --env {near[0]}:{prefixed[2]}?"
+    if re.fullmatch(r"[A-Za-z_][\w.]+:[A-Za-z_]\w*(\?.*)?", name):
+        return f"A function that makes an environment is named --env python:{name}."
+    if re.fullmatch(r"\w+-v\d+", name):
+        return f"An environment of Gymnasium is named --env gymnasium:{name}."
+    from ..scenes.registry import SCENES
+
+    scene = name.partition("?")[0]
+    return f"The scene is named --env scene:{name}." if scene in SCENES else ""
+
+
+def _hint(path: Path, stem: Path, platform: str) -> str:
+    """What is there in place of what was meant."""
+    own = {"darwin": "macOS", "win32": "Windows"}.get(platform, "Linux")
+    if path.exists() and _PLATFORMS.get(path.suffix, own) != own:
+        return f"That is a build for {_PLATFORMS[path.suffix]}; make one for {own} in Unity's build settings."
+    folder = stem if stem.is_dir() else stem.parent
+    if not folder.is_dir():
+        return f"There is no folder {folder}."
+    programs = sorted(entry.name for entry in folder.iterdir() if _PLATFORMS.get(entry.suffix) == own)
+    if stem.is_dir() and programs:
+        return f"That is a folder; it holds {', '.join(programs[:5])}: name one of them."
+    near = get_close_matches(path.name, (entry.name for entry in folder.iterdir()), n=3) or programs[:5]
+    return f"There is {', '.join(near)}." if near else f"No {own} build is in {folder}."

@@ -1,0 +1,228 @@
+"""From what the user names as environment to a running engine."""
+
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from mlagents_envs.exception import UnityEnvironmentException
+
+from ..grpc.server import TrainerEndpoint
+from ..registry.named import located
+from . import ports
+from .connection import EngineConnection
+from .executables import check_executable, find_executable
+from .process import EngineProcess
+
+logger = logging.getLogger(__name__)
+
+SCENE = "scene:"
+"""How the names of Lanista's own scenes begin."""
+
+HOSTED = "hosted:"
+"""Makes the name of an environment in Python that of an engine: `hosted:gymnasium:CartPole-v1`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What engine to bring up, and how."""
+
+    file_name: str | None
+    """The executable or scene; None for the Editor."""
+    worker_id: int
+    base_port: int | None
+    """The port of worker 0; None leaves the choice to Lanista."""
+    listen: str
+    """The address on which the engine calls."""
+    windowless: bool
+    additional_args: tuple[str, ...]
+    log_folder: Path | None
+    timeout: float
+    """Seconds that the engine has for each answer."""
+    name: str
+    """How messages call the environment."""
+
+    def __call__(self, on_exit: Callable[[], None]) -> EngineConnection:
+        """Listen, and start the engine unless it is the Editor.
+
+        Args:
+            on_exit: Called, from another thread, when the engine's process has ended.
+
+        Raises:
+            UnityEnvironmentException: The executable is missing or cannot be started.
+            PortInUseError: The Editor's port, or the one that was asked for, is taken.
+        """
+        start = [] if self.file_name is None else resolve(self.file_name)
+        editor = self.file_name is None
+        endpoint = listen(self.worker_id, self.base_port, self.listen, editor=editor, name=self.name)
+        process = None
+        if self.file_name is None:
+            logger.info(
+                "Listening on port %d. Start training by pressing the Play button in the Unity Editor.",
+                endpoint.port,
+            )
+        else:
+            try:
+                process = self._start(start, endpoint.port, on_exit)
+            except BaseException:
+                endpoint.close()
+                raise
+        return EngineConnection(endpoint, process, self.timeout, self.name)
+
+    def _start(self, start: list[str], port: int, on_exit: Callable[[], None]) -> EngineProcess:
+        engine, _ = start_engine(
+            *(start, port, self.worker_id, self.log_folder),
+            windowless=self.windowless,
+            additional_args=with_registered(self.file_name or "", self.additional_args),
+            on_exit=on_exit,
+        )
+        return engine
+
+
+def start_engine(
+    command: list[str],
+    port: int,
+    worker_id: int,
+    log_folder: Path | None,
+    *,
+    windowless: bool,
+    additional_args: Sequence[str],
+    on_exit: Callable[[], None] | None = None,
+) -> tuple[EngineProcess, Path | None]:
+    """Start an engine that calls on a port of this machine.
+
+    Args:
+        command: As `resolve` gives it.
+        port: Where it calls.
+        worker_id: Which of several environments it is; it names the log.
+        log_folder: Where its log goes; made if it is missing.
+        windowless: Without a window.
+        additional_args: More arguments for it.
+        on_exit: Called, from another thread, when its process has ended.
+
+    Returns:
+        Its process, and the log that it will write, if we know.
+
+    Raises:
+        UnityEnvironmentException: It cannot be started.
+    """
+    check_executable(command[0])
+    log_file = None
+    if log_folder is not None:
+        log_folder.mkdir(parents=True, exist_ok=True)
+        log_file = log_folder / f"Player-{worker_id}.log"
+    options, log_file = arguments(port, windowless, log_file, additional_args)
+    return EngineProcess([*command, *options], log_file, on_exit), log_file
+
+
+def listen(
+    worker_id: int, base_port: int | None, address: str, *, editor: bool, name: str = ""
+) -> TrainerEndpoint:
+    """Listen where an engine will call.
+
+    Args:
+        worker_id: Which of several environments it is; it counts the port up.
+        base_port: The port of worker 0; None for the Editor's, or the first free one.
+        address: On which to listen.
+        editor: Whether the Unity Editor will call.
+        name: How messages call the environment.
+
+    Raises:
+        UnityEnvironmentException: There is no such port or address, or this user may not use it.
+        PortInUseError: The Editor's port, or the one that was asked for, is taken.
+    """
+    first = base_port if base_port is not None else ports.EDITOR_PORT if editor else ports.FIRST_PORT
+    name = name or f"environment {worker_id}"
+    remedy = (
+        "End it: this is the port on which the Unity Editor calls."
+        if editor
+        else "End it, or choose another port with base_port (--base-port)."
+    )
+    try:
+        return ports.claim(
+            lambda port: TrainerEndpoint(port, address),
+            first + worker_id,
+            search=base_port is None and not editor,
+            worker_id=worker_id,
+            remedy=remedy,
+        )
+    except PermissionError as error:
+        raise UnityEnvironmentException(
+            f"{name}: this user may not listen there: {error.strerror} (base_port, --base-port)."
+        ) from error
+    except OSError as error:
+        raise UnityEnvironmentException(
+            f"{name}: cannot listen on the address {address!r} (listen, --listen): {error}. "
+            "Give localhost, an address of this machine, or 0.0.0.0 for all of them."
+        ) from error
+
+
+def resolve(file_name: str, platform: str = sys.platform) -> list[str]:
+    """The start of the command line for an environment: an executable, a scene such as
+    `scene:ball3d?areas=4`, a registry's `registry:NAME`, which is downloaded unless it is there, a Python
+    program `NAME.py`, or an environment in Python that is to be hosted; the same Python runs these as we are
+    run by.
+
+    Raises:
+        UnityEnvironmentException: There is no such executable, the scene's name cannot be read, or the
+            registry's environment cannot be had.
+    """
+    file_name = file_name.strip()
+    if file_name.startswith(SCENE):
+        return _scene_command(file_name)
+    registered = located(file_name)
+    if registered is not None:
+        return [find_executable(registered.program, platform)]
+    if file_name.startswith(HOSTED):
+        return [sys.executable, "-m", "lanista.envs.hosting", file_name[len(HOSTED) :]]
+    path = Path(file_name).expanduser()
+    if path.suffix == ".py" and path.is_file():
+        return [sys.executable, str(path.absolute())]
+    return [find_executable(file_name, platform)]
+
+
+def arguments(
+    port: int, no_graphics: bool, log_file: Path | None, additional: Sequence[str]
+) -> tuple[list[str], Path | None]:
+    """The arguments that a Unity executable gets, and the log file it will write, if we know.
+
+    A `-logFile` among the additional arguments wins over `log_file`.
+    """
+    additional = [str(argument) for argument in additional]
+    command = ["-nographics", "-batchmode"] if no_graphics else []
+    command += ["--mlagents-port", str(port)]
+    given = [index for index, argument in enumerate(additional) if argument.lower() == "-logfile"]
+    if given:
+        value = additional[given[-1] + 1 : given[-1] + 2]
+        # "-" means the standard output, whose end is kept anyway.
+        log_file = Path(value[0]) if value and value[0] != "-" else None
+    elif log_file is not None:
+        command += ["-logFile", str(log_file)]
+    return command + additional, log_file
+
+
+def with_registered(file_name: str, additional: Sequence[str]) -> list[str]:
+    """More arguments for an environment: those that were given, and those of a registry, if it is from one.
+
+    Raises:
+        UnityEnvironmentException: The registry's environment cannot be had.
+    """
+    registered = located(file_name)
+    return [*additional, *(registered.arguments if registered else ())]
+
+
+def _scene_command(file_name: str) -> list[str]:
+    name, _, query = file_name[len(SCENE) :].partition("?")
+    try:
+        settings = parse_qsl(query, strict_parsing=True) if query else []
+    except ValueError:
+        settings = [("", "")]
+    if not name or not all(key for key, _ in settings):
+        raise UnityEnvironmentException(
+            f"The environment {file_name!r} cannot be read as a scene; write 'scene:NAME' or "
+            "'scene:NAME?key=value&key=value'. `lanista scenes list` lists the names."
+        )
+    options = [part for key, value in settings for part in (f"--{key.replace('_', '-')}", value)]
+    return [sys.executable, "-m", "lanista.envs.scenes", name, *options]

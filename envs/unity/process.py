@@ -1,0 +1,291 @@
+"""An engine's process: started in a group of its own, watched, and ended with all its children.
+
+Sees to it that engines end when this process is killed and cannot end them itself.
+
+The kernel's own way, PR_SET_PDEATHSIG, exists on Linux alone and fires already when the thread ends
+that started the engine. Here a small shell waits at the other end of a pipe: it is told which process
+groups live, and when the pipe closes it kills those that remain.
+"""
+
+import atexit
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import psutil
+from mlagents_envs.exception import UnityEnvironmentException
+
+logger = logging.getLogger(__name__)
+
+_KEPT = 8192
+"""Bytes of a log that are looked at for its last lines."""
+_LINES = 12
+"""Last lines of a log that a message shows."""
+
+
+class EngineProcess:
+    """A running engine.
+
+    It lives in a session of its own, so that Ctrl-C in the terminal reaches the trainer alone.
+
+    Args:
+        command: Program and arguments.
+        log_file: The log that the engine writes, if we know it.
+        on_exit: Called from another thread when the process has ended.
+
+    Raises:
+        UnityEnvironmentException: The operating system refuses to start it.
+    """
+
+    def __init__(
+        self, command: Sequence[str], log_file: Path | None = None, on_exit: Callable[[], None] | None = None
+    ) -> None:
+        self.command = list(command)
+        self._log_file = log_file
+        self._on_exit = on_exit
+        self._output = bytearray()
+        self._ended = threading.Event()
+        self._process = _start(self.command)
+        self.pid = self._process.pid
+        watch(self.pid)
+        # Also when this process ends while another thread is still busy with closing the engine.
+        atexit.register(self.kill)
+        self._reader = threading.Thread(target=self._read, name=f"output of {self.pid}", daemon=True)
+        self._reader.start()
+        threading.Thread(target=self._wait, name=f"end of {self.pid}", daemon=True).start()
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; the exit code, negative the signal that ended it."""
+        return self._process.returncode if self._ended.is_set() else None
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until it has ended, at most `timeout` seconds; whether it has."""
+        return self._ended.wait(timeout)
+
+    def kill(self) -> None:
+        """End the process and its children at once."""
+        if not self._ended.is_set():
+            _kill_all(self.pid)
+            self._ended.wait(10.0)
+
+    def looked_into(self) -> bool:
+        """Nothing more is to be found out; see `connection.Engine`."""
+        return True
+
+    def excuse(self) -> UnityEnvironmentException | None:
+        """There is none: it has run on this machine."""
+        return None
+
+    def describe(self) -> str:
+        """How it is, or how it ended, with the last lines that it wrote."""
+        return f"{self._state()} Its command was: {' '.join(self.command)}.{self._last_words()}"
+
+    def _state(self) -> str:
+        code = self.returncode
+        if code is None:
+            try:
+                return f"Its process {self.pid} is alive ({psutil.Process(self.pid).status()})."
+            except psutil.Error:
+                return f"Its process {self.pid} is ending."
+        return f"Environment shut down with return code {code}{_signal_name(code)}."
+
+    def _last_words(self) -> str:
+        if self.returncode is not None:
+            self._reader.join(1.0)
+        source, text = "its output", bytes(self._output[-_KEPT:])
+        if self._log_file is not None:
+            logged = _tail(self._log_file)
+            if logged.strip() or not text.strip():
+                source, text = str(self._log_file), logged
+        lines = [line for line in text.decode(errors="replace").splitlines() if line.strip()][-_LINES:]
+        if not lines:
+            return " It wrote nothing."
+        return "\n".join([f" The last lines of {source}:", *(f"    {line}" for line in lines)])
+
+    def _read(self) -> None:
+        """Empty the engine's output, so that it never waits for a reader, and keep the end of it."""
+        stream = self._process.stdout
+        assert stream is not None
+        with stream:
+            while chunk := os.read(stream.fileno(), 65536):
+                self._output += chunk
+                if len(self._output) > 8 * _KEPT:
+                    del self._output[:-_KEPT]
+                if logger.isEnabledFor(logging.DEBUG):
+                    logger.debug("engine %d: %s", self.pid, chunk.decode(errors="replace").rstrip())
+
+    def _wait(self) -> None:
+        if hasattr(os, "waitid"):
+            # Wait without reaping: until the process is reaped nobody else can get its number,
+            # so that the group that is killed is the engine's.
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            _kill_all(self.pid)
+            self._process.wait()
+        else:
+            self._process.wait()
+            if os.name == "posix":  # macOS before Python 3.13
+                _kill_all(self.pid)
+        release(self.pid)
+        self._ended.set()
+        atexit.unregister(self.kill)
+        if self._on_exit is not None:
+            self._on_exit()
+
+
+def _start(command: list[str]) -> "subprocess.Popen[bytes]":
+    flags = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            creationflags=flags,
+        )
+    except OSError as error:
+        raise UnityEnvironmentException(
+            f"Error when trying to launch environment: {command[0]} cannot be started, {error.strerror}. Is "
+            "it a program for this machine, with the right permissions, and does the interpreter that its "
+            "first line names exist?"
+        ) from error
+
+
+def _kill_all(pid: int) -> None:
+    """Kill the group that the process leads; where there are no groups, its children one by one."""
+    if os.name == "posix":
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):  # all gone; macOS says so by the second
+            return
+        return
+    try:
+        leader = psutil.Process(pid)
+        family = [*leader.children(recursive=True), leader]
+    except psutil.NoSuchProcess:
+        return
+    for member in family:
+        try:
+            member.kill()
+        except psutil.Error as error:
+            logger.warning("Process %d of an engine could not be ended: %s.", member.pid, error)
+
+
+def _tail(path: Path) -> bytes:
+    """The last bytes of a file, nothing if there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _KEPT))
+            return file.read()
+    except OSError:
+        return b""
+
+
+_CRASHES = {
+    0xC0000005: "access violation",
+    0xC00000FD: "stack overflow",
+    0xC0000135: "a DLL is missing",
+    0xC0000142: "a DLL could not be started",
+    0xC000013A: "ended by Ctrl-C or with its console",
+    0xC0000409: "stack buffer overrun, or an abort",
+}
+"""What usual exit codes mean on Windows."""
+
+
+def _signal_name(code: int) -> str:
+    """What an exit code says beyond the number; on Windows crashes have codes of their own."""
+    if code >= 0x80000000:
+        return f" ({', '.join(filter(None, [hex(code), _CRASHES.get(code)]))})"
+    if code >= 0:
+        return ""
+    try:
+        return f" ({signal.Signals(-code).name})"
+    except ValueError:
+        return ""
+
+
+# An engine that notices the lost connection quits by itself and gets a few seconds for it.
+_SCRIPT = """
+trap '' HUP INT TERM
+groups=
+while read -r sign group; do
+    if [ "$sign" = + ]; then
+        groups="$groups $group"
+    else
+        rest=
+        for other in $groups; do [ "$other" = "$group" ] || rest="$rest $other"; done
+        groups=$rest
+    fi
+done
+[ -n "$groups" ] || exit 0
+sleep 3
+for group in $groups; do kill -s KILL -- "-$group"; done 2>/dev/null
+"""
+
+_PARTING_SECONDS = 0.5
+
+_lock = threading.Lock()
+_shell: subprocess.Popen[bytes] | None = None
+_owner = 0
+
+
+def watch(group: int) -> None:
+    """Kill this process group should this process end without `release`."""
+    _tell(f"+ {group}\n", start=True)
+
+
+def release(group: int) -> None:
+    """The process group has ended."""
+    _tell(f"- {group}\n", start=False)
+
+
+def _tell(line: str, *, start: bool) -> None:
+    global _shell, _owner
+    if os.name != "posix":
+        return
+    with _lock:
+        # A forked child must not speak for its parent's engines.
+        if _shell is None or _owner != os.getpid():
+            if not start:
+                return
+            _shell, _owner = _start_guard(), os.getpid()
+            atexit.register(_dismiss)
+        if _shell is None or _shell.stdin is None:
+            return
+        try:
+            os.write(_shell.stdin.fileno(), line.encode())
+        except BrokenPipeError:
+            logger.warning("The guard of the engines was killed; engines may outlive a killed trainer.")
+            _shell = None
+
+
+def _dismiss() -> None:
+    """At this process's end: the guard ends by itself, at once if no engine is left."""
+    global _shell
+    with _lock:
+        shell, _shell = _shell, None
+    if shell is None or shell.stdin is None or _owner != os.getpid():
+        return
+    shell.stdin.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        shell.wait(_PARTING_SECONDS)
+
+
+def _start_guard() -> subprocess.Popen[bytes] | None:
+    try:
+        return subprocess.Popen(
+            ["/bin/sh", "-c", _SCRIPT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        logger.warning("No guard for the engines: %s. They may outlive a killed trainer.", error)
+        return None

@@ -1,0 +1,223 @@
+"""What becomes of numbers from an engine that are not finite: NaN never reaches a weight.
+
+Actions as they are set: whether they fit, and one agent's after the other.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from mlagents_envs.base_env import ActionSpec, ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
+from mlagents_envs.exception import UnityActionException, UnityObservationException
+from numpy.typing import NDArray
+
+from .base import BehaviorSteps, ObsArray
+
+logger = logging.getLogger(__name__)
+
+_BYTES = np.dtype(np.uint8)
+NO_AGENTS: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
+NO_AGENTS.flags.writeable = False
+
+
+class NonFinite(str, Enum):
+    """What to do about a NaN or an infinity in an observation, a reward or a group reward."""
+
+    STOP = "stop"
+    """Raise `NonFiniteError`."""
+    DROP = "drop"
+    """Put zero in its place and void the agent's unfinished trajectory."""
+    ZERO = "zero"
+    """Put zero in its place."""
+
+
+class NonFiniteError(UnityObservationException, RuntimeError):  # type: ignore[misc]
+    """A number from an engine is NaN or infinite. Also a RuntimeError, as which ML-Agents raises it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """The first non-finite number of one array."""
+
+    source: str
+    """Such as `observation 'VectorSensor_size8'`, or `reward`."""
+    rows: NDArray[np.intp]
+    """[k] the agents' rows with such numbers, ascending."""
+    place: tuple[int, ...]
+    """The first number's index within its agent's observation; empty for a reward."""
+    value: float
+
+
+def check_steps(
+    steps: BehaviorSteps,
+    spec: BehaviorSpec,
+    environment: str,
+    behavior: str,
+    policy: NonFinite,
+    warned: set[tuple[str, str]] | None = None,
+) -> tuple[BehaviorSteps, NDArray[np.int32]]:
+    """Look for numbers that are not finite in what one behaviour's agents sent.
+
+    Costs one pass over each array while everything is finite. Arrays are never changed in place: where
+    zeros are put in, the returned steps hold a copy.
+
+    Args:
+        steps: the behaviour's DecisionSteps and TerminalSteps.
+        spec: the behaviour's; names the sensors.
+        environment: how messages call the environment, such as `environment 3`.
+        behavior: the behaviour's name.
+        policy: what to do about such a number.
+        warned: (behaviour, source) pairs that have been warned about; a source in it is not warned about
+            again, one that is not is added. Without it every call warns.
+
+    Returns:
+        The steps, and the ids [k] of the agents whose unfinished trajectories are void (DROP only).
+
+    Raises:
+        NonFiniteError: with STOP, naming environment, behaviour, sensor, agent and value.
+    """
+    decisions, terminals = steps
+    void: list[NDArray[np.int32]] = []
+    for batch, kind in ((decisions, "decision"), (terminals, "terminal")):
+        if len(batch.agent_id) == 0:
+            continue
+        faults = list(_faults(batch, spec))
+        if not faults:
+            continue
+        for fault in faults:
+            message = _describe(fault, batch, kind, environment, behavior)
+            if policy is NonFinite.STOP:
+                raise NonFiniteError(
+                    f"{message}. Correct what the agent collects or how it is rewarded, or let such numbers "
+                    "pass as zeros: env_settings.non_finite 'zero', or 'drop' to lose that episode as well."
+                )
+            _warn_once(message, (behavior, fault.source), policy, warned)
+            void.append(batch.agent_id[fault.rows])
+        if kind == "decision":
+            decisions = _finite_decisions(decisions)
+        else:
+            terminals = _finite_terminals(terminals)
+    if not void:
+        return steps, NO_AGENTS
+    ids = np.unique(np.concatenate(void)).astype(np.int32) if policy is NonFinite.DROP else NO_AGENTS
+    return (decisions, terminals), ids
+
+
+def _faults(batch: DecisionSteps | TerminalSteps, spec: BehaviorSpec) -> Iterator[_Fault]:
+    for index, obs in enumerate(batch.obs):
+        if obs.dtype != _BYTES and not np.isfinite(obs).all():
+            yield _fault(f"observation {spec.observation_specs[index].name!r}", obs)
+    if not np.isfinite(batch.reward).all():
+        yield _fault("reward", batch.reward)
+    if not np.isfinite(batch.group_reward).all():
+        yield _fault("group reward", batch.group_reward)
+
+
+def _fault(source: str, numbers: NDArray[np.float32]) -> _Fault:
+    bad = np.argwhere(~np.isfinite(numbers))
+    first = tuple(int(i) for i in bad[0])
+    return _Fault(source, np.unique(bad[:, 0]), first[1:], float(numbers[first]))
+
+
+def _describe(
+    fault: _Fault, batch: DecisionSteps | TerminalSteps, kind: str, environment: str, behavior: str
+) -> str:
+    row = int(fault.rows[0])
+    place = f" at index {list(fault.place)}" if fault.place else ""
+    others = f" (and {len(fault.rows) - 1} other agents)" if len(fault.rows) > 1 else ""
+    return (
+        f"{environment}, behavior {behavior!r}: the {fault.source} of agent {int(batch.agent_id[row])} "
+        f"is {fault.value}{place} in a {kind} step{others}"
+    )
+
+
+def _warn_once(
+    message: str, key: tuple[str, str], policy: NonFinite, warned: set[tuple[str, str]] | None
+) -> None:
+    if warned is not None:
+        if key in warned:
+            return
+        warned.add(key)
+    effect = "the episode so far is dropped" if policy is NonFinite.DROP else "zero is taken instead"
+    logger.warning("%s; %s. This is said once per sensor.", message, effect)
+
+
+def _zeroed(numbers: ObsArray) -> ObsArray:
+    return numbers if numbers.dtype == _BYTES else np.where(np.isfinite(numbers), numbers, np.float32(0))
+
+
+def _finite_decisions(steps: DecisionSteps) -> DecisionSteps:
+    return DecisionSteps(
+        obs=[_zeroed(obs) for obs in steps.obs],
+        reward=_zeroed(steps.reward),
+        agent_id=steps.agent_id,
+        action_mask=steps.action_mask,
+        group_id=steps.group_id,
+        group_reward=_zeroed(steps.group_reward),
+    )
+
+
+def _finite_terminals(steps: TerminalSteps) -> TerminalSteps:
+    return TerminalSteps(
+        obs=[_zeroed(obs) for obs in steps.obs],
+        reward=_zeroed(steps.reward),
+        interrupted=steps.interrupted,
+        agent_id=steps.agent_id,
+        group_id=steps.group_id,
+        group_reward=_zeroed(steps.group_reward),
+    )
+
+
+def with_action(
+    given: ActionTuple | None,
+    spec: ActionSpec,
+    decisions: DecisionSteps,
+    agent_id: int,
+    action: ActionTuple,
+    behavior: str,
+) -> ActionTuple:
+    """What is given so far, with one agent's action changed; arrays of the caller's stay as they are.
+
+    Args:
+        given: [n, continuous] and [n, branches]; None for zeros.
+        spec: The behaviour's.
+        decisions: Who waits for a decision, n agents.
+        agent_id: One of them.
+        action: [1, continuous] and [1, branches], already checked.
+        behavior: Its name, for the message.
+
+    Raises:
+        IndexError: The agent does not wait for a decision.
+    """
+    rows = decisions.agent_id_to_index
+    if agent_id not in rows:
+        raise IndexError(
+            f"agent_id {agent_id} did not request a decision at the previous step; of the behaviour "
+            f"{behavior} these did: {decisions.agent_id[:20].tolist()}."
+        )
+    if given is None:
+        changed = spec.empty_action(len(decisions))
+    else:
+        changed = ActionTuple(given.continuous.copy(), given.discrete.copy())
+    changed.continuous[rows[agent_id]] = action.continuous
+    changed.discrete[rows[agent_id]] = action.discrete
+    return changed
+
+
+def check_shape(spec: BehaviorSpec, action: ActionTuple, agents: int, behavior: str) -> None:
+    """Refuse actions of another shape than the behaviour's, and actions without any part.
+
+    Raises:
+        UnityActionException: They are so.
+    """
+    sizes = {"continuous": spec.action_spec.continuous_size, "discrete": spec.action_spec.discrete_size}
+    for kind, size in sizes.items():
+        given = getattr(action, kind)
+        shape = None if given is None else given.shape
+        if shape != (agents, size):
+            raise UnityActionException(
+                f"The behavior {behavior} needs a {kind} input of dimension {(agents, size)} for "
+                f"(<number of agents>, <action size>) but received input of dimension {shape}"
+            )

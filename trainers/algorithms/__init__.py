@@ -1,0 +1,1 @@
+"""The mathematics; a file per paper."""

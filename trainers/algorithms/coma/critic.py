@@ -1,0 +1,205 @@
+"""The centralised critic: what each of an agent's actions is worth, given what all others did.
+
+    Q_a(s, o_a, u_-a) -> one number per own action
+
+(Foerster et al. 2018, "Counterfactual Multi-Agent Policy Gradients", arXiv 1705.08926.) All counterfactuals
+of an agent come out of one pass. With several branches each has a head, side by side in the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from mlagents_envs.base_env import BehaviorSpec
+from torch import Tensor, nn
+
+from ...networks.modules.body import Body, DenseStack
+from ...networks.modules.chunking import encode
+from ...networks.modules.layers import xavier_uniform_
+from ...networks.modules.memory import Memory
+from ...networks.modules.sequences import Runs, by_place
+from ...networks.observations import ObservationEncoder
+from ...settings.models.networks import NetworkSettings
+
+
+class Table(NamedTuple):
+    """R rows, each an agent at a moment, and a row of zeros behind them for whoever is absent."""
+
+    features: Tensor
+    """[R + 1, e], encoded observations."""
+    actions: Tensor
+    """[R + 1, A], one-hot branch by branch."""
+    states: Tensor | None
+    """[R + 1, s], the state as the row tells it; None: what all members see is the state."""
+
+
+class Steps(NamedTuple):
+    """B agent-steps as numbers of a table's rows."""
+
+    own: Tensor
+    """[B]."""
+    roster: Tensor
+    """[B, places] everybody's rows, the own one at its place; R, the row of zeros, where nobody is."""
+    places: Tensor
+    """[B], where the own row stands."""
+
+    def take(self, which: Tensor) -> Steps:
+        """Some of them."""
+        return Steps(*(column.index_select(0, which) for column in self))
+
+
+class CentralCritic(nn.Module):
+    """One network, or one for each place."""
+
+    offset: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: NetworkSettings,
+        places: int,
+        signals: Sequence[str],
+        state: int | None = None,
+        streams: int = 1,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Build the network with fresh weights, drawn from `generator` or torch's own.
+
+        Args:
+            spec: discrete actions alone.
+            settings: size and normalisation.
+            places: of the roster.
+            signals: reward signals, each with values of its own.
+            state: position of the observation that is the state.
+            streams: 1, or `places` for a network of each place's own.
+
+        Raises:
+            UnsupportedObservationError: an observation cannot be encoded; the message names it.
+        """
+        super().__init__()
+        self.place_count, self.streams = places, streams
+        self.branches = tuple(int(size) for size in spec.action_spec.discrete_branches)
+        self.action_size = sum(self.branches)
+        self.signals = tuple(signals)
+        self.state = state
+        specs = spec.observation_specs
+        hidden = [] if state is None else [state]
+        seen = [i for i in range(len(specs)) if i != state]
+        self.encoder = ObservationEncoder(specs, settings, generator, leave_out=hidden)
+        self.state_encoder = None
+        if state is not None:
+            self.state_encoder = ObservationEncoder(specs, settings, generator, leave_out=seen)
+        of_state = places * self.encoder.size if self.state_encoder is None else self.state_encoder.size
+        # State, who is there, own observation, others' actions, who I am.
+        size = of_state + places + self.encoder.size + places * self.action_size + places
+        self.body = Body(
+            streams,
+            size,
+            settings.hidden_units,
+            settings.num_layers,
+            generator,
+            activation=settings.activation,
+            initialization=settings.initialization,
+            layer_norm=settings.layer_norm,
+        )
+        kinds = [] if settings.memory is None else [settings.memory] * streams
+        self.memories = nn.ModuleList(Memory(self.body.hidden, kind, generator) for kind in kinds)
+        encoding_size = self.memory(0).output_size if self.memories else self.body.hidden
+        outputs = len(self.signals) * self.action_size
+        self.head = DenseStack(streams, encoding_size, outputs, generator)
+        xavier_uniform_(self.head.weight, encoding_size, 1, generator)
+        self.register_buffer("offset", torch.zeros(len(self.signals)))
+        self.register_buffer("scale", torch.ones(len(self.signals)))
+
+    def prepare(self, obs: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor] | None]:
+        """One [R, *shape] tensor per observation -> what `table` takes. No parameters, as an actor's."""
+        states = None if self.state_encoder is None else self.state_encoder.prepare(obs)
+        return self.encoder.prepare(obs), states
+
+    def update_normalization(self, obs: Sequence[Tensor]) -> bool:
+        """Let the normalisers see new rows. Whether they could; False where numbers are too large."""
+        fine = self.encoder.update_normalization(obs)
+        return fine if self.state_encoder is None else self.state_encoder.update_normalization(obs) and fine
+
+    def table(self, inputs: Sequence[Tensor], states: Sequence[Tensor] | None, discrete: Tensor) -> Table:
+        """Prepared observations and actions [R, branches] as a table; each row is encoded once."""
+        features = encode(self.encoder, inputs)
+        hot = [nn.functional.one_hot(discrete[:, k], size) for k, size in enumerate(self.branches)]
+        of_state = None
+        if self.state_encoder is not None and states is not None:
+            of_state = _with_zeros(encode(self.state_encoder, states))
+        return Table(_with_zeros(features), _with_zeros(torch.cat(hot, 1).to(features.dtype)), of_state)
+
+    @property
+    def memory_size(self) -> int:
+        """Length of the state that the critic keeps of an agent; 0 without a memory."""
+        return self.memory(0).size if self.memories else 0
+
+    def memory(self, stream: int) -> Memory:
+        """The memory of one network."""
+        memory = self.memories[stream]
+        assert isinstance(memory, Memory)
+        return memory
+
+    def forward(self, table: Table, steps: Steps, runs: Runs | None = None) -> Tensor:
+        """[B, signals, sum of branch sizes] values of the own actions, the others' being what they were.
+
+        `runs`: of the steps, where the critic has a memory.
+        """
+        return self.go_through(table, steps, runs)[0]
+
+    def go_through(self, table: Table, steps: Steps, runs: Runs | None) -> tuple[Tensor, Tensor | None]:
+        """What `forward` gives, and the memory's states behind the runs [runs, memory_size]."""
+        inputs = self.inputs(table, steps)
+        if self.streams == 1:
+            values, states = self._stream(0, inputs, runs)
+        else:
+
+            def network(place: int, rows: Tensor, here: Runs | None) -> tuple[Tensor, Tensor | None]:
+                return self._stream(place, inputs.index_select(0, rows), here)
+
+            values, states = by_place(steps.places, self.place_count, network, runs)
+        values = values.view(-1, len(self.signals), self.action_size)
+        return values * self.scale[:, None] + self.offset[:, None], states
+
+    def inputs(self, table: Table, steps: Steps) -> Tensor:
+        """[B, size] what the body reads. It holds nothing of the own action."""
+        absent = len(table.features) - 1
+        present = (steps.roster != absent).to(table.features.dtype)
+        others = steps.roster.scatter(1, steps.places[:, None], absent)
+        if table.states is None:
+            state = table.features[steps.roster].flatten(1)
+        else:
+            state = table.states[steps.own]
+        index = nn.functional.one_hot(steps.places, self.place_count).to(present.dtype)
+        return torch.cat(
+            (state, present, table.features[steps.own], table.actions[others].flatten(1), index), 1
+        )
+
+    def _stream(self, stream: int, inputs: Tensor, runs: Runs | None) -> tuple[Tensor, Tensor | None]:
+        encoding, states = self.body.stream(stream, inputs), None
+        if self.memories:
+            assert runs is not None, "a critic with a memory goes through runs of steps"
+            encoding, states = self.memory(stream).ragged(encoding, runs.states, runs.lengths)
+        return self.head.stream(stream, encoding), states
+
+    @torch.no_grad()
+    def rescale(self, offset: Tensor, scale: Tensor) -> None:
+        """Learn in other units from now on; what comes out stays the same.
+
+        Source: van Hasselt et al. 2016, "Learning values across many orders of magnitude", arXiv 1602.07714.
+        """
+        shape = (len(self.signals), self.action_size)
+        ratio = (self.scale / scale)[:, None].expand(shape).reshape(-1)
+        shift = ((self.offset - offset) / scale)[:, None].expand(shape).reshape(-1)
+        self.head.weight.mul_(ratio)
+        self.head.bias.mul_(ratio).add_(shift)
+        self.offset.copy_(offset)
+        self.scale.copy_(scale)
+
+
+def _with_zeros(rows: Tensor) -> Tensor:
+    return torch.cat((rows, rows.new_zeros(1, rows.shape[1])))

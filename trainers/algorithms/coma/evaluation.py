@@ -1,0 +1,240 @@
+"""What the critics make of trajectories when they come in.
+
+What a recurrent critic remembers of the members who go on behind trajectories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....agent_processor.trajectory import AgentKey, Rollout
+from ...networks.modules.chunking import rows_at_once
+from ...networks.modules.sequences import Runs
+from ..common.recurrent import CriticMemories, waves
+from .critic import Steps
+from .losses import judge, of_actions, on_average
+from .networks import Networks, flat
+from .steps import Floats, Ints, first_steps, places_of
+
+
+class Following:
+    """The E members who go on behind the trajectories of a rollout, trajectory by trajectory."""
+
+    def __init__(self, rollout: Rollout) -> None:
+        assert rollout.next_roster is not None
+        self.rollout = rollout
+        self.end, self.place = np.nonzero(rollout.next_roster >= 0)
+        """[E] behind which trajectory, and at which place."""
+        self.rows = rollout.next_roster[self.end, self.place]
+
+    def read(self, memories: CriticMemories) -> Floats:
+        """[E, size] their states as they are kept before the rollout is gone through; zeros of strangers."""
+        return memories.read(self._agents())
+
+    def newest(self, earlier: Floats, behind: Floats) -> Floats:
+        """[E, size] the newest state that is known of each member.
+
+        That is the state behind its own trajectory, where that ends in this very row; else behind its last
+        trajectory before this one; else what was known `earlier` [E, size], from `read`. A member whose
+        episode has ended begins the next one with zeros. `behind` [J, size] are the states behind the
+        trajectories.
+        """
+        rollout, states = self.rollout, earlier.copy()
+        assert rollout.next_place is not None and rollout.next_roster is not None
+        goes_on = np.flatnonzero(rollout.next_place >= 0)
+        their_rows = rollout.next_roster[goes_on, rollout.next_place[goes_on]]
+        of_row = dict(zip(their_rows.tolist(), goes_on.tolist()))
+        so_far: dict[AgentKey, int] = {}
+        counted = 0
+        members = zip(self.end.tolist(), self.rows.tolist(), self._agents(), strict=True)
+        for i, (end, row, agent) in enumerate(members):
+            for j in range(counted, end + 1):
+                so_far[rollout.agents[j]] = j
+            counted = end + 1
+            own = of_row.get(row)
+            last = so_far.get(agent)
+            if own is not None:
+                states[i] = behind[own]
+            elif last is not None:
+                states[i] = 0.0 if rollout.done_reached[last] else behind[last]
+        return states
+
+    def _agents(self) -> list[AgentKey]:
+        assert self.rollout.next_agents is not None
+        ids = self.rollout.next_agents[self.end, self.place].tolist()
+        agents = self.rollout.agents
+        return [AgentKey(agents[j].env, agent) for j, agent in zip(self.end.tolist(), ids, strict=True)]
+
+
+AT_ONCE = 4096
+"""Steps that are valued in one pass; what the critic reads of each grows with its places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Of the own steps of a rollout, in S signals."""
+
+    taken: Floats
+    """[steps, S] the target critic's values of what was done."""
+    expected: Floats
+    """[steps, S] the critic's values of what is done on average."""
+    advantages: Floats
+    """[steps, branches], mean over the signals."""
+    following: Floats
+    """[J, S] what the target critic expects behind each trajectory; 0 where nobody goes on."""
+    critic_states: Floats | None
+    """[J, memory_size] what the critic remembered before each trajectory; None without a memory."""
+
+
+class Evaluator:
+    """Judges rollouts, and keeps what recurrent critics remember of living agents."""
+
+    def __init__(self, networks: Networks, sampler: torch.Generator) -> None:
+        """`sampler`: of the actions that members are thought to take next."""
+        self.networks = networks
+        self.sampler = sampler
+        size = networks.critic.memory_size
+        self.memories, self.target_memories = CriticMemories(size), CriticMemories(size)
+
+    @torch.no_grad()
+    def __call__(self, rollout: Rollout, exploration: float) -> Judgement:
+        """`exploration`: of what members will do behind the trajectories."""
+        assert rollout.roster is not None and rollout.exploration is not None
+        nets, lengths = self.networks, rollout.lengths
+        obs, actions = [nets.tensor(o) for o in rollout.obs], nets.discrete(rollout.discrete)
+        inputs = nets.actors.prepare(obs)
+        table, target_table = (nets.table_of(n, obs, actions) for n in (nets.critic, nets.target))
+        own = np.arange(rollout.steps)
+        steps = Steps(
+            nets.tensor(own),
+            nets.tensor(np.where(rollout.roster >= 0, rollout.roster, len(rollout.reward))),
+            nets.tensor(places_of(own, rollout.roster)),
+        )
+        mask, explored = nets.mask(rollout.action_mask), nets.tensor(rollout.exploration)
+        before = _States(nets, len(lengths))
+        behind = _States(nets, len(lengths))
+        following = Following(rollout)
+        earlier = following.read(self.target_memories) if nets.target.memories else None
+        starts = first_steps(lengths)
+        taken = torch.empty(rollout.steps, len(nets.critic.signals), device=nets.device)
+        expected, advantages = torch.empty_like(taken), taken.new_empty(rollout.steps, len(nets.branches))
+        at_once = min(AT_ONCE, rows_at_once(inputs) or AT_ONCE)
+        for some in self._portions(rollout, at_once):
+            which = nets.tensor(_steps_of(starts[some], lengths[some]))
+            part = steps.take(which)
+            here = None if mask is None else mask[part.own]
+            runs = self._runs(rollout, some, before)
+            policy = nets.policy(inputs, part, here, explored[part.own], self._actor_runs(rollout, some))
+            values, critic_states = nets.critic.go_through(table, part, runs[0])
+            of_target, target_states = nets.target.go_through(target_table, part, runs[1])
+            judged = judge(values, flat(policy), actions[part.own], nets.branches)
+            taken[which] = of_actions(of_target, actions[part.own], nets.branches).mean(2)
+            expected[which], advantages[which] = judged.expected.mean(2), judged.advantages.mean(1)
+            if critic_states is not None and target_states is not None:
+                behind.keep(some, critic_states, target_states)
+                self._remember(rollout, some, behind)
+        return Judgement(
+            taken.cpu().numpy(),
+            expected.cpu().numpy(),
+            advantages.cpu().numpy(),
+            self._following(following, exploration, earlier, behind.target.cpu().numpy()),
+            before.critic.cpu().numpy() if nets.critic.memories else None,
+        )
+
+    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        """These agents of one environment, or all, will not go on."""
+        self.memories.forget(env, agent_ids)
+        self.target_memories.forget(env, agent_ids)
+
+    def _portions(self, rollout: Rollout, at_once: int) -> Iterator[Ints]:
+        """The trajectories, of about so many steps each time; an agent's in order where critics remember."""
+        together = [np.arange(len(rollout.lengths))]
+        for wave in waves(rollout.agents) if self.networks.critic.memories else together:
+            portion = (np.cumsum(rollout.lengths[wave]) - 1) // at_once
+            yield from np.split(wave, np.flatnonzero(np.diff(portion)) + 1)
+
+    def _actor_runs(self, rollout: Rollout, some: Ints) -> Runs | None:
+        if rollout.memory is None:
+            return None
+        states = rollout.memory[first_steps(rollout.lengths)[some]]
+        return Runs(rollout.lengths[some].tolist(), self.networks.tensor(states))
+
+    def _runs(self, rollout: Rollout, some: Ints, before: _States) -> tuple[Runs | None, Runs | None]:
+        """These trajectories as the critic and the target go on with them."""
+        if not self.networks.critic.memories:
+            return None, None
+        agents = [rollout.agents[j] for j in some.tolist()]
+        critic, target = (self.networks.tensor(m.read(agents)) for m in (self.memories, self.target_memories))
+        before.keep(some, critic, target)
+        lengths = rollout.lengths[some].tolist()
+        return Runs(lengths, critic), Runs(lengths, target)
+
+    def _remember(self, rollout: Rollout, some: Ints, behind: _States) -> None:
+        agents, ended = [rollout.agents[j] for j in some.tolist()], rollout.done_reached[some]
+        self.memories.write(agents, behind.critic[some].cpu().numpy(), ended)
+        self.target_memories.write(agents, behind.target[some].cpu().numpy(), ended)
+
+    def _following(
+        self, following: Following, exploration: float, earlier: Floats | None, behind: Floats
+    ) -> Floats:
+        """[J, S] what the target critic expects of the states behind the trajectories.
+
+        Every member that goes on counts alike, for they earn the same. What the others will do is drawn from
+        pi'; what the member itself does is summed over. Each is valued with what the target remembers of it:
+        `earlier` and `behind` as of `Following.newest`.
+        """
+        rollout, end, place = following.rollout, following.end, following.place
+        assert rollout.next_roster is not None
+        nets, ends = self.networks, len(rollout.lengths)
+        expected = np.zeros((ends, len(nets.critic.signals)), np.float32)
+        if not len(end):
+            return expected
+        rows, at = np.unique(following.rows, return_inverse=True)
+        at = at.reshape(-1)
+        number = np.full(len(rollout.reward) + 1, len(rows), dtype=np.int64)  # also of -1: the row of zeros
+        number[rows] = np.arange(len(rows))
+        obs = [nets.tensor(o[rows]) for o in rollout.obs]
+        place_of_row = np.empty(len(rows), dtype=np.int64)
+        place_of_row[at] = place
+        own = nets.tensor(np.arange(len(rows)))
+        alone = Steps(own, own[:, None], nets.tensor(place_of_row))
+        mask = None if rollout.action_mask is None else nets.mask(rollout.action_mask[rows])
+        runs = None
+        if rollout.memory is not None:
+            runs = Runs([1] * len(rows), nets.tensor(rollout.memory[rows]))
+        policy = nets.policy(nets.actors.prepare(obs), alone, mask, exploration, runs)
+        table = nets.table_of(nets.target, obs, policy.sample(self.sampler).discrete)
+        members = Steps(nets.tensor(at), nets.tensor(number[rollout.next_roster[end]]), nets.tensor(place))
+        remembered = None
+        if earlier is not None:
+            remembered = Runs([1] * len(end), nets.tensor(following.newest(earlier, behind)))
+        values = nets.target(table, members, remembered)
+        found = on_average(values, flat(policy)[members.own], nets.branches).mean(2).cpu().numpy()
+        counts = np.maximum(np.bincount(end, minlength=ends), 1)
+        for s in range(found.shape[1]):
+            expected[:, s] = np.bincount(end, weights=found[:, s], minlength=ends) / counts
+        return expected
+
+
+class _States:
+    """A state of the critic's and the target's memory for each of J trajectories."""
+
+    def __init__(self, networks: Networks, ends: int) -> None:
+        self.critic = torch.zeros(ends, networks.critic.memory_size, device=networks.device)
+        self.target = torch.zeros_like(self.critic)
+
+    def keep(self, some: Ints, critic: Tensor, target: Tensor) -> None:
+        which = torch.from_numpy(some).to(self.critic.device)
+        self.critic[which], self.target[which] = critic, target
+
+
+def _steps_of(starts: Ints, lengths: Ints) -> Ints:
+    """The steps of trajectories that begin at `starts`."""
+    behind = np.repeat(starts - first_steps(lengths), lengths)
+    return behind + np.arange(int(lengths.sum()))

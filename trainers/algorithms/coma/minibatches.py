@@ -1,0 +1,239 @@
+"""One update: minibatches of the steps that have come in, and the gradients that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...networks.modules.distributions import Actions
+from ...networks.modules.exploration import ExploringDistribution
+from ...networks.modules.precision import Precision, widened
+from ...networks.modules.sequences import Runs
+from ...utils.data_parallel import Part, Sharing
+from ..common.optim import GuardedAdam
+from .critic import Steps, Table
+from .losses import clipped_losses, critic_loss, of_actions, policy_gradient_loss
+from .networks import Networks
+from .steps import Ints, RosterSteps, first_steps, places_of
+
+
+class Rates(NamedTuple):
+    """What the schedules say at an update."""
+
+    learning_rate: float
+    epsilon: float
+    beta: float
+    step: int
+    """The trainer's."""
+
+
+class Minibatch(NamedTuple):
+    """B agent-steps; each row that they reach stands in it once."""
+
+    inputs: list[Tensor]
+    table: Table
+    steps: Steps
+    actions: Tensor
+    """[B, branches] int64."""
+    action_mask: Tensor | None
+    old_log_probs: Tensor
+    exploration: Tensor
+    targets: Tensor
+    """[B, signals]."""
+    advantages: Tensor
+    """[B, branches]."""
+    actor_runs: Runs | None
+    critic_runs: Runs | None
+    part: Part | None = None
+    """Of a minibatch that several learners share, the one that these steps are."""
+
+
+class Learning:
+    """The steps of one update on the learner's device. Nothing in it changes."""
+
+    def __init__(
+        self,
+        networks: Networks,
+        steps: RosterSteps,
+        precision: Precision = Precision.FLOAT32,
+        *,
+        normalize_advantages: bool,
+        sharing: Sharing | None = None,
+    ) -> None:
+        """`sharing`: learners of which each has its part of every minibatch."""
+        nets = self.networks = networks
+        self._sharing = sharing
+        self._precision = precision
+        own, self._roster = steps.linked()
+        self._own = own
+        self._places = places_of(own, self._roster)
+        obs = [nets.tensor(o) for o in steps.obs]
+        with torch.no_grad():
+            self._inputs = nets.actors.prepare(obs)
+            self._seen, self._states = nets.critic.prepare(obs)
+        self._discrete = nets.discrete(steps.discrete)
+        self._mask = nets.mask(steps.action_mask)
+        self._log_probs, self._exploration = nets.tensor(steps.log_probs), nets.tensor(steps.exploration)
+        self._targets = nets.tensor(steps.returns)
+        advantages = steps.advantages
+        if normalize_advantages:
+            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-10)
+        self._advantages = nets.tensor(advantages.astype(np.float32))
+        self._lengths = steps.lengths
+        self._actor_states, self._critic_states = steps.actor_states, steps.critic_states
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether whole trajectories have to stay together."""
+        return self._actor_states is not None or self._critic_states is not None
+
+    # Minibatches --------------------------------------------------------------------------------------
+
+    def shuffled(self, size: int, shuffler: torch.Generator) -> Iterator[Minibatch]:
+        """One epoch in a fresh order; what does not fill a minibatch sits it out.
+
+        With a memory, trajectories are drawn whole, as many as have about `size` steps.
+        """
+        units = self._lengths if self.recurrent else np.ones(len(self), dtype=np.int64)
+        order = torch.randperm(len(units), generator=shuffler, device="cpu").numpy()
+        ends = np.cumsum(units[order])
+        number = len(self) // size
+        cuts = np.searchsorted(ends, size * np.arange(1, number + 1)) + 1
+        for start, stop in zip([0, *cuts.tolist()], cuts.tolist()):
+            if stop > start:
+                yield self._shared(order[start:stop])
+
+    def in_order(self, size: int) -> Iterator[Minibatch]:
+        """All steps, each once, in parts of about `size`."""
+        units = self._lengths if self.recurrent else np.ones(len(self), dtype=np.int64)
+        portion = (np.cumsum(units) - 1) // size
+        for part in np.split(np.arange(len(units)), np.flatnonzero(np.diff(portion)) + 1):
+            yield self._shared(part)
+
+    def _shared(self, units: Ints) -> Minibatch:
+        """This learner's of these steps, or, with a memory, trajectories."""
+        if self._sharing is None:
+            return self._minibatch(units)
+        part = self._sharing.part(len(units))
+        own = units[part.rows]
+        if self.recurrent:
+            part = part.weighing(self._lengths[own].sum(), self._lengths[units].sum())
+        return self._minibatch(own)._replace(part=part)
+
+    def _minibatch(self, units: Ints) -> Minibatch:
+        """Of these steps, or, with a memory, trajectories."""
+        nets, which = self.networks, units
+        actor_runs = critic_runs = None
+        if self.recurrent:
+            lengths = self._lengths[units]
+            starts = first_steps(self._lengths)[units]
+            which = np.repeat(starts - first_steps(lengths), lengths) + np.arange(lengths.sum())
+            if self._actor_states is not None:
+                actor_runs = Runs(lengths.tolist(), nets.tensor(self._actor_states[units]))
+            if self._critic_states is not None:
+                critic_runs = Runs(lengths.tolist(), nets.tensor(self._critic_states[units]))
+        roster = self._roster[which]
+        rows, at = np.unique(roster, return_inverse=True)  # a step's own row is in its roster
+        at = at.reshape(roster.shape)
+        if rows[0] < 0:  # who is absent comes first; the critic has them last
+            rows = rows[1:]
+            at = np.where(at == 0, len(rows), at - 1)
+        places = self._places[which]
+        steps = Steps(nets.tensor(at[np.arange(len(which)), places]), nets.tensor(at), nets.tensor(places))
+        chosen, picked = nets.tensor(rows), nets.tensor(which)
+        actions = self._discrete[chosen]
+        states = None if self._states is None else [x[chosen] for x in self._states]
+        return Minibatch(
+            [x[chosen] for x in self._inputs],
+            nets.critic.table([x[chosen] for x in self._seen], states, actions),
+            steps,
+            actions[steps.own],
+            None if self._mask is None else self._mask[picked],
+            self._log_probs[picked],
+            self._exploration[picked],
+            self._targets[picked],
+            self._advantages[picked],
+            actor_runs,
+            critic_runs,
+        )
+
+    # Gradients ----------------------------------------------------------------------------------------
+
+    def clipped_step(
+        self, batch: Minibatch, actor: GuardedAdam, critic: GuardedAdam, rates: Rates
+    ) -> tuple[Tensor, Tensor]:
+        """One gradient step of both; the policy loss and the value loss, of a part weighed by that."""
+        policy = self._policy(batch)
+        losses = clipped_losses(
+            policy.log_probs(_as_actions(policy, batch)),
+            batch.old_log_probs,
+            batch.advantages,
+            policy.entropy(),
+            self._taken(batch),
+            batch.targets,
+            self.networks.critic.scale,
+            rates.epsilon,
+            rates.beta,
+        )
+        actor.zero_gradient()
+        critic.zero_gradient()
+        losses.total.backward()  # type: ignore[no-untyped-call]
+        actor.step(rates.learning_rate, rates.step, batch.part)
+        critic.step(rates.learning_rate, rates.step, batch.part)
+        return _weighed(losses.policy.detach(), batch), _weighed(losses.value.detach(), batch)
+
+    def critic_step(self, batch: Minibatch, critic: GuardedAdam, rates: Rates) -> Tensor:
+        """One gradient step of the critic alone; its loss, of a part weighed by that."""
+        loss = critic_loss(self._taken(batch), batch.targets, self.networks.critic.scale)
+        critic.zero_gradient()
+        loss.backward()  # type: ignore[no-untyped-call]
+        critic.step(rates.learning_rate, rates.step, batch.part)
+        return _weighed(loss.detach(), batch)
+
+    def policy_step(self, size: int, actor: GuardedAdam, rates: Rates) -> Tensor:
+        """One step along the policy gradient of all steps together; the loss without entropy (absolute)."""
+        actor.zero_gradient()
+        total = torch.zeros((), device=self.networks.device)
+        for batch in self.in_order(size):
+            policy = self._policy(batch)
+            log_probs = policy.log_probs(_as_actions(policy, batch))
+            share = len(batch.actions) / len(self)
+            if batch.part is not None and not batch.part.weight:
+                share = 0.0  # others learn from these
+            loss = policy_gradient_loss(log_probs, batch.advantages, policy.entropy(), rates.beta)
+            (loss * share).backward()  # type: ignore[no-untyped-call]
+            total += (log_probs.detach() * batch.advantages).sum(1).mean() * share
+        whole = None
+        if self._sharing is not None:
+            whole = self._sharing.whole()
+            self._sharing.add_up(total)
+        actor.step(rates.learning_rate, rates.step, whole)
+        return total.abs()
+
+    def _policy(self, batch: Minibatch) -> ExploringDistribution:
+        with self._precision.passes(self.networks.device):
+            policy = self.networks.policy(
+                batch.inputs, batch.steps, batch.action_mask, batch.exploration, batch.actor_runs
+            )
+        return policy.widened()
+
+    def _taken(self, batch: Minibatch) -> Tensor:
+        """[B, signals, branches] the critic's values of the actions taken."""
+        with self._precision.passes(self.networks.device):
+            values = self.networks.critic(batch.table, batch.steps, batch.critic_runs)
+        return of_actions(widened(values), batch.actions, self.networks.branches)
+
+
+def _weighed(loss: Tensor, batch: Minibatch) -> Tensor:
+    return loss if batch.part is None else loss * batch.part.weight
+
+
+def _as_actions(policy: ExploringDistribution, batch: Minibatch) -> Actions:
+    return Actions(policy.mu, batch.actions)

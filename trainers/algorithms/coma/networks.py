@@ -1,0 +1,69 @@
+"""The three networks of COMA, and how numbers come to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...networks.modules.exploration import ExploringDistribution, explore
+from ...networks.modules.sequences import Runs
+from ...networks.multi_actor import Actors
+from .critic import CentralCritic, Steps, Table
+
+
+@dataclass(frozen=True)
+class Networks:
+    """What acts, what judges, and what gives the judge its targets."""
+
+    actors: Actors
+    critic: CentralCritic
+    target: CentralCritic
+    branches: tuple[int, ...]
+    device: torch.device
+
+    def policy(
+        self,
+        inputs: Sequence[Tensor],
+        steps: Steps,
+        action_mask: Tensor | None,
+        exploration: Tensor | float,
+        runs: Runs | None = None,
+    ) -> ExploringDistribution:
+        """The policy pi' of B steps.
+
+        Args:
+            inputs: of a table's rows, as `Actors.prepare` gives them.
+            steps: which rows.
+            action_mask: [B, sum of branch sizes].
+            exploration: one number, or [B].
+            runs: of the steps, where actors have a memory.
+        """
+        own = [x.index_select(0, steps.own) for x in inputs]
+        return explore(self.actors.act(own, steps.places, action_mask, runs), exploration)
+
+    def tensor(self, column: NDArray[Any]) -> Tensor:
+        """On the learner's device."""
+        return torch.from_numpy(np.ascontiguousarray(column)).to(self.device)
+
+    def discrete(self, actions: NDArray[np.int32]) -> Tensor:
+        """[n, branches] int64."""
+        return self.tensor(actions.astype(np.int64))
+
+    def mask(self, action_mask: NDArray[np.bool_] | None) -> Tensor | None:
+        """None where nothing is forbidden."""
+        return None if action_mask is None or not action_mask.any() else self.tensor(action_mask)
+
+    def table_of(self, network: CentralCritic, obs: Sequence[Tensor], actions: Tensor) -> Table:
+        """Rows as the critic or the target reads them: both by the critic's normalisers."""
+        return network.table(*self.critic.prepare(obs), actions)
+
+
+def flat(policy: ExploringDistribution) -> Tensor:
+    """The probabilities of pi', branch by branch: [B, sum of branch sizes]."""
+    return policy.branches.flat(policy.probabilities)

@@ -1,0 +1,106 @@
+"""The steps that wait for COMA's next update."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....agent_processor.trajectory import Rollout
+from ....envs.base import ObsArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+
+@dataclass(slots=True)
+class RosterSteps:
+    """Columns of N agent-steps, and of the R rows that they reach: their own and other members'.
+
+    They come in parts, one rollout each; a part's rows are its own steps', then those of others. `roster`
+    counts rows from the beginning of its part, so that parts can be laid one behind another.
+    """
+
+    obs: list[ObsArray]
+    """[R, *shape]."""
+    discrete: NDArray[np.int32]
+    """[R, branches]."""
+    roster: Ints
+    """[N, places], -1 where nobody is."""
+    action_mask: NDArray[np.bool_] | None
+    log_probs: Floats
+    """[N, branches], as the actions were drawn, with the exploration of that time."""
+    exploration: Floats
+    """[N]."""
+    returns: Floats
+    """[N, signals], what the critic is to say of the actions taken."""
+    advantages: Floats
+    """[N, branches], mean over the signals, not normalised."""
+    lengths: Ints
+    """[J] of the trajectories; their sum is N."""
+    actor_states: Floats | None
+    """[J, memory_size] what the actor remembered before each trajectory; None without a memory."""
+    critic_states: Floats | None
+    """[J, the critic's memory size], the same of the critic."""
+    step_counts: Ints
+    """[parts] steps of each part."""
+    row_counts: Ints
+    """[parts] rows of each part."""
+
+    def __len__(self) -> int:
+        return len(self.exploration)
+
+    def restored(self) -> RosterSteps:
+        """Nothing in them belongs to one process."""
+        return self
+
+    def linked(self) -> tuple[Ints, Ints]:
+        """Each step's row [N], and its roster [N, places], both counted from the first row of all."""
+        first_rows = np.repeat(np.cumsum(self.row_counts) - self.row_counts, self.step_counts)
+        first_steps = np.repeat(np.cumsum(self.step_counts) - self.step_counts, self.step_counts)
+        own = first_rows + np.arange(len(self)) - first_steps
+        return own, np.where(self.roster >= 0, self.roster + first_rows[:, None], -1)
+
+
+def roster_steps(
+    rollout: Rollout, targets: Floats, advantages: Floats, critic_states: Floats | None = None
+) -> RosterSteps:
+    """The part that a rollout is, with what the critic made of its own steps.
+
+    Rows of no own step's roster are left out.
+    """
+    assert rollout.roster is not None and rollout.exploration is not None
+    n, roster = rollout.steps, rollout.roster
+    others = np.unique(roster[roster >= n])
+    place = np.empty(len(rollout.reward), dtype=np.int64)
+    rows = np.concatenate([np.arange(n), others])
+    place[rows] = np.arange(len(rows))
+    own = slice(n)
+    return RosterSteps(
+        obs=[o[rows] for o in rollout.obs],
+        discrete=rollout.discrete[rows],
+        roster=np.where(roster >= 0, place[roster], -1),
+        action_mask=None if rollout.action_mask is None else rollout.action_mask[own],
+        log_probs=rollout.log_probs[own],
+        exploration=rollout.exploration[own],
+        returns=targets,
+        advantages=advantages,
+        lengths=rollout.lengths,
+        actor_states=None if rollout.memory is None else rollout.memory[first_steps(rollout.lengths)],
+        critic_states=critic_states,
+        step_counts=np.array([n]),
+        row_counts=np.array([len(rows)]),
+    )
+
+
+def places_of(own: Ints, roster: Ints) -> Ints:
+    """Where each step's own row [N] stands in its roster [N, places]."""
+    places: Ints = (roster == own[:, None]).argmax(axis=1)
+    return places
+
+
+def first_steps(lengths: Ints) -> Ints:
+    """[J] where each of some trajectories begins that lie one behind another."""
+    starts: Ints = np.cumsum(lengths) - lengths
+    return starts

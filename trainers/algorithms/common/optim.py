@@ -1,0 +1,188 @@
+"""Moves weights by gradients that are numbers, and by no others.
+
+A module's parameters as one vector.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from mlagents_envs.base_env import BehaviorSpec
+from torch import Tensor, nn
+
+from ....envs.base import ObsArray
+from ....envs.validation import NonFinite
+
+if TYPE_CHECKING:
+    from ...utils.data_parallel import Part
+
+
+class FlatParameters:
+    """Lets parameters share one vector, and their gradients another.
+
+    An optimiser step, a finite check or a copy of the weights is then one operation whatever the number of
+    layers: with small networks these calls cost more than their arithmetic.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
+        members = [p for p in parameters if p.requires_grad]
+        data = torch.cat([p.detach().reshape(-1) for p in members])
+        self.vector = nn.Parameter(data)
+        self.vector.grad = torch.zeros_like(data)
+        start = 0
+        for p in members:
+            end = start + p.numel()
+            p.data = data[start:end].view_as(p)
+            p.grad = self.vector.grad[start:end].view_as(p)
+            start = end
+
+    @property
+    def gradient(self) -> Tensor:
+        """[total number of parameters]."""
+        assert self.vector.grad is not None
+        return self.vector.grad
+
+    def zero_gradient(self) -> None:
+        """Begin a new gradient; backward() adds to it in place."""
+        self.gradient.zero_()
+
+
+class FlatAdam:
+    """Adam (Kingma and Ba 2015, arXiv 1412.6980) on one vector, with its usual constants.
+
+    The arithmetic is that of torch.optim.Adam(fused=True), in one pass over the numbers; without what that
+    does around it for any number of groups and devices, which costs more per step here than the arithmetic.
+    """
+
+    BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
+
+    def __init__(self, parameters: FlatParameters, learning_rate: float) -> None:
+        self.parameters = parameters
+        self.learning_rate = learning_rate
+        self.mean = torch.zeros_like(parameters.vector.data)
+        self.square = torch.zeros_like(parameters.vector.data)
+        self._steps = torch.zeros((), device=parameters.vector.device)
+
+    @property
+    def steps(self) -> int:
+        """How often the weights have been moved."""
+        return int(self._steps)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Move the weights by the gradient that lies ready."""
+        self._steps += 1
+        torch._fused_adam_(
+            [self.parameters.vector],
+            [self.parameters.gradient],
+            [self.mean],
+            [self.square],
+            [],
+            [self._steps],
+            lr=self.learning_rate,
+            beta1=self.BETA1,
+            beta2=self.BETA2,
+            weight_decay=0.0,
+            eps=self.EPS,
+            amsgrad=False,
+            maximize=False,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Both running moments and the number of steps."""
+        return {"steps": self.steps, "mean": self.mean, "square": self.square}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        self._steps.fill_(state["steps"])
+        self.mean.copy_(state["mean"])
+        self.square.copy_(state["square"])
+
+
+logger = logging.getLogger(__name__)
+
+
+class GuardedAdam:
+    """Adam over some parameters that stops, or passes over, what is no finite number."""
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter] | FlatParameters,
+        learning_rate: float,
+        non_finite: NonFinite,
+        *,
+        of: str = "the policy",
+    ) -> None:
+        """`of`: whose gradient it is, in messages."""
+        self.of = of
+        self.flat = parameters if isinstance(parameters, FlatParameters) else FlatParameters(parameters)
+        self.adam = FlatAdam(self.flat, learning_rate)
+        self.non_finite = non_finite
+        self._warned: set[str] = set()
+
+    def zero_gradient(self) -> None:
+        """Begin a new gradient."""
+        self.flat.zero_gradient()
+
+    def step(self, learning_rate: float, policy_step: int, part: Part | None = None) -> None:
+        """Move the weights by the gradient that lies ready, if it is finite and the optimiser can square it.
+
+        Args:
+            learning_rate: of this step.
+            policy_step: for messages.
+            part: whose gradient it is, of a minibatch that several learners share.
+
+        Raises:
+            FloatingPointError: it is not, and `non_finite` is STOP; the weights are those from before it.
+        """
+        self.adam.learning_rate = learning_rate
+        if part is not None:
+            part.add_up(self.flat.gradient)
+        if math.isfinite(self.flat.gradient.dot(self.flat.gradient).item()):
+            self.adam.step()
+            return
+        if self.non_finite is NonFinite.STOP:
+            raise FloatingPointError(
+                f"The gradient of {self.of} at step {policy_step} is not a finite number, or too large; the "
+                "weights are still those from before it. Lower learning_rate, check the size of rewards, set "
+                "network_settings.normalize: true, or let such minibatches be left out with "
+                "env_settings.non_finite: drop."
+            )
+        found = f"at step {policy_step} its gradient, of {self.of}, is no finite number"
+        self.warn_once("Minibatch left out", found)
+
+    def leave_out(self, spec: BehaviorSpec, obs: Sequence[ObsArray]) -> None:
+        """Some observations are finite, but too large for their statistics, which have not changed.
+
+        Raises:
+            FloatingPointError: `non_finite` is STOP.
+        """
+        largest = [float(np.abs(o).max(initial=0.0)) for o in obs]
+        worst = max(range(len(obs)), key=largest.__getitem__)
+        found = f"the observation {spec.observation_specs[worst].name!r} holds {largest[worst]:.3g}"
+        if self.non_finite is NonFinite.STOP:
+            raise FloatingPointError(
+                f"The running statistics of the observations overflow: {found}. Correct what the agents "
+                "collect, set network_settings.normalize: false, or let such steps be left out of the "
+                "statistics with env_settings.non_finite: drop."
+            )
+        self.warn_once("Left out of the running statistics of observations", found)
+
+    def warn_once(self, what: str, found: str) -> None:
+        """Warn of the first of its kind."""
+        if what not in self._warned:
+            self._warned.add(what)
+            logger.warning("%s: %s. This is said once.", what, found)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimiser's state."""
+        return self.adam.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        self.adam.load_state_dict(state)

@@ -1,0 +1,193 @@
+"""What a recurrent critic remembers of agents: within trajectories, and from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....agent_processor.sequences import pad_sequences
+from ....agent_processor.trajectory import AgentKey, Rollout
+from ...buffers.rollout_buffer import EvaluatedSteps
+from ...networks.modules.memory import Memory
+
+Ints = NDArray[np.int64]
+
+
+class CriticMemories:
+    """The critic's state behind the last step that it has seen of each living agent.
+
+    ML-Agents keeps one state for all agents together; each has its own here, for its own episode.
+    """
+
+    def __init__(self, size: int) -> None:
+        """`size`: of an agent's state."""
+        self.size = size
+        self._states: dict[AgentKey, NDArray[np.float32]] = {}
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def read(self, agents: Sequence[AgentKey]) -> NDArray[np.float32]:
+        """[n, size]; zeros of an agent that is not known."""
+        states = np.zeros((len(agents), self.size), np.float32)
+        for row, agent in zip(states, agents):
+            known = self._states.get(agent)
+            if known is not None:
+                row[:] = known
+        return states
+
+    def write(
+        self, agents: Sequence[AgentKey], states: NDArray[np.float32], ended: NDArray[np.bool_]
+    ) -> None:
+        """Keep the states [n, size] of these agents, and forget those whose episodes have `ended` [n]."""
+        for agent, state, is_over in zip(agents, states, ended.tolist()):
+            if is_over:
+                self._states.pop(agent, None)
+            else:
+                self._states[agent] = state.copy()
+
+    def forget(self, env: int | None = None, agent_ids: NDArray[np.int32] | None = None) -> None:
+        """These agents' unfinished episodes will never end: those of one environment or of all.
+
+        Args:
+            env: None for all environments.
+            agent_ids: [n] those of these agents alone.
+        """
+        if env is None:
+            self._states.clear()
+            return
+        if agent_ids is None:
+            gone = [agent for agent in self._states if agent.env == env]
+        else:
+            gone = [AgentKey(env, agent) for agent in agent_ids.tolist()]
+        for agent in gone:
+            self._states.pop(agent, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What a memory says of a rollout's trajectories."""
+
+    steps: Tensor
+    """[steps, output_size], at each of the trajectories' own steps."""
+    following: Tensor | None
+    """[J, output_size], at what follows each trajectory."""
+    starts: NDArray[np.float32]
+    """[sequences, size]: the state before each sequence, as `pad_sequences` cuts the trajectories."""
+
+
+@torch.no_grad()
+def remember(
+    memory: Memory,
+    memories: CriticMemories,
+    rollout: Rollout,
+    sequence_length: int,
+    steps: Tensor,
+    following: Tensor | None = None,
+) -> Remembered:
+    """Run a memory through a rollout, each trajectory from where its agent's last one ended.
+
+    Args:
+        memory: a critic's.
+        memories: where its agents' states are kept; the living agents' are brought up to date.
+        rollout: J trajectories, an agent's in their order in time.
+        sequence_length: of the sequences that the trajectories are learnt from.
+        steps: [steps, input size], encodings of the trajectories' own steps.
+        following: [J, input size], of what follows each trajectory. No state is kept of these.
+    """
+    lengths = rollout.lengths
+    first_step, sequences = np.cumsum(lengths) - lengths, -(-lengths // sequence_length)
+    first_sequence = np.cumsum(sequences) - sequences
+    said = steps.new_empty(len(steps), memory.output_size)
+    said_next = None if following is None else steps.new_empty(len(following), memory.output_size)
+    starts = np.empty((int(sequences.sum()), memory.size), np.float32)
+    begins = _episode_begins(rollout, first_step)
+    for wave in waves(rollout.agents):
+        agents = [rollout.agents[j] for j in wave.tolist()]
+        states = memories.read(agents)
+        states[begins[wave]] = 0.0
+        state = torch.from_numpy(states).to(steps.device)
+        for block in range(int(sequences[wave].max())):
+            going = np.flatnonzero(sequences[wave] > block)
+            which = wave[going]
+            counts = np.minimum(lengths[which] - block * sequence_length, sequence_length)
+            rows = _rows(first_step[which] + block * sequence_length, counts).to(steps.device)
+            places = torch.from_numpy(going).to(steps.device)
+            before = state[places]
+            starts[first_sequence[which] + block] = before.cpu().numpy()
+            said[rows], state[places] = memory.ragged(steps[rows], before, counts.tolist())
+        if following is not None and said_next is not None:
+            ends = torch.from_numpy(wave).to(steps.device)
+            said_next[ends] = memory(following[ends], state, 1)[0]
+        memories.write(agents, state.cpu().numpy(), rollout.done_reached[wave])
+    return Remembered(said, said_next, starts)
+
+
+def waves(agents: Sequence[AgentKey]) -> list[Ints]:
+    """Trajectories that may be run through together: every agent's first, then every agent's second, ..."""
+    seen: dict[AgentKey, int] = {}
+    turns = []
+    for agent in agents:
+        turns.append(seen.get(agent, 0))
+        seen[agent] = turns[-1] + 1
+    order = np.array(turns, dtype=np.int64)
+    return [np.flatnonzero(order == turn) for turn in range(max(turns, default=-1) + 1)]
+
+
+def first_of_sequences(rollout: Rollout, sequence_length: int) -> Ints:
+    """The row of each sequence's first step, as `pad_sequences` cuts the trajectories."""
+    sequences = -(-rollout.lengths // sequence_length)
+    within = np.arange(int(sequences.sum())) - np.repeat(np.cumsum(sequences) - sequences, sequences)
+    first_step = np.cumsum(rollout.lengths) - rollout.lengths
+    rows: Ints = np.repeat(first_step, sequences) + within * sequence_length
+    return rows
+
+
+def padded(
+    steps: EvaluatedSteps, rollout: Rollout, sequence_length: int, critic_memory: NDArray[np.float32]
+) -> EvaluatedSteps:
+    """The steps of a rollout as whole sequences, with the states in which these begin.
+
+    Padding is zeros, and repeats the last step's action mask: what is not allowed there would be an action
+    without any choice.
+    """
+    assert rollout.memory is not None
+    sequences = pad_sequences(rollout.lengths, sequence_length)
+    mask = steps.action_mask
+    return replace(
+        steps,
+        obs=[sequences.column(o) for o in steps.obs],
+        continuous=sequences.column(steps.continuous),
+        discrete=sequences.column(steps.discrete),
+        log_probs=sequences.column(steps.log_probs),
+        action_mask=None if mask is None else sequences.column(mask, repeat_last=True),
+        values=sequences.column(steps.values),
+        returns=sequences.column(steps.returns),
+        advantages=sequences.column(steps.advantages),
+        real=sequences.real,
+        memory=rollout.memory[first_of_sequences(rollout, sequence_length)],
+        critic_memory=critic_memory,
+    )
+
+
+def _episode_begins(rollout: Rollout, first_step: Ints) -> NDArray[np.bool_]:
+    """[J] the trajectories that begin an episode, as far as the rollout tells.
+
+    An actor's state is zeros at an episode's first step and nowhere else. An engine that has been reset may
+    give an agent the name of one whose episode never ended.
+    """
+    if rollout.memory is None:
+        return np.zeros(len(first_step), np.bool_)
+    begins: NDArray[np.bool_] = (rollout.memory[first_step] == 0.0).all(axis=1)
+    return begins
+
+
+def _rows(starts: Ints, counts: Ints) -> Tensor:
+    """The rows of runs of `counts` rows that begin at `starts`, one run behind another."""
+    behind = np.repeat(starts - (np.cumsum(counts) - counts), counts)
+    return torch.from_numpy(behind + np.arange(int(counts.sum())))

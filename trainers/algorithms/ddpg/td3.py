@@ -1,0 +1,82 @@
+"""Twin delayed deterministic policy gradients (Fujimoto et al. 2018, arXiv 1802.09477)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from mlagents_envs.base_env import BehaviorSpec
+from torch import Tensor
+
+from ....envs.validation import NonFinite
+from ...buffers.replay.sampler import ReplayBatch
+from ...networks.modules.precision import Precision, widened
+from ...settings.models.algorithms import TD3Settings
+from ...settings.models.behavior import TrainerSettings
+from ...trainer.off_policy import Learnt
+from ...utils.data_parallel import of_whole
+from ..common.threads import UpdateThreads
+from .base import DeterministicActorCritic, action
+
+TWINS = 2
+
+
+class TD3(DeterministicActorCritic):
+    """Two critics, of which the lower one counts; smoothed targets; a policy that learns less often."""
+
+    name = "TD3"
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: TrainerSettings,
+        device: torch.device,
+        seed: int,
+        non_finite: NonFinite,
+        precision: Precision = Precision.FLOAT32,
+    ) -> None:
+        """See `DeterministicActorCritic`."""
+        super().__init__(TWINS, spec, settings, device, seed, non_finite, precision)
+        assert isinstance(settings.hyperparameters, TD3Settings)
+        self.hyper = settings.hyperparameters
+        self.smoother = torch.Generator().manual_seed(seed + 5)
+        """Of the noise on target actions."""
+        self.updates = 0
+        """Gradient steps of the critics so far."""
+
+    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> Learnt:
+        """One gradient step of the critics; of the policy and the targets every `policy_delay`-th time."""
+        with torch.no_grad():
+            inputs = self.network.prepare(batch.obs)
+        losses, errors = self.critic_step(inputs, batch, self.targets(batch), policy_step)
+        self.updates += 1
+        figures = {}
+        if self.updates % self.hyper.policy_delay == 0:
+            figures["Losses/Policy Loss"] = self.policy_step(inputs, policy_step, batch.part).item()
+            self.let_targets_follow()
+        first, second = losses.tolist()
+        return Learnt(figures | {"Losses/Q1 Loss": first, "Losses/Q2 Loss": second}, errors)
+
+    @torch.no_grad()
+    def targets(self, batch: ReplayBatch) -> Tensor:
+        """Y = r + discount * min over both of Q'(o', clip(mu'(o') + noise, -1, 1)): [B, signals]."""
+        rows, own = of_whole(batch.part, len(batch))
+        shape = (rows, batch.actions.continuous.shape[1])
+        noise = torch.randn(shape, generator=self.smoother)[own] * self.hyper.target_noise
+        noise = noise.clamp_(-self.hyper.target_noise_clip, self.hyper.target_noise_clip).to(self.device)
+        with self.precision.passes(self.device):
+            following = self.network.prepare(batch.next_obs)
+            smoothed = (action(self.target.network, following) + noise).clamp_(-1.0, 1.0)
+            values = self.target_critics.network(following, smoothed).amin(0)
+        return batch.rewards + batch.discounts * widened(values)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next update depends on."""
+        return super().state_dict() | {"smoother": self.smoother.get_state(), "gradient_steps": self.updates}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        super().load_state_dict(state)
+        self.smoother.set_state(state["smoother"].cpu())
+        self.updates = int(state["gradient_steps"])

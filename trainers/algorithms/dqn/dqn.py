@@ -1,0 +1,294 @@
+"""Deep Q-learning (Mnih et al. 2015), with the double estimator (van Hasselt et al. 2015, arXiv 1509.06461).
+
+Dueling values: Wang et al. 2015, arXiv 1511.06581. Several branches of actions: Tavakoli et al. 2017, arXiv
+1711.08946. With a memory whole sequences are learnt from, each from the state in which it was made, as in
+Kapturowski et al. 2019, "R2D2".
+
+What DQN learns from a batch: which values it compares, and the loss.
+
+Notation: B steps, S reward signals, K branches, n the sum of their sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from mlagents_envs.base_env import BehaviorSpec
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from ....agent_processor.trajectory import Rollout
+from ....envs.validation import NonFinite
+from ...buffers.replay.sampler import ReplayBatch
+from ...checkpoints.transfer import take_over_moments, take_over_weights
+from ...networks.actor import Actor
+from ...networks.modules.chunking import in_portions
+from ...networks.modules.exploration import ExplorationSchedule
+from ...networks.modules.heads import HeadKind, QHead
+from ...networks.modules.precision import Precision, widened
+from ...policies.exploration import EpsilonGreedy
+from ...settings.models.algorithms import DQNSettings
+from ...settings.models.behavior import TrainerSettings
+from ...trainer.off_policy import Learnt
+from ..base import require_discrete
+from ..common.observations import count_observations, tensors
+from ..common.optim import GuardedAdam
+from ..common.schedules import LEARNING_RATE_FLOOR, Schedule
+from ..common.target_network import Target
+from ..common.threads import UpdateThreads
+
+
+class DQN:
+    """The network of action values, its target, and the update."""
+
+    looks_at_mates = False
+    learns_as_team = False
+    greedy_when_tested = True
+    places = 0
+    exploration = 0.0
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: TrainerSettings,
+        device: torch.device,
+        seed: int,
+        non_finite: NonFinite,
+        precision: Precision = Precision.FLOAT32,
+    ) -> None:
+        """Build the networks.
+
+        Raises:
+            UnsupportedActionError: some actions are continuous.
+            UnsupportedObservationError: an observation cannot be encoded; it is named.
+        """
+        hyper = settings.hyperparameters
+        assert isinstance(hyper, DQNSettings)
+        require_discrete(
+            spec.action_spec,
+            "DQN compares the values of all actions, so it needs discrete ones alone",
+            "Use trainer_type: sac, td3, ddpg or ppo for continuous actions; sac or ppo for both kinds.",
+        )
+        self.hyper, self.spec, self.device, self.precision = hyper, spec, device, precision
+        self.signals = list(settings.reward_signals)
+        self.gammas = [s.gamma for s in settings.reward_signals.values()]
+        head = HeadKind(values=len(self.signals), dueling=hyper.dueling)
+        init = torch.Generator().manual_seed(seed)
+        self.network = Actor(spec, settings.network_settings, init, head=head).to(device)
+        self.target = Target(self.network)
+        self.optimizer = GuardedAdam(self.network.parameters(), hyper.learning_rate, non_finite)
+        memory = settings.network_settings.memory
+        self.sequence_length = 1 if memory is None else memory.sequence_length
+        self.columns = BranchColumns([int(b) for b in spec.action_spec.discrete_branches], device)
+        linear = hyper.learning_rate_schedule == "linear"
+        self.rate = Schedule(hyper.learning_rate, LEARNING_RATE_FLOOR, settings.max_steps, linear)
+        self.explorer = EpsilonGreedy(
+            spec.action_spec,
+            ExplorationSchedule(hyper.epsilon_start, hyper.epsilon_end, hyper.epsilon_decay_steps),
+        )
+        """How agents explore while they learn."""
+        self.updates = 0
+        """Gradient steps so far."""
+
+    # What comes in ------------------------------------------------------------------------------------
+
+    def normalize(self, rollout: Rollout) -> None:
+        """Let the running observation statistics take in the trajectories' own steps.
+
+        Raises:
+            FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
+        """
+        network = self.network
+        count_observations(
+            rollout, network.encoder, network.update_normalization, self.optimizer, self.spec, self.device
+        )
+
+    @torch.no_grad()
+    def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
+        """The values [steps, signals] of what a greedy agent would do; the mean over branches."""
+        own = slice(rollout.steps)
+        inputs = self.network.prepare(tensors([o[own] for o in rollout.obs], self.device))
+        encoded = in_portions(self.network.actor_encoding, inputs)
+        if rollout.memory is not None:
+            (states,) = tensors([rollout.memory[own]], self.device)
+            encoded = self.network.memory(0)(encoded, states, 1)[0]
+        mask = None
+        if rollout.action_mask is not None:
+            mask = torch.from_numpy(rollout.action_mask[own]).to(self.device)
+        head = head_of(self.network)
+        best = head(encoded, mask).deterministic().discrete
+        return {"Value": self.columns.taken(head.q(encoded), best).mean(2).cpu().numpy()}
+
+    # The update ---------------------------------------------------------------------------------------
+
+    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> Learnt:
+        """One gradient step towards the targets y, and the target network's."""
+        network, length = self.network, self.sequence_length
+        with torch.no_grad(), self.precision.passes(self.device):
+            inputs, following = network.prepare(batch.obs), network.prepare(batch.next_obs)
+            wanted = targets(
+                network,
+                self.target.network,
+                inputs,
+                following,
+                batch,
+                self.columns,
+                length,
+                double=self.hyper.double,
+            )
+        with self.precision.passes(self.device):
+            q = head_of(network).q(encodings(network, inputs, batch.states, length))
+        taken = self.columns.taken(widened(q), batch.actions.discrete)
+        value_loss, errors = loss(taken, widened(wanted), batch.weights, batch.real)
+        self.optimizer.zero_gradient()
+        value_loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step(self.rate(policy_step), policy_step, batch.part)
+        self._let_target_follow()
+        return Learnt({"Losses/Value Loss": value_loss.item()}, errors)
+
+    def _let_target_follow(self) -> None:
+        self.updates += 1
+        if self.hyper.tau is not None:
+            self.target.follow(self.optimizer.flat, self.hyper.tau)
+        elif self.updates % self.hyper.target_update_interval == 0:
+            self.target.follow(self.optimizer.flat)
+
+    def figures(self, policy_step: int) -> dict[str, float]:
+        """The schedules' values at this step."""
+        return {
+            "Policy/Learning Rate": self.rate(policy_step),
+            self.explorer.statistic: self.explorer.schedule(policy_step),
+        }
+
+    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        """These agents' unfinished episodes will never end; nothing is kept of them here."""
+
+    # Saving -------------------------------------------------------------------------------------------
+
+    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
+        """Take over what fits of another run's `state_dict`; what does not, with the reasons.
+
+        Raises:
+            CheckpointError: nothing of the policy fits.
+        """
+        misfits = take_over_weights({"Policy": self.network}, state)
+        self.target.follow(self.optimizer.flat)
+        if not misfits:
+            take_over_moments(self.optimizer, state)
+        return misfits
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, normaliser and optimiser: all that the next update depends on."""
+        return {
+            "Policy": self.network.state_dict(),
+            "Target": self.target.network.state_dict(),
+            "Optimizer": self.optimizer.state_dict(),
+            "gradient_steps": self.updates,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        self.network.load_state_dict(state["Policy"])
+        self.target.network.load_state_dict(state["Target"])
+        self.optimizer.load_state_dict(state["Optimizer"])
+        self.updates = int(state["gradient_steps"])
+
+
+class BranchColumns:
+    """Where the actions of each branch stand among all."""
+
+    def __init__(self, sizes: Sequence[int], device: torch.device) -> None:
+        starts = [sum(sizes[:k]) for k in range(len(sizes))]
+        self.starts = torch.tensor(starts, device=device)
+
+    def taken(self, q: Tensor, actions: Tensor) -> Tensor:
+        """[B, S, n] values and [B, K] actions, counted within each branch -> their values [B, S, K]."""
+        columns = (actions + self.starts).unsqueeze(1)
+        return q.gather(2, columns.expand(-1, q.shape[1], -1))
+
+
+def head_of(network: Actor) -> QHead:
+    """The head of a network of action values."""
+    assert isinstance(network.actions, QHead)
+    return network.actions
+
+
+def encodings(network: Actor, inputs: Sequence[Tensor], states: Tensor | None, length: int) -> Tensor:
+    """What stands before the head [B, encoding]; with a memory over sequences that begin in `states`."""
+    encoded = network.actor_encoding(inputs)
+    return encoded if states is None else network.memory(0)(encoded, states, length)[0]
+
+
+def next_encodings(
+    network: Actor, inputs: Sequence[Tensor], following: Sequence[Tensor], states: Tensor | None, length: int
+) -> Tensor:
+    """The same of what follows each step.
+
+    With a memory a sequence is gone through from its first observation on to what follows its last one: what
+    the memory says there has seen all that lies before. (So a step's return must be that of one step.)
+    """
+    if states is None:
+        alone: Tensor = network.actor_encoding(following)
+        return alone
+    memory = network.memory(0)
+    first = network.actor_encoding([rows[::length] for rows in inputs])
+    behind = network.actor_encoding(following).view(-1, length, first.shape[1])
+    through = torch.cat((first.unsqueeze(1), behind), 1).flatten(0, 1)
+    said: Tensor = memory(through, states, length + 1)[0]
+    return said.view(-1, length + 1, memory.output_size)[:, 1:].flatten(0, 1)
+
+
+def targets(
+    network: Actor,
+    target: Actor,
+    inputs: Sequence[Tensor],
+    following: Sequence[Tensor],
+    batch: ReplayBatch,
+    columns: BranchColumns,
+    length: int,
+    *,
+    double: bool,
+) -> Tensor:
+    """Y = r + discount * mean over branches of Q'(o', a*): [B, S].
+
+    a* is, in each branch, the best available action by the sum over signals: as the network sees it, valued
+    by the target network (van Hasselt et al. 2015, arXiv 1509.06461), or, without `double`, as the target
+    network sees it. The mean over branches: Tavakoli et al. 2017, arXiv 1711.08946, equation 6.
+    """
+    valued = next_encodings(target, inputs, following, batch.states, length)
+    chooser = network if double else target
+    chosen = next_encodings(network, inputs, following, batch.states, length) if double else valued
+    best = chooser.actions(chosen, batch.next_action_mask).deterministic().discrete
+    values = columns.taken(head_of(target).q(valued), best).mean(2)
+    return batch.rewards + batch.discounts * values
+
+
+def loss(
+    taken: Tensor, targets: Tensor, weights: Tensor | None, real: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Huber's loss, and the errors |y - Q| for priorities.
+
+    Args:
+        taken: Q of the actions that were taken, [B, S, K].
+        targets: [B, S]; all branches have the same.
+        weights: [B] of the steps, or None.
+        real: [B] which steps count, or None for all.
+
+    Returns:
+        The weighted mean over steps of the means over signals and branches, and [B] the mean errors.
+    """
+    wanted = targets.unsqueeze(2).expand_as(taken)
+    with torch.no_grad():
+        errors = (wanted - taken).abs().mean((1, 2))
+    if weights is None and real is None:
+        return functional.smooth_l1_loss(taken, wanted), errors
+    of_steps = functional.smooth_l1_loss(taken, wanted, reduction="none").mean((1, 2))
+    if weights is not None:
+        of_steps = of_steps * weights
+    if real is None:
+        return of_steps.mean(), errors
+    return of_steps.masked_fill(~real, 0.0).sum() / real.sum().clamp(min=1), errors

@@ -1,0 +1,195 @@
+"""Behavioural cloning beside reinforcement learning: the policy also learns to do what an expert did.
+
+Pomerleau 1991, "Efficient training of artificial neural networks for autonomous navigation"; with a memory,
+sequences begin in stored states, as in Kapturowski et al. 2019, "R2D2".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ....agent_processor.sequences import pad_sequences
+from ....envs.validation import NonFinite
+from ...buffers.demonstrations import Demonstrations
+from ...networks.modules.distributions import Actions
+from ...settings.models.rewards import BehavioralCloningSettings
+from ...utils.data_parallel import Sharing
+from ..common.optim import GuardedAdam
+from ..common.schedules import LEARNING_RATE_FLOOR, Schedule
+from .losses import policy_loss
+from .policy_targets import Student
+
+EPOCHS = 3
+"""Passes over the demonstration in an update, where the settings do not say."""
+
+
+class Lesson(NamedTuple):
+    """The demonstration on the learner's device: P rows, whole sequences one behind another."""
+
+    obs: list[Tensor]
+    actions: Actions
+    action_mask: Tensor | None
+    """[P, sum of branch sizes], True where the action was not allowed; None where none ever was."""
+    real: Tensor | None
+    """[P] bool, False for padding; None without any."""
+    following: Tensor
+    """[sequences] the sequence that goes on with the same episode; beyond all where there is none."""
+
+
+class BehavioralCloning:
+    """Teaches a policy by gradient steps of its own Adam, once per update of the policy.
+
+    Of several learners the first one does; the others move the weights as it does.
+    """
+
+    sharing: Sharing | None = None
+
+    def __init__(
+        self,
+        student: Student,
+        demos: Demonstrations,
+        settings: BehavioralCloningSettings,
+        *,
+        learning_rate: float,
+        batch_size: int,
+        sequence_length: int,
+        device: torch.device,
+        seed: int,
+        non_finite: NonFinite,
+    ) -> None:
+        """Prepare the lesson.
+
+        Args:
+            student: the policy.
+            demos: of the expert.
+            settings: of the section `behavioral_cloning`.
+            learning_rate: the policy's at the beginning.
+            batch_size: the policy's, which counts where the settings do not say.
+            sequence_length: of the sequences that a recurrent policy learns from; 1 without a memory.
+            device: the learner's.
+            seed: of the order of steps, and of what is drawn.
+            non_finite: what to do about gradients that are no numbers.
+        """
+        self.student, self.settings, self.sequence_length = student, settings, sequence_length
+        initial = learning_rate * settings.strength
+        self.schedule = Schedule(initial, LEARNING_RATE_FLOOR, settings.steps, linear=settings.steps > 0)
+        self.rate = initial
+        """Of the next update; the schedule is looked at after each."""
+        self.optimizer = GuardedAdam(student.parameters, initial, non_finite, of="the behavioral cloning")
+        self.lesson = _lesson(demos, sequence_length, device)
+        self.sequences = len(self.lesson.following)
+        self.device = device
+        self.random = torch.Generator().manual_seed(seed)
+        self.epochs = settings.num_epoch or EPOCHS
+        rows = self.sequences * sequence_length
+        size = min(settings.batch_size or batch_size, rows)
+        self.together = max(size // sequence_length, 1)
+        """Sequences in a minibatch."""
+        self.minibatches = self._minibatches(rows)
+        """Of an epoch."""
+        self.states = self._blank_states()
+        """[sequences + 1, memory_size] before each sequence, as of when what lies before was last gone
+        through; the last one is nobody's. None without a memory."""
+
+    def _minibatches(self, rows: int) -> int:
+        """As ML-Agents counts them, but one at least: it learns nothing, and reports NaN, where none fits."""
+        count = rows // self.together
+        most = self.settings.samples_per_update // self.together
+        if most > 0:
+            count = min(count, most)
+        return max(count // self.sequence_length, 1)
+
+    def _blank_states(self) -> Tensor | None:
+        size = self.student.memory_size
+        return torch.zeros((self.sequences + 1, size), device=self.device) if size else None
+
+    def update(self, policy_step: int) -> dict[str, float]:
+        """Some epochs over the demonstration; the mean loss, 0 once the imitation has faded out."""
+        if self.rate <= LEARNING_RATE_FLOOR:
+            return {"Losses/Pretraining Loss": 0.0}
+        losses = [
+            self._step(sequences, policy_step) for _ in range(self.epochs) for sequences in self._shuffled()
+        ]
+        self.rate = self.schedule(policy_step)
+        return {"Losses/Pretraining Loss": float(np.mean(losses))}
+
+    def _shuffled(self) -> Iterator[Tensor]:
+        """One epoch: minibatches of sequences in a fresh order."""
+        order = torch.randperm(self.sequences, generator=self.random, device="cpu").to(self.device)
+        yield from torch.split(order, self.together)[: self.minibatches]
+
+    def _step(self, sequences: Tensor, policy_step: int) -> float:
+        """One gradient step, by these sequences; the loss before it."""
+        lesson, length = self.lesson, self.sequence_length
+        rows = sequences
+        if length > 1:
+            rows = (sequences[:, None] * length + torch.arange(length, device=self.device)).flatten()
+        with torch.no_grad():
+            inputs = self.student.prepare([column.index_select(0, rows) for column in lesson.obs])
+        acted = self.student(
+            inputs,
+            None if lesson.action_mask is None else lesson.action_mask.index_select(0, rows),
+            None if self.states is None else self.states.index_select(0, sequences),
+            length,
+            self.random,
+        )
+        loss = policy_loss(
+            acted.distribution.widened(),
+            Actions(*(column.index_select(0, rows) for column in lesson.actions)),
+            None if lesson.real is None else lesson.real.index_select(0, rows),
+            self.random,
+            as_engine=self.settings.engine_actions,
+        )
+        self.optimizer.zero_gradient()
+        loss.backward()  # type: ignore[no-untyped-call]
+        part = None if self.sharing is None else self.sharing.of_first()
+        self.optimizer.step(self.rate, policy_step, part)
+        if self.states is not None and acted.states is not None:
+            self.states[lesson.following.index_select(0, sequences)] = acted.states.detach()
+        return loss.item()
+
+    # Saving -------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """The optimiser, the rate, random state and recurrent states: all that the next update depends on."""
+        return {
+            "Optimizer": self.optimizer.state_dict(),
+            "rate": self.rate,
+            "random": self.random.get_state(),
+            "states": self.states,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave. With another demonstration its recurrent states begin anew."""
+        self.optimizer.load_state_dict(state["Optimizer"])
+        self.rate = float(state["rate"])
+        self.random.set_state(state["random"].cpu())
+        saved = state["states"]
+        if self.states is not None and saved is not None and saved.shape == self.states.shape:
+            self.states.copy_(saved)
+
+
+def _lesson(demos: Demonstrations, sequence_length: int, device: torch.device) -> Lesson:
+    """The demonstration's episodes, padded at their ends to whole sequences."""
+    sequences = pad_sequences(demos.lengths, sequence_length)
+
+    def tensor(column: np.ndarray[Any, Any], repeat_last: bool = False) -> Tensor:
+        return torch.from_numpy(sequences.column(column, repeat_last)).to(device)
+
+    mask = demos.action_mask
+    of_episodes = -(-demos.lengths // sequence_length)
+    count = int(of_episodes.sum())
+    following = np.arange(1, count + 1)
+    following[np.cumsum(of_episodes) - 1] = count
+    return Lesson(
+        [tensor(column) for column in demos.obs],
+        Actions(tensor(demos.continuous), tensor(demos.discrete.astype(np.int64))),
+        None if mask is None or not mask.any() else tensor(mask, repeat_last=True),
+        None if sequences.real.all() else torch.from_numpy(sequences.real).to(device),
+        torch.from_numpy(following).to(device),
+    )

@@ -1,0 +1,93 @@
+"""How far a policy is from what an expert did.
+
+B steps, A continuous actions, K branches of discrete ones.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ...networks.modules.distributions import ENGINE_RANGE, ActionDistribution, Actions, GreedyDistribution
+
+MARGIN = 0.8
+"""By how much the expert's action is to be worth more than others (Hester et al. 2018, arXiv 1704.03732)."""
+
+
+def cloning_loss(errors: Tensor, of_choices: Tensor, real: Tensor | None = None) -> Tensor:
+    """The mean squared error of continuous actions, and the mean loss of discrete ones.
+
+    Args:
+        errors: [B, A].
+        of_choices: [B, K], as of `choice_losses`.
+        real: [B] bool, False for padding; None: all count.
+    """
+    if real is not None:
+        errors, of_choices = errors[real], of_choices[real]
+    loss = errors.square().mean() if errors.shape[1] else errors.new_zeros(())
+    return loss + of_choices.mean() if of_choices.shape[1] else loss
+
+
+def sampled_errors(policy: ActionDistribution, expert: Tensor, random: torch.Generator) -> Tensor:
+    """[B, A] what the policy draws, less what the expert did: as ML-Agents compares them.
+
+    PPO's draws are divided by 3 for the engine, and the expert's actions [B, A] were not: so what is learnt
+    comes out about three times too small.
+    """
+    return policy.sample(random).continuous - expert
+
+
+def engine_errors(policy: ActionDistribution, expert: Tensor) -> Tensor:
+    """[B, A] the same in the engine's units: the policy's mean, scaled, less what the expert did.
+
+    The engine clips actions to -1 and 1. Where the expert was at a limit, the policy may be beyond it;
+    elsewhere the error is that of the mean before it is clipped, so that it has a slope there too.
+    """
+    wanted = expert.clamp(-1.0, 1.0)
+    if policy.squashed:
+        return policy.squash(policy.mu) - wanted
+    told = policy.mu / ENGINE_RANGE
+    told = torch.where(wanted >= 1.0, told.clamp(max=1.0), told)
+    told = torch.where(wanted <= -1.0, told.clamp(min=-1.0), told)
+    return told - wanted
+
+
+def choice_losses(policy: ActionDistribution, expert: Tensor) -> Tensor:
+    """[B, K] how little the policy would choose the expert's actions [B, K].
+
+    Of probabilities it is the cross-entropy; of values, how far the expert's action is from being worth
+    `MARGIN` more than all others (Hester et al. 2018, equation 4).
+    """
+    if not policy.branches.sizes:
+        return policy.mu.new_zeros((len(expert), 0))
+    if isinstance(policy, GreedyDistribution):
+        return _margin_losses(policy.values, expert)
+    return cross_entropies(policy.log_probabilities, expert)
+
+
+def cross_entropies(log_probabilities: Tensor, expert: Tensor) -> Tensor:
+    """[B, K] from the logarithms of all actions' probabilities [B, K, widest branch]."""
+    chosen = expert.long().unsqueeze(-1)
+    return -log_probabilities.log_softmax(-1).gather(-1, chosen).squeeze(-1)
+
+
+def _margin_losses(values: Tensor, expert: Tensor) -> Tensor:
+    chosen = expert.long().unsqueeze(-1)
+    others = torch.full_like(values, MARGIN).scatter_(-1, chosen, 0.0)
+    return (values + others).max(-1).values - values.gather(-1, chosen).squeeze(-1)
+
+
+def policy_loss(
+    policy: ActionDistribution,
+    expert: Actions,
+    real: Tensor | None,
+    random: torch.Generator,
+    *,
+    as_engine: bool,
+) -> Tensor:
+    """The loss of B steps; `as_engine`: continuous actions are compared as the engine gets them."""
+    if as_engine:
+        errors = engine_errors(policy, expert.continuous)
+    else:
+        errors = sampled_errors(policy, expert.continuous, random)
+    return cloning_loss(errors, choice_losses(policy, expert.discrete), real)

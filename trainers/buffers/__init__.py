@@ -1,0 +1,1 @@
+"""What is stored until it is learnt from."""

@@ -1,0 +1,213 @@
+"""What experts did, as the columns that imitation learns from."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from mlagents_envs.base_env import BehaviorSpec
+from numpy.typing import NDArray
+
+from ...envs.base import ObsArray
+from ...envs.demonstrations.demonstration import Demonstration, demonstration_files, read_demonstration
+from ...envs.errors import DemonstrationError
+from ...envs.images import as_floats
+
+logger = logging.getLogger(__name__)
+
+Number = TypeVar("Number", np.float32, np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstrations:
+    """The steps of J episodes as columns of N rows, one episode after another; named as in a `Rollout`.
+
+    A step is an observation, what the expert did then, and what came of it. The observation that ends an
+    episode is followed by no action and is no step (ML-Agents makes one of it, whose reward is the next
+    episode's); nor does a step lead from one file into the next.
+    """
+
+    spec: BehaviorSpec
+    obs: list[ObsArray]
+    """Per sensor [N, *shape]: float32, or uint8 where pictures came as bytes."""
+    continuous: NDArray[np.float32]
+    """[N, continuous_size] as the engine got them, mostly within -1 and 1; not as a policy draws them."""
+    discrete: NDArray[np.int32]
+    """[N, branches]"""
+    action_mask: NDArray[np.bool_] | None
+    """[N, sum of branch sizes], True where the action was not allowed; None without discrete actions."""
+    reward: NDArray[np.float32]
+    """[N] what came of the step; of the environment, to the agent alone."""
+    group_reward: NDArray[np.float32]
+    done: NDArray[np.bool_]
+    """[N] the step ended the episode."""
+    interrupted: NDArray[np.bool_]
+    """[N] it did so by a limit of steps."""
+    prev_continuous: NDArray[np.float32]
+    """[N, continuous_size] the action before, in the same episode; zeros at first."""
+    prev_discrete: NDArray[np.int32]
+    """[N, branches], the same."""
+    lengths: NDArray[np.int64]
+    """[J]; their sum is N."""
+    next_obs: list[ObsArray]
+    """Per sensor [J, *shape]: what followed the last step."""
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+    @property
+    def done_reached(self) -> NDArray[np.bool_]:
+        """[J] the episode was recorded to its end."""
+        return self.done[np.cumsum(self.lengths) - 1]
+
+
+def load_demonstrations(path: str | Path, spec: BehaviorSpec | None = None) -> Demonstrations:
+    """All steps of a file, or of a folder's files in the order of their names.
+
+    Args:
+        path: `demo_path` of the settings.
+        spec: of the behaviour that is to learn from them; None does not compare.
+
+    Raises:
+        DemonstrationError: there is no such file, one is damaged, they are not of the behaviour, or there is
+            no step in them.
+    """
+    demos = [read_demonstration(file, images="uint8") for file in demonstration_files(path)]
+    for demo in demos:
+        if demo.note is not None:
+            logger.warning("%s: %s", demo.path, demo.note)
+        if spec is not None:
+            require_same_spec(demo, spec)
+        elif demo is not demos[0]:
+            require_same_spec(demo, demos[0].spec, f"those of {demos[0].path.name}")
+    result = _joined([_steps(demo) for demo in demos])
+    if len(result) == 0:
+        raise DemonstrationError(
+            Path(path),
+            "there is no step in it: what was recorded are single observations without a successor.",
+        )
+    return result
+
+
+def of_episodes(demos: Demonstrations, which: Sequence[int]) -> Demonstrations:
+    """Some of the episodes, in the order of their numbers `which`, such as those that are learnt from."""
+    first = np.cumsum(demos.lengths) - demos.lengths
+    rows = np.concatenate([np.arange(first[j], first[j] + demos.lengths[j]) for j in which])
+    mask = demos.action_mask
+    return replace(
+        demos,
+        obs=[column[rows] for column in demos.obs],
+        action_mask=None if mask is None else mask[rows],
+        lengths=demos.lengths[list(which)],
+        next_obs=[column[list(which)] for column in demos.next_obs],
+        **{name: getattr(demos, name)[rows] for name in _COLUMNS},
+    )
+
+
+_COLUMNS = (
+    *("continuous", "discrete", "reward", "group_reward"),
+    *("done", "interrupted", "prev_continuous", "prev_discrete"),
+)
+"""Of [N] rows, beside observations and masks."""
+
+
+def require_same_spec(demo: Demonstration, spec: BehaviorSpec, whose: str = "the policy's") -> None:
+    """Refuse a demonstration of another behaviour, by ML-Agents' sentences; more than these by ours.
+
+    Raises:
+        DemonstrationError: naming what differs.
+    """
+    theirs, ours = demo.spec, spec
+    if theirs.action_spec != ours.action_spec:
+        raise DemonstrationError(
+            demo.path,
+            f"The actions {theirs.action_spec} in demonstration do not match {whose} {ours.action_spec}.",
+        )
+    counts = len(theirs.observation_specs), len(ours.observation_specs)
+    if counts[0] != counts[1]:
+        names = [[each.name for each in both.observation_specs] for both in (theirs, ours)]
+        raise DemonstrationError(
+            demo.path,
+            f"The demonstrations do not have the same number of observations as the policy: {counts[0]} "
+            f"({_listed(names[0])}) and {counts[1]} ({_listed(names[1])}).",
+        )
+    for number, (there, here) in enumerate(zip(theirs.observation_specs, ours.observation_specs)):
+        if tuple(there.shape) != tuple(here.shape):
+            raise DemonstrationError(
+                demo.path,
+                f"The shape {tuple(there.shape)} for observation {number} ({there.name!r}) in demonstration "
+                f"do not match {whose} {tuple(here.shape)} ({here.name!r}).",
+            )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names) or "none"
+
+
+def _steps(demo: Demonstration) -> Demonstrations:
+    """The steps of one file: every pair that another one of its episode follows."""
+    starts = demo.episode_starts
+    lengths = np.diff(starts, append=len(demo)) - 1
+    last = np.zeros(len(demo), np.bool_)
+    last[starts + lengths] = True
+    rows = np.flatnonzero(~last)
+    lengths = lengths[lengths > 0]
+    first = np.cumsum(lengths) - lengths
+    continuous, discrete = demo.continuous[rows], demo.discrete[rows]
+    return Demonstrations(
+        demo.spec,
+        [column[rows] for column in demo.obs],
+        continuous,
+        discrete,
+        demo.action_mask[rows] if demo.spec.action_spec.discrete_size else None,
+        demo.reward[rows + 1],
+        demo.group_reward[rows + 1],
+        demo.done[rows + 1],
+        demo.interrupted[rows + 1],
+        _before(continuous, first),
+        _before(discrete, first),
+        lengths,
+        [column[rows[first + lengths - 1] + 1] for column in demo.obs],
+    )
+
+
+def _before(actions: NDArray[Number], first: NDArray[np.int64]) -> NDArray[Number]:
+    """Each row's predecessor; zeros at the `first` rows of episodes."""
+    before = np.zeros_like(actions)
+    before[1:] = actions[:-1]
+    before[first] = 0
+    return before
+
+
+def _joined(parts: Sequence[Demonstrations]) -> Demonstrations:
+    """The steps of several files, one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    masks = [part.action_mask for part in parts if part.action_mask is not None]
+    return Demonstrations(
+        parts[0].spec,
+        [_alike(columns) for columns in zip(*(part.obs for part in parts))],
+        np.concatenate([part.continuous for part in parts]),
+        np.concatenate([part.discrete for part in parts]),
+        np.concatenate(masks) if masks else None,
+        np.concatenate([part.reward for part in parts]),
+        np.concatenate([part.group_reward for part in parts]),
+        np.concatenate([part.done for part in parts]),
+        np.concatenate([part.interrupted for part in parts]),
+        np.concatenate([part.prev_continuous for part in parts]),
+        np.concatenate([part.prev_discrete for part in parts]),
+        np.concatenate([part.lengths for part in parts]),
+        [_alike(columns) for columns in zip(*(part.next_obs for part in parts))],
+    )
+
+
+def _alike(columns: Sequence[ObsArray]) -> ObsArray:
+    """A sensor's columns of several files as one: as bytes only where all of them are."""
+    if len({column.dtype for column in columns}) > 1:
+        columns = [as_floats(column) for column in columns]
+    joined: ObsArray = np.concatenate(columns)
+    return joined

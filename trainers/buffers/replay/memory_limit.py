@@ -1,0 +1,139 @@
+"""Whether the memory of this machine holds a replay."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...utils.errors import TrainerError
+from .columns import ReplayLayout
+
+logger = logging.getLogger(__name__)
+
+_PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
+_NO_LIMIT = 1 << 60
+
+
+def require_room(name: str, layout: ReplayLayout, held: int = 0) -> int:
+    """Say how much memory a replay will take, in all.
+
+    Args:
+        name: the behaviour's.
+        layout: of its replay.
+        held: bytes that it holds already.
+
+    Raises:
+        TrainerError: more than there is.
+    """
+    wanted = layout.nbytes()
+    parts = ", ".join(
+        f"{sensor} {size_text(size)}"
+        for sensor, size in zip(layout.sensors, layout.observation_bytes(), strict=True)
+    )
+    limits = list(_limits())
+    least = min(limits, default=None)
+    if least is not None and wanted - held > least[0]:
+        fitting = int(layout.capacity * least[0] / max(wanted, 1))
+        raise TrainerError(
+            f"The behavior {name}: its replay of {layout.capacity:,} steps (buffer_size) takes "
+            f"{size_text(wanted)} of memory when it is full ({parts}); {least[1]} leaves "
+            f"{size_text(least[0])}. Set hyperparameters.buffer_size to at most about {fitting:,}, send "
+            "smaller pictures, or use a machine with more memory."
+        )
+    logger.info(
+        "%s: the replay will take %s of memory when it holds %s steps (observations: %s).",
+        *(name, size_text(wanted), f"{layout.capacity:,}", parts),
+    )
+    return wanted
+
+
+def size_text(size: float) -> str:
+    """Bytes in words: 7.06 GB, 12.3 MB."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return f"{size / 1e3:.3g} kB"
+
+
+def _limits() -> Iterator[tuple[int, str]]:
+    """Bytes that may still be taken, and what allows no more."""
+    available = _available()
+    if available is not None:
+        yield available, "the machine"
+    for folder, limit, used, prefix in _cgroups():
+        most, now = _number(folder / limit), _number(folder / used)
+        if most is not None and now is not None and most < _NO_LIMIT:
+            yield max(0, most - now + _of_files(folder, prefix)), "the container (its cgroup)"
+    yield from _address_limits()
+
+
+def _cgroups() -> Iterator[tuple[Path, str, str, str]]:
+    """The cgroups that this process is in, up to the first of all, of both versions.
+
+    Each with the names of the files of its limit and of its use, and the prefix in its statistics. A
+    container sees its own as the first of all; a batch system's job has one below.
+    """
+    own = {"": "/", "memory": "/"}
+    try:
+        for line in (_PROC / "self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            own.update(dict.fromkeys({"", "memory"} & set(controllers.split(",")), path))
+    except (OSError, ValueError):  # no Linux: there are no cgroups either
+        pass
+    for root, path, *names in (
+        (_CGROUP, own[""], "memory.max", "memory.current", ""),
+        (_CGROUP / "memory", own["memory"], "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    ):
+        parts = [part for part in path.split("/") if part not in ("", "..")]
+        for depth in range(len(parts), -1, -1):
+            limit, used, prefix = names
+            yield root.joinpath(*parts[:depth]), limit, used, prefix
+
+
+def _of_files(cgroup: Path, prefix: str) -> int:
+    """Bytes of files that a cgroup's use counts, and that the kernel lets go of before it refuses any."""
+    wanted = (f"{prefix}inactive_file", f"{prefix}active_file")
+    try:
+        lines = [line.split() for line in (cgroup / "memory.stat").read_text().splitlines()]
+        return sum(int(number) for name, number in lines if name in wanted)
+    except (OSError, ValueError):
+        return 0
+
+
+def _available() -> int | None:
+    try:
+        for line in (_PROC / "meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _address_limits() -> Iterator[tuple[int, str]]:
+    """What `ulimit -v` and `ulimit -d` leave."""
+    try:
+        import resource
+    except ImportError:  # Windows has none
+        return
+    pages = _number(_PROC / "self/statm")
+    if pages is None:
+        return
+    used = pages * resource.getpagesize()
+    for kind, name in ((resource.RLIMIT_AS, "ulimit -v"), (resource.RLIMIT_DATA, "ulimit -d")):
+        most = resource.getrlimit(kind)[0]
+        if most not in (resource.RLIM_INFINITY, -1):
+            yield max(0, most - used), f"the limit of this process ({name})"
+
+
+def _number(path: Path) -> int | None:
+    """The first number in a file; None where there is no such file, or no number in it."""
+    try:
+        return int(path.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None

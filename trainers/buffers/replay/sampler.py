@@ -1,0 +1,222 @@
+"""Batches drawn from a replay.
+
+What a replay gives for one gradient step.
+
+What the steps of a replay are worth, as far as rewards tell (Sutton & Barto 2018, section 7.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...networks.modules.distributions import Actions
+from ...utils.data_parallel import Part
+from .buffer import Replay
+from .observations import Ints
+from .priorities import of_sequences
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayBatch:
+    """B steps drawn from a replay, on the learner's device. With a memory: whole sequences one after another.
+
+    A step's return is that of n steps (`n_step`), fewer before an end: rewards are their discounted sum, and
+    `next_obs` is where a value stands for the rest. The tensors are good until the next batch is drawn.
+    """
+
+    obs: list[Tensor]
+    """Per sensor [B, *shape]: float32, or uint8 for pictures that came as bytes."""
+    next_obs: list[Tensor]
+    """The same where the return bootstraps."""
+    actions: Actions
+    """As stored: continuous [B, A] float32, discrete [B, branches] int64."""
+    action_mask: Tensor | None
+    """[B, sum of branch sizes], True where the action was forbidden; None where none ever was."""
+    next_action_mask: Tensor | None
+    """The same at `next_obs`."""
+    rewards: Tensor
+    """[B, signals], strengths included: the discounted sum of the steps until `next_obs`."""
+    discounts: Tensor
+    """[B, signals]: what the value of `next_obs` is multiplied by: gamma to the power of the number of steps,
+    0 behind a true end (but for signals that ignore ends)."""
+    weights: Tensor | None
+    """[B] importance weights of prioritised drawing, the largest 1; None: all are 1."""
+    real: Tensor | None
+    """[B] bool, False where a sequence is padding; None without a memory."""
+    states: Tensor | None
+    """[sequences, memory_size]: the actor's state before each sequence; None without a memory."""
+    ended: Tensor | None = None
+    """[B] bool, True where nothing is earned behind the step; None where nobody asks (`Sampler`)."""
+    extra: Mapping[str, Tensor] = field(default_factory=dict)
+    """[B, ...] the columns that the algorithm declared (`ExtraColumn`), by name."""
+    part: Part | None = None
+    """Of a batch that several learners share, the one that these steps are."""
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+
+class Sampler:
+    """Draws batches, on the learner's device, and tells the replay how wrong their values were."""
+
+    def __init__(
+        self,
+        gammas: Sequence[float],
+        ignores_ends: Sequence[bool],
+        device: torch.device,
+        seed: int,
+        n_step: int = 1,
+        *,
+        tells_ends: bool = False,
+    ) -> None:
+        """Begin.
+
+        Args:
+            gammas: of each reward signal.
+            ignores_ends: of each whether it goes on behind an episode's true end.
+            device: the learner's.
+            seed: of what is drawn.
+            n_step: whose returns are given.
+            tells_ends: batches say which steps were the last of their episodes.
+        """
+        self.gammas = np.array(gammas, np.float32)
+        self.ignores_ends = np.array(ignores_ends, np.bool_)
+        self.device = device
+        self.n_step = n_step
+        self.tells_ends = tells_ends
+        self.generator = torch.Generator().manual_seed(seed)
+        self._units: Ints = np.zeros(0, np.int64)
+
+    def batch(
+        self,
+        replay: Replay,
+        batch_size: int,
+        beta: float = 1.0,
+        scale: NDArray[np.float32] | None = None,
+    ) -> ReplayBatch:
+        """A batch of `batch_size` steps, rounded down to whole sequences but for the first.
+
+        Args:
+            replay: it must hold something.
+            batch_size: steps.
+            beta: how much the bias of prioritised drawing is corrected.
+            scale: [S] what rewards are divided by.
+        """
+        units = max(1, batch_size // replay.layout.sequence_length)
+        chances = torch.rand(units, generator=self.generator, dtype=torch.float64).numpy()
+        self._units = replay.draw(chances)
+        drawn = self._gather(replay, replay.places(self._units), scale)
+        if replay.priorities is not None:
+            held = len(replay) // replay.layout.sequence_length
+            weights = replay.priorities.importance(self._units, held, beta)
+            length = replay.layout.sequence_length
+            drawn = replace(drawn, weights=self._tensor(np.repeat(weights, length)))
+        return drawn
+
+    def _gather(self, replay: Replay, places: Ints, scale: NDArray[np.float32] | None) -> ReplayBatch:
+        columns, layout = replay.columns, replay.layout
+        rewards, discounts, following = n_step_returns(
+            places,
+            columns.rewards,
+            columns.following,
+            columns.ended,
+            self.gammas,
+            self.ignores_ends,
+            self.n_step,
+        )
+        pairs = [observations.pairs(places, following) for observations in replay.observations]
+        masks = (None, None) if columns.masks is None else columns.masks.pairs(places, following)
+        length = layout.sequence_length
+        states = columns.states.take(places[::length] // length, axis=0) if layout.memory_size else None
+        return ReplayBatch(
+            obs=[self._tensor(own) for own, _ in pairs],
+            next_obs=[self._tensor(ahead) for _, ahead in pairs],
+            actions=Actions(
+                self._tensor(columns.continuous.take(places, axis=0)),
+                self._tensor(columns.discrete.take(places, axis=0).astype(np.int64)),
+            ),
+            action_mask=None if masks[0] is None else self._tensor(masks[0]),
+            next_action_mask=None if masks[1] is None else self._tensor(masks[1]),
+            rewards=self._tensor(rewards if scale is None else rewards / scale),
+            discounts=self._tensor(discounts),
+            weights=None,
+            real=self._tensor(columns.real.take(places)) if layout.memory_size else None,
+            states=None if states is None else self._tensor(states),
+            ended=self._tensor(columns.ended.take(places)) if self.tells_ends else None,
+            extra={name: self._tensor(column.take(places, axis=0)) for name, column in columns.extra.items()},
+        )
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
+
+    def learnt(self, replay: Replay, errors: Tensor | None) -> None:
+        """The temporal-difference errors [B] of the batch that was drawn last."""
+        if replay.priorities is None or errors is None:
+            return
+        sizes = errors.detach().abs().float().cpu().numpy()
+        length = replay.layout.sequence_length
+        if length > 1:
+            sizes = of_sequences(sizes, replay.columns.real[replay.places(self._units)], length)
+        replay.priorities.renew(self._units, sizes)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The random state."""
+        return {"drawing": self.generator.get_state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        self.generator.set_state(state["drawing"])
+
+
+class Returns(NamedTuple):
+    """The n-step returns of B steps; S reward signals."""
+
+    rewards: NDArray[np.float32]
+    """[B, S] the discounted sum of the rewards of the steps until `following`."""
+    discounts: NDArray[np.float32]
+    """[B, S] what the value at `following` counts: gamma to the power of the number of steps, or 0."""
+    following: Ints
+    """[B] the slot of the observation where a value stands for the rest."""
+
+
+def n_step_returns(
+    places: Ints,
+    rewards: NDArray[np.float32],
+    following: NDArray[np.int32],
+    ended: NDArray[np.bool_],
+    gammas: NDArray[np.float32],
+    ignores_ends: NDArray[np.bool_],
+    n: int,
+) -> Returns:
+    """Sum each step's reward and those of up to n - 1 steps of the same agent behind it.
+
+    Args:
+        places: [B] of the steps.
+        rewards: [places, S].
+        following: [places] the slot of the next observation. It is the next step's place where the agent
+            goes on, the step's own place where its episode was interrupted, else beyond all places.
+        ended: [places] behind these steps nothing is earned.
+        gammas: [S].
+        ignores_ends: [S] signals that go on behind ends.
+        n: at least 1.
+    """
+    at, total = places, rewards[places]
+    powers = np.repeat(gammas[None], len(places), axis=0)
+    going = np.ones(len(places), np.bool_)
+    for _ in range(n - 1):
+        ahead = following[at].astype(np.int64)
+        going &= ~ended[at] & (ahead < len(rewards)) & (ahead != at)
+        if not going.any():
+            break
+        at = np.where(going, ahead, at)
+        total += np.where(going[:, None], powers * rewards[at], np.float32(0.0))
+        powers *= np.where(going[:, None], gammas, np.float32(1.0))
+    powers[ended[at][:, None] & ~ignores_ends] = 0.0
+    return Returns(total, powers, following[at].astype(np.int64))

@@ -1,0 +1,270 @@
+"""Tells the callbacks of a run what happens, and the run what they want.
+
+Tells the callbacks of a run's beginning and end.
+
+Hands summaries to callbacks.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+
+from ..settings.options import RunOptions
+from ..stats.summary import StatsSummary
+from ..stats.tensorboard import HIDDEN_KEYS
+from ..stats.writer import StatsWriter
+from ..utils.atomic_files import atomic_write_text
+from ..utils.errors import TrainerError
+from .base import Callback
+from .events import (
+    CheckpointSaved,
+    EpisodeEnd,
+    EvaluationEnd,
+    EvaluationStep,
+    Event,
+    StepTaken,
+    SummaryDue,
+    TrainingBegin,
+    TrainingEnd,
+    UpdateEnd,
+)
+
+logger = logging.getLogger(__name__)
+
+HOOKS: dict[type, str] = {
+    TrainingBegin: "on_training_begin",
+    StepTaken: "on_environment_step",
+    EpisodeEnd: "on_episode_end",
+    UpdateEnd: "on_update_end",
+    SummaryDue: "on_summary",
+    CheckpointSaved: "on_checkpoint",
+    EvaluationStep: "on_evaluation_step",
+    EvaluationEnd: "on_evaluation_end",
+    TrainingEnd: "on_training_end",
+}
+"""The hook that each kind of event is for."""
+
+STATES = "callbacks.json"
+"""The file of the callbacks' states, in the run's folder of logs."""
+
+
+class CallbackError(TrainerError):
+    """A callback has failed; the message names it and its hook, `__cause__` is what it raised."""
+
+
+class CallbackHub:
+    """The callbacks of one run, in their order.
+
+    A hook is called in the middle of things, so nothing that it raises or wants takes effect there: the run
+    looks at `failure` and `reason` between two ticks.
+    """
+
+    def __init__(self, callbacks: Mapping[str, Callback] | None = None, states: Path | None = None) -> None:
+        """Take the callbacks by the names that messages call them.
+
+        Args:
+            callbacks: by name.
+            states: the file of their states; None to keep none.
+        """
+        self.callbacks = dict(callbacks or {})
+        self.failure: CallbackError | None = None
+        """The first failure. Nobody is called any more behind it, but for the end of the training."""
+        self.reason: str | None = None
+        """Who wanted the run to end first, and why."""
+        self._states = states
+        self._lock = RLock()
+        self._listeners: dict[type, list[tuple[str, Callback]]] = {
+            kind: [(name, one) for name, one in self.callbacks.items() if _defines(one, hook)]
+            for kind, hook in HOOKS.items()
+        }
+
+    def hears(self, kind: type) -> bool:
+        """Whether any callback has the hook for this kind of event."""
+        return bool(self._listeners[kind])
+
+    @property
+    def wants_pictures(self) -> bool:
+        """Whether some callback wants tests to be drawn."""
+        return any(one.wants_pictures for one in self.callbacks.values())
+
+    @property
+    def wants_the_end(self) -> bool:
+        """Whether the run is to end now."""
+        return self.reason is not None or self.failure is not None
+
+    def tell(self, event: Event) -> None:
+        """Call the hook of every callback that has it; from any thread, one at a time."""
+        kind = type(event)
+        if not self._listeners[kind]:
+            return
+        with self._lock:
+            for name, callback in self._listeners[kind]:
+                if self.failure is None or kind is TrainingEnd:
+                    self._call(name, callback, HOOKS[kind], event)
+
+    def raise_failure(self) -> None:
+        """Raise what a callback has failed with, if one has.
+
+        Raises:
+            CallbackError: it names the callback and the hook.
+        """
+        if self.failure is not None:
+            raise self.failure
+
+    def _call(self, name: str, callback: Callback, hook: str, event: Event) -> None:
+        try:
+            wanted = getattr(callback, hook)(event)
+            if wanted is not None and not (isinstance(wanted, str) and wanted.strip()):
+                raise TypeError(
+                    f"it returned {wanted!r}; expected None, or a text that says why the run is to end"
+                )
+        except Exception as error:  # whatever a user's code raises
+            self._failed(name, hook, error)
+            return
+        if wanted is not None and self.reason is None and not isinstance(event, TrainingEnd):
+            self.reason = f"The callback {name} ends the training: {wanted.strip()}"
+            logger.info("%s", self.reason)
+
+    def _failed(self, name: str, what: str, error: Exception) -> None:
+        begun = what != HOOKS[TrainingBegin]
+        remedy = "go on with --resume" if begun else "give the same command again"
+        saved = "What was learnt is saved; correct" if begun else "The run has not begun: correct"
+        failure = CallbackError(
+            f"The callback {name} failed in {what}{_place(error)}: {type(error).__name__}: {error}. "
+            f"{saved} the callback, or remove it, and {remedy}."
+        )
+        failure.__cause__ = error
+        if self.failure is None:
+            self.failure = failure
+        else:
+            logger.error("%s", failure)
+
+    def save_states(self) -> None:
+        """Write what the callbacks have to remember; a full disk is warned of."""
+        if self._states is None:
+            return
+        with self._lock:
+            states = {}
+            for name, callback in self.callbacks.items():
+                try:
+                    state = callback.state_dict()
+                    json.dumps(state, allow_nan=False)
+                except Exception as error:  # whatever a user's code raises
+                    self._failed(name, "state_dict", error)
+                    continue
+                if state:
+                    states[name] = state
+            if not states:
+                return
+            try:
+                self._states.parent.mkdir(parents=True, exist_ok=True)
+                atomic_write_text(self._states, json.dumps(states, indent=2) + "\n")
+            except OSError as error:
+                logger.warning("%s could not be written (%s); training goes on.", self._states, error)
+
+    def load_states(self) -> None:
+        """Give the callbacks what they had to remember when the run was saved.
+
+        Raises:
+            TrainerError: the file cannot be read, or a callback does not take its state.
+        """
+        if self._states is None or not self._states.exists():
+            return
+        try:
+            states = json.loads(self._states.read_text(encoding="utf-8"))
+            if not isinstance(states, dict):
+                raise ValueError(f"found {type(states).__name__}, expected an object")
+        except (OSError, ValueError) as error:
+            raise TrainerError(
+                f"{self._states}, the states of the callbacks, cannot be read: {error}. Remove it to resume "
+                "with callbacks that begin afresh."
+            ) from error
+        for name, state in states.items():
+            if name not in self.callbacks:
+                logger.warning("The callback %s, of which a state is saved, is not there any more.", name)
+                continue
+            try:
+                self.callbacks[name].load_state_dict(state)
+            except Exception as error:  # whatever a user's code raises
+                raise TrainerError(
+                    f"The callback {name} does not take its state from {self._states}: "
+                    f"{type(error).__name__}: {error}. Remove it there to let the callback begin afresh."
+                ) from error
+
+
+def named(callbacks: Sequence[tuple[str, Callback]]) -> dict[str, Callback]:
+    """The callbacks by name; of several with one name the later ones get a number."""
+    found: dict[str, Callback] = {}
+    for name, callback in callbacks:
+        number, unique = 1, name
+        while unique in found:
+            number += 1
+            unique = f"{name}#{number}"
+        found[unique] = callback
+    return found
+
+
+def _defines(callback: Callback, hook: str) -> bool:
+    return getattr(type(callback), hook) is not getattr(Callback, hook)
+
+
+def _place(error: Exception) -> str:
+    """Where in the user's file it was raised: ` (watch.py, line 12)`; empty where nobody knows."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    if not frames:
+        return ""
+    return f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
+
+
+@contextmanager
+def told(
+    callbacks: CallbackHub, options: RunOptions, folder: Path, steps: Callable[[], Mapping[str, int]]
+) -> Iterator[None]:
+    """Within, the run takes place. The callbacks have their states, if it is resumed, and know of its end.
+
+    Args:
+        callbacks: of the run.
+        options: of the run.
+        folder: the run's.
+        steps: trainer steps so far, by behaviour.
+
+    Raises:
+        CallbackError: a callback fails at the beginning or, behind a run that has not failed, at the end.
+        TrainerError: the states cannot be read.
+    """
+    settings = options.checkpoint_settings
+    if settings.resume:
+        callbacks.load_states()
+    error: BaseException | None = None
+    try:
+        callbacks.tell(TrainingBegin(settings.run_id, folder, options, settings.resume))
+        callbacks.raise_failure()
+        yield
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        counted = dict(steps())
+        brains = {name: folder / f"{name}.onnx" for name in counted}
+        there = {name: path for name, path in brains.items() if path.exists()}
+        callbacks.tell(TrainingEnd(folder, counted, there, callbacks.reason, error))
+        if error is None:
+            callbacks.raise_failure()
+
+
+class CallbackWriter(StatsWriter):
+    """Tells the callbacks of every summary, and of the figures of tests."""
+
+    def __init__(self, callbacks: CallbackHub) -> None:
+        self.callbacks = callbacks
+
+    def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
+        """Tell of a summary."""
+        figures = {key: summary.aggregated_value for key, summary in values.items() if key not in HIDDEN_KEYS}
+        self.callbacks.tell(SummaryDue(category, step, figures))

@@ -1,0 +1,109 @@
+"""From the names in the YAML to the callbacks of a run."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ..settings.errors import Problem, TrainerConfigError
+from ..settings.models.outputs import READY, choice
+from ..settings.options import RunOptions
+from ..utils.errors import TrainerError
+from ..utils.plugins import CALLBACKS, PluginError, cause, load, plugins
+from .base import Callback
+from .dispatcher import named
+from .video import WriteVideo
+
+
+def make_callbacks(options: RunOptions, more: Sequence[Callback] = ()) -> dict[str, Callback]:
+    """The callbacks that the options name, those that settings stand for, and `more`, in this order.
+
+    Args:
+        options: of the run.
+        more: callbacks that a script brings.
+
+    Raises:
+        TrainerConfigError: one cannot be found or made; the message names it and the cause.
+        TrainerError: something in `more` is no Callback.
+    """
+    made = []
+    for index, entry in enumerate(options.callbacks):
+        name, arguments = choice(entry)
+        try:
+            made.append((name, _made(name, arguments)))
+        except TrainerError as error:
+            place = options.place(("callbacks", index))
+            raise TrainerConfigError([Problem(f"callbacks.{index}", str(error), place)]) from error
+    made += _of_settings(options)
+    for callback in more:
+        if not isinstance(callback, Callback):
+            raise TrainerError(
+                f"found {callback!r} among the callbacks; expected an object of a class that is derived from "
+                "lanista.trainers.callbacks.Callback"
+            )
+        made.append((type(callback).__name__, callback))
+    return named(made)
+
+
+def _of_settings(options: RunOptions) -> list[tuple[str, Callback]]:
+    """What `test_video` stands for."""
+    filmed = [name for name, settings in options.behaviors.items() if settings.test_video]
+    made: list[tuple[str, Callback]] = [("test_video", WriteVideo(behavior=name)) for name in filmed]
+    if options.default_settings is not None and options.default_settings.test_video:
+        made.append(("test_video", WriteVideo(without=list(options.behaviors))))
+    return made
+
+
+def _made(name: str, arguments: Mapping[str, Any]) -> Callback:
+    """The callback of this name.
+
+    Raises:
+        TrainerError: it cannot be found or made.
+    """
+    kind = _found(name)
+    try:
+        inspect.signature(kind).bind(**arguments)
+    except TypeError as error:
+        raise TrainerError(
+            f"{name} takes other arguments: {error}. It is called as {kind.__name__}{_signature(kind)}"
+        ) from error
+    try:
+        callback = kind(**arguments)
+    except TrainerError as error:
+        raise TrainerError(f"{name}: {error}") from error
+    except Exception as error:  # whatever a user's code raises
+        raise TrainerError(f"{name} cannot be made: {cause(error)}") from error
+    if not isinstance(callback, Callback):
+        raise TrainerError(
+            f"{name} gave {callback!r}; expected an object of a class that is derived from "
+            "lanista.trainers.callbacks.Callback"
+        )
+    return callback
+
+
+def _signature(kind: Callable[..., Any]) -> str:
+    return str(inspect.signature(kind)).partition(" -> ")[0]
+
+
+def _found(name: str) -> Any:
+    """The class, or whatever else makes the callback."""
+    if ":" not in name and name not in READY:
+        try:
+            return load(plugins(CALLBACKS)[name])
+        except PluginError as error:
+            raise TrainerError(str(error)) from error
+    module, _, attribute = READY.get(name, name).partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:  # where a console script runs, Python does not look
+        sys.path.append(here)
+    try:
+        return getattr(import_module(module), attribute)
+    except Exception as error:
+        raise TrainerError(
+            f"{name} cannot be imported: {cause(error)}. It is named as package.module:Class; modules are "
+            f"looked for in {here} and among the installed packages"
+        ) from error

@@ -1,0 +1,118 @@
+"""One checkpoint file: written whole, read without executing anything, refused when damaged."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import zipfile
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..utils.atomic_files import atomic_write_bytes
+from ..utils.errors import CheckpointError
+
+__all__ = ["CheckpointError", "load_checkpoint", "numbered_checkpoints", "save_checkpoint", "serialise"]
+
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
+_MAPPINGS = (dict, OrderedDict)
+_SEQUENCES = (list, tuple, torch.Size)
+_PLAIN = (type(None), bool, int, float, str, bytes)
+
+
+def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
+    """Write `state` (names to tensors, numbers, texts, bytes and containers of these) to `path`, atomically.
+
+    Raises:
+        CheckpointError: a value that `load_checkpoint` would refuse, or a number that is not finite.
+        OSError: the file system; an old file at `path` is then as it was.
+    """
+    atomic_write_bytes(path, serialise(state))
+
+
+def load_checkpoint(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> dict[str, Any]:
+    """Read what `save_checkpoint` (or ML-Agents) wrote, its tensors on `device`.
+
+    Nothing in the file is executed (`weights_only`), and every byte is held against the archive's checksums,
+    which torch alone does not do: a file that was cut or altered is refused.
+
+    Raises:
+        CheckpointError: names the file, what is wrong with it and what can be used in its place.
+    """
+    file = Path(path)
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"The checkpoint {file} cannot be read: {error.strerror or error}.") from error
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            damaged = archive.testzip()
+        if damaged is not None:
+            raise zipfile.BadZipFile(f"the checksum of its part {damaged!r} is wrong")
+        state = torch.load(io.BytesIO(data), map_location=device, weights_only=True)
+        if not isinstance(state, dict):
+            raise TypeError(f"it holds a {type(state).__name__}, not modules by name")
+    except Exception as error:  # torch and zipfile raise a dozen types for a damaged file
+        raise CheckpointError(_complaint(file, len(data), error)) from error
+    return state
+
+
+def _complaint(file: Path, size: int, error: Exception) -> str:
+    if size == 0:
+        cause = "it is empty"
+    elif isinstance(error, zipfile.BadZipFile) and "not a zip file" in str(error):
+        cause = "it is cut off, or it is no checkpoint at all"
+    else:
+        cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    others = [path for _, path in numbered_checkpoints(file.parent) if path != file]
+    advice = (
+        "Older checkpoints in its folder: " + ", ".join(path.name for path in others[:5])
+        if others
+        else "There is no older checkpoint in its folder: train anew, or restore the file from a copy"
+    )
+    return f"The checkpoint {file} ({size} bytes) cannot be used: {cause}. {advice}."
+
+
+def numbered_checkpoints(folder: Path, behavior: str | None = None) -> list[tuple[int, Path]]:
+    """(step, path) of the files `<behavior>-<step>.pt` in `folder`, the newest first."""
+    pattern = re.compile((re.escape(behavior) if behavior else ".+") + r"-([0-9]+)\.pt")
+    found = []
+    if folder.is_dir():
+        for entry in os.scandir(folder):
+            match = pattern.fullmatch(entry.name)
+            if match:
+                found.append((int(match[1]), Path(entry.path)))
+    return sorted(found, reverse=True)
+
+
+def serialise(state: Mapping[str, Any]) -> bytes:
+    """The bytes of a checkpoint file. Raises CheckpointError as `save_checkpoint` does."""
+    state = dict(state)
+    _check(state, "")
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
+
+
+def _check(value: Any, where: str) -> None:
+    """Refuse what could not be read back, and weights that would poison every later run."""
+    kind = type(value)  # exact: subclasses (a NumPy float is a float) are stored as foreign objects
+    if kind in _TENSORS:
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            raise CheckpointError(f"Not saved: {where or 'the state'} holds NaN or infinite numbers.")
+    elif kind in _MAPPINGS:
+        for key, item in value.items():
+            _check(key, f"the key {key!r} in {where or 'the state'}")
+            _check(item, f"{where}.{key}" if where else str(key))
+    elif kind in _SEQUENCES:
+        for index, item in enumerate(value):
+            _check(item, f"{where}[{index}]")
+    elif kind not in _PLAIN:
+        raise CheckpointError(
+            f"Not saved: {where or 'the state'} is a {kind.__module__}.{kind.__qualname__}; "
+            "expected tensors, numbers, texts, bytes, and lists, tuples or dictionaries of these."
+        )

@@ -1,0 +1,289 @@
+"""The checkpoints of one behaviour: names, order of writing, which are kept, which one is resumed from."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..utils.atomic_files import atomic_link, atomic_write_bytes, remove_partials
+from .best import BestCheckpoints
+from .file import (
+    CheckpointError,
+    load_checkpoint,
+    numbered_checkpoints,
+    save_checkpoint,
+    serialise,
+)
+from .status import Checkpoint, TrainingStatus, listed
+
+__all__ = [
+    "LATEST",
+    "Checkpoint",
+    "CheckpointError",
+    "CheckpointManager",
+    "load_checkpoint",
+    "numbered_checkpoints",
+    "save_checkpoint",
+]
+
+logger = logging.getLogger(__name__)
+
+LATEST = "checkpoint.pt"
+"""The copy of the newest checkpoint that --resume and --initialize-from read."""
+
+
+class CheckpointManager:
+    """Writes the checkpoints of one behaviour in an order that survives a kill at any instant.
+
+    A save writes `<behavior>-<step>.pt`, then `checkpoint.pt`, then the ONNX file, each of them atomically;
+    removes what `keep` no longer allows; and last writes the status file. At every instant `checkpoint.pt` is
+    thus the checkpoint just saved or the one before it, and the status file lists nothing that never was.
+    `checkpoint.pt` is a copy, which nothing that happens to the other file harms; where there is no room for
+    one, a second name.
+    """
+
+    def __init__(
+        self,
+        behavior: str,
+        run_folder: str | Path,
+        keep: int,
+        status: TrainingStatus,
+        suffixes: Sequence[str] = ("",),
+        keep_best: int = 0,
+    ) -> None:
+        """Look after the files of one behaviour.
+
+        Args:
+            behavior: its name.
+            run_folder: where its own folder lies.
+            keep: how many numbered checkpoints stay; 0 or less keeps all.
+            status: the run's status file.
+            suffixes: what is added to the names of brains, of which there may be several.
+            keep_best: how many of the best stay, beside those that `keep` lets stay.
+        """
+        self.behavior = behavior
+        self.run_folder = Path(run_folder)
+        self.folder = self.run_folder / behavior
+        self.keep = keep
+        self.suffixes = tuple(suffixes)
+        self.status = status
+        self.checkpoints: list[Checkpoint] = []
+        """Those that `keep` lets stay, oldest first."""
+        self.best = BestCheckpoints(behavior, self.folder, keep_best, status, self.suffixes)
+        remove_partials(self.folder)
+        remove_partials(self.run_folder)
+
+    @property
+    def latest_path(self) -> Path:
+        """The file that a resumed run reads."""
+        return self.folder / LATEST
+
+    @property
+    def any_saved(self) -> bool:
+        """Whether there is a checkpoint to resume from, be it intact or not."""
+        return self.latest_path.exists() or bool(numbered_checkpoints(self.folder, self.behavior))
+
+    def save(
+        self,
+        step: int,
+        state: Mapping[str, Any],
+        reward: float | None = None,
+        export: Callable[[Path], object] | None = None,
+        *,
+        judged: float | None = None,
+        due: bool = True,
+    ) -> Checkpoint | None:
+        """Write a checkpoint at `step`.
+
+        Args:
+            step: the trainer's step counter; it numbers the files.
+            state: what `save_checkpoint` takes.
+            reward: mean return of the recent episodes, for the status file.
+            export: writes the ONNX file to the path that it is given; each of several with its suffix.
+            judged: it is one of the best, with this reward.
+            due: it is one of those that `keep` counts.
+
+        Returns:
+            None where the file system failed: a warning says so, the older checkpoints are untouched, and
+            the run goes on.
+
+        Raises:
+            CheckpointError: the state must not be saved (see `save_checkpoint`).
+            Exception: what `export` raises, except an OSError; the weights are then saved and listed.
+        """
+        data = serialise(state)
+        plain = self.folder / f"{self.behavior}-{step}.onnx"
+        models = [plain.with_name(f"{plain.stem}{suffix}.onnx") for suffix in self.suffixes]
+        weights = plain.with_suffix(".pt")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            atomic_write_bytes(weights, data)
+        except OSError as error:
+            self._give_up(step, error)
+            return None
+        self._renew_latest(weights, data)
+        for model in models:
+            _remove(model)  # of a save at the same step, with other weights
+        if reward is None:  # saved again by a run that was resumed at its end: it has earned nothing since
+            reward = next((entry.reward for entry in self.checkpoints if entry.steps == step), None)
+        others = [str(path) for path in (weights, *models[1:])]
+        saved = Checkpoint(step, str(models[0]), reward, time.time(), others)
+        try:
+            if export is not None:
+                self._export(plain, export)
+        finally:
+            self._list(saved, judged, due)
+            self.save_status()
+            if judged is not None:
+                self.best.renew_copies()
+        return saved
+
+    def _renew_latest(self, weights: Path, data: bytes) -> None:
+        try:
+            try:
+                atomic_write_bytes(self.latest_path, data)
+            except OSError:
+                atomic_link(weights, self.latest_path)
+        except OSError as error:
+            logger.warning(
+                "%s could not be written (%s). The checkpoint is saved as %s, and --resume finds it there.",
+                *(self.latest_path, error, weights),
+            )
+
+    def _export(self, model: Path, export: Callable[[Path], object]) -> None:
+        try:
+            export(model)
+        except OSError as error:
+            logger.warning(
+                "%s could not be written (%s); the weights are saved and training goes on.", model, error
+            )
+
+    def _give_up(self, step: int, error: OSError) -> None:
+        """Say what a failed save means."""
+        last = (
+            f"the last one is of step {self.checkpoints[-1].steps}"
+            if self.checkpoints
+            else "there is none yet"
+        )
+        logger.warning(
+            "%s: the checkpoint of step %d could not be saved (%s); %s. Training goes on. Free some space or "
+            "make the folder writable before the next checkpoint.",
+            self.behavior,
+            step,
+            error,
+            last,
+        )
+
+    def _list(self, saved: Checkpoint, judged: float | None, due: bool) -> None:
+        """Add an entry, in place of one of the same step, and remove the files of those that do not stay."""
+        self.best.settle()
+        gone = self.best.add(saved, judged) if judged is not None else []
+        if due:
+            self.checkpoints = [entry for entry in self.checkpoints if entry.steps != saved.steps] + [saved]
+        while 0 < self.keep < len(self.checkpoints):
+            gone.append(self.checkpoints.pop(0))
+        kept = {entry.steps for entry in (*self.checkpoints, *self.best.entries)}
+        for entry in gone:
+            for file in self._located(entry) if entry.steps not in kept else ():
+                _remove(file)
+        self.status.set(self.behavior, "checkpoints", [asdict(entry) for entry in self.checkpoints])
+
+    def _located(self, entry: Checkpoint) -> list[Path]:
+        """The entry's files where they are now: the folder may have been moved since they were listed."""
+        return [self.folder / file.name for file in entry.files]
+
+    def save_status(self) -> bool:
+        """Write the status file; False, after a warning, where that fails."""
+        try:
+            self.status.save()
+        except OSError as error:
+            logger.warning("%s could not be written (%s); training goes on.", self.status.path, error)
+            return False
+        return True
+
+    def finish(self) -> Path | None:
+        """Copy the newest checkpoint's models to `<run>/<behavior>.onnx` and list it as the final one.
+
+        Returns:
+            The (first) copy, or None where the newest checkpoint has no model or it could not be copied (a
+            warning said so); what was there and listed before is then as it was.
+        """
+        if not self.checkpoints:
+            return None
+        last = self.checkpoints[-1]
+        targets = [self.run_folder / f"{self.behavior}{suffix}.onnx" for suffix in self.suffixes]
+        sources = [file for file in self._located(last) if file.suffix == ".onnx"]
+        if len(sources) != len(targets) or not all(source.exists() for source in sources):
+            return None
+        for source, target in zip(sources, targets):
+            try:
+                atomic_write_bytes(target, source.read_bytes())
+                logger.info("Copied %s to %s.", source, target)
+            except OSError as error:
+                logger.warning("%s could not be copied to %s (%s).", source, target, error)
+                return None
+        self.status.set(self.behavior, "final_checkpoint", {**asdict(last), "file_path": str(targets[0])})
+        self.save_status()
+        return targets[0]
+
+    # ---- resuming
+
+    def load(self, device: str | torch.device = "cpu") -> dict[str, Any]:
+        """The state of `checkpoint.pt`, or, after a warning, of the newest numbered one that is intact.
+
+        A numbered one that was written behind `checkpoint.pt` comes first: it was saved, and a kill or a full
+        disk kept `checkpoint.pt` from following. (Who copies an older one to `checkpoint.pt` to go back there
+        makes that the younger file.)
+
+        The list of checkpoints is taken from the status file, together with those that a killed run had
+        written and not yet listed.
+
+        Raises:
+            CheckpointError: none of the files can be used; says what is wrong with each.
+            TrainingStatusError: an entry of the status file is malformed.
+        """
+        self._restore_list()
+        complaints = []
+        for path in self._candidates():
+            try:
+                state = load_checkpoint(path, device)
+            except CheckpointError as error:
+                complaints.append(str(error))
+                continue
+            if complaints:
+                logger.warning("%s Resuming from %s instead.", " ".join(complaints), path)
+            return state
+        raise CheckpointError("\n".join(complaints))
+
+    def _candidates(self) -> list[Path]:
+        """What may be resumed from, the best first."""
+        numbered = [path for _, path in numbered_checkpoints(self.folder, self.behavior)]
+        if not self.latest_path.exists():
+            return numbered or [self.latest_path]
+        latest = self.latest_path.stat().st_mtime_ns
+        ahead = [path for path in numbered[:1] if path.stat().st_mtime_ns > latest]
+        return [*ahead, self.latest_path, *numbered[len(ahead) :]]
+
+    def _restore_list(self) -> None:
+        """Take over the listed checkpoints that exist, and newer ones that a kill kept from being listed."""
+        known = listed(self.status, self.behavior, "checkpoints")
+        self.checkpoints = [entry for entry in known if any(file.exists() for file in self._located(entry))]
+        self.best.restore()
+        newest = max((entry.steps for entry in (*known, *self.best.entries)), default=-1)
+        for step, path in reversed(numbered_checkpoints(self.folder, self.behavior)):
+            if step > newest:
+                model = path.with_suffix(".onnx")
+                self.checkpoints.append(Checkpoint(step, str(model), None, path.stat().st_mtime, [str(path)]))
+
+
+def _remove(file: Path) -> None:
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        logger.warning("%s could not be removed (%s).", file, error)

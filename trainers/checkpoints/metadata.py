@@ -1,0 +1,115 @@
+"""What a checkpoint says of its network, so that the brain can be rebuilt from the file alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from mlagents_envs.base_env import (
+    ActionSpec,
+    BehaviorSpec,
+    DimensionProperty,
+    ObservationSpec,
+    ObservationType,
+)
+
+from ..networks.actor import Actor
+from ..networks.actor_critic import ActorCritic
+from ..networks.modules.heads import HeadKind
+from ..networks.multi_actor import Actors, Network
+from ..settings.models.networks import NetworkSettings
+from .file import CheckpointError
+
+KEY = "brain"
+"""The entry of a checkpoint's state that `describe_brain` fills."""
+
+
+def describe_brain(
+    behavior: str,
+    spec: BehaviorSpec,
+    network: NetworkSettings,
+    reward_signals: list[str],
+    shared_critic: bool | None,
+    actors: Mapping[str, Any] | None = None,
+    head: HeadKind | None = None,
+) -> dict[str, Any]:
+    """Plain values, fit for a checkpoint, from which `rebuild_brain` makes the same network.
+
+    `shared_critic` is None where the network is an actor alone; `actors` are the arguments of `Actors`, where
+    actors differ from place to place; `head` is that of an actor alone.
+    """
+    return {
+        "behavior": behavior,
+        **describe_spec(spec),
+        "network": network.model_dump(mode="json"),
+        "reward_signals": [str(name) for name in reward_signals],
+        "shared_critic": shared_critic,
+        "actors": None if actors is None else dict(actors),
+        "head": None if head is None else asdict(head),
+    }
+
+
+def describe_spec(spec: BehaviorSpec) -> dict[str, Any]:
+    """Plain values, from which `rebuild_spec` makes the same."""
+    return {
+        "observations": [
+            {
+                "name": str(sensor.name),
+                "shape": [int(size) for size in sensor.shape],
+                "dimensions": [int(dimension.value) for dimension in sensor.dimension_property],
+                "type": int(sensor.observation_type.value),
+            }
+            for sensor in spec.observation_specs
+        ],
+        "continuous_size": int(spec.action_spec.continuous_size),
+        "discrete_branches": [int(size) for size in spec.action_spec.discrete_branches],
+    }
+
+
+def rebuild_brain(state: Mapping[str, Any]) -> tuple[str, Network]:
+    """The behaviour's name and its network with the checkpoint's weights.
+
+    Raises:
+        CheckpointError: the state has no description (ML-Agents' checkpoints have none), or its weights do
+            not fit it.
+    """
+    if KEY not in state:
+        raise CheckpointError(
+            "it does not say what its network looks like, so it is not one of Lanista's "
+            f"(found {', '.join(sorted(map(str, state)))}; expected {KEY!r} and 'Policy')"
+        )
+    try:
+        described = state[KEY]
+        spec, settings = rebuild_spec(described), NetworkSettings.model_validate(described["network"])
+        network: Network
+        if described.get("actors") is not None:
+            network = Actors(spec, settings, **described["actors"])
+        elif described["shared_critic"] is None:
+            network = Actor(spec, settings, head=HeadKind(**(described.get("head") or {})))
+        else:
+            network = ActorCritic(spec, settings, described["reward_signals"], described["shared_critic"])
+        network.load_state_dict(state["Policy"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"its weights do not fit its description: {error}") from error
+    return described["behavior"], network
+
+
+def rebuild_spec(described: Mapping[str, Any]) -> BehaviorSpec:
+    """What `describe_spec` described."""
+    observations = [
+        ObservationSpec(
+            tuple(sensor["shape"]),
+            tuple(DimensionProperty(value) for value in sensor["dimensions"]),
+            ObservationType(sensor["type"]),
+            sensor["name"],
+        )
+        for sensor in described["observations"]
+    ]
+    actions = ActionSpec(described["continuous_size"], tuple(described["discrete_branches"]))
+    return BehaviorSpec(observations, actions)
+
+
+def step_of(state: Mapping[str, Any]) -> int:
+    """The trainer's step counter when the checkpoint was saved; 0 where it does not say."""
+    return int(state.get("step", 0))

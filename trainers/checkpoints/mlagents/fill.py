@@ -1,0 +1,157 @@
+"""Our networks, to be filled with what stands in a checkpoint of ML-Agents."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...networks.actor import Actor
+from ...networks.actor_critic import ActorCritic
+from ...networks.modules.heads import ActionHead
+from ...networks.sac import Temperatures, TwinQ, ValueNetwork
+from ...networks.team_critic import TeamCritic
+from ...utils.errors import CheckpointError
+from .layers import description, differences, weights_of
+from .names import (
+    STEPS,
+    TWIN_NAMES,
+    Named,
+    critic_tensors,
+    normalizer_tensors,
+    policy_tensors,
+    state_value_tensors,
+    team_critic_tensors,
+    twin_tensors,
+)
+
+POLICY, CRITIC = "Policy", "Optimizer:critic"
+TWINS, STATE_VALUE, TARGET = (f"Optimizer:{name}_network" for name in ("q", "value", "target"))
+"""SAC's critics."""
+COEFFICIENTS = "coefficients"
+"""SAC's. They are in no checkpoint of ML-Agents, but what its optimiser remembers of them is."""
+HEADS = "value_heads."
+
+
+class Filled:
+    """Copies of networks, whose tensors are filled under ML-Agents' names."""
+
+    def __init__(self, networks: Mapping[str, nn.Module]) -> None:
+        """`networks`: by their entries in our checkpoints, the policy first.
+
+        Raises:
+            CheckpointError: the policy is of a kind that ML-Agents has no trainer for.
+        """
+        self.networks = {entry: copy.deepcopy(network).cpu() for entry, network in networks.items()}
+        policy, *critics = self.networks.values()
+        assert isinstance(policy, (Actor, ActorCritic))
+        if not isinstance(policy.actions, ActionHead):
+            raise CheckpointError(
+                "it is ML-Agents', which has no trainer of this kind: its weights begin runs with "
+                "trainer_type ppo, poca or sac"
+            )
+        self.policy = policy_tensors(policy)
+        self.seen = normalizer_tensors(policy.encoder)
+        self.critics: dict[str, Named] = {}
+        """By ML-Agents' entries; none where a critic shares the policy's body."""
+        self.coefficients: Named = {}
+        self.trainer = "ppo"
+        for critic in critics:
+            self._add(critic)
+        if isinstance(policy, ActorCritic) and not policy.shared_critic:
+            self.critics[CRITIC] = critic_tensors(policy)
+
+    def _add(self, network: nn.Module) -> None:
+        if isinstance(network, TeamCritic):
+            self.critics[CRITIC], self.trainer = team_critic_tensors(network), "poca"
+        elif isinstance(network, TwinQ):
+            self.critics[TWINS], self.trainer = twin_tensors(network), "sac"
+        elif isinstance(network, ValueNetwork):
+            self.critics[STATE_VALUE] = state_value_tensors(network)
+        else:
+            assert isinstance(network, Temperatures), f"ML-Agents has no {type(network).__name__}"
+            # In the order in which ML-Agents' optimiser has them.
+            self.coefficients = {"discrete": network.log_discrete, "continuous": network.log_continuous[None]}
+
+    def take_policy(self, theirs: Named) -> None:
+        """All of it, or CheckpointError."""
+        unfit = differences(self.policy, theirs)
+        if unfit:
+            raise CheckpointError(
+                "it is ML-Agents', and its policy is another network than the settings and the environment "
+                f"ask for. {description(theirs)}. What differs: {'; '.join(unfit)}"
+            )
+        counts = sorted({int(theirs[name]) for name in self.seen if name.endswith(STEPS)})
+        if len(counts) > 1:
+            raise CheckpointError(
+                f"it is ML-Agents', and its normalisers have seen {' and '.join(map(str, counts))} steps; "
+                "expected one number for all observations"
+            )
+        fill(self.policy, theirs)
+
+    def take_critics(self, state: Mapping[str, Any], trainer: str) -> list[str]:
+        """The bodies that fit, and each signal's heads; what was not taken over, with the reason."""
+        if self.critics and trainer not in (self.trainer, ""):
+            return [f"critic (in the file it is that of trainer_type {trainer}, here of {self.trainer})"]
+        told = []
+        for entry, views in self.critics.items():
+            told += self._take(entry, views, weights_of(entry_of(state, entry)))
+        return told
+
+    def _take(self, entry: str, views: Named, theirs: Named) -> list[str]:
+        name = entry.removeprefix("Optimizer:")
+        prefixes = TWIN_NAMES if entry == TWINS else ("",)
+        seen = {f"{prefix}{key}": view for prefix in prefixes for key, view in self.seen.items()}
+        body, heads = _parted(views)
+        their_body, their_heads = _parted(theirs)
+        unfit = differences(body | seen, their_body)
+        if unfit:
+            return [f"{name} ({'; '.join(unfit)})"]
+        fill(body | {key: view for key, view in heads.items() if key in theirs}, theirs)
+        told = [f"{name} ({clause})" for clause in differences(heads, their_heads)]
+        if entry != CRITIC:  # to SAC's critics ML-Agents gives the policy's normaliser at every update
+            return told
+        return told + [
+            f"{name}'s normaliser ({key} is not the policy's, which is taken for both)"
+            for key, view in seen.items()
+            if not torch.allclose(view.double(), theirs[key].double(), rtol=1e-4, atol=1e-5)
+        ]
+
+    def moved(self, entry: str) -> Named:
+        """The tensors of an entry, by the names under which `optimizer_state` tells of them."""
+        if entry == POLICY:
+            return self.policy
+        return under(entry, self.coefficients if entry == COEFFICIENTS else self.critics.get(entry, {}))
+
+
+def entry_of(state: Mapping[str, Any], entry: str) -> Named:
+    """A module's state dict; empty where there is none."""
+    found = state.get(entry)
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def under(entry: str, tensors: Named) -> Named:
+    """With the entry before the names, so that they are distinct."""
+    return {f"{entry}.{name}": tensor for name, tensor in tensors.items()}
+
+
+@torch.no_grad()
+def fill(views: Named, theirs: Mapping[str, Tensor]) -> None:
+    """Write what the checkpoint has into the views.
+
+    Raises:
+        CheckpointError: some of it is no finite number.
+    """
+    for name, view in views.items():
+        if not bool(torch.isfinite(theirs[name]).all()):
+            raise CheckpointError(f"it is ML-Agents', and its tensor {name} holds NaN or infinite numbers")
+        view.copy_(theirs[name])
+
+
+def _parted(tensors: Mapping[str, Tensor]) -> tuple[Named, Named]:
+    """A critic's body and its heads."""
+    heads = {name: tensor for name, tensor in tensors.items() if HEADS in name}
+    return {name: tensor for name, tensor in tensors.items() if name not in heads}, heads

@@ -1,0 +1,128 @@
+"""What ML-Agents' state dicts hold, and where a network of theirs is another than ours.
+
+What ML-Agents' optimiser remembers, by the names of the tensors that it moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from .names import BODY, Named
+
+FACTS = (
+    "version_number",
+    "is_continuous_int_deprecated",
+    "continuous_act_size_vector",
+    "discrete_act_size_vector",
+    "act_size_vector_deprecated",
+    "memory_size_vector",
+)
+"""What an actor tells about itself; no weights."""
+AGAIN = f"{BODY}processors."
+"""Under which the encoders stand a second time."""
+SHOWN = 12
+"""So many differences are named; further ones are counted."""
+
+
+def weights_of(saved: Mapping[str, Tensor]) -> Named:
+    """A state dict without facts and without what stands in it twice."""
+    return {k: tensor for k, tensor in saved.items() if k not in FACTS and AGAIN not in k}
+
+
+def differences(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> list[str]:
+    """A clause for each tensor that only one network has, or both in different shapes; empty if equal."""
+    found = []
+    for name in dict.fromkeys([*ours, *theirs]):
+        there, here = (list(x[name].shape) if name in x else None for x in (theirs, ours))
+        if there is None:
+            found.append(f"{name} is not in the file, here {here}")
+        elif here is None:
+            found.append(f"{name} is {there} in the file, this network has no such part")
+        elif there != here:
+            found.append(f"{name} is {there} in the file, {here} here")
+    rest = len(found) - SHOWN
+    return [*found[:SHOWN], f"and {rest} more"] if rest > 0 else found
+
+
+def description(policy: Mapping[str, Tensor]) -> str:
+    """A policy in the words of the YAML, as far as its tensors tell."""
+    layers = [name for name in policy if "_body_endoder." in name and name.endswith("bias")]
+    words = []
+    if layers:
+        words += [f"hidden_units {policy[layers[0]].shape[0]}", f"num_layers {len(layers)}"]
+    first = policy.get(f"{BODY}_body_endoder.seq_layers.0.weight")
+    if first is not None:
+        words.append(f"{first.shape[1]} inputs")
+    words.append(f"normalize {str(any('.normalizer.' in name for name in policy)).lower()}")
+    recurrent = policy.get(f"{BODY}lstm.lstm.weight_hh_l0")
+    words.append("no memory" if recurrent is None else f"memory_size {2 * recurrent.shape[1]}")
+    mu = policy.get("action_model._continuous_distribution.mu.bias")
+    words.append(f"{0 if mu is None else len(mu)} continuous actions")
+    branches = [len(t) for n, t in policy.items() if ".branches." in n and n.endswith("bias")]
+    words.append(f"discrete branches {branches}")
+    if any(name.startswith("value_heads.") for name in policy):
+        words.append("shared_critic true")
+    if any("_body_endoder.layers." in name for name in policy):
+        words.append("goal_conditioning_type hyper")
+    return f"The file's policy: {', '.join(words)}"
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The state of an Adam."""
+
+    steps: int
+    mean: Named
+    """Of gradients, by the tensor's name; zero for a tensor that is not in it."""
+    square: Named
+    """Of their squares."""
+
+
+def moments(adam: Mapping[str, Any], modules: Sequence[Mapping[str, Tensor]]) -> Moments | str:
+    """Adam's state by names, or why it cannot be told.
+
+    Args:
+        adam: the state dict of a torch.optim.Adam, which knows its parameters by their numbers alone.
+        modules: the state dicts of the modules whose parameters it has, in its order, with distinct names.
+    """
+    names = _parameter_names(modules)
+    numbers = [number for group in adam.get("param_groups", ()) for number in group["params"]]
+    if len(numbers) != len(names):
+        return f"it moves {len(numbers)} tensors there, and the networks have {len(names)}"
+    states = {name: adam["state"][k] for name, k in zip(names, numbers) if k in adam["state"]}
+    steps = {int(state["step"]) for state in states.values()}
+    if len(steps) > 1:
+        return f"its tensors have been moved {' and '.join(map(str, sorted(steps)))} times"
+    return Moments(
+        steps=max(steps, default=0),
+        mean={name: state["exp_avg"] for name, state in states.items()},
+        square={name: state["exp_avg_sq"] for name, state in states.items()},
+    )
+
+
+def joined(parts: Sequence[Moments]) -> Moments | str:
+    """Of several Adams that move tensors of different names as one, or why they are not as one."""
+    steps = {part.steps for part in parts}
+    if len(steps) > 1:
+        return f"its parts have been moved {' and '.join(map(str, sorted(steps)))} times"
+    mean, square = (
+        {k: v for part in parts for k, v in getattr(part, key).items()} for key in ("mean", "square")
+    )
+    return Moments(max(steps, default=0), mean, square)
+
+
+def _parameter_names(modules: Sequence[Mapping[str, Tensor]]) -> list[str]:
+    """In the order of `parameters()`: no buffers (the normalisers'), and none twice."""
+    seen: set[int] = set()
+    names = []
+    for module in modules:
+        for name, tensor in module.items():
+            if ".normalizer." in name or (tensor.numel() and tensor.data_ptr() in seen):
+                continue
+            seen.add(tensor.data_ptr())
+            names.append(name)
+    return names

@@ -1,0 +1,222 @@
+"""The tensors of our networks under the names and in the shapes that ML-Agents' state dicts have.
+
+All of them are views: what is copied into one is in the network. Where ML-Agents has two networks we have
+two streams of one, where it has a layer for each branch or signal we have columns of one layer, and its
+weights are [out, in] where ours are [in, out]. Source: state dicts of ML-Agents 1.1.0
+(tests/real/checkpoints).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ...networks.actor import ActingNetwork
+from ...networks.actor_critic import ActorCritic
+from ...networks.modules.attention import EntityEncoder, SelfAttention
+from ...networks.modules.body import Body, DenseStack
+from ...networks.modules.heads import ActionHead, ValueHead
+from ...networks.modules.hypernetwork import HyperLayer
+from ...networks.modules.layers import Dense
+from ...networks.modules.memory import Memory
+from ...networks.modules.normalizer import Normalizer
+from ...networks.modules.visual import Convolution, VisualEncoder
+from ...networks.observations import ObservationEncoder
+from ...networks.sac import TWINS, TwinQ, ValueNetwork
+from ...networks.team_critic import TeamCritic
+from ...settings.models.networks import EncoderType, MemoryType
+
+Named = dict[str, Tensor]
+BODY = "network_body."
+MEMORY = f"{BODY}lstm."
+STEPS = "normalization_steps"
+TWIN_NAMES = ("q1_network.", "q2_network.")
+"""Before the names of the tensors of SAC's two action values."""
+
+
+def policy_tensors(network: ActingNetwork) -> Named:
+    """An actor, as the entry `Policy` has it; with the critic that shares its body, if there is one."""
+    named = normalizer_tensors(network.encoder) | encoder_tensors(network.encoder, BODY)
+    named |= body_tensors(network.body, 0, BODY)
+    if network.memory_size:
+        named |= memory_tensors(network.memory(0), MEMORY)
+    assert isinstance(network.actions, ActionHead), "ML-Agents' policies give distributions"
+    named |= action_tensors(network.actions)
+    if isinstance(network, ActorCritic) and network.shared_critic:
+        named |= value_tensors(network.values)
+    return named
+
+
+def critic_tensors(network: ActorCritic) -> Named:
+    """The critic beside the actor, as `Optimizer:critic` has it, without its normaliser."""
+    encoder = network.encoder if network.critic_encoder is None else network.critic_encoder
+    body = network.body if network.critic_body is None else network.critic_body
+    named = encoder_tensors(encoder, BODY) | body_tensors(body, body.streams - 1, BODY)
+    if network.memory_size:
+        named |= memory_tensors(network.memory(-1), MEMORY)
+    return named | value_tensors(network.values)
+
+
+def team_critic_tensors(critic: TeamCritic) -> Named:
+    """The critic of POCA, as `Optimizer:critic` has it, without its normaliser."""
+    named = {f"{BODY}_current_max_agents": critic.largest} | encoder_tensors(critic.encoder, BODY)
+    named |= dense_tensors(critic.embed_waiting, f"{BODY}obs_encoder.self_ent_encoder.seq_layers.0")
+    named |= dense_tensors(critic.embed_acting, f"{BODY}obs_action_encoder.self_ent_encoder.seq_layers.0")
+    for name in ("q", "k", "v", "out"):
+        named |= attention_tensors(critic.attention, name, f"{BODY}self_attn.")
+    for i, layer in enumerate(critic.body.layers):
+        named |= _layer(layer, 0, f"{BODY}linear_encoder.seq_layers.{2 * i}")
+    if critic.memories:
+        named |= memory_tensors(critic.memory, MEMORY)
+    return named | value_tensors(critic.values)
+
+
+def twin_tensors(networks: TwinQ) -> Named:
+    """Both action values of SAC, as `Optimizer:q_network` has them, without their normalisers."""
+    named: Named = {}
+    for twin in range(TWINS):
+        one = encoder_tensors(networks.encoder(twin), BODY) | body_tensors(networks.body, twin, BODY)
+        if networks.memories:
+            one |= memory_tensors(networks.memory(twin), MEMORY)
+        for i, signal in enumerate(networks.signals):
+            columns = slice(i * networks.outputs, (i + 1) * networks.outputs)
+            name = f"value_heads.value_heads.{signal}"
+            one[f"{name}.weight"] = networks.head.weight[twin][:, columns].T
+            one[f"{name}.bias"] = networks.head.bias[twin, 0, columns]
+        named |= {f"{TWIN_NAMES[twin]}{name}": view for name, view in one.items()}
+    return named
+
+
+def state_value_tensors(network: ValueNetwork) -> Named:
+    """The state value of SAC, as `Optimizer:value_network` has it, without its normaliser."""
+    named = encoder_tensors(network.encoder, BODY) | body_tensors(network.body, 0, BODY)
+    if network.memories:
+        named |= memory_tensors(network.memory, MEMORY)
+    return named | value_tensors(network.values)
+
+
+def normalizer_tensors(encoder: ObservationEncoder) -> Named:
+    """What each observation's normaliser has seen; ours is one for all, with one count of steps."""
+    named = {}
+    for run, normalizer in zip(encoder.runs, encoder.normalizers or ()):
+        assert isinstance(normalizer, Normalizer)
+        sizes = list(run.sizes)
+        parts = zip(run.indices, torch.split(normalizer.mean, sizes), torch.split(normalizer.squares, sizes))
+        for index, mean, squares in parts:
+            prefix = f"{BODY}observation_encoder.processors.{index}.normalizer."
+            named[f"{prefix}{STEPS}"] = normalizer.steps
+            named[f"{prefix}running_mean"] = mean
+            named[f"{prefix}running_variance"] = squares
+    return named
+
+
+def encoder_tensors(encoder: ObservationEncoder, prefix: str) -> Named:
+    """The encoders of images and of entities."""
+    named: Named = {}
+    prefix = f"{prefix}observation_encoder."
+    for index, visual in encoder.encoders.items():
+        if isinstance(visual, VisualEncoder):
+            named |= visual_tensors(visual, f"{prefix}processors.{index}.")
+    if encoder.entities is not None:
+        named |= entity_tensors(encoder.entities, encoder.set_indices, prefix)
+    return named
+
+
+def visual_tensors(encoder: VisualEncoder, prefix: str = "") -> Named:
+    """The convolutions and the layer behind them."""
+    residual = encoder.kind is EncoderType.RESNET
+    named = dense_tensors(encoder.dense, f"{prefix}dense" if residual else f"{prefix}dense.0")
+    for i, layer in enumerate(encoder.convolutions):
+        assert isinstance(layer, Convolution)
+        stage, k = divmod(i, 5)
+        name = f"{prefix}conv_layers.{2 * i}"
+        if residual:  # a stage is a convolution, a pooling and two blocks of Swish, layer, Swish, layer
+            block = f"{4 * stage + 2 + (k - 1) // 2}.layers.{1 + 2 * ((k - 1) % 2)}"
+            name = f"{prefix}sequential.{block if k else 4 * stage}"
+        named |= {f"{name}.weight": layer.weight, f"{name}.bias": layer.bias}
+    return named
+
+
+def entity_tensors(encoder: EntityEncoder, indices: list[int], prefix: str) -> Named:
+    """Embeddings, attention and what goes before the entities; `indices` of the observations."""
+    named: Named = {}
+    for k, index in enumerate(indices):
+        name = f"{prefix}processors.{index}.self_ent_encoder.seq_layers.0"
+        named |= dense_tensors(encoder.embedding(k), name)
+    for name in ("q", "k", "v", "out"):
+        named |= attention_tensors(encoder.attention, name, f"{prefix}rsa.")
+    if encoder.own is not None:
+        named |= dense_tensors(encoder.own, f"{prefix}x_self_encoder.seq_layers.0")
+    return named
+
+
+def body_tensors(body: Body, stream: int, prefix: str) -> Named:
+    """One network of a body (the spelling is ML-Agents')."""
+    named: Named = {}
+    layers = "seq_layers" if body.conditioned is None else "layers"
+    for i, layer in enumerate(body.layers):
+        named |= _layer(layer, stream, f"{prefix}_body_endoder.{layers}.{2 * i}")
+    if body.conditioned is not None:
+        name = f"{prefix}_body_endoder.layers.{2 * len(body.layers)}"
+        named |= hyper_tensors(body.conditioned, stream, f"{name}.")
+    return named
+
+
+def hyper_tensors(layer: HyperLayer, stream: int, prefix: str) -> Named:
+    """A layer whose weights another network makes."""
+    named = {f"{prefix}bias": layer.bias[stream, 0]}
+    for place, inner in ((0, layer.first), (2, layer.second), (5, layer.weights)):
+        named |= _layer(inner, stream, f"{prefix}hypernet.{place}")
+    return named
+
+
+def _layer(layer: object, stream: int, name: str) -> Named:
+    assert isinstance(layer, DenseStack)
+    return {f"{name}.weight": layer.weight[stream].T, f"{name}.bias": layer.bias[stream, 0]}
+
+
+def memory_tensors(memory: Memory, prefix: str) -> Named:
+    """A recurrent layer; ML-Agents has LSTMs alone."""
+    kind = "lstm" if memory.kind is MemoryType.LSTM else memory.kind.value
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    return {f"{prefix}{kind}.{name}_l0": getattr(memory, name) for name in names}
+
+
+def action_tensors(head: ActionHead) -> Named:
+    """The layers of the continuous components and of each discrete branch."""
+    named, start, name = {}, head.continuous_size, "action_model._continuous_distribution"
+    if start:
+        if head.sigma_of_state:
+            shown = start + sum(head.branches.sizes)
+            named[f"{name}.log_sigma.weight"] = head.weight[:, shown:].T
+            named[f"{name}.log_sigma.bias"] = head.bias[shown:]
+        else:
+            named[f"{name}.log_sigma"] = head.log_sigma[None]
+        named[f"{name}.mu.weight"] = head.weight[:, :start].T
+        named[f"{name}.mu.bias"] = head.bias[:start]
+    for k, size in enumerate(head.branches.sizes):
+        name = f"action_model._discrete_distribution.branches.{k}"
+        named[f"{name}.weight"] = head.weight[:, start : start + size].T
+        named[f"{name}.bias"] = head.bias[start : start + size]
+        start += size
+    return named
+
+
+def value_tensors(head: ValueHead) -> Named:
+    """A layer of one output for each reward signal."""
+    named = {}
+    for i, signal in enumerate(head.signals):
+        named[f"value_heads.value_heads.{signal}.weight"] = head.weight[:, i : i + 1].T
+        named[f"value_heads.value_heads.{signal}.bias"] = head.bias[i : i + 1]
+    return named
+
+
+def dense_tensors(layer: Dense, name: str) -> Named:
+    """A linear layer."""
+    return {f"{name}.weight": layer.weight.T, f"{name}.bias": layer.bias}
+
+
+def attention_tensors(attention: SelfAttention, name: str, prefix: str = "") -> Named:
+    """One of the four maps: q, k, v, out."""
+    maps = {"q": attention.query, "k": attention.key, "v": attention.value, "out": attention.out}
+    return dense_tensors(maps[name], f"{prefix}fc_{name}")

@@ -1,0 +1,245 @@
+"""The folder of a run: may it be used, and what becomes of an older run of the same name.
+
+A behaviour's name becomes the name of a folder and of files.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain, count
+from pathlib import Path
+
+import yaml
+
+from ...envs.file_lock import FileLock, LockingNotSupportedError
+from ..settings.models.run import CheckpointSettings
+from ..settings.options import RunOptions
+from ..utils.atomic_files import atomic_write_text
+from ..utils.errors import TrainerError
+from ..utils.suggestions import nearest
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
+    """The run's folder, made or found as the settings ask; while the context is open, nobody else's.
+
+    Raises:
+        TrainerError: there is an older run and neither resume nor force; or resume without one; or another
+            process is at work in it.
+    """
+    folder = Path(settings.write_path)
+    with ExitStack() as claimed:
+        try:
+            if not folder.parent.is_dir():
+                require_usable(folder, settings)  # before anything is made
+                folder.parent.mkdir(parents=True, exist_ok=True)
+            claimed.callback(_lock(folder).give_back)
+            require_usable(folder, settings)
+            if not settings.resume and _is_older_run(folder):
+                logger.info("The old run was set aside as %s.", set_aside(folder))
+            (folder / "run_logs").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            # Windows renames no folder of which somebody has a file open.
+            close = (
+                "Close what has its files open (TensorBoard, an editor), or choose"
+                if os.name == "nt"
+                else "Choose"
+            )
+            raise TrainerError(
+                f"The run's folder {folder} cannot be made: {error.strerror}. {close} another place with "
+                "--results-dir."
+            ) from error
+        yield folder
+
+
+def _lock(folder: Path) -> FileLock:
+    """The lock of a run. It lies beside the folder, since --force gives that another name.
+
+    Raises:
+        TrainerError: another process has it.
+    """
+    lock = FileLock(folder.with_name(f".{folder.name}.lock"))
+    try:
+        if not lock.take():
+            raise TrainerError(
+                f"The run {folder} is under way ({lock.holder() or 'in another process'}), and two would "
+                "write over each other's files. Stop that one or wait for its end, or give this run another "
+                f"--run-id. (With --initialize-from {folder.name} it may begin with the weights so far.)"
+            )
+    except LockingNotSupportedError as error:
+        logger.warning(
+            "%s cannot be locked (%s): take care that no other process carries on this run.", folder, error
+        )
+    return lock
+
+
+def require_usable(folder: Path, settings: CheckpointSettings) -> None:
+    """Refuse to resume nothing, and to write over something.
+
+    Raises:
+        TrainerError: says which, and what can be done.
+    """
+    if settings.resume and not folder.is_dir():
+        close = nearest(folder.name, (run.name for run in runs_in(folder.parent)))
+        hint = f" Did you mean --run-id {close}?" if close else ""
+        raise TrainerError(
+            f"Previous data from this run ID was not found: there is no folder {folder}.{hint} Train a new "
+            "run by removing the --resume flag, or give the --run-id and --results-dir of the run to resume."
+        )
+    if not settings.resume and not settings.force and _is_older_run(folder):
+        raise TrainerError(
+            f"Previous data from this run ID was found in {folder}. Either specify a new run ID with "
+            "--run-id, use --resume to resume this run, or --force to start anew (the old run is then "
+            "set aside, not deleted)."
+        )
+
+
+def runs_in(results: Path) -> list[Path]:
+    """The folders of runs in a results folder, the youngest first; those of ML-Agents too."""
+    if not results.is_dir():
+        return []
+    found = [path for path in results.iterdir() if (path / "run_logs").is_dir()]
+    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+
+
+def write_configuration(folder: Path, options: RunOptions) -> None:
+    """Write the run's settings to `configuration.yaml`.
+
+    Raises:
+        TrainerError: the file cannot be written.
+    """
+    path = folder / "configuration.yaml"
+    try:
+        atomic_write_text(path, yaml.safe_dump(options.as_dict(), sort_keys=False))
+    except OSError as error:
+        with suppress(OSError):  # of a run that has not begun nothing stays; what is not empty does
+            (folder / "run_logs").rmdir()
+            folder.rmdir()
+        raise TrainerError(
+            f"{path} cannot be written: {error.strerror}. The run has not begun: free some space, or choose "
+            "another place with --results-dir."
+        ) from error
+
+
+def forget_beginnings(folder: Path) -> None:
+    """Remove the curves of a new run that ended before any of its behaviours had a learner.
+
+    They are empty, and the corrected command would find an older run in the folder.
+    """
+    for path in folder.glob("*/events.out.tfevents.*"):
+        with suppress(OSError):  # Windows keeps a file that TensorBoard shows
+            path.unlink()
+    for inner in folder.iterdir():
+        if inner.name != "run_logs":
+            with suppress(OSError):  # no folder, or a plug-in's writer has put something there
+                inner.rmdir()
+
+
+def recorded_seed(folder: Path) -> int | None:
+    """The seed with which the run in `folder` began; None, after a warning, where that cannot be told.
+
+    ML-Agents does not write a seed that it has drawn.
+    """
+    path = folder / "configuration.yaml"
+    cause = "it is not there"
+    try:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+        seed = settings["env_settings"]["seed"]
+        if isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0:
+            return seed
+        cause = f"env_settings.seed is {seed!r} there"
+    except FileNotFoundError:
+        pass
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
+        cause = f"{type(error).__name__}: {error}"
+    logger.warning("The seed of the run is not known from %s (%s): a new one is drawn.", path, cause)
+    return None
+
+
+def recorded_start(folder: Path) -> str | None:
+    """What the run in `folder` was told to begin with (`initialize_from`), while it has saved no weights yet.
+
+    None where there is nothing to begin with again: for want of a readable record too, of which the seed's
+    warning tells.
+    """
+    if next(folder.glob("*/*.pt"), None) is not None:
+        return None
+    try:
+        settings = yaml.safe_load((folder / "configuration.yaml").read_text(encoding="utf-8"))
+        start = settings["checkpoint_settings"]["initialize_from"]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError):
+        return None
+    return start if isinstance(start, str) else None
+
+
+def _is_older_run(folder: Path) -> bool:
+    """Whether something is there that is not to be written over.
+
+    What a run leaves whose engines did not start is nothing: settings and logs.
+    """
+    if not folder.exists():
+        return False
+    names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+    never_began = "run_logs" in names and names <= {"configuration.yaml", "run_logs"}
+    return not never_began or (folder / "run_logs" / "training_status.json").exists()
+
+
+def set_aside(folder: Path) -> Path:
+    """Rename the folder of an older run or sweep; its new name."""
+    dated = f"{folder.name}.{time.strftime('%Y%m%d-%H%M%S')}"
+    names = chain([dated], (f"{dated}-{k}" for k in count(2)))
+    aside = next(path for path in map(folder.with_name, names) if not path.exists())
+    folder.rename(aside)
+    return aside
+
+
+TAKEN = frozenset({"run_logs", "metadata", "configuration.yaml"})
+"""Names that a run's folder and its status file have already."""
+LONGEST = 200
+"""Bytes; names of files have at most 255, and steps and endings are added."""
+
+_NOWHERE = re.compile(r"[/\x00-\x1f\x7f]")
+_NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\\]|[. ]$')
+_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
+
+
+def require_folder_name(behavior: str, windows: bool = os.name == "nt") -> None:
+    """Refuse a behaviour after which no folder can be named.
+
+    Engines allow any text. Nothing may be written outside the run's folder, and a slash would make folders
+    inside folders (ML-Agents fails at the first checkpoint of such a behaviour). What only Windows cannot
+    have is refused there alone: elsewhere such runs have always worked.
+
+    Raises:
+        TrainerError: says what is wrong with the name.
+    """
+    cause = _cause(behavior, windows)
+    if cause:
+        raise TrainerError(
+            f"The behavior {behavior!r} cannot be trained: its name is that of its folder in the results, "
+            f"and {cause}. Change the Behavior Name in the scene (Behavior Parameters) and in the "
+            "configuration."
+        )
+
+
+def _cause(name: str, windows: bool) -> str:
+    """What is wrong with the name; empty for nothing."""
+    if not name.strip() or name in (".", ".."):
+        return "a folder cannot be called so"
+    if name in TAKEN:
+        return "the run itself has a file or an entry of that name"
+    if len(name.encode("utf-8", "surrogatepass")) > LONGEST:
+        return f"it is longer than {LONGEST} bytes"
+    found = _NOWHERE.search(name) or (_NOT_ON_WINDOWS.search(name) if windows else None)
+    if found:
+        return f"a folder's name cannot hold {found[0]!r} there"
+    if windows and _DEVICES.fullmatch(name):
+        return "Windows keeps that name for a device"
+    return ""

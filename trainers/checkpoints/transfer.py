@@ -1,0 +1,228 @@
+"""The saved weights that a new run begins with: where they are, and how much of them fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..settings.models.run import CheckpointSettings
+from ..settings.options import RunOptions
+from ..utils.errors import CheckpointError, TrainerError
+from ..utils.suggestions import nearest
+from .mlagents.detect import refuse_to_resume
+from .run_folder import runs_in
+
+if TYPE_CHECKING:
+    from torch import nn
+
+LATEST = "checkpoint.pt"
+
+
+def check_beginnings(options: RunOptions) -> None:
+    """Refuse a run whose listed behaviours are to begin with weights that do not exist.
+
+    Raises:
+        TrainerError: names what was looked for, and what is there.
+    """
+    settings = options.checkpoint_settings
+    if settings.resume:
+        refuse_to_resume(Path(settings.write_path))
+        return
+    start = find_start(settings)
+    _require_another_run(start, settings)
+    for name, behavior in options.behaviors.items():
+        _require_another_run(initial_checkpoint(name, behavior.init_path, start), settings)
+
+
+def _require_another_run(start: Path | None, settings: CheckpointSettings) -> None:
+    """A run of the same name would be set aside before its weights are read."""
+    own = Path(settings.write_path).resolve()
+    if start is not None and (start.resolve() == own or own in start.resolve().parents):
+        raise TrainerError(
+            f"The run {settings.run_id} is to begin with its own weights ({start}): continue it with "
+            "--resume, or give the new run another --run-id."
+        )
+
+
+def find_start(settings: CheckpointSettings) -> Path | None:
+    """What --initialize-from means: the folder of a run, or one checkpoint; None where it is not given.
+
+    It may be the id of a run in the results folder (that comes first), the path of a run's folder, of a
+    behaviour's folder with a checkpoint.pt, or of a checkpoint file.
+
+    Raises:
+        TrainerError: there is nothing of the kind.
+    """
+    wanted = settings.initialize_from
+    if wanted is None:
+        return None
+    for path in (Path(settings.results_dir) / wanted, Path(wanted)):
+        if path.is_dir():
+            return path / LATEST if (path / LATEST).is_file() else path
+        if path.suffix == ".pt" and path.is_file():
+            return path
+    runs = [run.name for run in runs_in(Path(settings.results_dir))]
+    close = nearest(wanted, runs)
+    hint = f" Did you mean {close}?" if close else ""
+    known = f" Runs in {settings.results_dir}: {', '.join(runs[:8])}{', ...' if runs[8:] else ''}."
+    run = Path(settings.results_dir) / wanted
+    raise TrainerError(
+        f"Could not initialize from {run}: there is no such run, and {wanted} (--initialize-from) is neither "
+        f"a run's folder nor a checkpoint (.pt).{hint}"
+        f"{known if runs else ''} "
+        "Make sure models have already been saved with that run ID."
+    )
+
+
+def initial_checkpoint(behavior: str, init_path: str | None, start: Path | None) -> Path | None:
+    """The checkpoint that a behaviour begins with; None for random weights.
+
+    Args:
+        behavior: its name.
+        init_path: a .pt file or a folder with a checkpoint.pt. A bare file name is looked for among the
+            checkpoints of the run `start`, if there is one.
+        start: the folder of the run to begin from, or one checkpoint for all behaviours.
+
+    Raises:
+        TrainerError: there is no such file.
+    """
+    if init_path is None and start is None:
+        return None
+    if init_path is None:
+        wanted = Path(str(start)) / behavior / LATEST if Path(str(start)).is_dir() else Path(str(start))
+    elif start is not None and start.is_dir() and Path(init_path).name == init_path:
+        wanted = start / behavior / init_path
+    else:
+        wanted = Path(init_path)
+    path = wanted / LATEST if wanted.is_dir() else wanted
+    if path.suffix != ".pt" or not path.is_file():
+        told = "--initialize-from" if init_path is None else f"behaviors.{behavior}.init_path: {init_path}"
+        raise TrainerError(
+            f"{behavior}: Could not initialize from {path} ({told}): the file does not exist or is not a .pt "
+            f"file. Expected a checkpoint such as results/run/{behavior}/{LATEST}, or a folder that holds a "
+            f"{LATEST}.{_there(path, start)}"
+        )
+    return path
+
+
+def _there(missing: Path, start: Path | None) -> str:
+    """What there is in place of a checkpoint that was not found."""
+    if missing.name != LATEST and missing.parent.is_dir():
+        found, what = sorted(path.name for path in missing.parent.glob("*.pt")), missing.parent
+    elif start is not None and start.is_dir():
+        found, what = sorted(path.parent.name for path in start.glob(f"*/{LATEST}")), start
+    else:
+        return ""
+    return f" {what.absolute()} has {', '.join(found[:8]) or 'none'}{', ...' if found[8:] else ''}."
+
+
+class Optimizer(Protocol):
+    """An optimiser whose state is tensors and numbers by name."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        ...
+
+
+def take_over(networks: Mapping[str, nn.Module], optimizer: Optimizer, state: Mapping[str, Any]) -> list[str]:
+    """Give networks what fits of a checkpoint; of a module (a layer, a normaliser) all tensors, or none.
+
+    The optimiser's state goes with the weights, if all of them fit. Of a checkpoint of ML-Agents the policy
+    must fit as a whole.
+
+    Args:
+        networks: by their entries in a checkpoint, the policy first.
+        optimizer: theirs, its state being the entry `Optimizer`.
+        state: the checkpoint.
+
+    Returns:
+        What was not taken over, with the reason; empty if everything was.
+
+    Raises:
+        CheckpointError: nothing of the policy fits.
+    """
+    from .mlagents.weights import as_ours, is_mlagents
+
+    told: list[str] = []
+    if is_mlagents(state):
+        state, told = as_ours(networks, state)
+    misfits = told + take_over_weights(networks, state)
+    if not misfits:
+        take_over_moments(optimizer, state)
+    return misfits
+
+
+def take_over_weights(networks: Mapping[str, nn.Module], state: Mapping[str, Any]) -> list[str]:
+    """`take_over` without the optimiser, and of our own checkpoints alone."""
+    from .mlagents.weights import is_mlagents
+
+    if is_mlagents(state):
+        raise CheckpointError(
+            "it is ML-Agents', whose weights begin runs with trainer_type ppo, poca or sac alone"
+        )
+    misfits: list[str] = []
+    for index, (entry, network) in enumerate(networks.items()):
+        saved = state.get(entry)
+        if not isinstance(saved, Mapping):
+            saved = {}
+        taken, unfit = fitting(network.state_dict(), saved)
+        if not taken and index == 0:
+            raise CheckpointError(
+                f"nothing of its policy fits: {_some(unfit)}. Take the network_settings of the run that it "
+                "is from (its configuration.yaml has them), and an environment with the same observations "
+                "and actions"
+            )
+        network.load_state_dict(taken, strict=False)
+        misfits += [f"{entry}.{what}" for what in unfit]
+    return misfits
+
+
+def take_over_moments(optimizer: Optimizer, state: Mapping[str, Any], entry: str = "Optimizer") -> str:
+    """Give an optimiser, whose weights have been taken over, its state too. Why that does not fit, or ""."""
+    moments = state.get(entry)
+    if not isinstance(moments, Mapping):
+        return "not in the file"
+    unfit = fitting(optimizer.state_dict(), moments)[1]
+    if not unfit:
+        optimizer.load_state_dict(moments)
+    return "; ".join(unfit)
+
+
+def fitting(own: Mapping[str, Any], saved: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """What fits of `saved`, and which modules of both do not."""
+    modules: dict[str, list[str]] = {}
+    for name in own:
+        modules.setdefault(_module(name), []).append(name)
+    taken: dict[str, Any] = {}
+    unfit = []
+    for module, names in modules.items():
+        reasons = [reason for name in names if (reason := _misfit(own[name], saved.get(name)))]
+        if reasons:
+            unfit.append(f"{module} ({reasons[0]})")
+        else:
+            taken.update({name: saved[name] for name in names})
+    unused = sorted({_module(str(name)) for name in saved} - set(modules))
+    return taken, [*unfit, *(f"{module} (this network has no such part)" for module in unused)]
+
+
+def _module(name: str) -> str:
+    """The module that a tensor belongs to."""
+    return name.rpartition(".")[0]
+
+
+def _misfit(own: Any, saved: Any) -> str:
+    """Why a saved number or tensor cannot stand for an own one; empty if it can."""
+    if saved is None:
+        return "not in the file"
+    there, here = (list(getattr(x, "shape", ())) for x in (saved, own))
+    return f"of shape {there} there, {here} here" if there != here else ""
+
+
+def _some(parts: Sequence[str]) -> str:
+    """The first of many parts."""
+    return ", ".join(parts[:4]) + (f" and {len(parts) - 4} more" if len(parts) > 4 else "")

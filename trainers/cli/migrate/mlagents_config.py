@@ -1,0 +1,224 @@
+"""What ML-Agents makes of a configuration's text: values and keys that it reads otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from ...settings.base import FALSE, Settings, flag, found
+from ...settings.models.behavior import DEFAULT_TRAINER, TrainerSettings
+from ...settings.models.environment_parameters import CompletionCriteriaSettings
+from ...settings.models.networks import MemorySettings, NetworkSettings
+from ...settings.models.rewards import REWARD_SIGNALS, BehavioralCloningSettings
+from ...settings.models.run import TorchSettings
+from ...settings.models.self_play import SelfPlaySettings
+from ...settings.options import RunOptions
+from ...settings.registry import find_trainer, trainer_types
+from ...settings.yaml_source import Path, Source
+from ...utils.plugins import PluginError
+
+Remark = tuple[Path, str]
+Mappings = Iterator[tuple[Path, type[Settings], Mapping[str, Any]]]
+
+MLAGENTS_TRAINERS = ("ppo", "sac", "poca")
+PASSED_OVER = (
+    NetworkSettings,
+    MemorySettings,
+    BehavioralCloningSettings,
+    SelfPlaySettings,
+    CompletionCriteriaSettings,
+    TorchSettings,
+)
+"""The sections in which ML-Agents ignores what it does not know (config.md: strictness; pitfall E1)."""
+
+
+def mappings(source: Source) -> Mappings:
+    """Every mapping of the text whose keys are settings, with their model."""
+    yield from _within((), RunOptions, source.data)
+    behaviors = source.data.get("behaviors")
+    named = behaviors.items() if isinstance(behaviors, dict) else ()
+    defaults = source.data.get("default_settings")
+    trainer = defaults.get("trainer_type") if isinstance(defaults, dict) else None
+    for name, settings in named:
+        yield from _behavior(("behaviors", str(name)), settings, trainer or DEFAULT_TRAINER)
+    if isinstance(defaults, dict):
+        yield from _behavior(("default_settings",), defaults, DEFAULT_TRAINER)
+    for path, criteria in _criteria(source.data.get("environment_parameters")):
+        yield path, CompletionCriteriaSettings, criteria
+
+
+def _within(path: Path, model: type[Settings], data: Any) -> Mappings:
+    """A mapping and those in it whose model is fixed."""
+    if not isinstance(data, dict):
+        return
+    yield path, model, data
+    for key, child in model.children():
+        if key not in ("default_settings", "hyperparameters"):
+            yield from _within((*path, key), child, data.get(key))
+
+
+def _behavior(path: Path, data: Any, default_trainer: str) -> Mappings:
+    if not isinstance(data, dict):
+        return
+    yield from _within(path, TrainerSettings, data)
+    try:
+        kind = find_trainer(str(data.get("trainer_type", default_trainer)))
+    except PluginError:  # said by those who check the settings
+        kind = None
+    if kind is not None:
+        yield from _within((*path, "hyperparameters"), kind.settings, data.get("hyperparameters"))
+    signals = data.get("reward_signals")
+    for name, signal in signals.items() if isinstance(signals, dict) else ():
+        if name in REWARD_SIGNALS:
+            yield from _within((*path, "reward_signals", name), REWARD_SIGNALS[name], signal)
+
+
+def _criteria(parameters: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for name, parameter in parameters.items() if isinstance(parameters, dict) else ():
+        lessons = parameter.get("curriculum") if isinstance(parameter, dict) else None
+        for number, lesson in enumerate(lessons if isinstance(lessons, list) else ()):
+            criteria = lesson.get("completion_criteria") if isinstance(lesson, dict) else None
+            if isinstance(criteria, dict):
+                path = ("environment_parameters", str(name), "curriculum", number, "completion_criteria")
+                yield path, criteria
+
+
+def _kind(model: type[Settings], key: str) -> type | None:
+    """bool, int or float for keys that hold one; None for others."""
+    return _plain(model.model_fields[key].annotation) if key in model.model_fields else None
+
+
+def _plain(annotation: Any) -> type | None:
+    if get_origin(annotation) is Annotated:
+        return _plain(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        kinds = {kind for part in get_args(annotation) if (kind := _plain(part)) is not None}
+        return kinds.pop() if len(kinds) == 1 else None
+    return annotation if annotation in (bool, int, float) else None
+
+
+# Rules ------------------------------------------------------------------------------------------------
+
+
+def unknown_keys(source: Source) -> Iterator[Remark]:
+    """E1: keys that ML-Agents passes over in silence, and we refuse."""
+    for path, model, data in mappings(source):
+        for key in data if issubclass(model, PASSED_OVER) else ():
+            if key not in model.model_fields:
+                yield (
+                    (*path, str(key)),
+                    "ML-Agents passes over this key in silence, so that it never had an effect; here it is "
+                    "refused, since a misspelt key is a wrong run. Correct or remove it",
+                )
+
+
+def own_keys(source: Source) -> Iterator[Remark]:
+    """Keys with which ML-Agents would not read the file any more."""
+    for path, model, data in mappings(source):
+        for key in data:
+            if key in model.model_fields and model.is_own(key):
+                silent = issubclass(model, PASSED_OVER)
+                yield (
+                    (*path, str(key)),
+                    f"Lanista's own key: ML-Agents {'passes over it' if silent else 'refuses it'}",
+                )
+
+
+def whole_numbers(source: Source) -> Iterator[Remark]:
+    """E2: YAML 1.1 reads 1e4 as text."""
+    for path, model, data in mappings(source):
+        for key, value in data.items():
+            if _kind(model, key) is int and isinstance(value, str) and key != "max_steps":
+                try:
+                    int(value)
+                except ValueError:
+                    yield (
+                        (*path, str(key)),
+                        f"{value} is text to YAML, and ML-Agents ends with a ValueError; here it is the "
+                        "number. (1.0e4 is a number to both)",
+                    )
+
+
+def quoted_flags(source: Source) -> Iterator[Remark]:
+    """E3: to ML-Agents any text is true."""
+    for path, model, data in mappings(source):
+        for key, value in data.items():
+            if _kind(model, key) is not bool or not isinstance(value, str):
+                continue
+            if value.strip().lower() in FALSE:
+                said = "here it is false"
+            elif value:
+                continue
+            else:
+                said = "here it is refused"
+            taken = "true" if value else "false"
+            yield (*path, str(key)), f"found the text {found(value)}: ML-Agents takes it for {taken}; {said}"
+
+
+def odd_flags(source: Source) -> Iterator[Remark]:
+    """Numbers and texts that are no switches: ML-Agents takes what is not empty or 0 for true."""
+    for path, model, data in mappings(source):
+        for key, value in data.items():
+            if _kind(model, key) is bool and value not in (None, "") and not _is_flag(value):
+                yield (*path, str(key)), f"ML-Agents takes {found(value)} for true; here it is refused"
+
+
+def _is_flag(value: Any) -> bool:
+    try:
+        flag(value)
+    except ValueError:
+        return False
+    return True
+
+
+def long_intervals(source: Source) -> Iterator[Remark]:
+    """E16."""
+    parameters = source.data.get("environment_parameters")
+    for name, parameter in parameters.items() if isinstance(parameters, dict) else ():
+        inner = parameter.get("sampler_parameters") if isinstance(parameter, dict) else None
+        intervals = inner.get("intervals") if isinstance(inner, dict) else None
+        for number, interval in enumerate(intervals if isinstance(intervals, list) else ()):
+            if isinstance(interval, list) and len(interval) > 2:
+                path = ("environment_parameters", str(name), "sampler_parameters", "intervals", number)
+                yield (
+                    path,
+                    f"ML-Agents takes {interval[:2]} and drops the rest in silence; here it is refused",
+                )
+
+
+def several_trainers(source: Source) -> Iterator[Remark]:
+    """E4: default settings of one trainer under a behaviour of another."""
+    defaults, behaviors = source.data.get("default_settings"), source.data.get("behaviors")
+    if not isinstance(defaults, dict) or not isinstance(behaviors, dict):
+        return
+    trainer = defaults.get("trainer_type", DEFAULT_TRAINER)
+    for name, settings in behaviors.items():
+        own = settings.get("trainer_type", trainer) if isinstance(settings, dict) else trainer
+        known = own in MLAGENTS_TRAINERS and trainer in MLAGENTS_TRAINERS
+        if known and own != trainer and (trainer, own) != ("poca", "ppo"):  # ppo has every key of poca
+            yield (
+                ("behaviors", str(name), "trainer_type"),
+                f"ML-Agents refuses {own} below default settings of {trainer}, whose hyperparameters it lays "
+                f"under these; here only those are that both trainers have and default_settings names",
+            )
+
+
+def own_trainers(source: Source) -> Iterator[Remark]:
+    """Trainers that ML-Agents does not have."""
+    for path, model, data in mappings(source):
+        trainer = data.get("trainer_type")
+        if model is TrainerSettings and trainer in trainer_types and trainer not in MLAGENTS_TRAINERS:
+            yield (*path, "trainer_type"), f"ML-Agents has no trainer {trainer}: it refuses the file"
+
+
+WRITTEN_RULES: list[Callable[[Source], Iterator[Remark]]] = [
+    unknown_keys,
+    own_keys,
+    whole_numbers,
+    quoted_flags,
+    odd_flags,
+    long_intervals,
+    several_trainers,
+    own_trainers,
+]

@@ -1,0 +1,211 @@
+"""Configurations of ML-Agents before 1.0 (Python packages up to 0.18) as those of today.
+
+Up to 0.16 a file has a flat mapping per behaviour, and `default` below all of them; curricula and samplers
+are files of their own. 0.17 and 0.18 have `behaviors`, `curriculum` and `parameter_randomization` in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...settings.base import Settings
+from ...settings.models.behavior import TrainerSettings
+from ...settings.models.environment_parameters import SAMPLERS
+from ...settings.models.networks import MemorySettings, NetworkSettings
+from ...settings.models.rewards import BehavioralCloningSettings
+from ...settings.models.self_play import SelfPlaySettings
+from ...settings.registry import trainer_types
+
+MEMORY_KEYS = ("use_recurrent", "sequence_length", "memory_size")
+SECTIONS: dict[str, type[Settings]] = {
+    "self_play": SelfPlaySettings,
+    "behavioral_cloning": BehavioralCloningSettings,
+}
+RENAMED = {"play_against_current_self_ratio": "play_against_latest_model_ratio"}
+SAMPLER_NAMES = {"multirange_uniform": "multirangeuniform"}
+"""Samplers that were called otherwise."""
+
+
+class UpgradeError(Exception):
+    """An old configuration that cannot be read; the message says where and what was expected."""
+
+
+@dataclass
+class Upgraded:
+    """A configuration of today."""
+
+    data: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+    """What was left out or changed in meaning, one sentence each."""
+
+
+def is_present(data: Mapping[str, Any]) -> bool:
+    """Whether a configuration already has today's form."""
+    return "behaviors" in data and not {"curriculum", "parameter_randomization"} & data.keys()
+
+
+def upgrade(
+    data: Mapping[str, Any],
+    curriculum: Mapping[str, Any] | None = None,
+    samplers: Mapping[str, Any] | None = None,
+) -> Upgraded:
+    """Convert an old configuration.
+
+    Args:
+        data: of the trainer.
+        curriculum: behaviour -> measure, thresholds and the parameters' values; up to 0.16 a file of its own.
+        samplers: parameter -> sampler; up to 0.16 a file of its own.
+
+    Raises:
+        UpgradeError: something is not as those versions wrote it.
+    """
+    result = Upgraded({})
+    if "behaviors" in data:
+        rest = {
+            key: value for key, value in data.items() if key not in ("curriculum", "parameter_randomization")
+        }
+        result.data.update(rest)
+        curriculum = curriculum if curriculum is not None else data.get("curriculum")
+        samplers = samplers if samplers is not None else data.get("parameter_randomization")
+    else:
+        result.data["behaviors"] = _behaviors(data, result.notes)
+    parameters = dict(_samplers(_mapping(samplers, "the samplers"), result.notes))
+    for name, lessons in _curricula(_mapping(curriculum, "the curriculum")):
+        if name in parameters:
+            result.notes.append(f"{name} has a sampler and lessons; as in ML-Agents, the sampler stays.")
+        else:
+            parameters[name] = {"curriculum": lessons}
+    if parameters:
+        result.data["environment_parameters"] = {
+            **result.data.get("environment_parameters", {}),
+            **parameters,
+        }
+    return result
+
+
+def _mapping(value: Any, what: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise UpgradeError(f"{what}: found {value!r}, expected a mapping")
+    return value
+
+
+# Behaviours up to 0.16 --------------------------------------------------------------------------------
+
+
+def _behaviors(data: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    default = _mapping(data.get("default"), "default")
+    return {
+        str(name): _behavior(str(name), default, _mapping(settings, str(name)), notes)
+        for name, settings in data.items()
+        if name != "default"
+    }
+
+
+def _behavior(
+    name: str, default: Mapping[str, Any], own: Mapping[str, Any], notes: list[str]
+) -> dict[str, Any]:
+    """One behaviour's flat mapping over the default's, every key where it belongs today."""
+    flat = {**default, **own}
+    trainer = flat.pop("trainer", None)
+    if trainer is None:
+        raise UpgradeError(f"{name}: it doesn't specify a trainer: add `trainer: ppo` to it or to default")
+    kind = trainer_types.get(trainer)
+    if kind is None:
+        raise UpgradeError(f"{name}: trainer: found {trainer!r}; known today: {', '.join(trainer_types)}")
+    memory = _memory(flat)
+    for key, model in SECTIONS.items():
+        if isinstance(flat.get(key), Mapping):
+            flat[key] = _section(f"{name}.{key}", flat[key], model, notes)
+    sections: dict[str, dict[str, Any]] = {"hyperparameters": {}, "network_settings": {}, "": {}}
+    homes = {
+        "hyperparameters": kind.settings.model_fields,
+        "network_settings": NetworkSettings.model_fields,
+        "": TrainerSettings.model_fields,
+    }
+    for key, value in flat.items():
+        home = next((section for section, known in homes.items() if key in known), None)
+        if home is not None:
+            sections[home][key] = value
+        elif key in own or not _of_some_trainer(key):  # default is for all trainers
+            notes.append(f"{name}.{key} means nothing to {trainer} today and is left out.")
+    if memory is not None:
+        sections["network_settings"]["memory"] = memory
+    given = {key: sections[key] for key in ("hyperparameters", "network_settings") if sections[key]}
+    return {"trainer_type": trainer, **given, **sections[""]}
+
+
+def _of_some_trainer(key: str) -> bool:
+    return any(key in kind.settings.model_fields for kind in trainer_types.values())
+
+
+def _section(where: str, old: Mapping[str, Any], model: type[Settings], notes: list[str]) -> dict[str, Any]:
+    """A section with the keys that it has today; ML-Agents passes over the others in silence."""
+    renamed = {RENAMED.get(key, key): value for key, value in old.items()}
+    notes += [
+        f"{where}.{key} means nothing today and is left out."
+        for key in renamed
+        if key not in model.model_fields
+    ]
+    return {key: value for key, value in renamed.items() if key in model.model_fields}
+
+
+def _memory(flat: dict[str, Any]) -> dict[str, Any] | None:
+    """The section of the recurrent memory; its keys are taken out of `flat`."""
+    found = {key: flat.pop(key) for key in MEMORY_KEYS if key in flat}
+    if not found.pop("use_recurrent", False):
+        return None
+    return {key: value for key, value in found.items() if key in MemorySettings.model_fields}
+
+
+# Environment parameters -------------------------------------------------------------------------------
+
+
+def _samplers(samplers: Mapping[str, Any], notes: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, settings in samplers.items():
+        if name == "resampling-interval":
+            notes.append(
+                "resampling-interval means nothing today: a parameter is drawn anew with each episode."
+            )
+            continue
+        flat = dict(_mapping(settings, str(name)))
+        kind = flat.pop("sampler-type", flat.pop("sampler_type", None))
+        kind = SAMPLER_NAMES.get(str(kind), kind)
+        if kind not in SAMPLERS:
+            raise UpgradeError(f"{name}: sampler-type: found {kind!r}, expected one of {', '.join(SAMPLERS)}")
+        inner = _mapping(flat.pop("sampler_parameters", None), f"{name}.sampler_parameters")
+        yield str(name), {"sampler_type": kind, "sampler_parameters": {**inner, **flat}}
+
+
+def _curricula(curriculum: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Each parameter and its lessons."""
+    for behavior, settings in curriculum.items():
+        told = _mapping(settings, str(behavior))
+        missing = [key for key in ("measure", "thresholds", "parameters") if key not in told]
+        if missing:
+            raise UpgradeError(f"the curriculum of {behavior} lacks {', '.join(missing)}")
+        for name, values in _mapping(told["parameters"], f"{behavior}.parameters").items():
+            yield str(name), list(_lessons(str(behavior), told, str(name), values))
+
+
+def _lessons(behavior: str, told: Mapping[str, Any], name: str, values: Any) -> Iterator[dict[str, Any]]:
+    thresholds = told["thresholds"]
+    if not isinstance(thresholds, list) or not isinstance(values, list) or len(values) != len(thresholds) + 1:
+        raise UpgradeError(
+            f"the curriculum of {behavior}: {name} has the values {values!r} and the thresholds "
+            f"{thresholds!r}; expected lists, with one value more than thresholds"
+        )
+    for number, value in enumerate(values):
+        lesson: dict[str, Any] = {"name": f"Lesson{number}", "value": value}
+        if number < len(thresholds):
+            lesson["completion_criteria"] = {
+                "measure": told["measure"],
+                "behavior": behavior,
+                "signal_smoothing": told.get("signal_smoothing", False),
+                "min_lesson_length": told.get("min_lesson_length", 1),
+                "threshold": thresholds[number],
+            }
+        yield lesson

@@ -1,0 +1,205 @@
+"""Lets brains act in an environment and counts what the agents earn."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
+
+from ...envs.demonstrations.recorder import DemonstrationRecorder
+from ..policies.onnx.runtime import Brain, BrainError
+from ..runner.evaluation.scores import GroupReturns
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = 10_000
+"""Steps of the environment without any decision after which nobody waits for one any longer."""
+
+MAX_DECISIONS = 5_000
+"""Decisions after which an episode that does not end is counted as it stands."""
+
+
+class NothingToDecideError(Exception):
+    """The environment goes on and on and no agent asks for a decision."""
+
+
+@dataclass
+class Episode:
+    """An agent's episode as far as it has come."""
+
+    counted: bool
+    """Whether it is among the first `episodes` that began."""
+    reward: float = 0.0
+    decisions: int = 0
+
+
+@dataclass
+class BehaviorResult:
+    """The finished episodes of one behaviour."""
+
+    rewards: list[float] = field(default_factory=list)
+    groups: GroupReturns = field(default_factory=GroupReturns)
+    lengths: list[int] = field(default_factory=list)
+    """Decisions in each episode."""
+
+    def add(self, episode: Episode) -> None:
+        """Take in a finished episode."""
+        self.rewards.append(episode.reward)
+        self.lengths.append(episode.decisions)
+
+    def as_dict(self) -> dict[str, float | int]:
+        """Figures of all episodes, and of groups where there were any."""
+        rewards = np.array(self.rewards)
+        figures: dict[str, float | int] = {
+            "episodes": len(rewards),
+            "mean_reward": float(rewards.mean()),
+            "std_reward": float(rewards.std()),
+            "min_reward": float(rewards.min()),
+            "max_reward": float(rewards.max()),
+            "mean_length": float(np.mean(self.lengths)),
+        }
+        if self.groups.finished:
+            figures["group_episodes"] = len(self.groups.finished)
+            figures["mean_group_reward"] = float(np.mean(self.groups.finished))
+            figures["std_group_reward"] = float(np.std(self.groups.finished))
+        return figures
+
+
+class Player:
+    """Plays one environment with one brain, for every behaviour that the brain fits.
+
+    Counted are the first `episodes` episodes that begin, each to its end: the ones that end first would be
+    the short ones, and their mean another.
+    """
+
+    def __init__(
+        self,
+        env: BaseEnv,
+        brain: Brain,
+        episodes: int,
+        deterministic: bool,
+        max_decisions: int = MAX_DECISIONS,
+        recorder: DemonstrationRecorder | None = None,
+    ) -> None:
+        """`recorder`: takes down the episodes that are counted."""
+        self.recorder = recorder
+        self.env = env
+        self.brain = brain
+        self.episodes = episodes
+        self.deterministic = deterministic
+        self.max_decisions = max_decisions
+        self.cut = 0
+        """Episodes that did not end by themselves within `max_decisions`."""
+        self.results: dict[str, BehaviorResult] = {}
+        self._running: dict[tuple[str, int], Episode] = {}
+        self._plays: dict[str, bool] = {}
+        self._begun = 0
+        self._cut_now: set[int] = set()
+        """Agents of the behaviour in hand whose episode was counted as it stands at this step."""
+
+    def play(self, after_step: Callable[[], object] = lambda: None) -> Mapping[str, BehaviorResult]:
+        """Play until all counted episodes are over; `after_step` is called after every step.
+
+        Raises:
+            BrainError: the brain fits none of the behaviours.
+            NothingToDecideError: no agent asks for a decision.
+            UnityException: the environment fails.
+        """
+        self.env.reset()
+        idle = 0
+        while True:
+            idle = 0 if self._act() else idle + 1
+            if self._finished():
+                return {name: result for name, result in self.results.items() if result.rewards}
+            if idle > PATIENCE:
+                raise NothingToDecideError(
+                    f"In {PATIENCE} steps no agent that this brain fits asked for a decision. In Unity, "
+                    "agents need a Decision Requester, or must call RequestDecision."
+                )
+            self.env.step()
+            after_step()
+
+    def _finished(self) -> bool:
+        running = any(episode.counted for episode in self._running.values())
+        groups = any(result.groups.waiting for result in self.results.values())
+        return self._begun >= self.episodes and not running and not groups
+
+    def _act(self) -> bool:
+        """Take in what the agents tell and decide for those that ask; whether any asked."""
+        asked = False
+        for name in list(self.env.behavior_specs):
+            if not self._fits(name):
+                continue
+            decisions, terminals = self.env.get_steps(name)
+            groups = self.results.setdefault(name, BehaviorResult()).groups
+            groups.take(decisions, terminals, counting=self._begun < self.episodes)
+            self._end(name, terminals)
+            self._go_on(name, decisions)
+            if len(decisions):
+                asked = True
+                action = self.brain.act(decisions, self.deterministic)
+                self.env.set_actions(name, action)
+                self._record(name, decisions, action)
+        return asked
+
+    def _record(self, name: str, decisions: DecisionSteps, action: ActionTuple) -> None:
+        """Take down what those do whose episodes are counted."""
+        if self.recorder is None:
+            return
+        wanted = {
+            agent for (behavior, agent), each in self._running.items() if behavior == name and each.counted
+        }
+        cut, self._cut_now = self._cut_now, set()
+        self.recorder.act(name, self.env.behavior_specs[name], decisions, action, wanted=wanted, cut=cut)
+
+    def _fits(self, name: str) -> bool:
+        if name not in self._plays:
+            try:
+                self.brain.check(self.env.behavior_specs[name])
+                self._plays[name] = True
+            except BrainError as error:
+                self._plays[name] = False
+                if set(self._plays) == set(self.env.behavior_specs) and not any(self._plays.values()):
+                    raise
+                logger.warning("%s: its agents stand still. %s", name, error)
+        return self._plays[name]
+
+    def _end(self, name: str, terminals: TerminalSteps) -> None:
+        if self.recorder is not None:
+            self.recorder.end(name, self.env.behavior_specs[name], terminals)
+        for row, agent in enumerate(terminals.agent_id.tolist()):
+            episode = self._running.pop((name, agent), None)
+            if episode is None or not episode.counted:
+                continue
+            episode.reward += float(terminals.reward[row])
+            self.results[name].add(episode)
+        self.brain.forget(terminals.agent_id)
+
+    def _go_on(self, name: str, decisions: DecisionSteps) -> None:
+        for row, agent in enumerate(decisions.agent_id.tolist()):
+            episode = self._running.get((name, agent))
+            if episode is not None:
+                episode.reward += float(decisions.reward[row])
+                if episode.counted and episode.decisions >= self.max_decisions:
+                    self._cut(name, episode)
+                    self._cut_now.add(agent)
+                    episode = None
+            if episode is None:
+                episode = self._running[name, agent] = Episode(counted=self._begun < self.episodes)
+                self._begun += 1
+            episode.decisions += 1
+
+    def _cut(self, name: str, episode: Episode) -> None:
+        """Count an episode that may go on for ever (a stuck policy in a scene without a step limit)."""
+        self.results[name].add(episode)
+        self.cut += 1
+        if self.cut == 1:
+            logger.warning(
+                "An episode of %s did not end within %d decisions. Such episodes are counted as they stand; "
+                "--max-decisions changes after how many.",
+                name,
+                self.max_decisions,
+            )

@@ -1,0 +1,102 @@
+"""What a run has reported so far of the statistic that a sweep compares.
+
+What a sweep's folder holds beside its runs.
+
+What can go wrong in a sweep without a fault of the program.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...stats.csv_writer import FILE_NAME, FIRST_COLUMNS
+from ...utils.suggestions import nearest
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Which statistic, and what it makes a run worth."""
+
+    tag: str
+    """Its name in TensorBoard, such as `Environment/Cumulative Reward`."""
+    behavior: str | None
+    """Whose; None for that of the only behaviour."""
+    last: int
+    """How many summaries count at any moment."""
+
+    def curve(self, run: Path) -> dict[int, float]:
+        """The statistic of the run in this folder by trainer step, each the mean of the `last` up to there.
+
+        What was not finite is left out. A resumed run may report a step again: its last word counts.
+        """
+        reported: dict[int, float] = {}
+        for row in _rows(self._table(run)):
+            value = _number(row.get(self.tag, ""))
+            step = _number(row.get("step", ""))
+            if value is not None and step is not None:
+                reported[int(step)] = value
+        steps = sorted(reported)
+        windows = [steps[max(0, k + 1 - self.last) : k + 1] for k in range(len(steps))]
+        return {window[-1]: sum(reported[step] for step in window) / len(window) for window in windows}
+
+    def absence(self, run: Path) -> str:
+        """Why the curve of an ended run is empty, and what was probably meant."""
+        tables = {path.parent.name: path for path in _tables(run)}
+        table = self._table(run)
+        if table is None or not table.is_file():
+            if self.behavior is None and len(tables) > 1:
+                return f"it trained several behaviors, {', '.join(tables)}: name one under `behavior`"
+            there = f", but of {', '.join(tables)}" if tables else "; did it end before its first summary?"
+            return f"there is no summary of {self.behavior or 'any behavior'}{there}"
+        tags = sorted({key for row in _rows(table) for key in row} - set(FIRST_COLUMNS))
+        close = nearest(self.tag, tags)
+        hint = f" Did you mean {close}?" if close and close != self.tag else ""
+        return f"no summary of {table.parent.name} holds {self.tag!r}.{hint} There are: {', '.join(tags)}"
+
+    def _table(self, run: Path) -> Path | None:
+        if self.behavior is not None:
+            return run / self.behavior / FILE_NAME
+        tables = _tables(run)
+        return tables[0] if len(tables) == 1 else None
+
+
+def _tables(run: Path) -> list[Path]:
+    return sorted(run.glob(f"*/{FILE_NAME}"))
+
+
+def _rows(table: Path | None) -> list[dict[str, str]]:
+    """The rows of a table of summaries; a last line that is being written is left out."""
+    try:
+        text = "" if table is None else table.read_text(encoding="utf-8")
+    except OSError:
+        return []
+    whole = text[: text.rfind("\n") + 1]
+    return [{k: v for k, v in row.items() if k and v} for row in csv.DictReader(io.StringIO(whole))]
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+STUDY = "study.db"
+"""All that was tried, as Optuna keeps it."""
+CSV_NAME = "sweep.csv"
+"""A row per trial."""
+BEST_NAME = "best.yaml"
+"""The configuration of the best trial."""
+PICTURE_NAME = "sweep.png"
+"""The values as they came, and against every parameter."""
+LOGS = "logs"
+"""The output of the runs."""
+
+
+class SweepError(Exception):
+    """A sweep cannot begin or go on; the message says why and what to do."""

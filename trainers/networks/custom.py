@@ -1,0 +1,202 @@
+"""Networks that users bring: an encoder for one observation, or all that stands before memory and heads.
+
+A class is named in the YAML, as `package.module:Class` or by an entry point of the group `lanista.networks`:
+
+    network_settings:
+      encoders: {CameraSensor: my_networks:Retina}
+      body: my_networks:Everything
+
+docs/extending.md says what such a class has to offer.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+
+import torch
+from mlagents_envs.base_env import ObservationSpec
+from torch import Tensor, nn
+
+from ..settings.models.networks import NetworkSettings
+from ..utils.errors import TrainerError
+from ..utils.plugins import NETWORKS, PluginError, cause, load, plugins
+
+if TYPE_CHECKING:
+    from ..policies.onnx.graph import GraphBuilder
+
+
+class UserEncoder(nn.Module):
+    """What is expected of an encoder: `__init__(spec, settings)`, `size` and `forward`. No need to derive."""
+
+    size: int
+    """Of a row of what `forward` gives."""
+
+    def forward(self, observation: Tensor) -> Tensor:
+        """[B, *shape] float32 -> [B, size]; pictures are in 0 to 1, vectors normalised if so set."""
+        raise NotImplementedError
+
+
+class UserBody(nn.Module):
+    """What is expected of a body: `__init__(specs, settings)`, `size` and `forward`. No need to derive."""
+
+    size: int
+
+    def forward(self, observations: Sequence[Tensor]) -> Tensor:
+        """One [B, *shape] float32 tensor per observation -> [B, size]."""
+        raise NotImplementedError
+
+
+@runtime_checkable
+class Exportable(Protocol):
+    """A user's network that becomes part of a brain."""
+
+    def export(self, graph: GraphBuilder, inputs: Any) -> str:
+        """Write `forward` as ONNX nodes.
+
+        Args:
+            graph: takes nodes and constants.
+            inputs: the name of the value [batch, *shape] that an encoder reads, or a body's list of these.
+
+        Returns:
+            The name of the value [batch, size].
+        """
+        ...
+
+
+def build_encoder(
+    reference: str, spec: ObservationSpec, settings: NetworkSettings, generator: torch.Generator | None
+) -> UserEncoder:
+    """The encoder that the YAML names for an observation.
+
+    Raises:
+        TrainerError: there is no such class, or it cannot be built, or does not read these observations; the
+            message names it and the cause.
+    """
+    return cast(UserEncoder, _build(reference, spec, settings, generator))
+
+
+def build_body(
+    reference: str,
+    specs: Sequence[ObservationSpec],
+    settings: NetworkSettings,
+    generator: torch.Generator | None,
+) -> UserBody:
+    """The body that the YAML names.
+
+    Raises:
+        TrainerError: as of `build_encoder`.
+    """
+    return cast(UserBody, _build(reference, list(specs), settings, generator))
+
+
+def not_exportable(network: nn.Module) -> list[str]:
+    """The user's classes in a network that cannot become part of a brain."""
+    users = [module for module in network.modules() if reference_of(module)]
+    return sorted({reference_of(module) for module in users if not isinstance(module, Exportable)})
+
+
+def exported(network: nn.Module, graph: GraphBuilder, inputs: Any) -> str:
+    """A user's network as nodes, see `Exportable`."""
+    assert isinstance(network, Exportable)
+    return network.export(graph, inputs)
+
+
+def reference_of(network: nn.Module) -> str:
+    """By what name the YAML has a network of the user's; empty of any other."""
+    return str(getattr(network, _REFERENCE, ""))
+
+
+_REFERENCE = "_lanista_reference"
+_STANDING_STILL = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
+"""Layers that in training do something else than in acting. Agents learn from what they did, and brains are
+to do the same: that takes one function, so that these layers are in evaluation mode throughout."""
+
+
+def _build(
+    reference: str, specs: Any, settings: NetworkSettings, generator: torch.Generator | None
+) -> nn.Module:
+    made = _found(reference)
+    # Users draw first weights from torch's own stream, which is set here so that runs repeat.
+    with torch.random.fork_rng(devices=[], enabled=generator is not None):
+        if generator is not None:
+            torch.manual_seed(int(torch.randint(2**31, (1,), generator=generator)))
+        try:
+            network = made(specs, settings)
+        except Exception as error:
+            raise TrainerError(
+                f"The network {reference} cannot be built: {cause(error)}. It is called with "
+                "(observation specs, network settings)."
+            ) from error
+        size = getattr(network, "size", None)
+        if not isinstance(network, nn.Module) or not isinstance(size, int) or size < 1:
+            raise TrainerError(
+                f"The network {reference} must be a torch.nn.Module with an attribute `size`, the length of "
+                f"a row of what it gives; found {type(network).__name__} with size {size!r}."
+            )
+        for module in network.modules():
+            if isinstance(module, _STANDING_STILL):
+                module.eval()
+        for rows in (1, 3):
+            _try(reference, network, size, specs, rows)
+    setattr(network, _REFERENCE, reference)
+    return network
+
+
+@torch.no_grad()
+def _try(reference: str, network: nn.Module, size: int, specs: Any, rows: int) -> None:
+    """Let a network read so many rows of zeros: what is wrong with it is said when the run begins.
+
+    Raises:
+        TrainerError: it cannot, or gives something else than [rows, size] float32.
+    """
+    several = isinstance(specs, list)
+    inputs = [torch.zeros(rows, *spec.shape) for spec in (specs if several else [specs])]
+    shapes = ", ".join(str(tuple(one.shape)) for one in inputs)
+    try:
+        given = network(inputs if several else inputs[0])
+    except Exception as error:
+        raise TrainerError(
+            f"The network {reference} cannot read observations of the shape {shapes}: {cause(error)}. The "
+            "first number is that of the agents, which may be any."
+        ) from error
+    if isinstance(given, Tensor) and given.shape == (rows, size) and given.dtype == torch.float32:
+        return
+    found = f"{tuple(given.shape)} of {given.dtype}" if isinstance(given, Tensor) else type(given).__name__
+    raise TrainerError(
+        f"The network {reference} gives {found} for observations of the shape {shapes}; by its `size` it has "
+        f"to give ({rows}, {size}) of torch.float32."
+    )
+
+
+def _found(reference: str) -> Callable[..., Any]:
+    """The class of this reference."""
+    if ":" not in reference:
+        entries = plugins(NETWORKS)
+        if reference not in entries:
+            raise TrainerError(
+                f"No installed package offers a network named {reference!r} (entry points of the group "
+                f"{NETWORKS}: {', '.join(sorted(entries)) or 'none'}). A class is named as "
+                "package.module:Class."
+            )
+        try:
+            return cast(Callable[..., Any], load(entries[reference]))
+        except PluginError as error:
+            raise TrainerError(str(error)) from error
+    module, _, name = reference.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:  # where a console script runs, Python does not look
+        sys.path.append(here)
+    try:
+        return cast(Callable[..., Any], attrgetter(name)(import_module(module)))
+    except Exception as error:
+        file = getattr(sys.modules.get(module), "__file__", None)
+        found = "" if file is None else f" in {file}"
+        raise TrainerError(
+            f"The network {reference} cannot be imported: {cause(error)}{found}. It is named as "
+            f"package.module:Class; modules are looked for among the installed packages and in {here}."
+        ) from error

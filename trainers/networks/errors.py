@@ -1,5 +1,0 @@
-"""What networks refuse."""
-
-
-class UnsupportedObservationError(ValueError):
-    """An observation that no encoder takes."""

@@ -1,0 +1,194 @@
+"""Self-attention over sets of entities (Vaswani et al. 2017, arXiv 1706.03762), as ML-Agents builds it.
+
+x = LN(e),  q, k, v = linear(x),  weights = softmax(q . k / sqrt(h)) per head, h the size of x, not the head's
+output = LN(linear(heads side by side) + x), averaged over the set; LN without parameters
+
+From sets of entities of varying number, as buffer sensors send them, to one vector.
+
+An agent's other observations, made one vector of their own, stand before each entity's features; the result
+is embedded, entities look at each other (attention.py), and their mean is the encoding. What is not there is
+sent as zeros: an entity whose squares sum up to less than 0.01 counts as absent, as in ML-Agents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from .layers import Dense
+
+HEADS = 4
+LAYER_NORM_EPS = 1e-5
+POOL_EPS = 1e-7
+MASKED_LOGIT = -1e6
+
+
+def normal_scale(size: int) -> float:
+    """The deviation from which the weights of attention and embeddings of this width begin."""
+    return math.sqrt(0.125 / size)
+
+
+class EntityEmbedding(Dense):
+    """An entity's features to the size that attention works with: Swish(x W + b)."""
+
+    def __init__(self, in_features: int, size: int, generator: torch.Generator | None = None) -> None:
+        super().__init__(in_features, size, normal_scale(size), generator)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """[B, in] -> [B, size]."""
+        return functional.silu(super().forward(inputs))
+
+
+class Entities(NamedTuple):
+    """Members of G sets of n as attention sees them."""
+
+    embedded: Tensor
+    """[G, n, h], normalised."""
+    queries: Tensor
+    keys: Tensor
+    """[G, n, heads, h / heads]."""
+    values: Tensor
+    """[G, n, heads, h], through the output projection."""
+
+
+class SelfAttention(nn.Module):
+    """The four linear maps, and what can be done with each entity before it is known in which set it stands.
+
+    The output projection is linear, so it is applied to each entity's values, head by head, before they are
+    mixed: an entity that stands in many sets is projected once.
+    """
+
+    def __init__(self, size: int, generator: torch.Generator | None = None) -> None:
+        """`size` must be divisible by the number of heads."""
+        super().__init__()
+        if size % HEADS:
+            raise ValueError(f"attention with {HEADS} heads needs a size divisible by {HEADS}, not {size}")
+        self.size = size
+        self.head_size = size // HEADS
+        self.scale = 1.0 / math.sqrt(size)
+        deviation = normal_scale(size)
+        self.query = Dense(size, size, deviation, generator)
+        self.key = Dense(size, size, deviation, generator)
+        self.value = Dense(size, size, deviation, generator)
+        self.out = Dense(size, size, deviation, generator)
+
+    def normalize(self, entities: Tensor) -> Tensor:
+        """LN over the last axis."""
+        return functional.layer_norm(entities, (self.size,), eps=LAYER_NORM_EPS)
+
+    def project(self, entities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Normalised entities [R, h] -> queries, keys [R, heads, h / heads], projected values [R, heads, h].
+
+        The bias of the output projection is not in the values.
+        """
+        shape = (-1, HEADS, self.head_size)
+        by_head = self.value(entities).view(shape).transpose(0, 1)
+        values = torch.bmm(by_head, self.out.weight.view(HEADS, self.head_size, self.size))
+        return self.query(entities).view(shape), self.key(entities).view(shape), values.transpose(0, 1)
+
+    def logits(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """[G, n, heads, d] each -> [G, heads, query, key]."""
+        return torch.matmul(queries.transpose(1, 2), keys.permute(0, 2, 3, 1)) * self.scale
+
+    def forward(self, entities: Tensor, absent: Tensor | None = None) -> Tensor:
+        """Sets of embedded entities [G, n, h], some of them `absent` [G, n] -> [G, h].
+
+        What `pool` gives of sets that share no entities: here values are mixed before they are projected.
+        """
+        sets, n, _ = entities.shape
+        x = self.normalize(entities.flatten(0, 1))
+        shape = (sets, n, HEADS, self.head_size)
+        q, k, v = (layer(x).view(shape) for layer in (self.query, self.key, self.value))
+        p = weights(self.logits(q, k), None if absent is None else absent[:, None, None])
+        mixed = torch.matmul(p, v.transpose(1, 2)).transpose(1, 2).reshape(sets * n, self.size)
+        rows = self.normalize(self.out(mixed) + x)
+        return pooled(rows.view(sets, n, self.size), absent)
+
+    def pool(self, entities: Entities, absent: Tensor | None = None) -> Tensor:
+        """The same of entities that have been normalised and projected."""
+        keys_absent = None if absent is None else absent[:, None, None]  # [G, 1, 1, n]
+        p = weights(self.logits(entities.queries, entities.keys), keys_absent)
+        by_query = p.transpose(1, 2).flatten(2)
+        mixed = torch.baddbmm(entities.embedded + self.out.bias, by_query, by_head(entities.values))
+        return pooled(self.normalize(mixed), absent)
+
+
+def weights(logits: Tensor, absent: Tensor | None) -> Tensor:
+    """Softmax over the last axis; keys that are `absent` (bool, broadcast) get next to nothing."""
+    if absent is not None:
+        logits = logits.masked_fill(absent, MASKED_LOGIT)
+    return logits.softmax(-1)
+
+
+def by_head(values: Tensor) -> Tensor:
+    """[G, n, heads, h] -> [G, heads * n, h]."""
+    return values.transpose(1, 2).flatten(1, 2)
+
+
+def pooled(rows: Tensor, absent: Tensor | None) -> Tensor:
+    """The mean over axis -2 of [..., n, h] without the `absent` [..., n] rows."""
+    if absent is None:
+        return rows.sum(-2) / (rows.shape[-2] + POOL_EPS)
+    kept = rows.masked_fill(absent.unsqueeze(-1), 0.0)
+    counts = (~absent).sum(-1, keepdim=True)
+    return kept.sum(-2) / (counts + POOL_EPS)
+
+
+ENTITY_SIZE = 128
+"""Of an embedded entity, whatever hidden_units is."""
+ABSENT_BELOW = 0.01
+
+
+def absent(entities: Tensor) -> Tensor:
+    """[B, n, features] -> [B, n] bool."""
+    return entities.square().sum(-1) < ABSENT_BELOW
+
+
+class EntityEncoder(nn.Module):
+    """Reads all variable-length observations of a behaviour at once."""
+
+    def __init__(
+        self, features: Sequence[int], own_size: int, generator: torch.Generator | None = None
+    ) -> None:
+        """`features` of an entity of each observation; `own_size` of the other encodings, 0 without any."""
+        super().__init__()
+        self.own = EntityEmbedding(own_size, ENTITY_SIZE, generator) if own_size else None
+        self.own_size = ENTITY_SIZE if own_size else 0
+        self.embeddings = nn.ModuleList(
+            EntityEmbedding(self.own_size + size, ENTITY_SIZE, generator) for size in features
+        )
+        self.attention = SelfAttention(ENTITY_SIZE, generator)
+
+    def embedding(self, index: int) -> EntityEmbedding:
+        """Of one of the observations."""
+        embedding = self.embeddings[index]
+        assert isinstance(embedding, EntityEmbedding)
+        return embedding
+
+    def forward(self, sets: Sequence[Tensor], encodings: Tensor | None) -> Tensor:
+        """[B, n, features] of each observation and the others' encodings [B, own size] -> [B, 128]."""
+        own = None if self.own is None else self.own(encodings)
+        embedded = [self._embed(i, entities, own) for i, entities in enumerate(sets)]
+        masks = [absent(entities) for entities in sets]
+        if len(sets) == 1:
+            return self._attend(embedded[0], masks[0])
+        return self._attend(torch.cat(embedded, 1), torch.cat(masks, 1))
+
+    def _attend(self, embedded: Tensor, mask: Tensor) -> Tensor:
+        pooled: Tensor = self.attention(embedded, mask)
+        return pooled
+
+    def _embed(self, index: int, entities: Tensor, own: Tensor | None) -> Tensor:
+        """[B, n, 128]. The columns of the own vector are multiplied once, not once for each entity."""
+        layer = self.embedding(index)
+        weight = layer.weight
+        rows = torch.addmm(layer.bias, entities.flatten(0, 1), weight[self.own_size :])
+        rows = rows.view(*entities.shape[:2], ENTITY_SIZE)
+        if own is not None:
+            rows = rows + torch.mm(own, weight[: self.own_size]).unsqueeze(1)
+        return functional.silu(rows)

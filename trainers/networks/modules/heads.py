@@ -1,0 +1,244 @@
+"""What stands on a body: the parameters of the action distributions, and the values.
+
+Which head stands on an actor's body; said in checkpoints, so that the network can be built again.
+
+What stands on the body of a policy that does the best it knows: values of actions, or one action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from mlagents_envs.base_env import ActionSpec
+from torch import Tensor, nn
+
+from .distributions import ActionDistribution, Branches, GreedyDistribution, clamp_log_sigma
+from .layers import kaiming_normal_, uniform_by_inputs_, xavier_uniform_
+
+MU_GAIN = 0.2
+LOGITS_GAIN = 0.1
+
+
+class ActionHead(nn.Module):
+    """From an actor's encoding to the distribution of its actions.
+
+    One product gives the means of all continuous components, the logits of all branches and, if they depend
+    on the state, the log sigmas, in this order; otherwise log sigma is a free parameter. Acting, learning and
+    brains all go through these columns.
+    """
+
+    greedy = False
+    """Whether agents do the best that is known: see `greedy_heads`."""
+
+    def __init__(
+        self,
+        input_size: int,
+        spec: ActionSpec,
+        generator: torch.Generator | None = None,
+        *,
+        squashed: bool = False,
+        sigma_of_state: bool = False,
+    ) -> None:
+        """`squashed`: continuous actions go through tanh; see `ActionDistribution`."""
+        super().__init__()
+        self.continuous_size = spec.continuous_size
+        self.branches = Branches(spec.discrete_branches)
+        self.squashed = squashed
+        self.sigma_of_state = sigma_of_state and self.continuous_size > 0
+        shown = self.continuous_size + sum(self.branches.sizes)
+        columns = shown + (self.continuous_size if self.sigma_of_state else 0)
+        self._sections = (self.continuous_size, shown)
+        self.weight = nn.Parameter(torch.empty(input_size, columns))
+        self.bias = nn.Parameter(torch.zeros(columns))
+        self.log_sigma = nn.Parameter(torch.zeros(0 if self.sigma_of_state else self.continuous_size))
+        """Of every state; empty where each has its own."""
+        mu, logits, log_sigma = self.weight.tensor_split(self._sections, dim=1)
+        kaiming_normal_(mu, input_size, MU_GAIN, generator)
+        kaiming_normal_(logits, input_size, LOGITS_GAIN, generator)
+        kaiming_normal_(log_sigma, input_size, MU_GAIN, generator)
+
+    @property
+    def plain(self) -> bool:
+        """Whether sigma is the same in every state and actions are not squashed."""
+        return not self.squashed and not self.sigma_of_state
+
+    def acting_layer(self) -> tuple[Tensor, Tensor]:
+        """Weight [input, columns] and bias [columns] of the product that gives `columns`."""
+        return self.weight, self.bias
+
+    def columns(self, encoding: Tensor) -> Tensor:
+        """[B, input] -> [B, means, logits of branches, log sigmas of the state]."""
+        return torch.addmm(self.bias, encoding, self.weight)
+
+    def distribution(self, columns: Tensor, action_mask: Tensor | None = None) -> ActionDistribution:
+        """The distribution of B agents from their columns; mask as of `forward`."""
+        mu, logits, log_sigma = columns.tensor_split(self._sections, dim=1)
+        sigma = clamp_log_sigma(log_sigma) if self.sigma_of_state else self.log_sigma
+        return ActionDistribution(mu, sigma, logits, self.branches, action_mask, self.squashed)
+
+    def forward(self, encoding: Tensor, action_mask: Tensor | None = None) -> ActionDistribution:
+        """[B, input] and a mask [B, sum of branch sizes] (True: forbidden) -> B agents' distribution."""
+        return self.distribution(self.columns(encoding), action_mask)
+
+
+class ValueHead(nn.Module):
+    """From a critic's encoding to one value per reward signal."""
+
+    def __init__(
+        self, input_size: int, signals: Sequence[str], generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        self.signals = tuple(signals)
+        self.weight = nn.Parameter(torch.empty(input_size, len(self.signals)))
+        self.bias = nn.Parameter(torch.zeros(len(self.signals)))
+        # Each signal's column begins as a layer of one output would.
+        xavier_uniform_(self.weight, fan_in=input_size, fan_out=1, generator=generator)
+
+    def forward(self, encoding: Tensor) -> Tensor:
+        """[B, input] -> [B, signals]."""
+        return torch.addmm(self.bias, encoding, self.weight)
+
+
+class GreedyHead(nn.Module):
+    """What both kinds have in common: how acting and brains look at a head, see `ActionHead`."""
+
+    sigma_of_state = False
+    greedy = True
+    weight: nn.Parameter
+    bias: nn.Parameter
+
+    def __init__(self, spec: ActionSpec, *, squashed: bool) -> None:
+        super().__init__()
+        self.continuous_size = spec.continuous_size
+        self.branches = Branches(spec.discrete_branches)
+        self.squashed = squashed
+        self.log_sigma = torch.zeros(0)
+        """There is no deviation; not a parameter."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether the columns are one product with `weight` and `bias`."""
+        return True
+
+    def columns(self, encoding: Tensor) -> Tensor:
+        """[B, input] -> [B, actions before tanh], or [B, values of the actions of all branches]."""
+        return torch.addmm(self.bias, encoding, self.weight)
+
+    def acting_layer(self) -> tuple[Tensor, Tensor]:
+        """Weight [input, columns] and bias [columns] of the product that gives `columns`."""
+        return self.weight, self.bias
+
+    def distribution(self, columns: Tensor, action_mask: Tensor | None = None) -> GreedyDistribution:
+        """What B agents do by their columns; mask as of `ActionHead.forward`."""
+        mu, values = columns.tensor_split([self.continuous_size], dim=1)
+        return GreedyDistribution(mu, self.log_sigma, values, self.branches, action_mask, self.squashed)
+
+    def forward(self, encoding: Tensor, action_mask: Tensor | None = None) -> GreedyDistribution:
+        """[B, input] and a mask -> what B agents do."""
+        return self.distribution(self.columns(encoding), action_mask)
+
+
+class DeterministicHead(GreedyHead):
+    """mu(s): the continuous actions themselves, within -1 and 1 by tanh (Lillicrap et al. 2015)."""
+
+    def __init__(self, input_size: int, spec: ActionSpec, generator: torch.Generator | None = None) -> None:
+        super().__init__(spec, squashed=True)
+        self.weight = nn.Parameter(torch.empty(input_size, self.continuous_size))
+        self.bias = nn.Parameter(torch.zeros(self.continuous_size))
+        kaiming_normal_(self.weight, input_size, MU_GAIN, generator)
+
+
+class QHead(GreedyHead):
+    """Q(s, a) of every action of every branch, once per reward signal.
+
+    Dueling (Wang et al. 2015, arXiv 1511.06581): Q = V + A - mean A, the mean over the branch's actions, with
+    one V for all branches (Tavakoli et al. 2017, arXiv 1711.08946). Agents act by the sum over the signals,
+    whose strengths are in the rewards already; and by A alone, since V does not depend on the action.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        spec: ActionSpec,
+        signals: int,
+        generator: torch.Generator | None = None,
+        *,
+        dueling: bool = False,
+    ) -> None:
+        super().__init__(spec, squashed=False)
+        self.signals, self.actions = signals, sum(self.branches.sizes)
+        self.weight = nn.Parameter(torch.empty(input_size, signals * self.actions))
+        """Columns signal by signal, in each branch by branch."""
+        self.bias = nn.Parameter(torch.zeros(signals * self.actions))
+        uniform_by_inputs_(self.weight, input_size, generator)
+        self.value_weight: nn.Parameter | None = None
+        self.value_bias: nn.Parameter | None = None
+        if dueling:
+            self.value_weight = nn.Parameter(torch.empty(input_size, signals))
+            self.value_bias = nn.Parameter(torch.zeros(signals))
+            uniform_by_inputs_(self.value_weight, input_size, generator)
+        self.register_buffer("_means", _branch_means(self.branches.sizes), persistent=False)
+
+    @property
+    def plain(self) -> bool:
+        """Several signals are summed up first."""
+        return self.signals == 1
+
+    def acting_layer(self) -> tuple[Tensor, Tensor]:
+        """As of `GreedyHead`: the sum over the signals, without what all actions have in common."""
+        if self.signals == 1:
+            return self.weight, self.bias
+        weight = self.weight.view(-1, self.signals, self.actions)
+        return weight.sum(1), self.bias.view(self.signals, self.actions).sum(0)
+
+    def columns(self, encoding: Tensor) -> Tensor:
+        """[B, input] -> [B, sum of branch sizes]: by what the agents choose."""
+        weight, bias = self.acting_layer()
+        return torch.addmm(bias, encoding, weight)
+
+    def q(self, encoding: Tensor) -> Tensor:
+        """[B, input] -> Q of every action, [B, signals, sum of branch sizes]."""
+        advantages = torch.addmm(self.bias, encoding, self.weight).view(-1, self.signals, self.actions)
+        if self.value_weight is None or self.value_bias is None:
+            return advantages
+        value = torch.addmm(self.value_bias, encoding, self.value_weight).unsqueeze(-1)
+        assert isinstance(self._means, Tensor)
+        q: Tensor = value + advantages - advantages @ self._means
+        return q
+
+
+def _branch_means(sizes: Sequence[int]) -> Tensor:
+    """[n, n]: times a row of n actions gives the mean of its branch at every action."""
+    branch = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    return (branch[:, None] == branch) / torch.tensor(sizes, dtype=torch.float32)[branch]
+
+
+Head = ActionHead | DeterministicHead | QHead
+
+
+@dataclass(frozen=True)
+class HeadKind:
+    """By default a distribution that is sampled, as of the on-policy trainers."""
+
+    squashed: bool = False
+    """Continuous actions go through tanh, as SAC's."""
+    sigma_of_state: bool = False
+    """The deviations of continuous actions depend on the state, as SAC's."""
+    deterministic: bool = False
+    """Continuous actions alone, and no distribution of them, as DDPG's and TD3's."""
+    values: int = 0
+    """Of so many reward signals, for every discrete action, as DQN's; 0: there are none."""
+    dueling: bool = False
+    """Such values are put together of the state's and the actions' own."""
+
+    def build(self, input_size: int, spec: ActionSpec, generator: torch.Generator | None = None) -> Head:
+        """The head with fresh weights, on encodings [B, input_size]."""
+        if self.values:
+            return QHead(input_size, spec, self.values, generator, dueling=self.dueling)
+        if self.deterministic:
+            return DeterministicHead(input_size, spec, generator)
+        return ActionHead(
+            input_size, spec, generator, squashed=self.squashed, sigma_of_state=self.sigma_of_state
+        )

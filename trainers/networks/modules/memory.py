@@ -1,0 +1,115 @@
+"""Recurrent memories: what a network carries from one decision of an agent to its next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...settings.models.networks import MemorySettings, MemoryType
+from .layers import xavier_uniform_
+
+FORGET_BIAS = 1.0
+"""Of each of the two bias vectors of an LSTM, as in ML-Agents: together 2, so that it remembers at first."""
+
+
+FEW = 64
+"""Up to so many agents a single step is quicker by hand: half the time at a dozen, a tenth at one."""
+
+
+class Memory(nn.Module):
+    """One recurrent layer between a body and its heads.
+
+    The gates' weights stand one below the other as torch has them: input, forget, cell, output of an LSTM
+    (Hochreiter and Schmidhuber 1997); reset, update, new of a GRU (Cho et al. 2014, arXiv 1406.1078).
+    The state of an agent is one vector: [h, c] of an LSTM, h of a GRU; zeros at the beginning of its episode.
+    """
+
+    def __init__(
+        self, input_size: int, settings: MemorySettings, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        self.kind = settings.memory_type
+        self.size = settings.memory_size
+        """Length of the state."""
+        lstm = self.kind is MemoryType.LSTM
+        self.output_size = self.size // 2 if lstm else self.size
+        gates, hidden = 4 if lstm else 3, self.output_size
+        self.weight_ih = nn.Parameter(torch.empty(gates * hidden, input_size))
+        self.weight_hh = nn.Parameter(torch.empty(gates * hidden, hidden))
+        self.bias_ih = nn.Parameter(torch.zeros(gates * hidden))
+        self.bias_hh = nn.Parameter(torch.zeros(gates * hidden))
+        # Each gate begins as a layer of its own would.
+        xavier_uniform_(self.weight_ih, input_size, hidden, generator)
+        xavier_uniform_(self.weight_hh, hidden, hidden, generator)
+        if lstm:
+            for bias in (self.bias_ih, self.bias_hh):
+                bias.data[hidden : 2 * hidden] = FORGET_BIAS
+
+    def forward(self, encodings: Tensor, state: Tensor, length: int) -> tuple[Tensor, Tensor]:
+        """Run through B sequences of `length` steps, the steps of a sequence one behind another.
+
+        Args:
+            encodings: [B * length, input size].
+            state: [B, size], before each sequence's first step.
+            length: 1 to act.
+
+        Returns:
+            What the memory says at each step [B * length, output_size], and the states behind the last steps
+            [B, size].
+        """
+        if length == 1 and len(state) <= FEW:
+            return self._step(encodings, state)
+        outputs, state = self._run(encodings.view(-1, length, encodings.shape[1]), state)
+        return outputs.reshape(-1, self.output_size), state
+
+    def _step(self, inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """One step of [B, in]."""
+        weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        if self.kind is MemoryType.LSTM:
+            hidden, cell = torch.lstm_cell(inputs, state.chunk(2, dim=1), *weights)
+            return hidden, torch.cat((hidden, cell), dim=1)
+        hidden = torch.gru_cell(inputs, state, *weights)
+        return hidden, hidden
+
+    def ragged(self, encodings: Tensor, state: Tensor, lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Run through sequences of these lengths (each at least 1), which lie one behind another.
+
+        Args:
+            encodings: [sum of lengths, input size].
+            state: [sequences, size].
+            lengths: in steps.
+
+        Returns:
+            As of `forward`: [sum of lengths, output_size], [sequences, size].
+        """
+        if min(lengths) == max(lengths):
+            ended: tuple[Tensor, Tensor] = self(encodings, state, lengths[0])
+            return ended
+        padded = nn.utils.rnn.pad_sequence(list(torch.split(encodings, list(lengths))), batch_first=True)
+        counts = torch.tensor(lengths, device="cpu")
+        packed = nn.utils.rnn.pack_padded_sequence(padded, counts, batch_first=True, enforce_sorted=False)
+        assert packed.sorted_indices is not None and packed.unsorted_indices is not None
+        outputs, state = self._run(packed.data, state[packed.sorted_indices], packed.batch_sizes)
+        rows, _ = nn.utils.rnn.pad_packed_sequence(packed._replace(data=outputs), batch_first=True)
+        there = torch.arange(rows.shape[1], device="cpu") < counts.unsqueeze(1)
+        return rows[there.to(rows.device)], state[packed.unsorted_indices]
+
+    def _run(self, inputs: Tensor, state: Tensor, batch_sizes: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The loop over [B, L, in], or over rows packed by `batch_sizes`."""
+        weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        has_biases, layers, dropout, training, bidirectional = True, 1, 0.0, torch.is_grad_enabled(), False
+        options: tuple[Any, ...] = (weights, has_biases, layers, dropout, training, bidirectional)
+        # Packed rows come with the batch sizes, others say whether the batch is their first axis.
+        before: tuple[Any, ...] = (inputs,) if batch_sizes is None else (inputs, batch_sizes)
+        after: tuple[Any, ...] = (True,) if batch_sizes is None else ()
+        if self.kind is MemoryType.LSTM:
+            hidden, cell = (part.contiguous().unsqueeze(0) for part in state.chunk(2, dim=1))
+            lstm: Callable[..., tuple[Tensor, Tensor, Tensor]] = torch.lstm
+            outputs, hidden, cell = lstm(*before, (hidden, cell), *options, *after)
+            return outputs, torch.cat((hidden[0], cell[0]), dim=1)
+        gru: Callable[..., tuple[Tensor, Tensor]] = torch.gru
+        outputs, hidden = gru(*before, state.unsqueeze(0).contiguous(), *options, *after)
+        return outputs, hidden[0]

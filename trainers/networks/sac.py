@@ -1,0 +1,239 @@
+"""The critics of SAC: two action values Q(o, a), and a state value V(o) with its slow copy.
+
+The two of Q are streams of one body (Haarnoja et al. 2018, arXiv 1812.05905, section 5, after Fujimoto et al.
+2018, arXiv 1802.09477): both are computed in one batched product. They read what the policy's encoder has
+prepared: a normaliser of their own would always have seen the same.
+
+How much entropy is worth: one coefficient for all continuous components, and one for each branch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from mlagents_envs.base_env import BehaviorSpec
+from torch import Tensor, nn
+
+from ..algorithms.sac.losses import Coefficients
+from ..settings.models.networks import NetworkSettings
+from .modules.body import Body, DenseStack, body_on
+from .modules.heads import ValueHead
+from .modules.layers import xavier_uniform_
+from .modules.memory import Memory
+from .observations import ObservationEncoder
+
+TWINS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Sequences:
+    """How rows lie: sequences of `length` steps, one behind another; the first steps of each warm up."""
+
+    length: int
+    burn_in: int = 0
+    """Steps that only bring the memory up to date (Kapturowski et al. 2019, "R2D2"), without gradients."""
+
+    def learnt(self, rows: Tensor) -> Tensor:
+        """[n * length, ...] -> [n * (length - burn_in), ...], without the burn-in."""
+        if not self.burn_in:
+            return rows
+        return self._by_sequence(rows)[:, self.burn_in :].flatten(0, 1)
+
+    def burnt(self, rows: Tensor) -> Tensor:
+        """[n * length, ...] -> [n * burn_in, ...], the burn-in alone."""
+        return self._by_sequence(rows)[:, : self.burn_in].flatten(0, 1)
+
+    def _by_sequence(self, rows: Tensor) -> Tensor:
+        return rows.reshape(len(rows) // self.length, self.length, *rows.shape[1:])
+
+    def warm(self, memory: Memory, encodings: Tensor, states: Tensor) -> Tensor:
+        """The states [n, size] behind the burn-in, from those before it; encodings are of all steps."""
+        if not self.burn_in:
+            return states
+        with torch.no_grad():
+            warmed: Tensor = memory(self.burnt(encodings), states, self.burn_in)[1]
+        return warmed
+
+    def run(self, memory: Memory, encodings: Tensor, states: Tensor) -> Tensor:
+        """What the memory says [n * (length - burn_in), out] at the steps that are learnt from.
+
+        `encodings` [n * length, in] are of all steps, `states` [n, size] those before the first.
+        """
+        states = self.warm(memory, encodings, states)
+        said: Tensor = memory(self.learnt(encodings), states, self.length - self.burn_in)[0]
+        return said
+
+
+class TwinQ(nn.Module):
+    """Q1 and Q2: of observations and continuous actions, a value for each discrete action and signal."""
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: NetworkSettings,
+        signals: Sequence[str],
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Build both with fresh weights, drawn from `generator` or torch's own.
+
+        Raises:
+            UnsupportedObservationError: an observation cannot be encoded; the message names it.
+            TrainerError: a network of the user's cannot be built.
+        """
+        super().__init__()
+        self.signals = tuple(signals)
+        self.outputs = max(sum(spec.action_spec.discrete_branches), 1)
+        """Of a signal: one for each discrete action, branches side by side; 1 without any."""
+        first = ObservationEncoder(spec.observation_specs, settings, generator, normalize=False)
+        self.encoders = nn.ModuleList([first])
+        """One that has no weights serves both."""
+        if first.has_parameters:
+            second = ObservationEncoder(spec.observation_specs, settings, generator, normalize=False)
+            self.encoders.append(second)
+        # The action stands behind the observations, and so needs layers behind a network of the user's too.
+        self.body = Body(
+            TWINS,
+            first.size + int(spec.action_spec.continuous_size),
+            settings.hidden_units,
+            settings.num_layers,
+            generator,
+            activation=settings.activation,
+            initialization=settings.initialization,
+            layer_norm=settings.layer_norm,
+            goal_columns=first.goal_columns(),
+            goals_encoded=first.goals_encoded,
+        )
+        kinds = [] if settings.memory is None else [settings.memory] * TWINS
+        self.memories = nn.ModuleList(Memory(self.body.hidden, kind, generator) for kind in kinds)
+        encoding_size = self.memory(0).output_size if self.memories else self.body.hidden
+        self.head = DenseStack(TWINS, encoding_size, len(self.signals) * self.outputs, generator)
+        xavier_uniform_(self.head.weight, encoding_size, self.outputs, generator)
+
+    def encoder(self, twin: int) -> ObservationEncoder:
+        """What one of them reads observations with."""
+        encoder = self.encoders[min(twin, len(self.encoders) - 1)]
+        assert isinstance(encoder, ObservationEncoder)
+        return encoder
+
+    @property
+    def plain(self) -> bool:
+        """Whether both are dense layers with Swish on vectors."""
+        return self.encoder(0).plain and self.body.plain
+
+    def memory(self, twin: int) -> Memory:
+        """The memory of one of them."""
+        memory = self.memories[twin]
+        assert isinstance(memory, Memory)
+        return memory
+
+    def encode(self, inputs: Sequence[Tensor]) -> Tensor:
+        """Prepared observations -> [2, B, size]."""
+        encoded = [encoder(inputs) for encoder in self.encoders]
+        return torch.stack(encoded) if len(encoded) > 1 else encoded[0].expand(TWINS, -1, -1)
+
+    def forward(self, encodings: Tensor, actions: Tensor) -> Tensor:
+        """Encodings [2, B, size] and continuous actions [B, A] -> [2, B, signals, outputs]."""
+        return self._values(self.bodies(encodings, actions))
+
+    def over_sequences(self, before_memory: Tensor, states: Sequence[Tensor], sequences: Sequences) -> Tensor:
+        """The same with memories, from `bodies` of all steps and each twin's states before the first ones.
+
+        Returns:
+            [2, rows that are learnt from, signals, outputs].
+        """
+        said = [sequences.run(self.memory(k), before_memory[k], states[k]) for k in range(TWINS)]
+        return self._values(torch.stack(said))
+
+    def bodies(self, encodings: Tensor, actions: Tensor) -> Tensor:
+        """What the hidden layers give: [2, B, hidden]."""
+        if actions.shape[1]:
+            encodings = torch.cat((encodings, actions.expand(TWINS, -1, -1)), 2)
+        hidden: Tensor = self.body(encodings)
+        return hidden
+
+    def _values(self, hidden: Tensor) -> Tensor:
+        values: Tensor = self.head(hidden)
+        return values.view(TWINS, -1, len(self.signals), self.outputs)
+
+
+class ValueNetwork(nn.Module):
+    """V: what an agent will earn of each signal, entropy bonus included, from an observation on."""
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: NetworkSettings,
+        signals: Sequence[str],
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Build it with fresh weights; arguments and errors as of `TwinQ`."""
+        super().__init__()
+        self.encoder = ObservationEncoder(spec.observation_specs, settings, generator, normalize=False)
+        self.body = body_on(self.encoder, 1, settings, generator)
+        kinds = [] if settings.memory is None else [settings.memory]
+        self.memories = nn.ModuleList(Memory(self.body.hidden, kind, generator) for kind in kinds)
+        encoding_size = self.memory.output_size if self.memories else self.body.hidden
+        self.values = ValueHead(encoding_size, signals, generator)
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is dense layers with Swish on vectors."""
+        return self.encoder.plain and self.body.plain
+
+    @property
+    def memory(self) -> Memory:
+        """The memory, where there is one."""
+        memory = self.memories[0]
+        assert isinstance(memory, Memory)
+        return memory
+
+    def encoding(self, inputs: Sequence[Tensor]) -> Tensor:
+        """What the memory, or the head, takes: [B, hidden]."""
+        return self.body.stream(0, self.encoder(inputs))
+
+    def forward(self, inputs: Sequence[Tensor]) -> Tensor:
+        """Prepared observations -> [B, signals]. For networks without a memory."""
+        values: Tensor = self.values(self.encoding(inputs))
+        return values
+
+
+DISCRETE_SHARE = 0.2
+"""Of the largest entropy that a branch can have; what its policy aims at."""
+
+
+class Temperatures(nn.Module):
+    """ln alpha of both kinds of actions, and the entropies that they are adjusted to.
+
+    Those of a kind that there is none of stay as they began. (Haarnoja et al. 2018, arXiv 1812.05905,
+    section 6; targets as ML-Agents has them.)
+    """
+
+    target_continuous: Tensor
+    targets_discrete: Tensor
+
+    def __init__(self, continuous_size: int, branches: Sequence[int], initial: float) -> None:
+        super().__init__()
+        self.log_continuous = nn.Parameter(torch.tensor(math.log(initial)))
+        self.log_discrete = nn.Parameter(torch.full((len(branches),), math.log(initial)))
+        """[K]."""
+        targets = torch.tensor([DISCRETE_SHARE * math.log(size) for size in branches])
+        self.register_buffer("target_continuous", torch.tensor(-float(continuous_size)), persistent=False)
+        self.register_buffer("targets_discrete", targets, persistent=False)
+
+    @property
+    def log_alpha(self) -> Coefficients:
+        """What is learnt."""
+        return Coefficients(self.log_continuous, self.log_discrete)
+
+    @property
+    def alpha(self) -> Coefficients:
+        """The coefficients as numbers, without a gradient."""
+        return Coefficients(self.log_continuous.detach().exp(), self.log_discrete.detach().exp())
+
+    @property
+    def entropies(self) -> Coefficients:
+        """The targets."""
+        return Coefficients(self.target_continuous, self.targets_discrete)

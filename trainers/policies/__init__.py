@@ -1,0 +1,1 @@
+"""Acting, and the exported form."""

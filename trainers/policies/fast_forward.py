@@ -1,0 +1,142 @@
+"""Acting with as few calls as the arithmetic needs.
+
+At every tick a handful of agents wait for one small product per layer, so the cost of acting is that of its
+calls. What is said here once more of networks and distributions is what trainers/networks and
+trainers/networks/modules/distributions.py say, to the last bit (tests/trainers/test_acting.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from ..networks.actor import ActingNetwork
+from ..networks.modules.body import DenseStack
+from ..networks.modules.distributions import ENGINE_RANGE, EPSILON
+from ..networks.modules.normalizer import LIMIT, Normalizer
+
+_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+_LOG_2PI_E = math.log(2.0 * math.pi * math.e)
+_LOG_EPSILON = math.log(EPSILON)
+
+Floats = NDArray[np.float32]
+
+
+class NetworkActor:
+    """The actor's part of any network."""
+
+    def __init__(self, network: ActingNetwork) -> None:
+        self.network = network
+
+    def __call__(self, obs: Sequence[Tensor]) -> Tensor:
+        """One [n, *shape] tensor per observation -> the columns of the action head."""
+        return self.head(self.encode(obs))
+
+    def encode(self, obs: Sequence[Tensor]) -> Tensor:
+        """One [n, *shape] tensor per observation -> what the body gives, [n, hidden]."""
+        return self.network.actor_encoding(self.network.prepare(obs))
+
+    def head(self, encoding: Tensor) -> Tensor:
+        """[n, encoding] -> the columns of the action head."""
+        return self.network.actions.columns(encoding)
+
+
+class DenseActor:
+    """The actor's part of a network of dense layers on vectors.
+
+    Holds the tensors of the weights and of the normaliser, and so follows whatever changes them in place, as
+    optimisers, `load_state_dict` and the normaliser's own updates do.
+    """
+
+    def __init__(self, network: ActingNetwork) -> None:
+        self.layers = [
+            (layer.weight.detach()[0], layer.bias.detach()[0])
+            for layer in network.body.layers
+            if isinstance(layer, DenseStack)
+        ]
+        self.layers.append((network.actions.weight.detach(), network.actions.bias.detach()))
+        self.normalizer = None
+        if network.encoder.normalizers is not None:
+            (normalizer,) = network.encoder.normalizers
+            assert isinstance(normalizer, Normalizer)
+            self.normalizer = (normalizer.mean, normalizer.squares, normalizer.steps)
+
+    def __call__(self, obs: Sequence[Tensor]) -> Tensor:
+        """One [n, size] tensor per observation -> [n, means of continuous components, logits of branches]."""
+        return self.head(self.encode(obs))
+
+    def encode(self, obs: Sequence[Tensor]) -> Tensor:
+        """One [n, size] tensor per observation -> what the body gives, [n, hidden]."""
+        x = obs[0] if len(obs) == 1 else torch.cat(list(obs), dim=1)
+        if self.normalizer is not None:
+            mean, squares, steps = self.normalizer
+            x = torch.sub(x, mean).div_((squares / steps).sqrt_()).clamp_(-LIMIT, LIMIT)
+        for weight, bias in self.layers[:-1]:
+            x = functional.silu(torch.addmm(bias, x, weight), inplace=True)
+        return x
+
+    def head(self, encoding: Tensor) -> Tensor:
+        """[n, encoding] -> [n, means of continuous components, logits of branches]."""
+        weight, bias = self.layers[-1]
+        return torch.addmm(bias, encoding, weight)
+
+
+Actor = NetworkActor | DenseActor
+
+
+def actor_of(network: ActingNetwork) -> Actor:
+    """The quickest way to a network's action columns."""
+    return DenseActor(network) if network.plain else NetworkActor(network)
+
+
+class RecurrentActor:
+    """The actor's part of a network with a memory; follows its weights as `DenseActor` does."""
+
+    def __init__(self, network: ActingNetwork) -> None:
+        self.actor = actor_of(network)
+        self.memory = network.memory(0)
+
+    def __call__(self, obs: Sequence[Tensor], states: Tensor) -> tuple[Tensor, Tensor]:
+        """As `DenseActor`, and the states of the n agents, [n, memory_size], before and after."""
+        encoding, states = self.memory(self.actor.encode(obs), states, 1)
+        return self.actor.head(encoding), states
+
+
+class Sampled(NamedTuple):
+    """Continuous actions of n agents; [n, A] each, but for the entropy, [n]."""
+
+    continuous: Floats
+    """As sampled."""
+    for_engine: Floats
+    """Clipped and scaled to -1 to 1."""
+    log_probs: Floats
+    entropy: Floats
+
+
+def sample_gaussian(mu: Floats, log_sigma: Floats, noise: Floats | None) -> Sampled:
+    """Actions mu + sigma * noise, or mu itself without noise.
+
+    Args:
+        mu: [n, A].
+        log_sigma: [A].
+        noise: [n, A], standard normal; it is overwritten.
+    """
+    sigma = np.exp(log_sigma)
+    if noise is None:
+        noise = np.zeros_like(mu)
+    deviation = np.multiply(noise, sigma, out=noise)
+    continuous = mu + deviation
+    log_probs = np.multiply(deviation, deviation, out=deviation)
+    log_probs /= -(2.0 * sigma * sigma + EPSILON)
+    log_probs -= np.log(sigma + EPSILON) + _LOG_SQRT_2PI
+    for_engine = np.minimum(np.maximum(continuous, -ENGINE_RANGE), ENGINE_RANGE)
+    for_engine /= ENGINE_RANGE
+    entropy = 0.5 * np.logaddexp(2.0 * log_sigma + _LOG_2PI_E, _LOG_EPSILON).mean()
+    return Sampled(continuous, for_engine, log_probs, np.full(len(mu), entropy, dtype=np.float32))

@@ -1,0 +1,202 @@
+"""The hidden layers and the memory of a network as ONNX nodes.
+
+The action outputs as ONNX nodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...networks.modules.body import Body, DenseStack
+from ...networks.modules.distributions import BLOCKED_LOGIT, ENGINE_RANGE, LOG_SIGMA_RANGE
+from ...networks.modules.heads import Head
+from ...networks.modules.hypernetwork import HyperLayer
+from ...networks.modules.memory import Memory
+from ...settings.models.networks import Activation, MemoryType
+from .graph import (
+    BATCH,
+    INT64,
+    GraphBuilder,
+    activation,
+    array,
+    dense,
+    joined,
+    layer_norm,
+    one_minus,
+    reshaped,
+    sliced,
+    turned,
+)
+
+
+def body(graph: GraphBuilder, network: Body, stream: int, value: str) -> str:
+    """One stream of a body."""
+    encoding = value
+    for i, layer in enumerate(network.layers):
+        assert isinstance(layer, DenseStack)
+        value = dense(graph, f"body.{i}", layer.weight[stream], layer.bias[stream, 0], value)
+        value = _after(graph, network, value)
+    if network.conditioned is None:
+        return value
+    return _after(graph, network, _conditioned(graph, network.conditioned, stream, value, encoding))
+
+
+def _after(graph: GraphBuilder, network: Body, value: str) -> str:
+    if network.layer_norm:
+        value = layer_norm(graph, value, 1)
+    return activation(graph, network.activation, value)
+
+
+def _conditioned(graph: GraphBuilder, layer: HyperLayer, stream: int, value: str, encoding: str) -> str:
+    """The layer whose weights are made from the goals in `encoding`."""
+    goals = [sliced(graph, encoding, 1, columns.start, columns.stop) for columns in layer.goal_columns]
+    hidden = joined(graph, goals)
+    for i, inner in enumerate((layer.first, layer.second)):
+        hidden = dense(graph, f"goal.{i}", inner.weight[stream], inner.bias[stream, 0], hidden)
+        hidden = activation(graph, Activation.SWISH, hidden)
+    hidden, last = layer_norm(graph, hidden, 1), layer.weights
+    made = dense(graph, "goal.weights", last.weight[stream], last.bias[stream, 0], hidden)
+    weights = reshaped(graph, made, [-1, layer.in_features, layer.out_features])
+    product = graph.add("MatMul", graph.add("Unsqueeze", value, axes=[1]), weights)
+    bias = graph.constant("goal.bias", array(layer.bias[stream, 0]))
+    return graph.add("Add", graph.add("Squeeze", product, axes=[1]), bias)
+
+
+_SWAPPED = [1, 0, 2]
+"""Agents and time: the first two axes."""
+
+
+def memory(graph: GraphBuilder, network: Memory, value: str, states: str) -> tuple[str, str]:
+    """One step of a recurrent memory: what it says, [batch, output size], and the new states.
+
+    `states`, before and after, are [batch, 1, size], as engines keep them.
+    """
+    if network.kind is MemoryType.LSTM:
+        return _lstm(graph, network, value, states)
+    return _gru(graph, network, value, states)
+
+
+def _lstm(graph: GraphBuilder, network: Memory, value: str, states: str) -> tuple[str, str]:
+    hidden = network.output_size
+    sequence = turned(graph, reshaped(graph, value, [-1, 1, network.weight_ih.shape[1]]), _SWAPPED)
+    before = turned(graph, states, _SWAPPED)
+    outputs = ("memory.outputs", "memory.hidden", "memory.cell")
+    graph.add_many(
+        "LSTM",
+        sequence,
+        graph.constant("memory.weight_ih", _onnx_gates(network.weight_ih)[None]),
+        graph.constant("memory.weight_hh", _onnx_gates(network.weight_hh)[None]),
+        graph.constant(
+            "memory.bias", np.concatenate([_onnx_gates(b) for b in (network.bias_ih, network.bias_hh)])[None]
+        ),
+        "",  # all sequences are of one length
+        sliced(graph, before, 2, 0, hidden),
+        sliced(graph, before, 2, hidden, 2 * hidden),
+        outputs=outputs,
+        hidden_size=hidden,
+    )
+    said = turned(graph, graph.add("Squeeze", outputs[0], axes=[1]), _SWAPPED)
+    after = turned(graph, graph.add("Concat", *outputs[1:], axis=2), _SWAPPED, name="recurrent_out")
+    return reshaped(graph, said, [-1, hidden]), after
+
+
+def _onnx_gates(stacked: Tensor) -> NDArray[np.float32]:
+    """From torch's order of an LSTM's gates (input, forget, cell, output) to ONNX's (i, o, f, c)."""
+    i, f, c, o = np.split(array(stacked), 4)
+    return np.concatenate([i, o, f, c])
+
+
+def _gru(graph: GraphBuilder, network: Memory, value: str, states: str) -> tuple[str, str]:
+    """Written as its arithmetic, since engines do not import ONNX's GRU."""
+    hidden = network.output_size
+    before = reshaped(graph, states, [-1, hidden])
+    of_input = dense(graph, "memory.input", network.weight_ih.T, network.bias_ih, value)
+    of_state = dense(graph, "memory.state", network.weight_hh.T, network.bias_hh, before)
+
+    def gate(columns: str, index: int) -> str:
+        return sliced(graph, columns, 1, index * hidden, (index + 1) * hidden)
+
+    reset, update = (
+        graph.add("Sigmoid", graph.add("Add", gate(of_input, k), gate(of_state, k))) for k in (0, 1)
+    )
+    new = graph.add("Tanh", graph.add("Add", gate(of_input, 2), graph.add("Mul", reset, gate(of_state, 2))))
+    # (1 - update) new + update before
+    said = graph.add("Add", new, graph.add("Mul", update, graph.add("Sub", before, new)))
+    return said, reshaped(graph, said, [-1, 1, hidden], name="recurrent_out")
+
+
+def actions(graph: GraphBuilder, head: Head, encoding: str, action_masks: str) -> None:
+    """All action outputs, sampled and deterministic, in the order of the contract.
+
+    Those of a greedy policy are the same: engines read the sampled ones by default.
+    """
+    weight, bias = head.acting_layer()
+    size = head.continuous_size
+    shown = size + sum(head.branches.sizes)
+    if size:
+        mu = dense(graph, "actions.mu", weight[:, :size], bias[:size], encoding)
+        sampled = mu if head.greedy else _sampled(graph, mu, _sigma(graph, head, encoding, shown))
+        _continuous(graph, head, mu, sampled)
+    if head.branches.sizes:
+        logits = dense(graph, "actions.logits", weight[:, size:shown], bias[size:shown], encoding)
+        _discrete(graph, _masked(graph, logits, action_masks), head.branches.sizes, greedy=head.greedy)
+
+
+def _sigma(graph: GraphBuilder, head: Head, encoding: str, shown: int) -> str:
+    """[1, A], or [batch, A] where it depends on the state."""
+    if not head.sigma_of_state:
+        return graph.constant("actions.sigma", array(head.log_sigma.exp()).reshape(1, -1))
+    low, high = LOG_SIGMA_RANGE
+    raw = dense(graph, "actions.log_sigma", head.weight[:, shown:], head.bias[shown:], encoding)
+    return graph.add("Exp", graph.add("Clip", raw, min=low, max=high))
+
+
+def _sampled(graph: GraphBuilder, mu: str, sigma: str) -> str:
+    return graph.add("Add", mu, graph.add("Mul", graph.add("RandomNormalLike", mu, dtype=1), sigma))
+
+
+def _continuous(graph: GraphBuilder, head: Head, mu: str, sampled: str) -> None:
+    _to_engine(graph, head, sampled, "continuous_actions")
+    size = np.array([head.continuous_size], np.float32)
+    graph.constant_output("continuous_action_output_shape", size)
+    _to_engine(graph, head, mu, "deterministic_continuous_actions")
+
+
+def _to_engine(graph: GraphBuilder, head: Head, value: str, name: str) -> None:
+    if head.squashed:
+        graph.add("Tanh", value, name=name)
+    else:
+        clipped = graph.add("Clip", value, min=-ENGINE_RANGE, max=ENGINE_RANGE)
+        graph.add("Div", clipped, graph.scalar(ENGINE_RANGE), name=name)
+    graph.output(name, [BATCH, head.continuous_size])
+
+
+def _masked(graph: GraphBuilder, logits: str, action_masks: str) -> str:
+    penalty = graph.add("Mul", one_minus(graph, action_masks), graph.scalar(-BLOCKED_LOGIT))
+    return graph.add("Sub", graph.add("Mul", logits, action_masks), penalty)
+
+
+def _discrete(graph: GraphBuilder, masked: str, sizes: tuple[int, ...], *, greedy: bool) -> None:
+    chosen, likeliest, start = [], [], 0
+    for size in sizes:
+        branch = sliced(graph, masked, 1, start, start + size)
+        # Values of actions are compared as they are: a softmax would round close ones to equal.
+        weighed = branch if greedy else graph.add("Softmax", branch, axis=1)
+        chosen.append(_best(graph, weighed) if greedy else _drawn(graph, weighed))
+        likeliest.append(_best(graph, weighed))
+        start += size
+    graph.add("Concat", *chosen, axis=1, name="discrete_actions")
+    graph.output("discrete_actions", [BATCH, len(sizes)], INT64)
+    graph.constant_output("discrete_action_output_shape", np.array([sizes], np.float32))
+    graph.add("Concat", *likeliest, axis=1, name="deterministic_discrete_actions")
+    graph.output("deterministic_discrete_actions", [BATCH, len(sizes)], INT64)
+
+
+def _drawn(graph: GraphBuilder, probabilities: str) -> str:
+    return graph.add("Multinomial", graph.add("Log", probabilities), dtype=INT64, sample_size=1)
+
+
+def _best(graph: GraphBuilder, weighed: str) -> str:
+    return graph.add("ArgMax", weighed, axis=1, keepdims=1)

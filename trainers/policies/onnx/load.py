@@ -1,0 +1,146 @@
+"""Finds the policy that a path means, and lets it act without any environment: `lanista.load`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .loaded_policy import LoadedPolicy, LoadError, Playable
+from .runtime import Brain, BrainError
+
+__all__ = ["LoadError", "LoadedPolicy", "load"]
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    behavior: str | None = None,
+    place: int | None = None,
+    seed: int | None = None,
+) -> LoadedPolicy:
+    """A trained policy that acts on arrays.
+
+    Args:
+        path: a brain (.onnx; Lanista's, ML-Agents' or Unity's), a checkpoint of Lanista (.pt), the folder of
+            a behaviour in a run, or the folder of a run. A folder stands for its newest brain, or for its
+            checkpoint where there is no brain. A brain needs no torch.
+        behavior: which one, where a run has several.
+        place: whose, where agents act by their place in the team (COMA with share_parameters: false).
+        seed: of sampled actions; without it each call differs.
+
+    Raises:
+        LoadError: there is no such file, it is damaged or no policy, or it is not clear which is meant.
+    """
+    return LoadedPolicy(*find_policy(path, behavior=behavior, place=place, seed=seed))
+
+
+def find_policy(
+    path: str | os.PathLike[str],
+    *,
+    behavior: str | None = None,
+    place: int | None = None,
+    seed: int | None = None,
+) -> tuple[Path, Playable]:
+    """The file that a path means, and its policy for agents that are known by their ids; as `load`."""
+    source = Path(path)
+    if source.is_dir():
+        source = _in_folder(source, behavior, place)
+    if not source.is_file():
+        raise LoadError(
+            f"{source}: there is no such file. Expected a brain (.onnx), a checkpoint (.pt), or a run's "
+            "folder."
+        )
+    if source.suffix == ".onnx":
+        return source, _brain(source, seed)
+    if source.suffix == ".pt":
+        return source, _checkpoint(source, place, seed)
+    raise LoadError(f"{source} is neither a brain (.onnx) nor a checkpoint (.pt).")
+
+
+def _in_folder(folder: Path, behavior: str | None, place: int | None) -> Path:
+    """The file that the folder of a run, or of one behaviour, stands for."""
+    if _has_policy(folder):
+        if behavior not in (None, folder.name):
+            raise LoadError(f"{folder} is the folder of the behaviour {folder.name}: found {behavior=}.")
+        return _newest(folder, folder.parent, place)
+    found = sorted(inner.name for inner in folder.iterdir() if inner.is_dir() and _has_policy(inner))
+    if not found:
+        raise LoadError(
+            f"{folder} holds no policy: no behaviour has a brain (.onnx) or a checkpoint.pt there."
+        )
+    if behavior is None and len(found) > 1:
+        raise LoadError(
+            f"{folder} holds the behaviours {', '.join(found)}: say which, by behavior='{found[0]}'."
+        )
+    wanted = behavior or found[0]
+    if wanted not in found:
+        raise LoadError(f"{folder} holds no behaviour {wanted!r}; it holds {', '.join(found)}.")
+    return _newest(folder / wanted, folder, place)
+
+
+def _has_policy(folder: Path) -> bool:
+    """Whether it is the folder of a behaviour; a run's folder has brains, but no checkpoints."""
+    return (folder / "checkpoint.pt").is_file() or any(folder.glob(f"{_escaped(folder.name)}-*.onnx"))
+
+
+def _newest(folder: Path, run: Path, place: int | None) -> Path:
+    """The brain that was written last, the run's own (its end's) or a checkpoint's; else the checkpoint."""
+    name, suffix = folder.name, "" if place is None else f"-place{place}"
+    numbered = [
+        path
+        for path in folder.glob(f"{_escaped(name)}-*{suffix}.onnx")
+        if path.stem.removeprefix(f"{name}-").removesuffix(suffix).isdigit()
+    ]
+    final = [path for path in [run / f"{name}{suffix}.onnx"] if path.is_file()]
+    brains = [*final, *numbered]  # the run's first: of files of one age, it is taken
+    return max(brains, key=lambda path: path.stat().st_mtime) if brains else folder / "checkpoint.pt"
+
+
+def _escaped(name: str) -> str:
+    """A name as a pattern for itself."""
+    return "".join(f"[{c}]" if c in "[*?" else c for c in name)
+
+
+def _brain(path: Path, seed: int | None) -> Playable:
+    if seed is not None:
+        import onnxruntime
+
+        onnxruntime.set_seed(seed)
+    try:
+        return Brain(path)
+    except BrainError as error:
+        raise LoadError(str(error)) from error
+
+
+def _checkpoint(path: Path, place: int | None, seed: int | None) -> Playable:
+    from ...checkpoints.file import CheckpointError, load_checkpoint
+    from ...checkpoints.metadata import rebuild_brain
+    from ...checkpoints.mlagents.detect import is_mlagents_file
+    from ...networks.multi_actor import brains_of
+    from ..greedy import CheckpointPolicy
+
+    if is_mlagents_file(path):
+        raise LoadError(
+            f"{path} is a checkpoint of ML-Agents, which does not say what its agents observe and do. "
+            f"{_brains_beside(path)}"
+        )
+    try:
+        brains: dict[str, Any] = dict(brains_of(rebuild_brain(load_checkpoint(path))[1]))
+    except CheckpointError as error:
+        raise LoadError(f"{path} cannot be loaded: {error}") from error
+    wanted = "" if place is None else f"-place{place}"
+    if wanted not in brains:
+        places: Sequence[str] = [key.removeprefix("-place") for key in brains if key]
+        raise LoadError(
+            f"{path} has a policy for each place: give place={places[0]} to {places[-1]}."
+            if places
+            else f"{path} has one policy for all places: leave place={place} out."
+        )
+    return CheckpointPolicy(brains[wanted], seed)
+
+
+def _brains_beside(path: Path) -> str:
+    brains = sorted(path.parent.glob("*.onnx"), key=lambda brain: brain.stat().st_mtime)
+    return f"Load its brain: {brains[-1]}." if brains else "Load its brain, the .onnx file of the same step."

@@ -1,0 +1,222 @@
+"""A policy in the hand: arrays in, arrays out, with the memories of its agents kept inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from mlagents_envs.base_env import ActionTuple, DecisionSteps
+from numpy.typing import ArrayLike, NDArray
+
+from ....envs.images import as_floats
+
+
+class LoadError(Exception):
+    """A policy that cannot be loaded; the message names the file and what is wrong."""
+
+
+class Playable(Protocol):
+    """What acts for agents that are known by their ids, as `Brain` does."""
+
+    continuous_size: int
+    branches: tuple[int, ...]
+    memory_size: int
+
+    @property
+    def has_deterministic(self) -> bool:
+        """Whether it knows the likeliest actions."""
+        ...
+
+    @property
+    def observations(self) -> Mapping[int, tuple[int | None, ...]]:
+        """What it reads: an observation's position -> shape (None: any)."""
+        ...
+
+    def act(self, steps: DecisionSteps, deterministic: bool = False) -> ActionTuple:
+        """Decide for these agents."""
+        ...
+
+    def forget(self, agent_ids: NDArray[np.int32]) -> None:
+        """Drop the memories of these agents."""
+        ...
+
+
+class Action(NamedTuple):
+    """What agents do, as an engine takes it."""
+
+    continuous: NDArray[np.float32]
+    """[n, A], or [A] of a single agent; -1 to 1."""
+    discrete: NDArray[np.int32]
+    """[n, K], or [K] of a single agent; an index for each branch."""
+
+
+class LoadedPolicy:
+    """A trained policy. It holds no environment, and is not for several threads at once."""
+
+    def __init__(self, path: Path, policy: Playable) -> None:
+        self.path = path
+        self._policy = policy
+        self._agents: int | None = None
+        """The rows of the last call, where agents have memories."""
+
+    # What it is ---------------------------------------------------------------------------------------
+
+    @property
+    def observations(self) -> dict[int, tuple[int | None, ...]]:
+        """Position in the behaviour's list of observations -> shape of one agent's (None: any size)."""
+        return dict(self._policy.observations)
+
+    @property
+    def continuous_size(self) -> int:
+        """A, the number of continuous actions."""
+        return self._policy.continuous_size
+
+    @property
+    def branches(self) -> tuple[int, ...]:
+        """The sizes of the K discrete branches."""
+        return tuple(self._policy.branches)
+
+    @property
+    def memory_size(self) -> int:
+        """Length of an agent's memory; 0 without one."""
+        return self._policy.memory_size
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{index}: {shape}" for index, shape in self.observations.items())
+        actions = f"{self.continuous_size} continuous, branches {self.branches}"
+        return f"<policy {self.path}: observations {{{shapes}}}, actions {actions}>"
+
+    # What it does -------------------------------------------------------------------------------------
+
+    def act(
+        self,
+        obs: ArrayLike | Sequence[ArrayLike],
+        *,
+        action_mask: ArrayLike | Sequence[ArrayLike] | None = None,
+        deterministic: bool | None = None,
+    ) -> Action:
+        """Decide for one agent, or for n at once.
+
+        Args:
+            obs: one array per observation, in the behaviour's order: [n, *shape] each, or [*shape] each for a
+                single agent. Where the policy reads one observation, the array alone will do. Pictures are
+                channels first, and 0 to 1 or uint8.
+            action_mask: which discrete actions are forbidden (True), as in `DecisionSteps.action_mask`: one
+                array [n, branch size] per branch, or all side by side [n, sum of sizes]; without n for a
+                single agent.
+            deterministic: the likeliest actions, or drawn ones. By default the likeliest, if the file has
+                them.
+
+        Returns:
+            The actions, with the axis n if `obs` has it. With a memory, row k is always the same agent.
+
+        Raises:
+            ValueError: an array has another shape than the policy reads, or is not finite; or the number of
+                agents with memories has changed. The message names what was found and expected.
+        """
+        arrays, single = self._arrays(obs)
+        count = len(arrays[0])
+        if self.memory_size and self._agents not in (None, count):
+            raise ValueError(
+                f"found {count} agents, and {self._agents} at the last call: row k is always the same agent, "
+                "for the sake of its memory. Call reset() before other agents act."
+            )
+        self._agents = count
+        ids, zeros = np.arange(count, dtype=np.int32), np.zeros(count, np.float32)
+        mask = None if action_mask is None else self._mask(action_mask, count, single)
+        steps = DecisionSteps(arrays, zeros, ids, mask, ids, zeros)
+        likeliest = self._policy.has_deterministic if deterministic is None else deterministic
+        if likeliest and not self._policy.has_deterministic:
+            raise ValueError(f"{self.path} has drawn actions only: leave deterministic out, or give False.")
+        if count == 0:
+            return Action(
+                np.zeros((0, self.continuous_size), np.float32), np.zeros((0, len(self.branches)), np.int32)
+            )
+        actions = self._policy.act(steps, likeliest)
+        continuous = actions.continuous.reshape(count, self.continuous_size)
+        discrete = actions.discrete.reshape(count, len(self.branches))
+        return Action(continuous[0], discrete[0]) if single else Action(continuous, discrete)
+
+    def reset(self, agents: ArrayLike | None = None) -> None:
+        """Episodes have ended: their agents' memories begin anew.
+
+        Args:
+            agents: their rows, as numbers or as a mask [n]; all by default.
+        """
+        if agents is None:
+            self._policy.forget(np.arange(self._agents or 0, dtype=np.int32))
+            self._agents = None
+            return
+        rows = np.asarray(agents)
+        self._policy.forget(
+            (np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.ravel()).astype(np.int32)
+        )
+
+    # Checks -------------------------------------------------------------------------------------------
+
+    def _arrays(self, obs: Any) -> tuple[list[NDArray[np.float32]], bool]:
+        """[n, *shape] of each observation, and whether there was no axis n."""
+        read = self.observations
+        if not isinstance(obs, (list, tuple)) or (list(read) == [0] and _is_numbers(obs)):
+            obs = [obs]
+        arrays = [
+            as_floats(np.asarray(array)) if len(read.get(k, ())) == 3 else np.asarray(array, np.float32)
+            for k, array in enumerate(obs)
+        ]
+        wanted = max(read) + 1
+        if len(arrays) != wanted:
+            raise ValueError(
+                f"found a list of {len(arrays)} observations, expected {wanted}: {self._expected()}. A batch "
+                "is one array: np.array([...])"
+            )
+        first = min(read)
+        single = arrays[first].ndim == len(read[first])
+        if single:
+            arrays = [array[None] for array in arrays]
+        for index, shape in read.items():
+            found = arrays[index].shape
+            fits = len(found) == len(shape) + 1 and all(w in (None, h) for w, h in zip(shape, found[1:]))
+            if not fits or len(arrays[index]) != len(arrays[first]):
+                shown = found[1:] if single else found
+                raise ValueError(
+                    f"found observation {index} with the shape {shown}, expected {self._expected()}"
+                )
+            if not np.isfinite(arrays[index]).all():
+                raise ValueError(f"found NaN or infinite numbers in observation {index}")
+        return arrays, single
+
+    def _expected(self) -> str:
+        shapes = "; ".join(
+            f"observation {index} as {_shown(shape)} or {_shown(('n', *shape))}"
+            for index, shape in self.observations.items()
+        )
+        return f"{shapes} (one agent, or n)"
+
+    def _mask(self, mask: Any, count: int, single: bool) -> list[NDArray[np.bool_]]:
+        """[n, size] of each branch."""
+        ragged = isinstance(mask, (list, tuple)) and not _is_numbers(mask)
+        parts = [np.asarray(part, np.bool_) for part in (mask if ragged else [mask])]
+        whole = np.concatenate([part[None] if single else part for part in parts], axis=-1)
+        expected = (count, sum(self.branches))
+        if whole.shape != expected:
+            raise ValueError(
+                f"found an action mask of shape {whole.shape}, expected {expected}: branches of sizes "
+                f"{self.branches}, side by side, True where forbidden"
+            )
+        cuts = np.cumsum(self.branches)[:-1]
+        branches = np.split(whole, cuts, axis=1)
+        if any(branch.all(axis=1).any() for branch in branches):
+            raise ValueError("the action mask forbids every action of a branch")
+        return branches
+
+
+def _is_numbers(values: Any) -> bool:
+    """Whether a list is one array written out, not a list of arrays."""
+    return all(isinstance(value, (int, float, bool, np.number, np.bool_)) for value in values)
+
+
+def _shown(shape: Sequence[object]) -> str:
+    inner = ", ".join("any" if size is None else str(size) for size in shape)
+    return f"({inner},)" if len(shape) == 1 else f"({inner})"

@@ -1,0 +1,234 @@
+"""Runs a brain file without a trainer: onnxruntime and NumPy, no torch."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps
+from numpy.typing import NDArray
+
+from ....envs.images import as_floats
+from ..agent_states import AgentMemories
+
+READABLE_VERSION = 3.0
+"""Of the brain's interface (`version_number`). Version 2, of the 1.x packages, has other inputs."""
+_OBSERVATION = re.compile(r"obs_([0-9]+)")
+_LEGACY = ("vector_observation", "visual_observation_", "epsilon", "prev_action", "sequence_length")
+
+
+class BrainError(Exception):
+    """A brain that cannot be run, or not with these agents; the message names the file and what is wrong."""
+
+
+class Brain:
+    """A trained policy in an ONNX file: Lanista's, ML-Agents' or Unity's own.
+
+    Recurrent brains keep a memory for each agent; `forget` ends it with the agent's episode.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Load the file and check its inputs and outputs.
+
+        Raises:
+            BrainError: it is absent, no ONNX file, or not a brain that this can run.
+        """
+        self.path = Path(path)
+        self._session = self._load()
+        self._inputs: dict[str, list[Any]] = {i.name: list(i.shape) for i in self._session.get_inputs()}
+        self._outputs = [output.name for output in self._session.get_outputs()]
+        self._check_names()
+        constants = self._constants()
+        self.version = float(constants["version_number"].ravel()[0])
+        if self.version != READABLE_VERSION:
+            raise self._error(f"its interface is of version {self.version:g}, and only version 3 is known")
+        self.continuous_size = int(constants.get("continuous_action_output_shape", np.zeros(1)).ravel()[0])
+        self.branches = tuple(
+            int(b) for b in constants.get("discrete_action_output_shape", np.zeros(0)).ravel()
+        )
+        # The input tells the size that is used: `memory_size` is 0 in some of Unity's own recurrent files.
+        self.memory_size = int(self._inputs["recurrent_in"][-1]) if "recurrent_in" in self._inputs else 0
+        self._memories = AgentMemories(self.memory_size)
+
+    # What it is ---------------------------------------------------------------------------------------
+
+    @property
+    def has_deterministic(self) -> bool:
+        """Whether the file also gives the likeliest actions; old ones only give sampled actions."""
+        return all(f"deterministic_{name}" in self._outputs for name in self._action_names)
+
+    @property
+    def _action_names(self) -> list[str]:
+        """The sampled outputs, continuous first."""
+        return [name for name in ("continuous_actions", "discrete_actions") if name in self._outputs]
+
+    @property
+    def observations(self) -> dict[int, tuple[int | None, ...]]:
+        """What the brain reads: an observation's position in the behaviour's list -> shape (None: any)."""
+        return {
+            int(match[1]): tuple(size if isinstance(size, int) else None for size in shape[1:])
+            for name, shape in self._inputs.items()
+            if (match := _OBSERVATION.fullmatch(name))
+        }
+
+    def check(self, spec: BehaviorSpec) -> None:
+        """Check that the brain fits the behaviour.
+
+        Raises:
+            BrainError: it reads other observations or gives other actions; the message names all of these.
+        """
+        problems = [
+            problem
+            for index, shape in self.observations.items()
+            if (problem := _mismatch(index, shape, [tuple(o.shape) for o in spec.observation_specs]))
+        ]
+        if self.continuous_size != spec.action_spec.continuous_size:
+            problems.append(
+                f"it gives {self.continuous_size} continuous actions, the agents take "
+                f"{spec.action_spec.continuous_size}"
+            )
+        if self.branches != tuple(spec.action_spec.discrete_branches):
+            problems.append(
+                f"it gives discrete branches of sizes {self.branches}, the agents take "
+                f"{tuple(spec.action_spec.discrete_branches)}"
+            )
+        if problems:
+            raise self._error(f"it does not fit the behaviour: {'; '.join(problems)}")
+
+    # What it does -------------------------------------------------------------------------------------
+
+    def act(self, steps: DecisionSteps, deterministic: bool = False) -> ActionTuple:
+        """Decide for the n agents of `steps`: [n, continuous] and [n, branches], as the engine takes them.
+
+        Args:
+            steps: the agents that wait; with a memory, each agent's is read and replaced.
+            deterministic: the likeliest actions instead of sampled ones.
+
+        Raises:
+            BrainError: an observation has another shape than the brain reads, or deterministic actions are
+                asked for and the file has none.
+        """
+        if deterministic and not self.has_deterministic:
+            raise self._error(
+                "it has no deterministic outputs (old files do not); play it with sampled actions"
+            )
+        if len(steps) == 0:
+            return self._action(len(steps), [])
+        prefix = "deterministic_" if deterministic else ""
+        wanted = [f"{prefix}{name}" for name in self._action_names]
+        if self.memory_size:
+            wanted.append("recurrent_out")
+        results = self._session.run(wanted, self._feeds(steps))
+        if self.memory_size:
+            self._memories.store(steps.agent_id, results.pop().reshape(len(steps), self.memory_size))
+        return self._action(len(steps), results)
+
+    def forget(self, agent_ids: NDArray[np.int32]) -> None:
+        """Drop the memories of agents whose episode has ended."""
+        self._memories.forget(agent_ids)
+
+    def _feeds(self, steps: DecisionSteps) -> dict[str, NDArray[Any]]:
+        feeds: dict[str, NDArray[Any]] = {}
+        for index, shape in self.observations.items():
+            problem = _mismatch(index, shape, [rows.shape[1:] for rows in steps.obs])
+            if problem:
+                raise self._error(problem)
+            rows = steps.obs[index]
+            numbers = as_floats(rows) if len(shape) == 3 else np.asarray(rows, np.float32)
+            feeds[f"obs_{index}"] = np.ascontiguousarray(numbers)
+        if "action_masks" in self._inputs:
+            allowed = np.ones((len(steps), sum(self.branches)), np.float32)
+            if steps.action_mask is not None:
+                allowed -= np.concatenate(steps.action_mask, axis=1)
+            feeds["action_masks"] = allowed
+        if self.memory_size:
+            feeds["recurrent_in"] = self._memories.read(steps.agent_id).reshape(
+                len(steps), 1, self.memory_size
+            )
+        return feeds
+
+    def _action(self, agents: int, results: Sequence[NDArray[Any]]) -> ActionTuple:
+        by_name = dict(zip(self._action_names, results))
+        continuous = by_name.get("continuous_actions", np.zeros((agents, self.continuous_size)))
+        discrete = by_name.get("discrete_actions", np.zeros((agents, len(self.branches))))
+        return ActionTuple(continuous.astype(np.float32, copy=False), discrete.astype(np.int32))
+
+    # Loading ------------------------------------------------------------------------------------------
+
+    def _load(self) -> Any:
+        if not self.path.is_file():
+            raise self._error("there is no such file")
+        if self.path.suffix == ".pt":
+            raise self._error("it is a checkpoint; `lanista export` makes a brain of it")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3  # Unity's files declare a batch of 1 where they take any.
+        try:
+            return onnxruntime.InferenceSession(str(self.path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime has a dozen types of its own, below Exception only.
+            raise self._error(f"onnxruntime does not load it: {error}") from error
+
+    def _check_names(self) -> None:
+        legacy = [name for name in self._inputs if name.startswith(_LEGACY)]
+        if legacy:
+            raise self._error(
+                f"its inputs {legacy} are those of brains before version 3; "
+                f"export it again with a newer trainer"
+            )
+        unknown = [
+            name
+            for name in self._inputs
+            if name not in ("action_masks", "recurrent_in") and not _OBSERVATION.fullmatch(name)
+        ]
+        if unknown:
+            raise self._error(
+                f"it has unknown inputs {unknown}; known are obs_<i>, action_masks and recurrent_in"
+            )
+        missing = [name for name in ("version_number", "memory_size") if name not in self._outputs]
+        if missing:
+            raise self._error(
+                f"it lacks the outputs {missing}; is it a policy that ML-Agents or Lanista exported?"
+            )
+        if not self._action_names:
+            raise self._error(
+                f"it has neither continuous_actions nor discrete_actions among its outputs {self._outputs}"
+            )
+        shapes = {
+            "continuous_actions": "continuous_action_output_shape",
+            "discrete_actions": "discrete_action_output_shape",
+        }
+        missing = [shapes[name] for name in self._action_names if shapes[name] not in self._outputs]
+        if missing:
+            raise self._error(f"it lacks the outputs {missing}, which say how many actions it gives")
+
+    def _constants(self) -> dict[str, NDArray[np.float32]]:
+        names = [
+            "version_number",
+            "memory_size",
+            "continuous_action_output_shape",
+            "discrete_action_output_shape",
+        ]
+        present = [name for name in names if name in self._outputs]
+        zeros = {
+            name: np.zeros([size if isinstance(size, int) else 1 for size in shape], np.float32)
+            for name, shape in self._inputs.items()
+        }
+        return dict(zip(present, self._session.run(present, zeros)))
+
+    def _error(self, problem: str) -> BrainError:
+        return BrainError(f"Brain '{self.path}': {problem}.")
+
+
+def _mismatch(index: int, shape: Sequence[int | None], found: Sequence[Sequence[int]]) -> str | None:
+    """What is wrong with observation `index` among those `found`, or None."""
+    if index >= len(found):
+        return f"it reads observation {index}, and the agents have {len(found)}"
+    actual = found[index]
+    if len(actual) != len(shape) or any(want not in (None, have) for want, have in zip(shape, actual)):
+        return f"it reads observation {index} with the shape {tuple(shape)}, the agents' is {tuple(actual)}"
+    return None

@@ -1,0 +1,65 @@
+"""The first lines of a run: what is running, in which versions.
+
+The last lines of a run: what it has made, and what to do with it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+from ... import __version__
+from ...envs.protocol.handshake import API_VERSION, PACKAGE_VERSION
+from ..settings.options import RunOptions
+
+
+def version_block() -> str:
+    """Name and versions. The lower lines are ML-Agents', with the release that Lanista stands in for."""
+    return (
+        f"\n  L A N I S T A   {__version__}   in place of ML-Agents {PACKAGE_VERSION}\n\n"
+        " Version information:\n"
+        f"  lanista: {__version__},\n"
+        f"  ml-agents: {PACKAGE_VERSION},\n"
+        f"  ml-agents-envs: {PACKAGE_VERSION},\n"
+        f"  Communicator API: {API_VERSION},\n"
+        f"  PyTorch: {version('torch')}\n"
+    )
+
+
+def next_steps(
+    options: RunOptions, folder: Path, behaviors: Iterable[str], *, unfinished: bool
+) -> Iterator[str]:
+    """A line for each brain, and for a run that has steps left how it goes on.
+
+    Args:
+        options: of the run.
+        folder: the run's.
+        behaviors: names of those that were trained.
+        unfinished: some behaviour has not had all of its steps.
+    """
+    for name in behaviors:
+        brain = folder / f"{name}.onnx"
+        if brain.exists():
+            yield f"The brain of {name} is {brain}. See it act: {_play(options, brain)}"
+    if unfinished:
+        yield "To go on with this run, give the same command with --resume (and without --force)."
+
+
+def _play(options: RunOptions, brain: Path) -> str:
+    env = options.env_settings
+    words = ["lanista", "play", str(brain)]
+    if env.env_path is None:
+        return f"{_typed(words)}  (then press Play in the Unity Editor)"
+    words += ["--env", env.env_path]
+    if env.env_args:
+        words += ["--env-args", *env.env_args]
+    return _typed(words)
+
+
+def _typed(words: list[str]) -> str:
+    """A command as the system's shell takes it: that of Windows knows no single quotes."""
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)

@@ -1,0 +1,264 @@
+"""The environments of a run, as its settings describe them."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlagents_envs.base_env import BaseEnv
+
+from ...envs.manager.manager import EnvManager
+from ...envs.manager.restarts import RestartLimits
+from ...envs.python.sources import check_source, in_process
+from ...envs.remote.handshake import Admitted
+from ...envs.remote.source import Entrance
+from ...envs.side_channels import (
+    EngineConfigurationChannel,
+    EnvironmentParametersChannel,
+    SideChannel,
+    StatsSideChannel,
+)
+from ...envs.unity.environment import UnityEnvironment
+from ...envs.unity.executables import check_executable
+from ...envs.unity.launch import SCENE, listen, resolve
+from ...envs.unity.ports import FIRST_PORT
+from ...envs.validation import NonFinite
+from ..settings.errors import Problem, TrainerConfigError
+from ..settings.models.behavior import TrainerSettings
+from ..settings.models.run import EnvironmentSettings
+from ..settings.options import RunOptions
+from ..utils.seeds import seed_of
+from .attach import NewBehaviors, check_attaching, make_gate
+from .evaluation.environment import TEST_SEED, TestEnvironment
+from .python_environments import make_hosted, make_stepped
+from .ray import check_cluster, connect_by
+
+if TYPE_CHECKING:
+    from ...envs.ray.cluster import Cluster
+
+
+def check_environment(options: RunOptions) -> None:
+    """Refuse an environment that cannot be launched, before anything is written or loaded for it.
+
+    Raises:
+        UnityEnvironmentException: There is no such executable, scene, option of a scene, or module; the
+            executable cannot be started; or nobody can call on the port or address that is asked for.
+        PortInUseError: The port is taken.
+        TrainerConfigError: There are environment parameters, and the environment takes none; or there are
+            to be tests, and the environment is the Editor.
+    """
+    _refuse_tests_in_the_editor(options)
+    env = options.env_settings
+    if env.ray is not None:
+        check_cluster(options)
+        _check_scene(env)
+        if in_process(env.env_path):
+            _refuse_parameters(options)
+        return
+    if env.env_path is not None and in_process(env.env_path):
+        check_source(env.env_path, env.env_args)
+        _refuse_parameters(options)
+        if env.env_workers:
+            _check_ports(env, number_of_environments(options))
+        return
+    if env.attaches:
+        check_attaching(options)
+        return
+    if env.env_path is not None:
+        _check_program(env)
+    _check_ports(env, number_of_environments(options))
+
+
+def _refuse_tests_in_the_editor(options: RunOptions) -> None:
+    """There is one Editor, which trains; nobody could press Play a second time. Nor are engines to spare that
+    come by themselves.
+    """
+    if options.env_settings.env_path is not None or options.checkpoint_settings.inference:
+        return
+    attaches = options.env_settings.attaches
+    why = "engines that connect by themselves are all trained with" if attaches else "there is one Editor"
+    settings = {f"behaviors.{name}": one for name, one in options.behaviors.items()}
+    if options.default_settings is not None:
+        settings["default_settings"] = options.default_settings
+    problems = [
+        Problem(
+            f"{place}.test_frequency",
+            f"found {one.test_frequency}; tests take place in an environment of their own, and {why}: name "
+            "an executable or a scene with --env, or remove this key",
+        )
+        for place, one in settings.items()
+        if one.tested
+    ]
+    if problems:
+        raise TrainerConfigError(problems)
+
+
+def _refuse_parameters(options: RunOptions) -> None:
+    if options.environment_parameters:
+        names = ", ".join(options.environment_parameters)
+        message = (
+            f"found {names}; {options.env_settings.env_path} takes no parameters during a run: remove this "
+            "section, and give the environment's own arguments after --env-args"
+        )
+        raise TrainerConfigError([Problem("environment_parameters", message)])
+
+
+def _check_program(env: EnvironmentSettings) -> None:
+    command = resolve(str(env.env_path))
+    _check_scene(env)
+    check_executable(command[0])
+
+
+def _check_scene(env: EnvironmentSettings) -> None:
+    path = str(env.env_path).strip()
+    if path.startswith(SCENE):
+        from ...envs.scenes.in_process import make_in_place
+
+        make_in_place(path, arguments=env.env_args)
+
+
+def _check_ports(env: EnvironmentSettings, number: int) -> None:
+    """Listen as the environments' launch will, and stop at once."""
+    port = _base_port(env)
+    # Who searches for a free port finds one of his own.
+    for worker_id in range(1 if port is None else number):
+        listen(worker_id, port, env.listen, editor=env.env_path is None).close()
+
+
+def _base_port(env: EnvironmentSettings) -> int | None:
+    """The port of the first environment, if the user has chosen it; the Editor has its own.
+
+    Every recorded configuration names the default, which nobody chose: then any free port will do.
+    """
+    return env.base_port if env.env_path is not None and env.base_port != FIRST_PORT else None
+
+
+def number_of_environments(options: RunOptions) -> int:
+    """How many may run at once: those of the training, and one for tests."""
+    return options.env_settings.environments + tested(options)
+
+
+def make_env_manager(
+    options: RunOptions, seed: int, log_folder: Path, cluster: Cluster | None = None
+) -> EnvManager:
+    """The environments of a run, not yet started; on the nodes of a cluster, if there is one."""
+    env = options.env_settings
+    if env.attaches:
+        return _make_attached(options, seed)
+    limits = RestartLimits(
+        env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s
+    )
+    return EnvManager(
+        lambda worker_id: _make_env(options, seed_of(seed, worker_id), log_folder, worker_id, cluster),
+        env.environments,
+        limits,
+        ordered=options.repeatable,
+        non_finite=NonFinite(env.non_finite),
+        awake=_may_stay_awake(options),
+        editor=env.env_path is None,
+    )
+
+
+def _make_attached(options: RunOptions, seed: int) -> EnvManager:
+    """Engines that run already and connect by themselves."""
+    env = options.env_settings
+
+    def make(index: int, engine: Admitted) -> BaseEnv:
+        name = f"environment {index} ({engine.where})"
+        return UnityEnvironment(
+            seed=seed_of(seed, index),
+            timeout_wait=env.timeout_wait,
+            side_channels=_side_channels(options),
+            num_areas=env.num_areas,
+            non_finite=None,
+            engine_name=name,
+            images="uint8",
+            connect=lambda _: engine.connection(name, float(env.timeout_wait)),
+        )
+
+    return EnvManager(
+        None,
+        env.num_envs,
+        door=Entrance(partial(make_gate, env), make, NewBehaviors(options).refusal),
+        non_finite=NonFinite(env.non_finite),
+        awake=_may_stay_awake(options),
+    )
+
+
+def make_test_environment(
+    options: RunOptions, log_folder: Path, cluster: Cluster | None = None
+) -> TestEnvironment:
+    """The environment of tests, with the first worker id that no environment of the training has."""
+    worker_id = options.env_settings.environments
+
+    def make(drawn: bool) -> BaseEnv:
+        path = options.env_settings.env_path or ""
+        if drawn and path.startswith(SCENE):
+            from ...envs.scenes.in_process import make_in_place
+
+            return make_in_place(path, TEST_SEED, options.env_settings.env_args)
+        return _make_env(options, TEST_SEED, log_folder, worker_id, cluster, drawn=drawn)
+
+    return TestEnvironment(make, NonFinite(options.env_settings.non_finite))
+
+
+def tested(options: RunOptions) -> bool:
+    """Whether any behaviour of a training is tested, or would be if an environment showed it."""
+    settings = [*options.behaviors.values(), options.default_settings or TrainerSettings()]
+    return not options.checkpoint_settings.inference and any(one.tested for one in settings)
+
+
+def _make_env(
+    options: RunOptions,
+    seed: int,
+    log_folder: Path,
+    worker_id: int,
+    cluster: Cluster | None = None,
+    *,
+    drawn: bool = False,
+) -> BaseEnv:
+    env, engine = options.env_settings, options.engine_settings
+    name = f"environment {worker_id}"
+    connect = None if cluster is None else connect_by(cluster, options, worker_id, log_folder, name)
+    if env.env_workers and not drawn:
+        return make_hosted(options, seed, log_folder, worker_id, _base_port(env), connect)
+    if env.env_path is not None and in_process(env.env_path):
+        return make_stepped(options, env.env_path, seed, drawn=drawn)
+    return UnityEnvironment(
+        env.env_path,
+        worker_id,
+        _base_port(env),
+        seed=seed,
+        no_graphics=engine.no_graphics,
+        no_graphics_monitor=engine.no_graphics_monitor,
+        timeout_wait=env.timeout_wait,
+        additional_args=env.env_args,
+        side_channels=_side_channels(options),
+        log_folder=log_folder,
+        num_areas=env.num_areas,
+        listen=env.listen,
+        non_finite=None,
+        engine_name=name,
+        images="uint8",
+        connect=connect,
+    )
+
+
+def _side_channels(options: RunOptions) -> list[SideChannel]:
+    """What an engine is told beside its agents' actions, and tells beside their observations."""
+    engine = options.engine_settings
+    configuration = EngineConfigurationChannel()
+    configuration.set_configuration_parameters(
+        width=engine.width,
+        height=engine.height,
+        quality_level=engine.quality_level,
+        time_scale=engine.time_scale,
+        target_frame_rate=engine.target_frame_rate,
+        capture_frame_rate=engine.capture_frame_rate,
+    )
+    return [EnvironmentParametersChannel(), configuration, StatsSideChannel()]
+
+
+def _may_stay_awake(options: RunOptions) -> bool:
+    return not any(settings.threaded for settings in options.behaviors.values())

@@ -1,0 +1,78 @@
+"""The Ray cluster of a run, as its settings describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...envs.python.source_names import in_process
+from ...envs.ray.spec import ClusterSettings, EngineOrder
+from ...envs.unity.environment import Connect
+from ...envs.unity.launch import HOSTED
+from ..settings.errors import Problem, TrainerConfigError
+from ..settings.options import RunOptions
+from .python_environments import hosted_source
+
+if TYPE_CHECKING:
+    from ...envs.ray.cluster import Cluster
+
+
+def check_cluster(options: RunOptions) -> None:
+    """Refuse what no cluster could do, before anything is written.
+
+    Raises:
+        TrainerConfigError: The environment is stepped in the trainer's process.
+    """
+    env = options.env_settings
+    if in_process(env.env_path) and not env.env_workers:
+        message = (
+            f"found {env.ray}; the nodes of a cluster start engines, and {env.env_path} is stepped in the "
+            "trainer's own process: have it hosted (env_workers, --env-workers 2), give an executable or a "
+            "scene, or leave this out"
+        )
+        raise TrainerConfigError([Problem("env_settings.ray", message)])
+
+
+@contextmanager
+def joined_cluster(options: RunOptions, number: int) -> Iterator[Cluster | None]:
+    """The cluster of a run, if it has one; joined before anything is written, and left behind the run.
+
+    Args:
+        options: of the run.
+        number: of environments.
+
+    Raises:
+        ClusterError: it cannot be joined, or cannot do what is wanted.
+    """
+    env = options.env_settings
+    if env.ray is None:
+        yield None
+        return
+    from ...envs.ray.cluster import Cluster
+
+    settings = ClusterSettings(env.ray, env.ray_cpus, env.ray_listen, env.ray_wait)
+    with closing(Cluster(settings, _order(options, 0, None), number)) as cluster:
+        yield cluster
+
+
+def connect_by(cluster: Cluster, options: RunOptions, worker_id: int, log_folder: Path, name: str) -> Connect:
+    """How an environment comes about whose engine some node runs."""
+    return lambda on_exit: cluster.connect(_order(options, worker_id, log_folder), name, on_exit)
+
+
+def _order(options: RunOptions, worker_id: int, log_folder: Path | None) -> EngineOrder:
+    env, engine = options.env_settings, options.engine_settings
+    name, arguments = str(env.env_path), list(env.env_args or ())
+    if env.env_workers:
+        source = hosted_source(options)
+        name, arguments = HOSTED + source.path, source.options()
+    return EngineOrder(
+        file_name=name,
+        worker_id=worker_id,
+        timeout=float(env.timeout_wait),
+        windowless=engine.no_graphics or (engine.no_graphics_monitor and worker_id != 0),
+        additional_args=tuple(arguments),
+        log_folder=log_folder,
+    )

@@ -1,0 +1,266 @@
+"""A run from the first engine to the last file; what needs torch is first imported here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from mlagents_envs.base_env import BehaviorSpec
+
+from ...envs.base import BehaviorName, processors
+from ...envs.python.sources import in_process
+from ...envs.validation import NonFinite
+from ..algorithms.base import UnsupportedActionError
+from ..algorithms.coma.coma import with_offered_state
+from ..algorithms.common.threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
+from ..callbacks.base import Callback
+from ..callbacks.dispatcher import STATES, CallbackHub, CallbackWriter, told
+from ..callbacks.events import SummaryDue
+from ..checkpoints.run_folder import forget_beginnings, write_configuration
+from ..checkpoints.status import TrainingStatus
+from ..checkpoints.transfer import find_start
+from ..curriculum.curriculum import Curriculum
+from ..networks.custom import not_exportable
+from ..networks.modules.precision import Precision
+from ..networks.observation_kinds import UnsupportedObservationError
+from ..settings.options import RunOptions
+from ..settings.validation import require_trainable
+from ..stats.display import Display
+from ..stats.timers import GaugeWriter, Timers
+from ..stats.writer import StatsWriter
+from ..stats.writers import close_writers, make_writers
+from ..trainer.context import RunContext
+from ..trainer.distributed.leader import LearnerTeam, learner_team, shared_threads
+from ..trainer.learner import Learner
+from ..utils.errors import TrainerError
+from .banner import next_steps
+from .controller import TrainerController
+from .environments import make_env_manager, make_test_environment, tested
+from .evaluation.evaluator import Evaluation
+from .python_environments import takes_state
+from .signals import StopSignals
+
+if TYPE_CHECKING:
+    from ...envs.ray.cluster import Cluster
+
+logger = logging.getLogger(__name__)
+
+
+def train(
+    options: RunOptions,
+    folder: Path,
+    status: TrainingStatus,
+    display: Display,
+    signals: StopSignals,
+    *,
+    restart_engines_at_checkpoints: bool = False,
+    callbacks: Mapping[str, Callback] | None = None,
+    cluster: Cluster | None = None,
+) -> None:
+    """Launch the engines, train until the end, and write what is due.
+
+    Raises:
+        TrainerError, TrainerConfigError, CheckpointError, UnityException: once all that could be saved is.
+    """
+    hub = CallbackHub(callbacks, folder / "run_logs" / STATES)
+    torch.set_num_threads(ACTING_THREADS)
+    device = _device(options.torch_settings.device)
+    with learner_team(options, device, folder / "run_logs") or nullcontext() as team:
+        _train(
+            *(options, folder, status, display, signals, restart_engines_at_checkpoints, hub, device, team),
+            cluster,
+        )
+
+
+def _train(
+    options: RunOptions,
+    folder: Path,
+    status: TrainingStatus,
+    display: Display,
+    signals: StopSignals,
+    restart_engines: bool,
+    hub: CallbackHub,
+    device: torch.device,
+    team: LearnerTeam | None,
+    cluster: Cluster | None,
+) -> None:
+    timers, gauges = Timers(), GaugeWriter()
+    writers = [*make_writers(options, folder), gauges, display]
+    if hub.hears(SummaryDue):
+        writers.append(CallbackWriter(hub))
+    context = _context(options, folder, status, display, writers, timers, hub, restart_engines, device, team)
+    controller = _controller(options, context, signals, cluster)
+    timers.begin("run_training.setup")
+    timers.end(timers.clock() - timers.started)
+    try:
+        display.start()
+        with (
+            told(hub, options, folder, lambda: _steps(controller)),
+            timers.span("TrainerController.start_learning"),
+        ):
+            controller.run()
+        display.status("Done.")
+    finally:
+        close_writers(writers)
+        timers.save(folder / "run_logs" / "timers.json", gauges.gauges)
+        if not (controller.learners or context.resume):
+            forget_beginnings(folder)
+    if context.training:
+        learners = controller.learners.values()
+        unfinished = any(learner.trainer.should_still_train for learner in learners)
+        for line in next_steps(options, folder, controller.learners, unfinished=unfinished):
+            logger.info("%s", line)
+
+
+def _context(
+    options: RunOptions,
+    folder: Path,
+    status: TrainingStatus,
+    display: Display,
+    writers: Sequence[StatsWriter],
+    timers: Timers,
+    hub: CallbackHub,
+    restart_engines: bool,
+    device: torch.device,
+    team: LearnerTeam | None,
+) -> RunContext:
+    """What all learners of the run share."""
+    return RunContext(
+        folder=folder,
+        seed=options.env_settings.seed,
+        status=status,
+        writers=writers,
+        display=display,
+        device=device,
+        training=not options.checkpoint_settings.inference,
+        inference_steps=options.checkpoint_settings.inference_steps,
+        resume=options.checkpoint_settings.resume,
+        initialize_from=find_start(options.checkpoint_settings),
+        non_finite=NonFinite(options.env_settings.non_finite),
+        precision=Precision(options.torch_settings.precision),
+        restart_engines_at_checkpoints=restart_engines,
+        curriculum=_curriculum(options, status),
+        update_threads=partial(_update_threads if team is None else shared_threads, options),
+        team=team,
+        timers=timers,
+        callbacks=hub,
+    )
+
+
+def _controller(
+    options: RunOptions, context: RunContext, signals: StopSignals, cluster: Cluster | None
+) -> TrainerController:
+    """The controller, which launches the engines when it runs."""
+    folder = context.folder
+    controller = TrainerController(
+        partial(make_env_manager, options, context.seed, folder / "run_logs", cluster),
+        partial(_make_learner, options, context),
+        context.display,
+        context.curriculum,
+        training=context.training,
+        patience=options.env_settings.timeout_wait,
+        on_first_learner=lambda: _under_way(options, folder, controller, signals),
+        timers=context.timers,
+        callbacks=context.callbacks,
+        evaluation=_evaluation(options, folder, context.callbacks, cluster),
+        rotation=context.rotation,
+    )
+    return controller
+
+
+def _steps(controller: TrainerController) -> dict[str, int]:
+    return {name: learner.trainer.step for name, learner in controller.learners.items()}
+
+
+def _evaluation(
+    options: RunOptions, folder: Path, callbacks: CallbackHub, cluster: Cluster | None
+) -> Evaluation | None:
+    """What tests the policies, where any are ever tested."""
+    if not tested(options):
+        return None
+    return Evaluation(make_test_environment(options, folder / "run_logs", cluster), callbacks)
+
+
+def _under_way(
+    options: RunOptions, folder: Path, controller: TrainerController, signals: StopSignals
+) -> None:
+    """The first learner stands; of a resumed run, the settings fit what was saved."""
+    signals.call(controller.stop)
+    if len(controller.learners) == 1:
+        _tell_lessons(controller)
+    if options.checkpoint_settings.resume and not options.checkpoint_settings.inference:
+        write_configuration(folder, options)
+
+
+def _curriculum(options: RunOptions, status: TrainingStatus) -> Curriculum:
+    """The lessons with which the run begins, or goes on."""
+    resumed = options.checkpoint_settings.resume
+    curriculum = Curriculum(options.environment_parameters, options.env_settings.seed)
+    for complaint in curriculum.keep_in(status, resumed=resumed):
+        logger.warning("%s", complaint)
+    return curriculum
+
+
+def _tell_lessons(controller: TrainerController) -> None:
+    """Log the lessons; warn of one that waits for a behaviour which may never appear."""
+    curriculum = controller.curriculum
+    for parameter in curriculum.lessons:
+        logger.info("%s", curriculum.line(parameter))
+        controller.show_lesson(parameter)
+    shown = {BehaviorName.parse(behavior_id).name for behavior_id in controller.envs.behavior_specs}
+    for parameter, criteria in curriculum.awaited():
+        if criteria.behavior not in shown:
+            logger.warning(
+                "Parameter '%s' stays in lesson '%s' until the behavior %s is trained, which the environment "
+                "has not shown so far (shown: %s).",
+                *(parameter, curriculum.lesson(parameter).name, criteria.behavior, ", ".join(sorted(shown))),
+            )
+
+
+def _make_learner(options: RunOptions, context: RunContext, name: str, spec: BehaviorSpec) -> Learner:
+    settings = options.behavior(name)
+    require_trainable(name, settings, options.torch_settings.learners)
+    if takes_state(options) and in_process(options.env_settings.env_path or ""):
+        settings = with_offered_state(settings, spec)
+    try:
+        learner = Learner(name, spec, settings, context)
+    except (UnsupportedObservationError, UnsupportedActionError) as error:
+        raise TrainerError(f"The behavior {name}: {error}") from error
+    inexportable = not_exportable(learner.algorithm.network)
+    if inexportable:
+        logger.warning(
+            "The behavior %s will have checkpoints, but no brains (.onnx): %s has no method "
+            "export(graph, inputs), by which it would become a part of one. See docs/extending.md.",
+            *(name, ", ".join(inexportable)),
+        )
+    return learner
+
+
+def _device(wanted: str | None) -> torch.device:
+    """The device of this name, tried; by default the first GPU, else the CPU.
+
+    Raises:
+        TrainerError: torch cannot use it here.
+    """
+    try:
+        device = torch.device(wanted or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        cause = str(error).strip().splitlines()[0]
+        raise TrainerError(
+            f"The device {wanted!r} (torch_settings.device, --torch-device) cannot be used here: "
+            f"{cause.rstrip('.')}. Leave it out to take a GPU if there is one, or give cpu."
+        ) from error
+    return device
+
+
+def _update_threads(options: RunOptions) -> UpdateThreads:
+    wanted = options.torch_settings.num_threads
+    if wanted is not None or options.repeatable:
+        return UpdateThreads(wanted or ACTING_THREADS, fixed=True)
+    return UpdateThreads(min(processors(), MOST_UPDATE_THREADS))

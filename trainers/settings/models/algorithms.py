@@ -1,0 +1,213 @@
+"""The hyperparameters of PPO.
+
+The hyperparameters of POCA.
+
+The hyperparameters of COMA.
+
+The hyperparameters of SAC.
+
+The hyperparameters of DQN.
+
+The hyperparameters of DDPG.
+
+The hyperparameters of TD3.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from ..base import Flag, Integer, Number, Text, own
+from .hyperparameters import HyperparamSettings, OnPolicyHyperparamSettings, ReplaySettings, ScheduleType
+
+
+def _as_learning_rate(data: dict[str, Any]) -> ScheduleType:
+    schedule: ScheduleType = data.get("learning_rate_schedule", ScheduleType.LINEAR)
+    return schedule
+
+
+class ClippedObjectiveSettings(OnPolicyHyperparamSettings):
+    """What trainers with PPO's clipped objective have."""
+
+    learning_rate_schedule: ScheduleType = ScheduleType.LINEAR
+    """linear: falls to 0 at max_steps; constant: stays."""
+    beta: Number = Field(default=5e-3, ge=0)
+    """Strength of the entropy bonus, which keeps the policy exploring. Raise it if entropy falls too fast."""
+    epsilon: Number = Field(default=0.2, ge=0)
+    """How far the probability of an action may move in one update before its gradient is cut off."""
+    lambd: Number = Field(default=0.95, ge=0, le=1)
+    """Lambda of generalised advantage estimation: low trusts the value estimate, high the rewards seen."""
+    beta_schedule: ScheduleType = Field(default_factory=_as_learning_rate)
+    """linear: beta falls to 1e-5 at max_steps; constant: stays. Not given: as learning_rate_schedule."""
+    epsilon_schedule: ScheduleType = Field(default_factory=_as_learning_rate)
+    """linear: epsilon goes to 0.1 at max_steps; constant: stays. Not given: as learning_rate_schedule."""
+
+
+class PPOSettings(ClippedObjectiveSettings):
+    """Proximal policy optimisation."""
+
+    yaml_order = (
+        "batch_size",
+        "buffer_size",
+        "learning_rate",
+        "beta",
+        "epsilon",
+        "lambd",
+        "num_epoch",
+        "shared_critic",
+        "learning_rate_schedule",
+        "beta_schedule",
+        "epsilon_schedule",
+    )
+
+    num_epoch: Integer = Field(default=3, ge=1)
+    """Passes over the buffer in each update. Fewer are more stable and slower."""
+    shared_critic: Flag = False
+    """One body for policy and value estimate instead of two. Saves time with images, may learn less well."""
+    clip_value_loss: Flag = own(False)
+    """Bound how far a value estimate moves in one update, by epsilon. ML-Agents means to, but never does."""
+
+
+class POCASettings(ClippedObjectiveSettings):
+    """Posthumous credit assignment."""
+
+    yaml_order = (
+        "batch_size",
+        "buffer_size",
+        "learning_rate",
+        "beta",
+        "epsilon",
+        "lambd",
+        "num_epoch",
+        "learning_rate_schedule",
+        "beta_schedule",
+        "epsilon_schedule",
+    )
+
+
+class TeamRewardKind(str, Enum):
+    """How the members' own rewards become the team's."""
+
+    MEAN = "mean"
+    SUM = "sum"
+
+
+class COMASettings(ClippedObjectiveSettings):
+    """Counterfactual multi-agent policy gradients. For teams with discrete actions."""
+
+    learns_sequences: ClassVar[bool] = False  # but from whole trajectories
+    lambd: Number = Field(default=0.95, ge=0, le=1)
+    """Lambda of the critic's TD(lambda) targets: low trusts the target critic, high the rewards seen."""
+    max_num_agents: Integer = Field(default=8, ge=1)
+    """Places in a group's roster: the most members that a group has in one episode, the dead counted."""
+    reward: TeamRewardKind = TeamRewardKind.MEAN
+    """What the team earns in a step: the group's reward and the mean, or the sum, of the members' own."""
+    state_observation: Text | None = None
+    """The sensor that holds the state of the world. The critic alone reads it. null: the global state of a
+    PettingZoo environment that has one, else all observations."""
+    clip: Flag = True
+    """Several epochs with PPO's clipped objective. false: one policy gradient step, as first published."""
+    target_update_interval: Integer = Field(default=1, ge=1)
+    """Updates after which the target critic becomes a copy of the critic."""
+    tau: Number | None = Field(default=None, gt=0, le=1)
+    """Share of the critic that the target critic takes over at every update, in place of copies."""
+    normalize_values: Flag = False
+    """Learn values scaled by the running mean and variance of their targets."""
+    epsilon_start: Number = Field(default=0.1, ge=0, le=1)
+    """Share of chance in the policy at the start: of exploration, beside `epsilon`, which clips."""
+    epsilon_end: Number = Field(default=0.01, ge=0, le=1)
+    """The same from epsilon_decay_steps on."""
+    epsilon_decay_steps: Integer = Field(default=100000, ge=0)
+    """Trainer steps in which the share of chance goes, on a straight line, from start to end."""
+    share_parameters: Flag = True
+    """One actor and one critic for all places, or, with false, one of each for every place."""
+    index_on_actor: Flag = False
+    """Tell the shared actor its place too, not the critic alone."""
+
+
+def reads_offered_state(hyperparameters: HyperparamSettings) -> bool:
+    """Whether a behaviour's critic takes the global state from the environment, without naming a sensor."""
+    return isinstance(hyperparameters, COMASettings) and hyperparameters.state_observation is None
+
+
+class SACSettings(ReplaySettings):
+    """Soft actor-critic."""
+
+    yaml_order = (
+        "learning_rate",
+        "learning_rate_schedule",
+        "batch_size",
+        "buffer_size",
+        "buffer_init_steps",
+        "tau",
+        "steps_per_update",
+        "save_replay_buffer",
+        "init_entcoef",
+        "reward_signal_steps_per_update",
+    )
+
+    tau: Number = Field(default=0.005, ge=0, le=1)
+    """Share of the value network that the target network takes over at every gradient step."""
+    init_entcoef: Number = Field(default=1.0, gt=0)
+    """Entropy coefficient to begin with: higher explores more at first."""
+    burn_in_ratio: Number = own(0.0, ge=0, lt=1)
+    """Share of each sequence, from its begin, that only brings the memory up to date, without a loss."""
+
+
+class DQNSettings(ReplaySettings):
+    """Deep Q-learning. For discrete actions."""
+
+    double: Flag = True
+    """Choose the next action by the network and value it by the target network, which overestimates less."""
+    dueling: Flag = False
+    """A head for the value of the state beside one for the advantages of the actions."""
+    target_update_interval: Integer = Field(default=1000, ge=1)
+    """Updates (gradient steps) after which the target network becomes a copy of the network."""
+    tau: Number | None = Field(default=None, gt=0, le=1)
+    """Share of the network that the target network takes over at every gradient step, in place of copies."""
+    epsilon_start: Number = Field(default=1.0, ge=0, le=1)
+    """Share of actions by chance at the start; every agent tosses its own coin."""
+    epsilon_end: Number = Field(default=0.05, ge=0, le=1)
+    """The same from epsilon_decay_steps on."""
+    epsilon_decay_steps: Integer = Field(default=50000, ge=0)
+    """Trainer steps in which the share of chance goes, on a straight line, from start to end."""
+
+
+class NoiseType(str, Enum):
+    """How the noise of one step depends on that of the step before."""
+
+    GAUSSIAN = "gaussian"
+    ORNSTEIN_UHLENBECK = "ornstein_uhlenbeck"
+
+
+class DeterministicPolicySettings(ReplaySettings):
+    """What trainers of deterministic policies have."""
+
+    tau: Number = Field(default=0.005, gt=0, le=1)
+    """Share of the networks that their target networks take over at every gradient step."""
+    noise_type: NoiseType = NoiseType.GAUSSIAN
+    """gaussian: new at every step; ornstein_uhlenbeck: it drifts, and pushes one way for a while."""
+    noise_start: Number = Field(default=0.2, ge=0)
+    """Deviation of the noise on actions at the start; actions reach from -1 to 1 and are clipped there."""
+    noise_end: Number = Field(default=0.05, ge=0)
+    """The same from noise_decay_steps on."""
+    noise_decay_steps: Integer = Field(default=100000, ge=0)
+    """Trainer steps in which the deviation goes, on a straight line, from start to end."""
+
+
+class DDPGSettings(DeterministicPolicySettings):
+    """Deep deterministic policy gradients. For continuous actions."""
+
+
+class TD3Settings(DeterministicPolicySettings):
+    """Twin delayed deterministic policy gradients. For continuous actions."""
+
+    policy_delay: Integer = Field(default=2, ge=1)
+    """Gradient steps of the critics for each of the policy."""
+    target_noise: Number = Field(default=0.2, ge=0)
+    """Deviation of the noise on the actions that the targets value, which smooths them."""
+    target_noise_clip: Number = Field(default=0.5, ge=0)
+    """Bound of that noise."""

@@ -1,0 +1,249 @@
+"""The settings of one behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializeAsAny,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
+
+from ...utils.plugins import PluginError
+from ...utils.suggestions import nearest
+from ..base import Flag, Integer, Number, Refusal, Settings, Text, found, own, refuse, refuse_all, wrong
+from ..errors import note
+from ..registry import TrainerType, find_trainer, known_trainers
+from .hyperparameters import HyperparamSettings, ScheduleType
+from .networks import NetworkSettings
+from .rewards import REWARD_SIGNALS, BehavioralCloningSettings, RewardSignalSettings
+from .self_play import SelfPlaySettings
+
+DEFAULT_TRAINER = "ppo"
+NEVER = -1
+"""The test_frequency of a behaviour that is not tested."""
+ENDLESS = -1
+"""The max_steps of a behaviour that is trained until the run is stopped."""
+
+# The signals of one behaviour as a model, so that their names are checked and explained like other keys.
+_FIELDS: dict[str, Any] = {name: (model, None) for name, model in REWARD_SIGNALS.items()}
+_RewardSignals: Any = create_model("RewardSignals", __base__=Settings, **_FIELDS)
+
+
+def _reward_signals(value: Any, info: ValidationInfo) -> Any:
+    """Each signal as its own model, in the order in which they are given."""
+    signals = _RewardSignals.model_validate(value, context=info.context)
+    return {name: getattr(signals, name) for name in value}
+
+
+def _hyperparameters(data: Mapping[str, Any]) -> HyperparamSettings:
+    """The defaults of the trainer that was chosen."""
+    kind = _trainer(data.get("trainer_type"))
+    return kind.settings() if kind else HyperparamSettings()
+
+
+def _trainer(name: Any) -> TrainerType | None:
+    """The trainer of this name; None where its name is refused, which is said once, at `trainer_type`."""
+    try:
+        return find_trainer(name)
+    except PluginError:
+        return None
+
+
+class TrainerSettings(Settings):
+    """How the agents of one behaviour are trained. Its name in the YAML is the engine's, without `?team=`."""
+
+    trainer_type: Text = DEFAULT_TRAINER
+    """The algorithm."""
+    hyperparameters: SerializeAsAny[HyperparamSettings] = Field(default_factory=_hyperparameters)
+    """The algorithm's own settings; what they are depends on trainer_type."""
+    checkpoint_interval: Integer = Field(default=500000, ge=1)
+    """Trainer steps between checkpoints."""
+    network_settings: NetworkSettings = Field(default_factory=NetworkSettings)
+    """The network that acts."""
+    reward_signals: Annotated[
+        dict[str, SerializeAsAny[RewardSignalSettings]], BeforeValidator(_reward_signals)
+    ] = Field(default_factory=lambda: {"extrinsic": RewardSignalSettings()})
+    """What the agents are rewarded for. Giving this map replaces the default; name `extrinsic` to keep it."""
+    init_path: Text | None = None
+    """A checkpoint (.pt) to begin from, in place of random weights, or a folder with a checkpoint.pt. With
+    initialize_from a bare file name is one of that run's checkpoints. Weights that do not fit begin anew,
+    with a warning. A resumed run goes on with its own."""
+    keep_checkpoints: Integer = 5
+    """Number of checkpoints to keep; the oldest are deleted. 0: all."""
+    even_checkpoints: Flag = False
+    """Spread keep_checkpoints evenly over max_steps (replaces checkpoint_interval)."""
+    keep_best: Integer = own(0, ge=0)
+    """Number of the best checkpoints to keep beside the newest. At every summary the policy is judged by the
+    mean reward of the episodes since the last one (at least 10, else at the next), a team's by that of its
+    groups, in self-play by the rating; if it is one of the best so far, it is saved at once. The best of all
+    is also <behavior>-best.pt and <behavior>-best.onnx. 0: none."""
+    max_steps: Integer = Field(default=500000, ge=ENDLESS)
+    """Trainer steps (agents' decisions) after which training ends. -1: it goes on until it is stopped;
+    linear schedules and even_checkpoints, which need an end, are then refused."""
+    stop_at_reward: Number | None = own(None)
+    """Training of the behaviour ends, as at max_steps, once the mean reward of its last 100 finished episodes
+    reaches this; of a team that earns group rewards, the mean of these. Not given: at max_steps alone."""
+    time_horizon: Integer = Field(default=64, ge=1)
+    """Steps of an agent after which its unfinished trajectory is handed to the trainer."""
+    summary_freq: Integer = Field(default=50000, ge=1)
+    """Trainer steps between summaries on the console and in TensorBoard."""
+    worker_statistics: Flag = own(False)
+    """Report the rewards and lengths of episodes of each environment by itself too, as
+    `Environment/Worker <k>/Cumulative Reward` and `.../Episode Length`: k from 0 to num_envs - 1."""
+    threaded: Flag = False
+    """Learn in a thread of its own while the environments go on stepping. Faster; not repeatable."""
+    self_play: SelfPlaySettings | None = None
+    """Lets two teams train against older selves. {} for defaults."""
+    behavioral_cloning: BehavioralCloningSettings | None = None
+    """Imitates demonstrations in addition."""
+    test_frequency: Integer = own(NEVER, ge=NEVER)
+    """Trainer steps between tests in an environment of their own, in which agents do what they take for best
+    and nothing is learnt (docs/evaluation.md). keep_best then goes by the tests. -1: never."""
+    test_episodes: Integer = own(10, ge=1)
+    """Episodes of a test; of a team whose members are in groups, episodes of groups."""
+    test_max_decisions: Integer = own(5000, ge=1)
+    """Decisions after which an episode of a test that does not end is counted as it stands: an agent that
+    always does what it takes for best may run against a wall for ever."""
+    test_video: Flag = own(False)
+    """Write a video of the best episode of every test, where the environment draws itself: scenes, and the
+    environments of Gymnasium and PettingZoo that have pictures."""
+    framework: Any = Field(default=None, exclude=True)
+    """Deprecated, ignored."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whose_hyperparameters(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "hyperparameters" in data and "trainer_type" not in data:
+            raise refuse(
+                cls.__name__,
+                "Hyperparameters were specified but no trainer_type was given. Add `trainer_type: ppo` "
+                f"(known: {', '.join(known_trainers())}) beside them, or to default_settings.",
+                "hyperparameters",
+                value=data["hyperparameters"],
+            )
+        return data
+
+    @field_validator("trainer_type")
+    @classmethod
+    def _known_trainer(cls, value: str) -> str:
+        try:
+            kind = find_trainer(value)
+        except PluginError as error:
+            raise wrong(f"found {found(value)}, but {error}") from error
+        if kind is None:
+            known = known_trainers()
+            close = nearest(value, known)
+            hint = f" Did you mean {close}?" if close else ""
+            raise wrong(f"Invalid trainer type {value} was found.{hint} Known: {', '.join(known)}.")
+        return value
+
+    @field_validator("hyperparameters", mode="before")
+    @classmethod
+    def _of_the_trainer(cls, value: Any, info: ValidationInfo) -> Any:
+        kind = _trainer(info.data.get("trainer_type"))
+        if kind is None:
+            return HyperparamSettings()
+        if isinstance(value, HyperparamSettings) and not isinstance(value, kind.settings):
+            raise wrong(f"found {type(value).__name__}, expected {kind.settings.__name__}")
+        return kind.settings.model_validate(value, context=info.context)
+
+    @field_validator("framework")
+    @classmethod
+    def _no_framework(cls, value: Any, info: ValidationInfo) -> None:
+        note(info, "Framework option was deprecated but was specified")
+
+    @field_validator("test_frequency")
+    @classmethod
+    def _never_or_some(cls, value: int) -> int:
+        if value == 0:
+            raise wrong("found 0; expected at least 1, or -1 for no tests")
+        return value
+
+    @model_validator(mode="after")
+    def _filmed_where_tested(self) -> TrainerSettings:
+        if self.test_video and not self.tested:
+            raise refuse(
+                type(self).__name__,
+                "found true, but there are no tests to film: set test_frequency",
+                "test_video",
+                value=True,
+            )
+        return self
+
+    @property
+    def tested(self) -> bool:
+        """Whether the behaviour is tested now and then."""
+        return self.test_frequency != NEVER
+
+    @model_validator(mode="after")
+    def _sequences_fit(self, info: ValidationInfo) -> TrainerSettings:
+        memory = self.network_settings.memory
+        if memory is None or not self.hyperparameters.learns_sequences:
+            return self
+        if memory.sequence_length > self.hyperparameters.batch_size:
+            raise refuse(
+                type(self).__name__,
+                f"found {memory.sequence_length}; when using memory, sequence length must be less than or "
+                f"equal to batch size, which is {self.hyperparameters.batch_size}",
+                *("network_settings", "memory", "sequence_length"),
+                value=memory.sequence_length,
+            )
+        if memory.sequence_length > self.time_horizon:
+            note(
+                info,
+                f"network_settings.memory.sequence_length {memory.sequence_length} is longer than "
+                f"time_horizon {self.time_horizon}: no trajectory has so many steps, and what it lacks is "
+                f"filled up with padding. Set sequence_length to {self.time_horizon}, or time_horizon to a "
+                "multiple of it.",
+            )
+        return self
+
+    @property
+    def endless(self) -> bool:
+        """Whether training ends only when the run is stopped."""
+        return self.max_steps == ENDLESS
+
+    @model_validator(mode="after")
+    def _ends_where_it_must(self) -> TrainerSettings:
+        if not self.endless:
+            return self
+        hyper = self.hyperparameters
+        need_an_end: list[Refusal] = [
+            (
+                ("hyperparameters", key),
+                "linear",
+                f"found linear{'' if key in hyper.model_fields_set else ' (the default)'}, which falls until "
+                f"max_steps; but max_steps -1 trains until it is stopped. Set {key}: constant",
+            )
+            for key in type(hyper).model_fields
+            if getattr(hyper, key) is ScheduleType.LINEAR
+        ]
+        if self.even_checkpoints:
+            message = (
+                "found true, which spreads checkpoints over max_steps; but max_steps -1 trains until it is "
+                "stopped. Set checkpoint_interval instead"
+            )
+            need_an_end.append((("even_checkpoints",), True, message))
+        if need_an_end:
+            raise refuse_all(type(self).__name__, need_an_end)
+        return self
+
+    @model_validator(mode="after")
+    def _evenly(self) -> TrainerSettings:
+        if self.even_checkpoints:
+            if self.keep_checkpoints < 1:
+                raise refuse(
+                    type(self).__name__,
+                    f"found {found(self.keep_checkpoints)}; even_checkpoints needs at least 1",
+                    "keep_checkpoints",
+                    value=self.keep_checkpoints,
+                )
+            self.checkpoint_interval = max(1, int(self.max_steps / self.keep_checkpoints))
+        return self

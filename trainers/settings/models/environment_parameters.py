@@ -1,0 +1,329 @@
+"""Environment parameters: their samplers, and the lessons that change them.
+
+How the value of an environment parameter is drawn.
+"""
+
+from __future__ import annotations
+
+import itertools
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializeAsAny,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from ...utils.seeds import seed_of
+from ...utils.suggestions import nearest
+from ..base import (
+    Flag,
+    Integer,
+    Number,
+    Settings,
+    Text,
+    WireInteger,
+    WireNumber,
+    found,
+    number,
+    refuse,
+    wrong,
+)
+from ..errors import note
+
+if TYPE_CHECKING:
+    from ....envs.side_channels.environment_parameters import EnvironmentParametersChannel
+
+
+class SamplerSettings(Settings):
+    """What every sampler has."""
+
+    sampler_type: ClassVar[str]
+
+    seed: WireInteger = -1
+    """Seed of this sampler. -1: made from the run's."""
+
+    def as_sampler(self) -> dict[str, Any]:
+        """This sampler as the YAML writes it."""
+        return {"sampler_type": self.sampler_type, "sampler_parameters": self.as_dict()}
+
+    def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
+        """Tell an environment to draw the parameter `key` like this. A sampler needs a seed before."""
+        raise NotImplementedError
+
+    def description(self) -> str:
+        """The sampler in words, for messages."""
+        raise NotImplementedError
+
+
+class ConstantSettings(SamplerSettings):
+    """Always the same value."""
+
+    sampler_type = "constant"
+
+    value: WireNumber = 0.0
+    """The value."""
+
+    def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
+        """Tell an environment the value of `key`."""
+        env_channel.set_float_parameter(key, self.value)
+
+    def description(self) -> str:
+        """The value."""
+        return f"Float: value={self.value}"
+
+
+class UniformSettings(SamplerSettings):
+    """Any value of an interval, all equally likely."""
+
+    sampler_type = "uniform"
+
+    min_value: WireNumber = 0.0
+    """Lower end."""
+    max_value: WireNumber = 1.0
+    """Upper end."""
+
+    @model_validator(mode="after")
+    def _ascending(self) -> UniformSettings:
+        if self.min_value > self.max_value:
+            raise refuse(
+                type(self).__name__,
+                f"found {self.min_value}, but max_value is {self.max_value}: minimum value is greater than "
+                "maximum value in uniform sampler",
+                "min_value",
+                value=self.min_value,
+            )
+        return self
+
+    def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
+        """Tell an environment to draw `key` from the interval."""
+        env_channel.set_uniform_sampler_parameters(key, self.min_value, self.max_value, self.seed)
+
+    def description(self) -> str:
+        """The interval."""
+        return f"Uniform sampler: min={self.min_value}, max={self.max_value}"
+
+
+class GaussianSettings(SamplerSettings):
+    """A normal distribution."""
+
+    sampler_type = "gaussian"
+
+    mean: WireNumber = 1.0
+    """Its mean."""
+    st_dev: WireNumber = Field(default=1.0, ge=0)
+    """Its standard deviation."""
+
+    def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
+        """Tell an environment to draw `key` from the distribution."""
+        env_channel.set_gaussian_sampler_parameters(key, self.mean, self.st_dev, self.seed)
+
+    def description(self) -> str:
+        """Mean and deviation."""
+        return f"Gaussian sampler: mean={self.mean}, stddev={self.st_dev}"
+
+
+class MultiRangeUniformSettings(SamplerSettings):
+    """Any value of several intervals; a wide interval is as likely as it is wide."""
+
+    sampler_type = "multirangeuniform"
+
+    intervals: list[tuple[WireNumber, WireNumber]] = Field(default_factory=lambda: [(0.0, 1.0)], min_length=1)
+    """The intervals, as [[lower, upper], ...]."""
+
+    @field_validator("intervals", mode="before")
+    @classmethod
+    def _pairs(cls, value: Any) -> Any:
+        if not isinstance(value, (list, tuple)):
+            raise wrong(f"found {found(value)}, expected a list of intervals such as [[7, 10], [15, 20]]")
+        for interval in value:
+            if not isinstance(interval, (list, tuple)) or len(interval) != 2:
+                raise wrong(
+                    f"found the interval {found(interval)}, expected a lower and an upper end such as [7, 10]"
+                )
+        return value
+
+    @field_validator("intervals")
+    @classmethod
+    def _ascending(cls, value: list[tuple[float, float]]) -> list[tuple[float, float]]:
+        for interval in value:
+            if interval[0] > interval[1]:
+                raise wrong(f"minimum value is greater than maximum value in interval {list(interval)}")
+        return value
+
+    def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
+        """Tell an environment to draw `key` from the intervals."""
+        env_channel.set_multirangeuniform_sampler_parameters(key, self.intervals, self.seed)
+
+    def description(self) -> str:
+        """The intervals."""
+        return f"MultiRangeUniform sampler: intervals={self.intervals}"
+
+
+SAMPLERS: dict[str, type[SamplerSettings]] = {
+    model.sampler_type: model
+    for model in (ConstantSettings, UniformSettings, GaussianSettings, MultiRangeUniformSettings)
+}
+"""The samplers, by the names that `sampler_type` takes."""
+
+_FORMS = "a number, or {sampler_type: uniform, sampler_parameters: {min_value: 0.5, max_value: 10}}"
+
+
+class SamplerForm(Settings):
+    """A sampler as the YAML writes it."""
+
+    sampler_type: Text
+    """The distribution."""
+    sampler_parameters: SerializeAsAny[SamplerSettings]
+    """Its parameters; what they are depends on sampler_type. {} for defaults."""
+
+    @field_validator("sampler_type")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in SAMPLERS:
+            close = nearest(value, SAMPLERS)
+            hint = f" Did you mean {close}?" if close else ""
+            raise wrong(f"found {found(value)}, expected one of {', '.join(SAMPLERS)}.{hint}")
+        return value
+
+    @field_validator("sampler_parameters", mode="before")
+    @classmethod
+    def _of_the_type(cls, value: Any, info: ValidationInfo) -> Any:
+        kind = SAMPLERS.get(info.data.get("sampler_type", ""))
+        return kind.model_validate(value, context=info.context) if kind else ConstantSettings()
+
+
+def read_sampler(value: Any, info: ValidationInfo) -> Any:
+    """A number as a constant sampler, the mapping of a sampler as that sampler."""
+    if isinstance(value, SamplerSettings):
+        return value
+    if isinstance(value, dict):
+        return SamplerForm.model_validate(value, context=info.context).sampler_parameters
+    try:
+        constant = number(value)
+    except ValueError:
+        raise wrong(f"found {found(value)}, expected {_FORMS}") from None
+    return ConstantSettings(value=constant)
+
+
+Sampler = Annotated[SerializeAsAny[SamplerSettings], BeforeValidator(read_sampler)]
+"""A field that holds any sampler."""
+
+
+class MeasureType(str, Enum):
+    """What tells that a lesson is learned."""
+
+    REWARD = "reward"
+    PROGRESS = "progress"
+    ELO = "Elo"
+    """As ML-Agents' documentation names it; its code does not know it."""
+
+
+class CompletionCriteriaSettings(Settings):
+    """When a lesson is over."""
+
+    behavior: Text
+    """The behaviour whose training is measured."""
+    measure: MeasureType = MeasureType.REWARD
+    """reward: the mean return of its last episodes; progress: the part of max_steps that is done; Elo: the
+    rating that it has reached by self_play."""
+    min_lesson_length: Integer = Field(default=0, ge=0)
+    """Episodes that must have ended in this lesson before anything is measured; the reward is their mean."""
+    signal_smoothing: Flag = True
+    """Mix a quarter of the previous measure of the reward into the new one, at every look."""
+    threshold: Number = 0.0
+    """The lesson is over when the measure is above this."""
+    require_reset: Flag = False
+    """Reset the environments when the lesson is over, instead of waiting for their episodes' ends."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> CompletionCriteriaSettings:
+        if self.measure is MeasureType.PROGRESS and not 0 <= self.threshold <= 1:
+            limit = "greater than 1" if self.threshold > 1 else "negative"
+            raise refuse(
+                type(self).__name__,
+                f"found {self.threshold}; threshold for next lesson cannot be {limit} when the measure is "
+                "progress",
+                "threshold",
+                value=self.threshold,
+            )
+        return self
+
+
+class Lesson(Settings):
+    """A value of an environment parameter, and when to go on to the next."""
+
+    value: Sampler
+    """A number or a sampler."""
+    name: Text
+    """What the lesson is called in messages."""
+    completion_criteria: CompletionCriteriaSettings | None = None
+    """When the next lesson begins. All lessons but the last need them."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, the sampler as the YAML writes it."""
+        return {**super().as_dict(), "value": self.value.as_sampler()}
+
+
+class EnvironmentParameterSettings(Settings):
+    """One environment parameter: its lessons; a single one if it is no curriculum."""
+
+    curriculum: list[Lesson]
+    """The lessons, in order."""
+
+
+SAMPLER_KEYS = frozenset(SamplerForm.model_fields)
+
+
+def _parameter(value: Any, info: ValidationInfo) -> Any:
+    """A number or a sampler as a curriculum of one lesson, still without a name."""
+    if isinstance(value, EnvironmentParameterSettings):
+        return value
+    meant = isinstance(value, dict) and not SAMPLER_KEYS.intersection(value)
+    if meant and (not value or any(nearest(str(key), ["curriculum"]) for key in value)):
+        return value
+    return EnvironmentParameterSettings(curriculum=[Lesson(value=read_sampler(value, info), name="")])
+
+
+def _lessons(parameters: dict[str, EnvironmentParameterSettings], info: ValidationInfo) -> Any:
+    """Check each parameter's lessons as a sequence, and name those that are no curriculum."""
+    for name, parameter in parameters.items():
+        for index, lesson in enumerate(parameter.curriculum):
+            lesson.name = lesson.name or name
+            last = index == len(parameter.curriculum) - 1
+            if last and lesson.completion_criteria is not None:
+                note(
+                    info,
+                    f"Your final lesson definition contains completion_criteria for {name}. "
+                    "It will be ignored.",
+                )
+            elif not last and lesson.completion_criteria is None:
+                raise refuse(
+                    "Lesson",
+                    f"a non-terminal lesson does not have a completion_criteria for {name}: lesson "
+                    f"{lesson.name!r} would never end. Add completion_criteria: behavior, threshold.",
+                    *(name, "curriculum", index),
+                )
+    return parameters
+
+
+EnvironmentParameters = Annotated[
+    dict[Text, Annotated[EnvironmentParameterSettings, BeforeValidator(_parameter)]], AfterValidator(_lessons)
+]
+"""A field that holds environment parameters by their names."""
+
+
+def with_seeds(parameters: EnvironmentParameters, run_seed: int) -> EnvironmentParameters:
+    """A copy in which every sampler has a seed: those without get run_seed, run_seed + 1, ... in order."""
+    numbers = itertools.count()
+    copy = {name: parameter.model_copy(deep=True) for name, parameter in parameters.items()}
+    for parameter in copy.values():
+        for lesson in parameter.curriculum:
+            if lesson.value.seed == -1:
+                lesson.value.seed = seed_of(run_seed, next(numbers))
+    return copy

@@ -1,0 +1,113 @@
+"""What hyperparameters of trainers have in common."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, ClassVar
+
+from pydantic import Field, ValidationInfo, model_validator
+
+from ..base import Flag, Integer, Number, Settings, own, refuse
+from ..errors import note
+
+
+class ScheduleType(str, Enum):
+    """How a value develops over the run."""
+
+    CONSTANT = "constant"
+    LINEAR = "linear"
+
+
+class HyperparamSettings(Settings):
+    """What every trainer has."""
+
+    batch_size: Integer = Field(default=1024, ge=1)
+    """Number of steps in one gradient step. Continuous actions want more, up to 5000; discrete 32 up."""
+    buffer_size: Integer = Field(default=10240, ge=1)
+    """Steps to collect before an update: many times batch_size."""
+    learning_rate: Number = Field(default=3e-4, ge=0)
+    """Size of a gradient step at the start. Lower it if training is unstable."""
+    learning_rate_schedule: ScheduleType = ScheduleType.CONSTANT
+    """linear: falls to 0 at max_steps; constant: stays."""
+    learns_sequences: ClassVar[bool] = True
+    """A memory is learnt from sequences of sequence_length steps."""
+
+    @classmethod
+    def _explain(cls, key: Any) -> str:
+        from ..registry import trainer_types
+
+        owners = [name for name, kind in trainer_types.items() if key in kind.settings.model_fields]
+        told = super()._explain(key)
+        return f"{told} It is a hyperparameter of {', '.join(owners)}: see trainer_type." if owners else told
+
+
+class OnPolicyHyperparamSettings(HyperparamSettings):
+    """What trainers that learn from fresh experience have."""
+
+    num_epoch: Integer = Field(default=3, ge=1)
+    """Passes over the buffer in each update. Fewer are more stable and slower."""
+
+    @model_validator(mode="after")
+    def _has_minibatches(self, info: ValidationInfo) -> OnPolicyHyperparamSettings:
+        if self.batch_size > self.buffer_size:
+            note(
+                info,
+                f"batch_size {self.batch_size} is larger than buffer_size {self.buffer_size}: updates with "
+                "fewer steps than one batch change nothing. Lower batch_size or raise buffer_size.",
+            )
+        return self
+
+
+class OffPolicyHyperparamSettings(HyperparamSettings):
+    """What trainers that learn from a replay have."""
+
+    batch_size: Integer = Field(default=128, ge=1)
+    """Number of steps in one gradient step."""
+    buffer_size: Integer = Field(default=50000, ge=1)
+    """Capacity of the replay, in steps."""
+    buffer_init_steps: Integer = Field(default=0, ge=0)
+    """Steps to collect before the first update."""
+    steps_per_update: Number = Field(default=1.0, gt=0)
+    """Average number of agent steps per gradient step."""
+    save_replay_buffer: Flag = False
+    """Save the replay with each checkpoint and load it on resume."""
+    reward_signal_steps_per_update: Number = Field(default=4.0, gt=0)
+    """The same as steps_per_update, for the networks of reward signals."""
+
+    @model_validator(mode="after")
+    def _holds_a_batch(self) -> OffPolicyHyperparamSettings:
+        if self.buffer_size < self.batch_size:
+            raise refuse(
+                type(self).__name__,
+                f"found {self.buffer_size}, which is less than one batch (batch_size {self.batch_size}): "
+                "nothing would ever be learnt. The replay should hold thousands of batches",
+                "buffer_size",
+                value=self.buffer_size,
+            )
+        return self
+
+
+def _as_policy(data: dict[str, Any]) -> float:
+    return float(data.get("steps_per_update", 1.0))
+
+
+class ReplaySettings(OffPolicyHyperparamSettings):
+    """What all of Lanista's trainers that learn from a replay have."""
+
+    reward_signal_steps_per_update: Number = Field(default_factory=_as_policy, gt=0)
+    """The same as steps_per_update, for the networks of reward signals. Not given: as steps_per_update."""
+    gradient_steps: Integer = own(1, ge=1)
+    """Gradient steps that are made one after another, each on a batch of its own, when an update is due."""
+    n_step: Integer = own(1, ge=1)
+    """Steps whose rewards are summed before a value estimate stands for the rest."""
+    prioritized_replay: Flag = own(False)
+    """Draw steps by how wrong their values were, in place of all alike."""
+    prioritized_alpha: Number = own(0.6, ge=0, le=1)
+    """How much prioritized_replay heeds the error. 0: not at all."""
+    prioritized_beta: Number = own(0.4, ge=0, le=1)
+    """How much the bias of prioritized_replay is corrected at the start; in full at max_steps."""
+    normalize_rewards: Flag = own(False)
+    """Divide rewards by the running deviation of the discounted return."""
+    frame_stack: Integer = own(1, ge=1)
+    """Frames that a picture is a stack of, along its first axis and the newest last, where the sensor's name
+    (StackingSensor_size4_...) does not tell. The replay then keeps each frame once."""

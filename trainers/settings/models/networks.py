@@ -1,0 +1,144 @@
+"""How a network is built."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from ..base import Flag, Integer, Settings, own, plain, refuse, wrong
+
+_REFERENCE = re.compile(r"[\w.-]+(:[\w.]+)?")
+
+
+class EncoderType(str, Enum):
+    """How an image becomes features."""
+
+    FULLY_CONNECTED = "fully_connected"
+    MATCH3 = "match3"
+    SIMPLE = "simple"
+    NATURE_CNN = "nature_cnn"
+    RESNET = "resnet"
+
+
+class ConditioningType(str, Enum):
+    """What a goal signal does to the network."""
+
+    HYPER = "hyper"
+    NONE = "none"
+
+
+class MemoryType(str, Enum):
+    """What remembers."""
+
+    LSTM = "lstm"
+    GRU = "gru"
+
+
+class Activation(str, Enum):
+    """What follows each hidden layer."""
+
+    SWISH = "swish"
+    RELU = "relu"
+    LEAKY_RELU = "leaky_relu"
+    ELU = "elu"
+    GELU = "gelu"
+    TANH = "tanh"
+
+
+class Initialization(str, Enum):
+    """How the weights of hidden layers begin."""
+
+    KAIMING_NORMAL = "kaiming_normal"
+    XAVIER_UNIFORM = "xavier_uniform"
+    ORTHOGONAL = "orthogonal"
+
+
+class MemorySettings(Settings):
+    """A recurrent layer between body and heads."""
+
+    sequence_length: Integer = Field(default=64, ge=1)
+    """Steps through which gradients flow back. At most batch_size."""
+    memory_size: Integer = 128
+    """Size of the recurrent state that an agent carries; half of an LSTM's is its cell's. Even."""
+    memory_type: MemoryType = own(MemoryType.LSTM)
+    """lstm, or gru, whose whole state is its output: twice the width for the same memory_size."""
+
+    @field_validator("memory_size")
+    @classmethod
+    def _halves(cls, value: int) -> int:
+        if value <= 0 or value % 2:
+            raise wrong(
+                f"found {value}; the memory size of a recurrent network must be greater than 0 and divisible "
+                f"by 2 (try {max(2, value + value % 2)})"
+            )
+        return value
+
+
+class NetworkSettings(Settings):
+    """The network of a policy, a critic or a reward signal."""
+
+    normalize: Flag = False
+    """Scale vector observations by their running mean and variance. Good for physics, bad for one-hot."""
+    hidden_units: Integer = Field(default=128, ge=1)
+    """Width of the hidden layers."""
+    num_layers: Integer = Field(default=2, ge=0)
+    """Number of hidden layers (0 is read as 1)."""
+    vis_encode_type: EncoderType = EncoderType.SIMPLE
+    """Encoder of images: simple has 2 convolutions, nature_cnn 3, resnet most; match3 is for tiny grids."""
+    memory: MemorySettings | None = None
+    """Gives agents a recurrent memory. {} for defaults, null for none."""
+    goal_conditioning_type: ConditioningType = ConditioningType.HYPER
+    """hyper: goal signals generate weights of the policy; none: they are ordinary observations."""
+    deterministic: Flag = False
+    """Act by the most likely action instead of drawing one."""
+    activation: Activation = own(Activation.SWISH)
+    """What follows each hidden layer."""
+    initialization: Initialization = own(Initialization.KAIMING_NORMAL)
+    """How the weights of hidden layers begin."""
+    layer_norm: Flag = own(False)
+    """Shift and scale each hidden layer's sums to mean 0 and deviation 1, before the activation."""
+    encoders: dict[str, str] = own({})
+    """Encoders of your own: a sensor's name, and the class (package.module:Class) that reads it."""
+    body: str | None = own(None)
+    """A network of your own (package.module:Class) in the place of encoders and hidden layers."""
+    critic: NetworkSettings | None = own(None)
+    """Keys in which the critic's network differs; what is not given here is as above. null: in none."""
+
+    @field_validator("body")
+    @classmethod
+    def _is_reference(cls, value: str | None) -> str | None:
+        if value is not None and not _REFERENCE.fullmatch(value):
+            raise wrong(
+                f"found {value!r}, expected a class, such as my_networks:MyBody (package.module:Class), or "
+                "the name of an entry point of the group lanista.networks"
+            )
+        return value
+
+    @field_validator("encoders")
+    @classmethod
+    def _are_references(cls, value: dict[str, str]) -> dict[str, str]:
+        for reference in value.values():
+            cls._is_reference(reference)
+        return value
+
+    @model_validator(mode="after")
+    def _critic_like_this(self) -> NetworkSettings:
+        """Fill in what the critic does not say."""
+        if self.critic is None:
+            return self
+        if self.critic.critic is not None:
+            raise refuse(type(self).__name__, "a critic has no critic: remove this key", "critic", "critic")
+        for key in self.model_fields_set - self.critic.model_fields_set - {"critic"}:
+            setattr(self.critic, key, getattr(self, key))
+        return self
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; of a critic's network all, since what is not written would be as here."""
+        written = super().as_dict()
+        if self.critic is not None:
+            keys = (key for key in self.critic.written() if key != "critic")
+            written["critic"] = {key: plain(getattr(self.critic, key)) for key in keys}
+        return written

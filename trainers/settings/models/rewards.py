@@ -1,0 +1,121 @@
+"""Reward signals: what they are worth and how they learn.
+
+How a policy is taught by demonstrations.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from ..base import Flag, Integer, Number, Settings, Text, own, refuse
+from ..errors import note
+from .networks import NetworkSettings
+
+
+class RewardSignalType(str, Enum):
+    """The kinds of reward signal."""
+
+    EXTRINSIC = "extrinsic"
+    GAIL = "gail"
+    CURIOSITY = "curiosity"
+    RND = "rnd"
+
+
+class RewardSignalSettings(Settings):
+    """What every reward signal has; the rewards of the environment (extrinsic) have nothing else."""
+
+    gamma: Number = Field(default=0.99, ge=0, le=1)
+    """Discount of future rewards: how far ahead the agent looks, about 1 / (1 - gamma) decisions."""
+    strength: Number = 1.0
+    """Factor of this signal."""
+    network_settings: NetworkSettings = Field(default_factory=NetworkSettings)
+    """The signal's own network, where it has one."""
+
+    @field_validator("network_settings")
+    @classmethod
+    def _no_critic(cls, value: NetworkSettings) -> NetworkSettings:
+        if value.critic is not None:
+            raise refuse("NetworkSettings", "a reward signal has no critic: remove this key", "critic")
+        return value
+
+
+class LearnedRewardSettings(RewardSignalSettings):
+    """What signals with a network of their own have."""
+
+    learning_rate: Number = Field(default=3e-4, ge=0)
+    """Size of this signal's gradient steps."""
+    encoding_size: Integer | None = Field(default=None, ge=1)
+    """Deprecated: use network_settings.hidden_units."""
+
+    @field_validator("network_settings")
+    @classmethod
+    def _no_memory(cls, value: NetworkSettings, info: ValidationInfo) -> NetworkSettings:
+        if value.memory is None:
+            return value
+        note(info, "memory was specified in network_settings, and a reward signal has none: it is ignored.")
+        return value.model_copy(update={"memory": None})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _old_width(cls, data: Any, info: ValidationInfo) -> Any:
+        if isinstance(data, dict) and data.get("encoding_size") is not None:
+            note(info, "'encoding_size' was deprecated for RewardSignals. Please use network_settings.")
+            if "network_settings" not in data:
+                return {**data, "network_settings": {"hidden_units": data["encoding_size"]}}
+        return data
+
+
+class CuriositySettings(LearnedRewardSettings):
+    """Reward for what a forward model fails to predict."""
+
+
+class RNDSettings(LearnedRewardSettings):
+    """Reward for observations that are new, by random network distillation."""
+
+    learning_rate: Number = Field(default=1e-4, ge=0)
+    """Size of this signal's gradient steps."""
+
+
+class GAILSettings(LearnedRewardSettings):
+    """Reward for behaving like a demonstration."""
+
+    demo_path: Text
+    """A .demo file, or a folder of them."""
+    use_actions: Flag = False
+    """Compare actions too, not observations alone."""
+    use_vail: Flag = False
+    """A variational bottleneck in the discriminator: steadier, slower."""
+    engine_actions: Flag = own(False)
+    """With use_actions: compare continuous actions as the engine gets them, not as the policy draws them."""
+
+
+REWARD_SIGNALS: dict[str, type[RewardSignalSettings]] = {
+    RewardSignalType.EXTRINSIC.value: RewardSignalSettings,
+    RewardSignalType.CURIOSITY.value: CuriositySettings,
+    RewardSignalType.GAIL.value: GAILSettings,
+    RewardSignalType.RND.value: RNDSettings,
+}
+"""The settings of each reward signal."""
+
+
+class BehavioralCloningSettings(Settings):
+    """Before each update, the policy also imitates a demonstration."""
+
+    demo_path: Text
+    """A .demo file, or a folder of them."""
+    steps: Integer = Field(default=0, ge=0)
+    """Trainer steps over which the imitation fades out. 0: it stays."""
+    strength: Number = 1.0
+    """Learning rate of imitation, as a factor of the policy's."""
+    samples_per_update: Integer = Field(default=0, ge=0)
+    """At most this many demonstrated steps per update. 0: all."""
+    num_epoch: Integer | None = Field(default=None, ge=1)
+    """Passes over the demonstration in each update. Not given: 3."""
+    batch_size: Integer | None = Field(default=None, ge=1)
+    """Demonstrated steps in one gradient step. Not given: hyperparameters.batch_size."""
+    engine_actions: Flag = own(False)
+    """Compare continuous actions as the engine gets them, the policy's by its mean. false: what the policy
+    draws, before it is clamped and scaled, so that what is learnt comes out about three times too small."""

@@ -1,0 +1,342 @@
+"""The settings of a run: its environments, its engine, its files, its device.
+
+What may be said together about engines that connect by themselves.
+
+What may be said together about environments on a Ray cluster.
+
+What may be said together about environments in Python in processes of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from ....envs.python.source_names import in_process
+from ....envs.remote.address import Networks, split_address
+from ..base import (
+    Arguments,
+    Flag,
+    Integer,
+    Number,
+    Refusal,
+    Settings,
+    Text,
+    WireInteger,
+    WireNumber,
+    own,
+    refuse,
+    refuse_all,
+    wrong,
+)
+
+WINDOWS = os.name == "nt"
+
+DEVICE = r"(cpu|cuda|mps|xpu)(:[0-9]+)?"
+"""What `torch_settings.device` takes."""
+
+
+class EnvironmentSettings(Settings):
+    """Where steps come from."""
+
+    env_path: Text | None = None
+    """A Unity executable, scene:NAME for an embedded scene, registry:NAME for one that is downloaded,
+    gymnasium:ID or pettingzoo:MODULE for an environment of Gymnasium or PettingZoo, python:MODULE:FUNCTION
+    for what a function of one's own makes. Not given: wait for the Unity Editor."""
+    env_args: Arguments | None = None
+    """Arguments for the environment itself. As a flag it must be the last: it takes the rest of the line."""
+    base_port: Integer = Field(default=5005, ge=1, le=65535)
+    """The port of the first environment; the others get the ports after it. The Editor always uses 5004."""
+    num_envs: Integer = Field(default=1, ge=1)
+    """Number of environments that run side by side."""
+    env_workers: Integer = own(0, ge=0)
+    """Number of processes that host the environment, one each, for those in Python (gymnasium:, pettingzoo:,
+    python:). 0: it is stepped within the run's own process, as often as num_envs says."""
+    num_areas: WireInteger = 1
+    """Number of training areas that each environment is asked to make."""
+    timeout_wait: Integer = Field(default=60, ge=1)
+    """Seconds to wait for an environment to start or to answer."""
+    seed: Integer = Field(default=-1, ge=-1, le=2**31 - 1)
+    """Seed of the run; environment k gets seed + k. -1: a random one."""
+    max_lifetime_restarts: Integer = Field(default=10, ge=-1)
+    """How often each environment may be started again after a failure, in all. -1: no limit."""
+    restarts_rate_limit_n: Integer = Field(default=1, ge=-1)
+    """The same within one period of restarts_rate_limit_period_s. -1: no limit."""
+    restarts_rate_limit_period_s: Integer = Field(default=60, ge=1)
+    """Length of that period in seconds."""
+    non_finite: Literal["stop", "drop", "zero"] = own("stop")
+    """For NaN or infinite observations and rewards. stop: end the run, naming sensor and agent;
+    drop: forget the agent's unfinished trajectory; zero: put zero in their place."""
+    listen: Text = own("localhost")
+    """An address at which environments reach the trainer, besides localhost, where those on this machine
+    call. localhost: this machine only. As ADDRESS:PORT (IPv6 in brackets), without --env: train on engines
+    that run already and connect there by themselves, any number, which may come and go; the run begins when
+    num_envs have come."""
+    allow: Arguments | None = own(None)
+    """Networks (CIDR) from which engines may connect in plain text to `listen` with a port, besides this
+    machine. As a flag it takes one, and may be given several times."""
+    token_file: Text | None = own(None)
+    """The file with the token that `lanista relay` shows for engines on other machines; it is made if it is
+    not there. In its place the variable LANISTA_TOKEN may hold the token. Without either no relay is let
+    in."""
+    tls_cert: Text | None = own(None)
+    """The trainer's certificate for relays (PEM). Not given: one is made for the run."""
+    tls_key: Text | None = own(None)
+    """The private key of tls_cert (PEM), where that file does not hold it."""
+    ray: Text | None = own(None, min_length=1)
+    """Run the environments on the nodes of a Ray cluster: auto for the one that this machine belongs to,
+    HOST:PORT of its head, or local to try it out on this machine."""
+    ray_cpus: Number = own(1.0, gt=0)
+    """Processors that Ray reserves for each environment."""
+    ray_listen: Text | None = own(None, min_length=1)
+    """ADDRESS or ADDRESS:PORT of this machine at which the nodes reach the trainer. Not given: its address
+    in the cluster, and any free port."""
+    ray_wait: Integer = own(0, ge=0)
+    """For a cluster that grows by itself: seconds until it has room for all environments."""
+
+    @field_validator("num_areas")
+    @classmethod
+    def _some_area(cls, value: int) -> int:
+        if value < 1:
+            raise wrong(f"found {value}; num_areas must be set to a positive number >= 1")
+        return value
+
+    @field_validator("listen")
+    @classmethod
+    def _an_address(cls, value: str) -> str:
+        try:
+            split_address(value)
+        except ValueError as error:
+            raise wrong(str(error)) from None
+        return value
+
+    @field_validator("allow")
+    @classmethod
+    def _networks(cls, value: list[str] | None) -> list[str] | None:
+        try:
+            Networks.read(value or ())
+        except ValueError as error:
+            raise wrong(str(error)) from None
+        return value
+
+    @model_validator(mode="after")
+    def _engines_of_one_kind(self) -> EnvironmentSettings:
+        refusals = [*attach_refusals(self), *cluster_refusals(self), *hosting_refusals(self)]
+        if refusals:
+            raise refuse_all(type(self).__name__, refusals)
+        return self
+
+    @property
+    def environments(self) -> int:
+        """How many environments the run steps, wherever that is."""
+        return self.env_workers or self.num_envs
+
+    @property
+    def attaches(self) -> bool:
+        """Whether engines connect by themselves."""
+        return self.env_path is None and split_address(self.listen)[1] is not None
+
+
+class EngineSettings(Settings):
+    """How the engine runs."""
+
+    width: WireInteger = 84
+    """Width of the window in pixels."""
+    height: WireInteger = 84
+    """Height of the window in pixels."""
+    quality_level: WireInteger = 5
+    """Unity's quality level."""
+    time_scale: WireNumber = 20.0
+    """How much faster than real time the engine may run."""
+    target_frame_rate: WireInteger = -1
+    """Frames per second to aim at. -1: as many as possible."""
+    capture_frame_rate: WireInteger = 60
+    """Frames per second of game time: with 60 a frame lasts 1/60 s of it. 0: as long as it really took."""
+    no_graphics: Flag = False
+    """Run without graphics. Camera observations are not available then."""
+    no_graphics_monitor: Flag = False
+    """Run without graphics, except the first environment."""
+
+
+class CheckpointSettings(Settings):
+    """What a run is called, what it begins from and what it leaves."""
+
+    run_id: Text = Field(default="ppo", min_length=1)
+    """Name of the run; its results go into the folder of this name."""
+    initialize_from: Text | None = None
+    """Begin with the weights of another run: its run_id, its folder, or one checkpoint (.pt)."""
+    load_model: Flag = False
+    """Deprecated: use resume."""
+    resume: Flag = False
+    """Go on with the run of this name."""
+    force: Flag = False
+    """Begin anew although a run of this name exists."""
+    train_model: Flag = False
+    """Deprecated, without effect: training is the default."""
+    inference: Flag = False
+    """Act without learning."""
+    inference_steps: Integer | None = own(None, ge=1)
+    """Agents' decisions after which --inference ends by itself, of each behaviour. Not given: it goes on
+    until it is stopped."""
+    results_dir: Text = "results"
+    """Folder in which the runs' folders are."""
+
+    @field_validator("run_id")
+    @classmethod
+    def _within_the_results(cls, value: str) -> str:
+        parts = re.split(r"[/\\]" if WINDOWS else "/", value)
+        if any(part.strip() in ("", ".", "..") or not part.isprintable() for part in parts):
+            raise wrong(
+                f"found {value!r}; it names a folder within results_dir (--results-dir): give a name such as "
+                "ball-1, without a slash at either end"
+            )
+        strange = sorted(set(value) & set('<>:"|?*')) if WINDOWS else []
+        if strange:
+            raise wrong(f"found {value!r}; Windows allows no {' '.join(strange)} in the name of a folder")
+        return value
+
+    @model_validator(mode="after")
+    def _steps_of_inference(self) -> CheckpointSettings:
+        if self.inference_steps is not None and not self.inference:
+            raise refuse(
+                type(self).__name__,
+                f"found {self.inference_steps}, and no `inference` (--inference), which it belongs to. How "
+                "long a behavior is trained is said by its max_steps",
+                "inference_steps",
+                value=self.inference_steps,
+            )
+        return self
+
+    @property
+    def write_path(self) -> str:
+        """The run's folder."""
+        return str(Path(self.results_dir) / self.run_id)
+
+    @property
+    def maybe_init_path(self) -> str | None:
+        """The folder of the run to begin from, if any."""
+        return (
+            str(Path(self.results_dir) / self.initialize_from) if self.initialize_from is not None else None
+        )
+
+    @property
+    def run_logs_dir(self) -> str:
+        """The folder of the run's logs; here for scripts that read ML-Agents' settings object."""
+        return str(Path(self.write_path) / "run_logs")
+
+
+class TorchSettings(Settings):
+    """Where torch computes."""
+
+    device: Text | None = None
+    """cpu, cuda, cuda:1, mps. Not given: cuda if there is one, else cpu."""
+    num_threads: Integer | None = own(None, ge=1, le=1024)
+    """Processor threads of a policy update. Not given: 1 or as many as there are processors, at most 4,
+    whichever turns out faster; 1 with --deterministic or threaded: true. Acting takes one."""
+    learners: Integer = own(1, ge=1, le=64)
+    """Processes that make the updates together, each the gradient of its part of every minibatch. With cuda
+    each has a GPU of its own; environments and acting stay with the first. docs/learners.md says what for."""
+    precision: Literal["float32", "bf16"] = own("float32")
+    """What numbers the products of a policy update are computed with. bf16 is faster for wide networks where
+    the device has it, and less exact; acting and brains stay in float32."""
+
+    @field_validator("device")
+    @classmethod
+    def _known_device(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(DEVICE, value):
+            raise wrong(f"found {value!r}; expected cpu, cuda, cuda:N, mps or xpu")
+        return value
+
+
+FOR_RELAYS = ("token_file", "tls_cert", "tls_key")
+
+
+def attach_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
+    """What is wrong with the settings about engines that connect by themselves."""
+    host, port = split_address(env.listen)
+    if port is None:
+        for key in ("allow", *FOR_RELAYS):
+            value = getattr(env, key)
+            if value is not None:
+                message = (
+                    f"found {_shown(value)}, and no port in `listen`: this is about engines that run already "
+                    f"and connect by themselves. Give --listen ADDRESS:PORT too, such as {host}:5004"
+                )
+                yield (key,), value, message
+    elif env.env_path is not None:
+        message = (
+            f"found {env.listen}; an address with a port is where engines connect that run already, and with "
+            f"env_path (--env) the trainer starts them itself. Leave one of them out, or give "
+            f"--listen {host} and --base-port"
+        )
+        yield ("listen",), env.listen, message
+    if env.tls_key is not None and env.tls_cert is None:
+        message = f"found {env.tls_key}, and no tls_cert (--tls-cert), the certificate that it belongs to"
+        yield ("tls_key",), env.tls_key, message
+    if env.num_envs > 1 and env.env_path is None and port is None:
+        message = (
+            f"found {env.num_envs}; num_envs must be 1 if env_path is not set: there is one Editor. "
+            "Name an executable or a scene with --env, or give --listen ADDRESS:PORT for engines that run "
+            "already."
+        )
+        yield ("num_envs",), env.num_envs, message
+
+
+def _shown(value: object) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+OF_THE_CLUSTER = ("ray_cpus", "ray_listen", "ray_wait")
+
+
+def cluster_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
+    """What is wrong with the settings about a cluster."""
+    if env.ray is None:
+        for key in OF_THE_CLUSTER:
+            value = getattr(env, key)
+            if value != type(env).model_fields[key].default:
+                message = f"found {value}, and no `ray` (--ray), the cluster that it is about"
+                yield (key,), value, message
+        return
+    if env.env_path is None:
+        message = (
+            f"found {env.ray}; the nodes of a cluster start environments, and no env_path (--env) says "
+            "which: name an executable or a scene"
+        )
+        yield ("ray",), env.ray, message
+    elif env.listen != "localhost" and not env.attaches:  # with a port it does not go with env_path anyway
+        message = (
+            f"found {env.listen}; the nodes of a cluster reach the trainer at the address that ray_listen "
+            "(--ray-listen) names: leave this one out"
+        )
+        yield ("listen",), env.listen, message
+
+
+def hosting_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
+    """What is wrong with the settings about hosted environments."""
+    if not env.env_workers:
+        return
+    if not in_process(env.env_path):
+        message = (
+            f"found {env.env_workers}, and {_unhosted(env)}. Hosted are gymnasium:ID, pettingzoo:MODULE and "
+            "python:MODULE:FUNCTION"
+        )
+        yield ("env_workers",), env.env_workers, message
+    elif env.num_envs > 1:
+        message = (
+            f"found {env.env_workers}, and num_envs {env.num_envs}: give env_workers for environments in "
+            "processes of their own, or num_envs for environments within the run's process, not both"
+        )
+        yield ("env_workers",), env.env_workers, message
+
+
+def _unhosted(env: EnvironmentSettings) -> str:
+    if env.env_path is None:
+        return "no env_path (--env)"
+    several = f"num_envs: {env.env_workers} (--num-envs) starts so many"
+    return f"{env.env_path}, which is a process of its own anyway; {several}"

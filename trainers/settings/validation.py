@@ -1,0 +1,277 @@
+"""What a configuration can ask for and this version does not do yet.
+
+What cannot be learnt by several learners together.
+
+Curricula that could never be gone through: said before a run begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..utils.suggestions import nearest
+from .base import Settings, found, plain
+from .errors import Problem, TrainerConfigError
+from .models.algorithms import DQNSettings
+from .models.behavior import TrainerSettings
+from .models.environment_parameters import CompletionCriteriaSettings, MeasureType
+from .models.rewards import LearnedRewardSettings
+from .options import RunOptions
+from .problems import dotted
+from .registry import find_trainer, trainer_types
+from .yaml_source import Path
+
+UNREWARDED = (
+    "found no reward signal, so there is nothing to learn: remove this key for the environment's own "
+    "rewards, or name {extrinsic: {}}"
+)
+
+Lack = tuple[Path, str]
+"""Where something is asked for that this version lacks, and a sentence about it."""
+
+
+def unsupported(options: RunOptions) -> list[Problem]:
+    """Everything that the configuration asks for and this version would leave undone.
+
+    Behaviours that the configuration does not list are for `require_trainable`, when they appear; where it
+    lists none, they will all get the default settings.
+    """
+    lacks = [lack for name, settings in options.behaviors.items() for lack in _lacks(settings, name)]
+    if options.default_settings is not None and not options.behaviors:
+        lacks += _lacks(options.default_settings)
+    lacks += _later_keys(options, ())
+    lacks += run_refusals(options)
+    lacks += _of_learners(options)
+    return [Problem(dotted(path), message, options.place(path)) for path, message in lacks]
+
+
+def _of_learners(options: RunOptions) -> list[Lack]:
+    """Behaviours that so many learners cannot learn."""
+    learners = options.torch_settings.learners
+    listed: list[tuple[str | None, TrainerSettings]] = list(options.behaviors.items())
+    if options.default_settings is not None and not listed:
+        listed = [(None, options.default_settings)]
+    return [lack for name, settings in listed for lack in behavior_refusals(name, settings, learners)]
+
+
+def trains_nothing(options: RunOptions) -> list[Problem]:
+    """That the configuration tells of no behaviour, or of one that nothing rewards, if so."""
+    if not options.trains_something:
+        message = "it tells of no behavior to train; it needs a section that begins like `behaviors:`"
+        return [Problem("", message, options.file or "")]
+    aimless: list[Path] = [
+        ("behaviors", name) for name, behavior in options.behaviors.items() if not behavior.reward_signals
+    ]
+    if options.default_settings is not None and not options.default_settings.reward_signals:
+        aimless += [] if options.behaviors else [("default_settings",)]
+    paths: list[Path] = [(*path, "reward_signals") for path in aimless]
+    return [Problem(dotted(path), UNREWARDED, options.place(path)) for path in paths]
+
+
+def contradictions(options: RunOptions) -> list[Problem]:
+    """What is right key by key and yet cannot work: nothing to train, or lessons that would never end."""
+    return [*trains_nothing(options), *hopeless_lessons(options)]
+
+
+def require_support(options: RunOptions) -> None:
+    """Refuse a run that would leave something undone that its configuration asks for, or that cannot work.
+
+    Raises:
+        TrainerConfigError: naming each such key.
+    """
+    problems = unsupported(options) or contradictions(options)
+    if problems:
+        raise TrainerConfigError(problems)
+
+
+def require_trainable(name: str, settings: TrainerSettings, learners: int = 1) -> None:
+    """Refuse a behaviour whose settings ask for what this version lacks.
+
+    Raises:
+        TrainerConfigError: naming each such key.
+    """
+    lacks = [*_lacks(settings, name), *behavior_refusals(name, settings, learners)]
+    problems = [Problem(dotted(path), message) for path, message in lacks]
+    if not settings.reward_signals:
+        problems.append(Problem(dotted(("behaviors", name, "reward_signals")), UNREWARDED))
+    if problems:
+        raise TrainerConfigError(problems)
+
+
+def _lacks(settings: TrainerSettings, name: str | None = None) -> list[Lack]:
+    """What the behaviour of this name, or the default settings, ask for and this version lacks."""
+    prefix: Path = ("default_settings",) if name is None else ("behaviors", name)
+    return [((*prefix, *path), message) for path, message in _lacks_of(settings)]
+
+
+def _lacks_of(settings: TrainerSettings) -> Iterator[Lack]:
+    kind = find_trainer(settings.trainer_type)
+    if kind is None or not kind.available:
+        available = [name for name, kind in trainer_types.items() if kind.available]
+        message = f"found {settings.trainer_type}; this version trains {', '.join(available)}"
+        yield ("trainer_type",), f"{message}. The settings of {settings.trainer_type} are read and checked"
+    if settings.network_settings.memory is not None and not (kind and kind.recurrent):
+        recurrent = [name for name, kind in trainer_types.items() if kind.recurrent]
+        message = f"this version gives agents a memory with {', '.join(recurrent)} alone: remove this section"
+        yield ("network_settings", "memory"), message
+    hyper = settings.hyperparameters
+    if settings.network_settings.memory is not None and isinstance(hyper, DQNSettings) and hyper.n_step > 1:
+        message = "with a memory what follows a step is valued within its own sequence, step by step: set 1"
+        yield ("hyperparameters", "n_step"), f"found {hyper.n_step}; {message}"
+    yield from _n_steps_lack(settings)
+    if settings.network_settings.critic is not None and not (kind and kind.own_critic):
+        own = [name for name, kind in trainer_types.items() if kind.own_critic]
+        message = f"this version builds a critic otherwise than the policy with {', '.join(own)} alone"
+        yield ("network_settings", "critic"), f"{message}: remove this section"
+    elif kind is not None and not kind.critic_prepares:
+        yield from _critics_lacks(settings)
+    yield from _later_keys(settings, ())
+
+
+def _n_steps_lack(settings: TrainerSettings) -> Iterator[Lack]:
+    """Signals that learn are asked anew about each step that is drawn, not about those that follow it."""
+    n_step = getattr(settings.hyperparameters, "n_step", 1)
+    learned = [
+        name for name, one in settings.reward_signals.items() if isinstance(one, LearnedRewardSettings)
+    ]
+    if n_step > 1 and learned:
+        message = f"{', '.join(learned)} says anew what each step that is drawn is worth, step by step: set 1"
+        yield ("hyperparameters", "n_step"), f"found {n_step}; {message}"
+
+
+def _critics_lacks(settings: TrainerSettings) -> Iterator[Lack]:
+    """What a critic must have as the policy has, since both read the same prepared sequences."""
+    policy, critic = settings.network_settings, settings.network_settings.critic
+    if critic is None:
+        return
+    place = ("network_settings", "critic")
+    if getattr(settings.hyperparameters, "shared_critic", False):
+        yield place, "a shared critic is a part of the policy's network: remove this section or shared_critic"
+    if critic.normalize is not policy.normalize:
+        message = "the critic reads the observations as the policy's normaliser gives them: remove this key"
+        yield (*place, "normalize"), f"found {str(critic.normalize).lower()}; {message}"
+    lengths = [None if one.memory is None else one.memory.sequence_length for one in (policy, critic)]
+    if lengths[0] != lengths[1]:
+        message = "policy and critic learn from the same sequences: give both a memory of one sequence_length"
+        yield (*place, "memory"), f"{message}, or neither"
+
+
+def _later_keys(settings: Settings, path: Path) -> Iterator[Lack]:
+    """The keys of later versions that are not at their defaults; behaviours are looked at one by one."""
+    for key, info in type(settings).model_fields.items():
+        value: Any = getattr(settings, key)
+        if key in ("behaviors", "default_settings"):
+            continue
+        if type(settings).is_later(key) and value != info.default:
+            here, known = found(plain(value)), found(plain(info.default))
+            message = f"found {here}; this version knows nothing but {known} here yet: remove this key"
+            yield (*path, key), message
+        for name, item in value.items() if isinstance(value, dict) else [(None, value)]:
+            if isinstance(item, Settings):
+                yield from _later_keys(item, (*path, key, *([] if name is None else [name])))
+
+
+PLACE: Path = ("torch_settings", "learners")
+TOGETHER = ("cpu", "cuda")
+"""Devices that several learners may have, each one of its own."""
+
+
+def run_refusals(options: RunOptions) -> Iterator[tuple[Path, str]]:
+    """Why the whole run cannot have so many learners."""
+    learners, device = options.torch_settings.learners, options.torch_settings.device
+    if learners > 1 and device is not None and device not in TOGETHER:
+        yield (
+            PLACE,
+            f"found {learners}, and device (--torch-device) is {device!r}; several learners take the GPUs "
+            "cuda:0, cuda:1 and so on, or the CPU: give cuda or cpu",
+        )
+
+
+def behavior_refusals(
+    name: str | None, settings: TrainerSettings, learners: int
+) -> Iterator[tuple[Path, str]]:
+    """Why so many learners cannot learn such a behaviour; `name` None: the default settings."""
+    if learners == 1:
+        return
+    whose = "default_settings" if name is None else f"the behavior {name}"
+    kind = find_trainer(settings.trainer_type)
+    if kind is not None and kind.available and not kind.learners:
+        able = [name for name, kind in trainer_types.items() if kind.learners]
+        yield (
+            PLACE,
+            f"found {learners}, and {whose} has trainer_type: {settings.trainer_type}, which learns in one "
+            f"process alone ({', '.join(able)} in several): remove this key",
+        )
+        return
+    hyper, memory = settings.hyperparameters, settings.network_settings.memory
+    length = 1 if memory is None else memory.sequence_length
+    units = max(hyper.batch_size // length, 1)
+    if units < learners:
+        of = "steps" if memory is None else f"whole sequences of {length} steps"
+        yield (
+            PLACE,
+            f"found {learners}, and a minibatch of {whose} has {units} {of} (batch_size {hyper.batch_size}), "
+            "of which each learner takes at least one: raise batch_size, or lower learners",
+        )
+
+
+Fault = tuple[tuple[str, ...], str]
+"""A key of the criteria, and what is wrong with it."""
+
+
+def hopeless_lessons(options: RunOptions) -> list[Problem]:
+    """Every lesson that would never end, and every curriculum without a lesson."""
+    found: list[tuple[Path, str]] = []
+    for name, parameter in (options.environment_parameters or {}).items():
+        lessons = parameter.curriculum
+        place: Path = ("environment_parameters", name, "curriculum")
+        if not lessons:
+            found.append((place, "it has no lesson: give one, or a number or a sampler in its place"))
+        for number, lesson in enumerate(lessons[:-1]):
+            criteria = lesson.completion_criteria
+            if criteria is not None:
+                here = (*place, number, "completion_criteria")
+                found += [((*here, *key), message) for key, message in _faults(options, criteria)]
+    return [Problem(dotted(path), message, options.place(path)) for path, message in found]
+
+
+def _faults(options: RunOptions, criteria: CompletionCriteriaSettings) -> Iterator[Fault]:
+    unknown = _unknown_behavior(options, criteria.behavior)
+    if unknown is not None:
+        yield ("behavior",), unknown
+    settings = options.behaviors.get(criteria.behavior, options.default_settings)
+    if criteria.measure is MeasureType.ELO and settings is not None and settings.self_play is None:
+        yield (
+            ("measure",),
+            f"found Elo, the rating of self-play; {criteria.behavior} has no section self_play, and so no "
+            "rating: the lesson would never end. Measure reward or progress",
+        )
+    if criteria.measure is MeasureType.PROGRESS and settings is not None and settings.endless:
+        yield (
+            ("measure",),
+            f"found progress, the part of max_steps that is done; {criteria.behavior}, with max_steps -1, is "
+            "trained until it is stopped: the lesson would never end. Measure reward",
+        )
+    elif criteria.measure is MeasureType.PROGRESS and criteria.threshold >= 1:
+        yield (
+            ("threshold",),
+            f"found {criteria.threshold}; the measure, the part of max_steps that is done, must be above it, "
+            "which is when the training is over: the lessons behind it would never begin. Give less than 1",
+        )
+
+
+def _unknown_behavior(options: RunOptions, name: str) -> str | None:
+    """What is wrong with the name of a behaviour; None where it is listed, or may yet appear."""
+    if name in options.behaviors:
+        return None
+    plain = name.partition("?")[0]
+    if plain != name:
+        return f"found {name}; a behavior's teams are measured together: write {plain}"
+    if options.default_settings is not None or options.file is None:
+        return None
+    close = nearest(name, options.behaviors)
+    hint = f" Did you mean {close}?" if close else ""
+    listed = ", ".join(options.behaviors) or "none"
+    where = f"is no behavior of this file (listed: {listed})"
+    return f"found {name}, which {where}: the lesson would never end.{hint}"

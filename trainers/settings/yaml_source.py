@@ -1,0 +1,270 @@
+"""YAML text as plain data, with the line of every value, so that errors can point at it.
+
+Several configurations as one: each lies over those before it.
+
+The configurations that come with Lanista, by their names.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import pathlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from ..utils.suggestions import nearest
+from .errors import Problem, TrainerConfigError
+
+Path = tuple[str | int, ...]
+
+
+@dataclass
+class Source:
+    """Where a configuration comes from, and what it says."""
+
+    data: dict[str, Any] = field(default_factory=dict)
+    """What was written, as plain values."""
+    name: str = ""
+    """The file's name; empty without a file."""
+    places: dict[Path, str] = field(default_factory=dict)
+    """Where each value was written, by its path in the tree."""
+
+    def place(self, path: Path) -> str:
+        """Where the value at `path`, or what contains it, was written."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.places:
+                return self.places[path[:length]]
+        return self.name
+
+
+def read_file(path: str | os.PathLike[str]) -> Source:
+    """Read a YAML file.
+
+    Raises:
+        TrainerConfigError: it does not exist, is no UTF-8 text or no YAML.
+    """
+    file = pathlib.Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise TrainerConfigError(
+            [
+                Problem(
+                    "",
+                    f"byte {error.start} is not UTF-8 text; save the file with the encoding UTF-8",
+                    str(path),
+                )
+            ]
+        ) from error
+    except FileNotFoundError:
+        message = f"Config file could not be found at {file.absolute()}. {_there(file)}"
+        raise TrainerConfigError(message) from None
+    except OSError as error:
+        if file.is_dir():  # what the system then says differs: on Windows that permission is denied
+            raise TrainerConfigError(f"{file.absolute()} is a folder. {_there(file / 'any.yaml')}") from None
+        raise TrainerConfigError(
+            f"Config file {file.absolute()} could not be read: {error.strerror}. See to it that "
+            "you may read it, or name another file."
+        ) from error
+    return read_text(text, str(path))
+
+
+def _there(file: pathlib.Path) -> str:
+    """The YAML files of the folder in which `file` was looked for."""
+    folder = file.parent
+    if not folder.is_dir():
+        return f"There is no folder {folder}."
+    names = sorted(entry.name for entry in folder.iterdir() if entry.suffix in (".yaml", ".yml"))
+    names = [near] if (near := nearest(file.name, names)) else names[:5]
+    return f"There is {', '.join(names)}." if names else f"No YAML file is in {folder.absolute()}."
+
+
+def read_text(text: str, name: str) -> Source:
+    """Read YAML text; `name` stands for it in messages.
+
+    Raises:
+        TrainerConfigError: it is no YAML mapping, or a key stands twice in one mapping.
+    """
+    source = Source(name=name)
+    repeated: list[Problem] = []
+    try:
+        data = _parse(text, source, repeated)
+    except yaml.YAMLError as error:
+        raise TrainerConfigError([_syntax_problem(error, text, name)]) from error
+    except (ValueError, OverflowError) as error:  # impossible dates
+        raise TrainerConfigError([Problem("", f"error parsing yaml: {error}", name)]) from error
+    except RecursionError as error:
+        raise TrainerConfigError(
+            [Problem("", "error parsing yaml: it is nested too deeply", name)]
+        ) from error
+    if repeated:
+        raise TrainerConfigError(repeated)
+    if data is None:
+        return source
+    if not isinstance(data, dict):
+        raise TrainerConfigError(
+            [
+                Problem(
+                    "",
+                    f"found a {type(data).__name__}, expected a mapping that begins like `behaviors:`",
+                    name,
+                )
+            ]
+        )
+    source.data = data
+    return source
+
+
+def read_value(text: str) -> Any:
+    """The value that YAML text holds; its mappings are read like those of a file.
+
+    Raises:
+        ValueError: it is no YAML, or a key stands twice in one mapping.
+    """
+    repeated: list[Problem] = []
+    try:
+        value = _parse(text, Source(), repeated)
+    except yaml.YAMLError as error:
+        raise ValueError(getattr(error, "problem", None) or str(error).partition("\n")[0]) from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if repeated:
+        raise ValueError(f"{repeated[0].path} stands twice in it")
+    return value
+
+
+def _syntax_problem(error: yaml.YAMLError, text: str, name: str) -> Problem:
+    """Where the text is no YAML, and what to do."""
+    mark = getattr(error, "problem_mark", None)
+    if isinstance(error, yaml.reader.ReaderError):
+        place = f"{name}, line {text.count(chr(10), 0, error.position) + 1}"
+        what = f"the character #x{error.character:04x} is not allowed in YAML"
+        return Problem(
+            "", f"error parsing yaml: {what}; save the file as text with the encoding UTF-8", place
+        )
+    if mark is None:
+        return Problem("", f"error parsing yaml: {str(error).partition(chr(10))[0]}", name)
+    lines = text.splitlines()
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    place = f"{name}, line {mark.line + 1}, column {mark.column + 1}"
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        return Problem("", "error parsing yaml: a tab indents this line; YAML wants spaces", place)
+    what = getattr(error, "problem", None) or str(error).partition("\n")[0]
+    if "escape character" in what:
+        what += "; in double quotes a backslash begins one: write paths of Windows in single quotes"
+    if "<stream end>" in what:
+        what = "the text ends too early: a bracket or a quotation mark is still open"
+    return Problem("", f"error parsing yaml: {what}. Look at this line and the one before it.", place)
+
+
+def _parse(text: str, source: Source, repeated: list[Problem]) -> Any:
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _Walk(source, repeated).visit(node, (), ())
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+class _Walk:
+    """Notes the line of every value of a YAML tree and what stands twice, and makes every key a text."""
+
+    def __init__(self, source: Source, repeated: list[Problem]) -> None:
+        self.source = source
+        self.repeated = repeated
+
+    def visit(self, node: yaml.Node, path: Path, above: tuple[int, ...]) -> None:
+        if id(node) in above:
+            raise yaml.constructor.ConstructorError(
+                None, None, "an alias that contains itself", node.start_mark
+            )
+        self.source.places[path] = f"{self.source.name}, line {node.start_mark.line + 1}"
+        above = (*above, id(node))
+        if isinstance(node, yaml.SequenceNode):
+            for number, item in enumerate(node.value):
+                self.visit(item, (*path, number), above)
+        elif isinstance(node, yaml.MappingNode):
+            self._mapping(node, path, above)
+
+    def _mapping(self, node: yaml.MappingNode, path: Path, above: tuple[int, ...]) -> None:
+        seen: dict[str, int] = {}
+        for key, value in sorted(node.value, key=lambda pair: not _merges(pair[0])):
+            if _merges(key):  # first of all, since what is written here lies over it, wherever it stands
+                for merged in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    self.visit(merged, path, above)
+                continue
+            if isinstance(key, yaml.ScalarNode):
+                key.tag = "tag:yaml.org,2002:str"  # a behaviour called `No` or `007` keeps its name
+            self.visit(value, (*path, str(key.value)), above)
+            line = key.start_mark.line + 1
+            self.source.places[(*path, str(key.value))] = f"{self.source.name}, line {line}"
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                dotted = ".".join(map(str, (*path, key.value)))
+                message = f"it stands on line {seen[key.value]} already: keep one of them, or rename one"
+                self.repeated.append(Problem(dotted, message, f"{self.source.name}, line {line}"))
+            seen[str(key.value)] = line
+
+
+def _merges(key: yaml.Node) -> bool:
+    """Whether the key is `<<`."""
+    return bool(key.tag == "tag:yaml.org,2002:merge")
+
+
+def under(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """`own` laid over `defaults`: mappings are merged, everything else is replaced. Neither is changed."""
+    merged = copy.deepcopy(defaults)
+    for key, value in own.items():
+        below = merged.get(key)
+        merged[key] = under(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def compose(sources: Iterable[Source]) -> Source:
+    """One source of all, the later over the earlier, in which every value has its place."""
+    composed = Source()
+    for source in sources:
+        composed = _over(composed, source)
+    return composed
+
+
+def _over(base: Source, over: Source) -> Source:
+    # A place below something that `over` replaces is not in the result any more, so nobody asks for it;
+    # only what `over` repeats has to be its own.
+    return Source(
+        under(base.data, over.data),
+        ", ".join(name for name in (base.name, over.name) if name),
+        {**base.places, **over.places},
+    )
+
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "config"
+SUFFIX = ".yaml"
+
+
+def preset_names() -> list[str]:
+    """What `--preset` takes: the trainer and the scene, such as ppo/ball3d."""
+    files = FOLDER.glob(f"*/*{SUFFIX}")
+    return sorted(file.relative_to(FOLDER).as_posix().removesuffix(SUFFIX) for file in files)
+
+
+def read_preset(name: str) -> Source:
+    """The preset of this name.
+
+    Raises:
+        TrainerConfigError: there is none; names those that there are.
+    """
+    wanted = name.replace("\\", "/").removesuffix(SUFFIX)
+    known = preset_names()
+    if wanted not in known:
+        alike = [preset for preset in known if preset.rpartition("/")[2] == wanted]
+        close = " or ".join(alike) or nearest(wanted, known)
+        hint = f" Did you mean {close}?" if close else ""
+        raise TrainerConfigError(f"There is no preset {name!r}.{hint} There are: {', '.join(known)}.")
+    return read_text((FOLDER / (wanted + SUFFIX)).read_text(encoding="utf-8"), f"preset {wanted}")

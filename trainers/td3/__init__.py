@@ -1,1 +1,0 @@
-"""Twin delayed deterministic policy gradients."""

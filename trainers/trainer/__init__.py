@@ -1,0 +1,1 @@
+"""One behavior: take trajectories in, update when due."""

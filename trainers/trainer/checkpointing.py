@@ -1,0 +1,255 @@
+"""The files of one behaviour in a run: what is saved, and what a run begins with or goes on from."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mlagents_envs.base_env import BehaviorSpec
+
+from ..callbacks.events import CheckpointSaved
+from ..checkpoints.manager import CheckpointError, CheckpointManager, load_checkpoint
+from ..checkpoints.metadata import KEY as BRAIN
+from ..checkpoints.metadata import describe_brain
+from ..checkpoints.transfer import initial_checkpoint
+from ..networks.custom import not_exportable
+from ..networks.multi_actor import brains_of, suffixes_of
+from ..policies.onnx.export import export_brain
+from ..policies.onnx.graph import BrainVerificationError
+from ..policies.policy import Policy
+from .context import RunContext
+from .schedules import TestSchedule
+from .self_play.manager import Contest
+from .trainer import Trainer
+
+logger = logging.getLogger(__name__)
+
+ELO = "elo"
+"""ML-Agents' key in training_status.json."""
+SELF_PLAY = "self_play"
+"""The part of a checkpoint that holds the rating and the opponents."""
+
+
+class LearnerFiles:
+    """Writes and reads the checkpoints of one behaviour's trainer and policy, and exports its brains."""
+
+    def __init__(
+        self,
+        name: str,
+        spec: BehaviorSpec,
+        run: RunContext,
+        trainer: Trainer,
+        network: Any,
+        policy: Policy,
+        tests: TestSchedule,
+        contest: Contest | None = None,
+    ) -> None:
+        """Look after the files.
+
+        Args:
+            name, spec, run, trainer: the behaviour's.
+            network: what is learnt and becomes brains.
+            policy: what acts, whose generator is saved.
+            tests: when the next one falls due, which is saved too.
+            contest: its self-play, of which rating and opponents are saved too.
+        """
+        self.name = name
+        self.spec = spec
+        self.run = run
+        self.trainer = trainer
+        self.policy = policy
+        self.tests = tests
+        self.contest = contest
+        self.saved = 0
+        """How many checkpoints this process has written."""
+        self.settings = trainer.settings
+        self.network = network
+        self.leaves_brains = not not_exportable(self.network)
+        self.checkpoints = CheckpointManager(
+            name,
+            run.folder,
+            self.settings.keep_checkpoints,
+            run.status,
+            suffixes_of(self.network),
+            self.settings.keep_best,
+        )
+
+    # Saving ---------------------------------------------------------------------------------------------
+
+    def save(self, judged: float | None, due: bool = True) -> bool:
+        """Write a checkpoint and its brain; a full disk is warned of and survived. Whether it was written.
+
+        Args:
+            judged: the mean reward by which the policy is one of the best; None: it is not.
+            due: it is one of those that `keep_checkpoints` counts.
+        """
+        step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
+        export = self._export if self.leaves_brains else None
+        if self.contest is not None:
+            self.run.status.set(self.name, ELO, self.contest.elo)
+        saved = self.checkpoints.save(step, self._state(judged), reward, export, judged=judged, due=due)
+        if saved is not None:
+            self.trainer.save_beside(self.checkpoints.folder)
+            self.saved += 1
+            self.run.display.checkpoint(self.name, step)
+            self._tell_callbacks(step, reward, due)
+        return saved is not None
+
+    def save_now(self) -> Path | None:
+        """Save a checkpoint that nothing but a callback asks for; its weights, None where that failed."""
+        return self.weights(self.trainer.step) if self.save(None) else None
+
+    @property
+    def folder(self) -> Path:
+        """Where the behaviour's checkpoints are."""
+        return self.checkpoints.folder
+
+    def weights(self, step: int) -> Path:
+        """The numbered checkpoint of a step."""
+        return self.folder / f"{self.name}-{step}.pt"
+
+    def _tell_callbacks(self, step: int, reward: float | None, due: bool) -> None:
+        weights = self.weights(step)
+        names = [f"{weights.stem}{suffix}.onnx" for suffix in self.checkpoints.suffixes]
+        brains = tuple(path for path in map(self.folder.joinpath, names) if path.exists())
+        callbacks = self.run.callbacks
+        callbacks.tell(CheckpointSaved(self.name, step, weights, brains, reward, due))
+        callbacks.save_states()
+
+    def _state(self, judged: float | None) -> dict[str, Any]:
+        """What a checkpoint holds."""
+        return {
+            **self.trainer.state_dict(),
+            "acting": self.policy.generator.get_state(),
+            BRAIN: describe_brain(
+                self.name,
+                self.spec,
+                self.settings.network_settings,
+                list(self.settings.reward_signals),
+                *(getattr(self.network, key, None) for key in ("shared_critic", "arguments", "head")),
+            ),
+            "judged": judged,
+            **({"test_due": self.tests.due} if self.tests.on else {}),
+            **({} if self.contest is None else {SELF_PLAY: self.contest.state_dict()}),
+        }
+
+    def _export(self, path: Path) -> None:
+        """Write the brains that belong to the checkpoint whose (first) brain is `path`."""
+        step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
+        for suffix, brain in brains_of(self.network).items():
+            file = path.with_name(f"{path.stem}{suffix}.onnx")
+            try:
+                export_brain(brain, file, behavior=self.name, step=step, reward=reward)
+                logger.info("Exported %s", file)
+            except BrainVerificationError as error:
+                logger.error("The brain %s was not written; the checkpoint itself is. %s", file, error)
+
+    def finish(self, saved: bool) -> Path:
+        """Copy the brain of the last save to where the engine's user looks; its path, or the checkpoint's.
+
+        Args:
+            saved: whether the last save succeeded.
+
+        Raises:
+            CheckpointError: the weights or the brain could not be written.
+        """
+        brain = self.checkpoints.finish()
+        if not saved:
+            raise CheckpointError(
+                f"{self.name}: the weights at the end of the run, step {self.trainer.step}, were not saved: "
+                "see the warning before. Older checkpoints are as they were; --resume goes on from the last."
+            )
+        if brain is None and self.leaves_brains:
+            raise CheckpointError(
+                f"{self.name}: the weights at the end of the run, step {self.trainer.step}, are saved, but "
+                f"not their brain: see the message before. {self.run.folder / self.name}.onnx, if it is "
+                "there, is of an older checkpoint. `lanista export` makes a brain of a checkpoint."
+            )
+        return brain or self.checkpoints.latest_path
+
+    # Beginning and going on -----------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """Load what the run goes on from, or the weights that it begins with.
+
+        Raises:
+            CheckpointError: weights are missing or do not fit.
+        """
+        if self.run.resume and self.checkpoints.any_saved:
+            self._resume()
+            return
+        if self.run.resume:
+            logger.warning("%s: the run had saved no checkpoint yet; training starts from step 0.", self.name)
+        path = initial_checkpoint(self.name, self.settings.init_path, self.run.initialize_from)
+        if path is not None:
+            self._begin_with(path)
+        elif not self.run.training:
+            logger.warning(
+                "%s: there are no weights to act by; it acts by random ones. Give the trained run's "
+                "--run-id with --resume, or --initialize-from.",
+                self.name,
+            )
+
+    def _resume(self) -> None:
+        state = self.checkpoints.load()
+        try:
+            self.trainer.load_state_dict(state)
+            self.policy.generator.set_state(state["acting"])
+            if self.contest is not None:
+                self._resume_contest(self.contest, state)
+        except (RuntimeError, KeyError, TypeError, ValueError) as error:
+            raise self._unfit(error) from error
+        self.tests.restore(self.trainer.step, state.get("test_due"))
+        if self.run.training:
+            self.trainer.load_beside(self.checkpoints.folder)
+            self.checkpoints.best.resume(self.trainer.step, state.get("judged"))
+            if self.tests.on != ("test_due" in state):  # what is earned otherwise cannot be compared
+                self.checkpoints.best.begin_anew()
+        logger.info("%s: resuming training from step %d.", self.name, self.trainer.step)
+        if self.run.training and not self.trainer.should_still_train:
+            self._warn_of_the_end()
+
+    def _resume_contest(self, contest: Contest, state: Mapping[str, Any]) -> None:
+        """Go on with the opponents; with the rating alone where the checkpoint has none."""
+        if SELF_PLAY in state:
+            contest.load_state_dict(state[SELF_PLAY])
+            return
+        elo = self.run.status.get(self.name, ELO)
+        if isinstance(elo, (int, float)):
+            contest.begin_rated(float(elo))
+
+    def _warn_of_the_end(self) -> None:
+        """Say why a resumed run has nothing to train."""
+        rewarded = self.trainer.reached is not None
+        key, what = ("stop_at_reward", "is reached") if rewarded else ("max_steps", "are taken")
+        logger.warning(
+            "%s: its %s, %s, %s: nothing is left to train. To go on, allow more with "
+            "--set behaviors.%s.%s=...",
+            *(self.name, key, getattr(self.settings, key), what, self.name, key),
+        )
+
+    def _begin_with(self, path: Path) -> None:
+        """Take what fits of a checkpoint into a new run."""
+        state = load_checkpoint(path)
+        try:
+            misfits = self.trainer.begin_with(state)
+        except CheckpointError as error:
+            raise CheckpointError(f"{self.name}: could not initialize from {path}: {error}") from error
+        if misfits:
+            logger.warning(
+                "%s: not all of %s fits, and what does not begins with random weights: %s.",
+                *(self.name, path, "; ".join(misfits)),
+            )
+        logger.info("%s: starting training from step 0 with the weights of %s.", self.name, path)
+
+    def _unfit(self, error: Exception) -> CheckpointError:
+        """The error for a checkpoint that is whole, and of another network or program."""
+        causes = [line.strip() for line in str(error).splitlines() if line.strip()]
+        cause = causes[1] if len(causes) > 1 else f"{type(error).__name__}: {error}"
+        return CheckpointError(
+            f"{self.name}: the saved run cannot be resumed, because its checkpoint does not fit: {cause} Use "
+            "the settings that it was made with (network_settings, reward_signals and trainer_type; they are "
+            "in its configuration.yaml) and an environment with the same observations and actions."
+        )

@@ -1,0 +1,194 @@
+"""What each agent has earned since its episode began.
+
+What finished episodes have earned of late: the figures by which a run is judged.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...agent_processor.stats_sink import StatsSink
+from ...agent_processor.trajectory import AgentKey, Rollout
+from ...envs.base import StatsAggregationMethod
+
+ENVIRONMENT = "environment"
+"""The key of the plain individual reward, beside the reward signals' names."""
+
+
+OnEpisode = Callable[[AgentKey, float, float | None, int], None]
+"""Told of a finished episode: whose, its reward, its group's where that has ended too, and its decisions."""
+
+
+class EpisodeRewards:
+    """Sums rewards per living agent and reports them when the episode ends."""
+
+    def __init__(
+        self,
+        signals: list[str],
+        returns_kept: int = 1,
+        *,
+        groups: bool = False,
+        most_since_update: int | None = None,
+    ) -> None:
+        """Begin without any episode.
+
+        Args:
+            signals: the names of the reward signals.
+            returns_kept: how many of the last returns are remembered.
+            groups: also what each one's group earned while it lived, told when the whole group has ended.
+            most_since_update: how many of the last returns `mean_since_update` counts; None: all.
+        """
+        self.sums: dict[AgentKey, NDArray[np.float64]] = {}
+        self.names = [ENVIRONMENT, *signals]
+        self.groups = groups
+        self.by_worker = False
+        """Report the returns of each environment's episodes by themselves too."""
+        self.recent_returns: deque[float] = deque(maxlen=max(1, returns_kept))
+        """Returns of the last finished episodes, newest first."""
+        self._finished_since_update: deque[float] = deque(maxlen=most_since_update)
+        self.on_episode: OnEpisode | None = None
+        """Whom to tell of every finished episode."""
+        self.record = RewardRecord()
+        """What the run is judged by: the rewards of groups where they earn any, else those of agents."""
+
+    def add(self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], stats: StatsSink) -> None:
+        """Count the trajectories of `rollout`; `rewards` holds [steps] per signal, scaled."""
+        own = slice(rollout.steps)
+        of_group = [rollout.group_reward[own]] if self.groups else []
+        lengths = np.ones(rollout.steps)
+        columns = np.stack(
+            [rollout.reward[own], *(rewards[n] for n in self.names[1:]), *of_group, lengths], axis=1
+        )
+        starts = np.cumsum(rollout.lengths) - rollout.lengths
+        sums = np.add.reduceat(columns.astype(np.float64), starts, axis=0)
+        flags = zip(rollout.episode_over.tolist(), rollout.all_group_dones.tolist())
+        for agent, earned, (done, all_done) in zip(rollout.agents, sums, flags, strict=True):
+            total = self.sums.pop(agent, 0.0) + earned
+            if done:
+                self._report(agent, total, all_done, stats)
+            else:
+                self.sums[agent] = total
+
+    def _report(self, agent: AgentKey, total: NDArray[np.float64], all_done: bool, stats: StatsSink) -> None:
+        ret, of_group = float(total[0]), float(total[-2]) if self.groups else 0.0
+        self.recent_returns.appendleft(ret)
+        self._finished_since_update.append(ret)
+        stats.add_stat("Environment/Cumulative Reward", ret, StatsAggregationMethod.HISTOGRAM)
+        if self.by_worker:
+            stats.add_stat(
+                f"Environment/Worker {agent.env}/Cumulative Reward", ret, StatsAggregationMethod.AVERAGE
+            )
+        for name, value in zip(self.names[1:], total[1:]):
+            stats.add_stat(f"Policy/{name.capitalize()} Reward", float(value), StatsAggregationMethod.AVERAGE)
+        if self.groups and all_done:
+            key = "Environment/Group Cumulative Reward"
+            stats.add_stat(key, of_group, StatsAggregationMethod.HISTOGRAM)
+        self._keep_record(ret, of_group, all_done)
+        if self.on_episode is not None:
+            whole_group = of_group if self.groups and all_done else None
+            self.on_episode(agent, ret, whole_group, round(total[-1]))
+
+    def _keep_record(self, own: float, of_group: float, all_done: bool) -> None:
+        if of_group and not self.record.of_groups:
+            self.record = RewardRecord(of_groups=True)
+        if not self.record.of_groups:
+            self.record.add(own)
+        elif all_done:
+            self.record.add(of_group)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What outlives unfinished episodes: the recent returns, newest first, and the record."""
+        return {"returns": list(self.recent_returns), "record": self.record.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with what `state_dict` gave; checkpoints of older versions have no record."""
+        self.recent_returns.clear()
+        self.recent_returns.extend(state["returns"][: self.recent_returns.maxlen])
+        if "record" in state:
+            self.record = RewardRecord.restored(state["record"])
+
+    def mean_since_update(self) -> float | None:
+        """Mean return of the episodes that finished since the last policy update; None without any."""
+        finished = self._finished_since_update
+        return float(np.mean(finished)) if finished else None
+
+    def begin_lesson(self) -> None:
+        """Forget what episodes have earned: it says nothing of those that come. From any thread."""
+        self.recent_returns.clear()
+        self.record = RewardRecord(self.record.of_groups)
+
+    def begin_update(self) -> None:
+        """A policy update starts: forget the returns that the old policy earned."""
+        self._finished_since_update.clear()
+
+    def forget(self, env: int | None = None, agent_ids: NDArray[np.int32] | None = None) -> None:
+        """These unfinished episodes will never end.
+
+        Args:
+            env: Those of one environment; None for all of them.
+            agent_ids: [n] Those of these agents alone.
+        """
+        if env is None:
+            self.sums.clear()
+            return
+        if agent_ids is None:
+            gone = [key for key in self.sums if key.env == env]
+        else:
+            gone = [AgentKey(env, agent) for agent in agent_ids.tolist()]
+        for key in gone:
+            self.sums.pop(key, None)
+
+
+EPISODES = 100
+"""The last finished episodes, whose mean is held against `stop_at_reward`."""
+FEWEST = 10
+"""Finished episodes without which a policy is not judged (`keep_best`): a few may be luck."""
+
+
+class RewardRecord:
+    """The rewards of episodes, in the order in which they finished."""
+
+    def __init__(self, of_groups: bool = False) -> None:
+        """`of_groups`: what is added is what groups have earned, and not single agents."""
+        self.of_groups = of_groups
+        self._recent: deque[float] = deque(maxlen=EPISODES)
+        self._since, self._sum = 0, 0.0
+        """Number and sum of those since the last judgement."""
+
+    def add(self, reward: float) -> None:
+        """An episode is finished."""
+        self._recent.append(reward)
+        self._since += 1
+        self._sum += reward
+
+    def recent_mean(self) -> float | None:
+        """Mean of the last `EPISODES`; None before so many have finished."""
+        return float(np.mean(self._recent)) if len(self._recent) == EPISODES else None
+
+    def judge(self) -> float | None:
+        """Mean of the episodes since the last judgement.
+
+        None where they are fewer than `FEWEST`; they then count for the next one.
+        """
+        if self._since < FEWEST:
+            return None
+        mean = self._sum / self._since
+        self._since, self._sum = 0, 0.0
+        return mean
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values, for a checkpoint."""
+        return {"of_groups": self.of_groups, "recent": list(self._recent), "since": [self._since, self._sum]}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> RewardRecord:
+        """What `state_dict` was taken of."""
+        record = cls(bool(state["of_groups"]))
+        record._recent.extend(state["recent"])
+        record._since, record._sum = state["since"]
+        return record

@@ -1,0 +1,277 @@
+"""The trainer of a behaviour, by what its settings ask for.
+
+Which algorithm learns for which `trainer_type`.
+
+The algorithms of trainers that other packages bring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import torch
+from mlagents_envs.base_env import BehaviorSpec
+
+from ...agent_processor.stats_sink import StatsSink
+from ...envs.errors import DemonstrationError
+from ...envs.validation import NonFinite
+from ..algorithms.base import UnsupportedActionError
+from ..algorithms.coma.coma import COMA
+from ..algorithms.common.optim import GuardedAdam
+from ..algorithms.common.threads import UpdateThreads
+from ..algorithms.ddpg.ddpg import DDPG
+from ..algorithms.ddpg.td3 import TD3
+from ..algorithms.dqn.dqn import DQN
+from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
+from ..algorithms.imitation.policy_targets import Student
+from ..algorithms.poca.poca import POCA
+from ..algorithms.ppo.ppo import PPO
+from ..algorithms.sac.sac import SAC
+from ..buffers.demonstrations import load_demonstrations
+from ..networks.actor import Actor
+from ..networks.actor_critic import ActorCritic
+from ..networks.modules.precision import Precision
+from ..networks.multi_actor import Actors
+from ..networks.observation_kinds import UnsupportedObservationError
+from ..policies.exploration import Explorer
+from ..policies.greedy import policy_of
+from ..policies.policy import Policy
+from ..policies.slot_policy import PlacePolicy
+from ..rewards.base import RewardProvider
+from ..rewards.extrinsic import ExtrinsicReward, TeamReward
+from ..rewards.factory import make_learned_rewards
+from ..settings.models.behavior import TrainerSettings
+from ..settings.models.hyperparameters import OffPolicyHyperparamSettings
+from ..settings.registry import find_trainer
+from ..stats.timers import Timers
+from ..utils.errors import TrainerError
+from ..utils.plugins import cause
+from .off_policy import OffPolicyTrainer
+from .on_policy import OnPolicyTrainer
+from .trainer import Trainer, TrainerEvents
+
+Algorithm = Any
+"""A PPO, SAC, ... or what a plug-in makes; trainers say what they ask of it."""
+
+_algorithms: dict[str, Callable[..., Any]] = {
+    "ppo": PPO,
+    "poca": POCA,
+    "coma": COMA,
+    "sac": SAC,
+    "dqn": DQN,
+    "ddpg": DDPG,
+    "td3": TD3,
+}
+
+
+def make_algorithm(
+    spec: BehaviorSpec,
+    settings: TrainerSettings,
+    device: torch.device,
+    seed: int,
+    non_finite: NonFinite,
+    precision: Precision = Precision.FLOAT32,
+) -> Algorithm:
+    """The networks and the update of a behaviour.
+
+    Raises:
+        TrainerError: a plug-in's algorithm cannot be imported, or does not do what it has to.
+        UnsupportedObservationError: an observation cannot be encoded, or one that the settings name is not
+            there.
+        UnsupportedActionError: it learns no such actions.
+    """
+    make = _algorithms.get(settings.trainer_type) or algorithm_of_plugin(settings.trainer_type)
+    algorithm: Algorithm = make(spec, settings, device, seed, non_finite, precision)
+    return algorithm
+
+
+def untrainable(spec: BehaviorSpec, settings: TrainerSettings) -> str | None:
+    """Why a behaviour cannot be learnt by these settings; None if it can.
+
+    It is tried out with networks that are thrown away. A plug-in's are not: theirs may leave something.
+    """
+    if settings.trainer_type not in _algorithms:
+        return None
+    how: tuple[torch.device, int, NonFinite] = (torch.device("cpu"), 0, NonFinite.STOP)
+    try:
+        algorithm = make_algorithm(spec, settings, *how)
+        make_reward_providers(algorithm, spec, settings, *how)
+        make_cloning(algorithm, spec, settings, *how)
+    except (UnsupportedObservationError, UnsupportedActionError, DemonstrationError, TrainerError) as error:
+        return str(error)
+    return None
+
+
+def make_reward_providers(
+    algorithm: Algorithm,
+    spec: BehaviorSpec,
+    settings: TrainerSettings,
+    device: torch.device,
+    seed: int,
+    non_finite: NonFinite,
+) -> dict[str, RewardProvider]:
+    """The reward signals of a behaviour, by name, in their order.
+
+    What the environment gives a team's members is the team's; what is new to one of them, or looks like the
+    expert, is that one's own.
+
+    Raises:
+        DemonstrationError: one that a signal needs cannot be read, or is not of this behaviour.
+    """
+    signals = settings.reward_signals
+    learned = make_learned_rewards(spec, signals, device, seed, non_finite, squashed=_squashed(algorithm))
+    return {name: learned.get(name) or _of_environment(algorithm) for name in signals}
+
+
+def _of_environment(algorithm: Algorithm) -> RewardProvider:
+    if isinstance(algorithm, COMA):
+        return TeamReward(algorithm.hyper.reward)
+    # A team's value counts what every member earns.
+    return ExtrinsicReward(with_mates=isinstance(algorithm, POCA))
+
+
+def _squashed(algorithm: Algorithm) -> bool:
+    """Whether its policy draws continuous actions as the engine takes them."""
+    head = getattr(algorithm.network, "actions", None)
+    return bool(getattr(head, "squashed", False))
+
+
+def make_cloning(
+    algorithm: Algorithm,
+    spec: BehaviorSpec,
+    settings: TrainerSettings,
+    device: torch.device,
+    seed: int,
+    non_finite: NonFinite,
+) -> BehavioralCloning | None:
+    """What teaches the policy by demonstrations; None where nothing does.
+
+    Raises:
+        DemonstrationError: the demonstration cannot be read, or is not of this behaviour.
+        TrainerError: a plug-in's algorithm does not say which parameters its policy has.
+    """
+    own, hyper, memory = (
+        settings.behavioral_cloning,
+        settings.hyperparameters,
+        settings.network_settings.memory,
+    )
+    if own is None:
+        return None
+    return BehavioralCloning(
+        _student(algorithm, settings.trainer_type),
+        load_demonstrations(own.demo_path, spec),
+        own,
+        learning_rate=hyper.learning_rate,
+        batch_size=hyper.batch_size,
+        sequence_length=1 if memory is None else memory.sequence_length,
+        device=device,
+        seed=seed,
+        non_finite=non_finite,
+    )
+
+
+def _student(algorithm: Algorithm, trainer_type: str) -> Student:
+    """The policy, with the parameters that its optimiser moves."""
+    optimizer = getattr(algorithm, "actor_optimizer", None) or getattr(algorithm, "optimizer", None)
+    if not isinstance(optimizer, GuardedAdam):
+        raise TrainerError(
+            f"behavioral_cloning does not know the parameters of the policy of trainer_type: {trainer_type}. "
+            "Its algorithm needs an attribute `optimizer`, a "
+            "lanista.trainers.algorithms.common.optim.GuardedAdam. Or remove the section."
+        )
+    network = algorithm.networks.actors if isinstance(algorithm, COMA) else algorithm.network
+    return Student(network, optimizer.flat)
+
+
+def make_policy(
+    network: Actor | ActorCritic | Actors,
+    spec: BehaviorSpec,
+    seed: int,
+    *,
+    deterministic: bool,
+    explorer: Explorer | None = None,
+) -> Policy:
+    """What acts by an algorithm's network, or by a copy of it.
+
+    `explorer`: how agents of a greedy policy try something else.
+    """
+    if isinstance(network, Actors):
+        return PlacePolicy(network, spec, seed, deterministic=deterministic)
+    return policy_of(network, spec, seed, deterministic=deterministic, explorer=explorer)
+
+
+def make_trainer(
+    name: str,
+    spec: BehaviorSpec,
+    settings: TrainerSettings,
+    algorithm: Algorithm,
+    stats: StatsSink,
+    events: TrainerEvents,
+    *,
+    training: bool = True,
+    non_finite: NonFinite = NonFinite.STOP,
+    returns_kept: int = 1,
+    seed: int = 0,
+    device: torch.device,
+    update_threads: UpdateThreads | None = None,
+    timers: Timers | None = None,
+    keeps_steps: bool = True,
+) -> Trainer:
+    """The trainer that lets `algorithm` learn, with its reward signals and, in training, its teacher.
+
+    `seed` is the run's; the others are as of the trainers, `keeps_steps` of those with a replay.
+
+    Raises:
+        DemonstrationError: one that is to be learnt from cannot be read, or is not of this behaviour.
+        TrainerError: a replay does not fit into the memory, or a plug-in's algorithm cannot be taught.
+    """
+    providers = make_reward_providers(algorithm, spec, settings, device, seed, non_finite)
+    trainer: Trainer
+    if isinstance(settings.hyperparameters, OffPolicyHyperparamSettings):
+        trainer = OffPolicyTrainer(
+            *(settings, algorithm, providers, stats, events, spec),
+            name=name,
+            training=training,
+            non_finite=non_finite,
+            returns_kept=returns_kept,
+            seed=seed + 3,
+            device=device,
+            update_threads=update_threads,
+            timers=timers,
+            keeps_steps=keeps_steps,
+        )
+    else:
+        trainer = OnPolicyTrainer(
+            *(settings, algorithm, providers, stats, events),
+            training=training,
+            non_finite=non_finite,
+            returns_kept=returns_kept,
+            seed=seed + 3,
+            device=device,
+            update_threads=update_threads,
+            timers=timers,
+        )
+    if training:
+        trainer.cloning = make_cloning(algorithm, spec, settings, device, seed + 4, non_finite)
+    return trainer
+
+
+def algorithm_of_plugin(trainer_type: str) -> Callable[..., Any]:
+    """What makes the algorithm of this `trainer_type`, imported now.
+
+    Raises:
+        TrainerError: there is none of this name in the module, or importing it failed.
+    """
+    trainer = find_trainer(trainer_type)
+    place = trainer.algorithm if trainer is not None else ""
+    module, _, name = place.partition(":")
+    try:
+        found: Callable[..., Any] = getattr(import_module(module), name)
+    except Exception as error:
+        raise TrainerError(
+            f"The algorithm of trainer_type {trainer_type}, which is {place!r}, cannot be imported: "
+            f"{cause(error)}. Its plug-in names it as package.module:name."
+        ) from error
+    return found

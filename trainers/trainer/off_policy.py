@@ -1,0 +1,425 @@
+"""Off-policy trainers: keep steps in a replay, and draw batches from it to learn from."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from mlagents_envs.base_env import BehaviorSpec
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...agent_processor.stats_sink import StatsSink
+from ...agent_processor.trajectory import Rollout
+from ...envs.validation import NonFinite
+from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
+from ..buffers.replay.buffer import Replay
+from ..buffers.replay.columns import ExtraColumn, ReplayLayout
+from ..buffers.replay.memory_limit import require_room, size_text
+from ..buffers.replay.reward_scaling import RewardScale
+from ..buffers.replay.sampler import ReplayBatch, Sampler
+from ..buffers.replay.storage import load_replay, save_replay
+from ..rewards.base import RewardProvider
+from ..rewards.transitions import Transitions
+from ..settings.models.behavior import TrainerSettings
+from ..settings.models.hyperparameters import OffPolicyHyperparamSettings, ReplaySettings
+from ..stats.timers import Timers
+from ..utils.data_parallel import Sharing
+from ..utils.errors import TrainerError
+from .distributed.off_policy import SharedSteps
+from .episode_stats import EPISODES, EpisodeRewards
+from .schedules import UpdateClock
+from .trainer import AVERAGE, Lead, LearningAlgorithm, Rewards, Trainer, TrainerEvents
+
+logger = logging.getLogger(__name__)
+
+PORTION = 8
+"""Steps are taken in when about such a part of a batch has come."""
+BURST = 32
+"""Updates of a threaded trainer after which it looks for new steps, and hands over its weights."""
+ONE_THREAD = 4_000_000
+"""Products of a batch's pass through a policy of dense layers up to which one thread computes it."""
+KEPT_SHARE = 0.8
+"""Of `buffer_size`, what stays when a replay has grown beyond it; so ML-Agents does."""
+
+
+class Learnt(NamedTuple):
+    """What came of one gradient step."""
+
+    figures: dict[str, float]
+    """By statistics' names, such as "Losses/Value Loss"."""
+    errors: Tensor | None
+    """[B] the size of each step's temporal-difference error, for priorities; None where there is none."""
+
+
+class OffPolicyAlgorithm(LearningAlgorithm, Protocol):
+    """What an algorithm adds: how it values steps, and how it learns from a batch."""
+
+    gammas: list[float]
+    """Of each signal."""
+    network: Any
+    """What acts and is exported."""
+    sequence_length: int
+    """Of the sequences that it learns from; 1 without a memory."""
+
+    def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
+        """What is expected of each of the own steps [steps, signals], by the statistic's name: "Value"."""
+        ...
+
+    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        """The unfinished episodes of all agents, of one environment's or of some of it will never end."""
+        ...
+
+    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> Learnt:
+        """One gradient step."""
+        ...
+
+    def figures(self, policy_step: int) -> dict[str, float]:
+        """What is told at summaries, such as the share of chance, by statistics' names."""
+        ...
+
+
+@runtime_checkable
+class KeepsColumns(Protocol):
+    """An algorithm that wants to have more back with a batch than every batch holds."""
+
+    extra_columns: Sequence[ExtraColumn]
+
+    def extra(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
+        """[steps, ...] the columns of the trajectories' own steps, by name."""
+        ...
+
+
+class OffPolicyTrainer(Trainer):
+    """Collects steps of one behaviour in a replay, and learns from batches of them again and again."""
+
+    def __init__(
+        self,
+        settings: TrainerSettings,
+        algorithm: OffPolicyAlgorithm,
+        providers: Mapping[str, RewardProvider],
+        stats: StatsSink,
+        events: TrainerEvents,
+        spec: BehaviorSpec,
+        *,
+        name: str = "",
+        training: bool = True,
+        non_finite: NonFinite = NonFinite.STOP,
+        returns_kept: int = 1,
+        seed: int = 0,
+        device: torch.device | None = None,
+        update_threads: UpdateThreads | None = None,
+        timers: Timers | None = None,
+        keeps_steps: bool = True,
+    ) -> None:
+        """Prepare to learn; the replay takes its memory as it fills.
+
+        `keeps_steps`: it has a replay. Of several learners only the first has one.
+
+        Raises:
+            TrainerError: the replay, full, is larger than the memory that there is.
+        """
+        hyper = settings.hyperparameters
+        assert isinstance(hyper, OffPolicyHyperparamSettings)
+        super().__init__(
+            settings,
+            algorithm,
+            providers,
+            stats,
+            events,
+            training=training,
+            non_finite=non_finite,
+            timers=timers,
+            episodes=EpisodeRewards(list(providers), returns_kept, most_since_update=EPISODES),
+            portion=hyper.batch_size // PORTION,
+        )
+        self.algorithm: OffPolicyAlgorithm = algorithm
+        self.hyper = hyper
+        self.name = name
+        own = hyper if isinstance(hyper, ReplaySettings) else ReplaySettings()
+        self.own = own
+        """Lanista's own keys; a plug-in's trainer may have none of them."""
+        self.update_threads = self._threads(spec, update_threads)
+        self.updates = UpdateClock(hyper.steps_per_update, hyper.buffer_init_steps)
+        self.signal_updates = UpdateClock(hyper.reward_signal_steps_per_update, hyper.buffer_init_steps)
+        self.device = device or torch.device("cpu")
+        self.shared: SharedSteps | None = None
+        """Where several learners make every gradient step together."""
+        ignores = [providers[signal].ignores_done for signal in algorithm.signals]
+        self.sampler = Sampler(
+            *(algorithm.gammas, ignores, self.device, seed, own.n_step),
+            tells_ends=bool(self.learned),
+        )
+        self.reward_scale = RewardScale(algorithm.gammas) if own.normalize_rewards else None
+        self.layout = self._layout(spec)
+        self.replay: Replay | None = None
+        """None until the first steps come."""
+        if training and keeps_steps:
+            require_room(name, self.layout)
+
+    def _threads(self, spec: BehaviorSpec, given: UpdateThreads | None) -> UpdateThreads:
+        """Those given, or one alone where a gradient step is too small for more.
+
+        Such updates are many and short. More threads would wait for each other longer than they compute, and
+        so already do those that a trial tries, above all on a machine that others use too.
+        """
+        if given is None or given.fixed:
+            return given or UpdateThreads(ACTING_THREADS)
+        network = self.algorithm.network
+        weights = sum(parameter.numel() for parameter in network.parameters())
+        dense = not network.memory_size and all(len(o.shape) == 1 for o in spec.observation_specs)
+        small = dense and weights * self.hyper.batch_size <= ONE_THREAD
+        return UpdateThreads(ACTING_THREADS) if small else given
+
+    def _layout(self, spec: BehaviorSpec) -> ReplayLayout:
+        algorithm = self.algorithm
+        layout = ReplayLayout.of(
+            spec,
+            self.hyper.buffer_size,
+            len(algorithm.signals),
+            frame_stack=self.own.frame_stack,
+            sequence_length=algorithm.sequence_length,
+            memory_size=algorithm.network.memory_size,
+            longest=self.settings.time_horizon,
+            prioritized=self.own.prioritized_replay,
+            extra=algorithm.extra_columns if isinstance(algorithm, KeepsColumns) else (),
+        )
+        frames = self.own.frame_stack
+        if frames > 1 and max(layout.stacks, default=1) == 1:
+            logger.warning(
+                "%s: frame_stack is %d, and no observation is a picture of so many frames one behind another "
+                "(%s): the replay keeps each observation whole.",
+                *(self.name, frames, ", ".join(map(str, layout.shapes))),
+            )
+        return layout
+
+    # Taking in ------------------------------------------------------------------------------------------
+
+    def _forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        self.algorithm.forget(env, agent_ids)
+        if self.reward_scale is not None:
+            self.reward_scale.forget(env, agent_ids)
+
+    def _value(self, rollout: Rollout, rewards: Rewards) -> None:
+        kept, rewards, _ = self._sift(rollout, rewards)
+        if kept is None:
+            return
+        self._report_estimates(kept, self.algorithm.estimates(kept))
+        if not self.should_still_train:
+            return
+        columns = np.stack([rewards[signal] for signal in self.algorithm.signals], axis=1)
+        if self.reward_scale is not None:
+            self.reward_scale.add(kept, columns)
+        extra = self.algorithm.extra(kept) if isinstance(self.algorithm, KeepsColumns) else None
+        self._replay_for(kept).append(kept, columns, extra)
+
+    def _replay_for(self, rollout: Rollout) -> Replay:
+        """The replay, made when the first observations show whether pictures come as bytes."""
+        if self.replay is None:
+            dtypes = tuple(obs.dtype for obs in rollout.obs)
+            if dtypes != self.layout.dtypes:
+                self.layout = replace(self.layout, dtypes=dtypes)
+                require_room(self.name, self.layout)
+            self.replay = self._make_replay(self.layout)
+        return self.replay
+
+    def _make_replay(self, layout: ReplayLayout) -> Replay:
+        try:
+            return Replay(layout, self.own.prioritized_alpha if self.own.prioritized_replay else None)
+        except MemoryError as error:
+            raise TrainerError(
+                f"The behavior {self.name}: the system gives no {size_text(layout.nbytes())} of memory for "
+                f"a replay of {layout.capacity:,} steps. Lower hyperparameters.buffer_size."
+            ) from error
+
+    def _begin_afresh(self) -> None:
+        super()._begin_afresh()
+        if not self.hyper.save_replay_buffer:
+            self.replay = None  # a run that is resumed here has none, nor priorities that were learnt
+
+    def _before_summary(self) -> None:
+        if self.training:
+            for key, value in self.algorithm.figures(self.step).items():
+                self.stats.add_stat(key, value, AVERAGE)
+
+    # Learning -------------------------------------------------------------------------------------------
+
+    @np.errstate(over="ignore", invalid="ignore")  # said where the gradient is found to be no number
+    def _learn(self) -> bool:
+        replay = self.replay
+        # Of sequences there is room for whole ones alone: that may be less than a batch.
+        if replay is None or len(replay) < min(self.hyper.batch_size, replay.layout.capacity):
+            return False
+        told = self._update(replay)
+        if not self.updates.due(self.step):
+            replay.shorten(int(KEPT_SHARE * self.hyper.buffer_size))
+            self._update_signals(replay)
+        if told:
+            keys = dict.fromkeys(key for one in told for key in one)
+            self.events.updated({k: float(np.mean([one[k] for one in told if k in one])) for k in keys})
+        return bool(told)
+
+    def _update(self, replay: Replay) -> list[dict[str, float]]:
+        """Make the updates that are due, in a thread of its own not all at once; what each step told."""
+        told: list[dict[str, float]] = []
+        if not self.updates.due(self.step):
+            return told
+        most = BURST * self.own.gradient_steps if self.settings.threaded else None
+        with self.timers.span("_update_policy"), self.update_threads.update():
+            while self.updates.due(self.step) and len(told) != most:
+                told += [self._gradient_step(replay) for _ in range(self.own.gradient_steps)]
+                self.updates.count()
+        return told
+
+    def _gradient_step(self, replay: Replay) -> dict[str, float]:
+        with self.timers.span("Replay.sample"):
+            batch = self._batch(replay)
+        if self.lead is None or self.shared is None:
+            learnt = self._learn_from(batch)
+        else:
+            learnt = self._lead_policy(self.lead, self.shared, batch)
+        self.sampler.learnt(replay, learnt.errors)
+        for key, value in learnt.figures.items():
+            self.stats.add_stat(key, value, AVERAGE)
+        return learnt.figures
+
+    def _learn_from(self, batch: ReplayBatch) -> Learnt:
+        """The policy's own gradient step, and those by demonstrations."""
+        with self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update"):
+            if self.shared is None:
+                figures, errors = self.algorithm.update(batch, self.step, self.update_threads)
+            else:
+                figures, errors = self.shared.update(batch, self.step, self.update_threads)
+        if self.cloning is not None:
+            figures = figures | self.cloning.update(self.step)
+        return Learnt(figures, errors)
+
+    def _batch(self, replay: Replay) -> ReplayBatch:
+        """A batch, rewarded by what the signals say now."""
+        scale = None if self.reward_scale is None else self.reward_scale.deviation()
+        batch = self.sampler.batch(replay, self.hyper.batch_size, self._beta(), scale)
+        if self.learned:
+            self._reward(batch, scale)
+        return batch
+
+    def _reward(self, batch: ReplayBatch, scale: NDArray[np.float32] | None) -> None:
+        """Put what the signals that learn themselves say now in place of what they said once."""
+        ahead = any(provider.looks_ahead for provider in self.learned.values())
+        steps = Transitions.of_replay(batch, ahead=ahead, with_padding=True)
+        for signal, provider in self.learned.items():
+            s = self.algorithm.signals.index(signal)
+            rewards = self.strengths[signal] * provider.rewards(steps)
+            batch.rewards[:, s] = rewards if scale is None else rewards / float(scale[s])
+
+    def _beta(self) -> float:
+        """How much of prioritised drawing's bias is corrected at this step: all at max_steps."""
+        start = self.own.prioritized_beta
+        share = 0.0 if self.settings.endless else min(1.0, self.step / max(1, self.settings.max_steps))
+        return start + (1.0 - start) * share
+
+    def _update_signals(self, replay: Replay) -> None:
+        """Let the signals that learn themselves do so, at their own pace."""
+        while self.signal_updates.due(self.step):
+            if self.learned:
+                self._signal_step(self.sampler.batch(replay, self.hyper.batch_size))
+            self.signal_updates.count()
+
+    def _signal_step(self, batch: ReplayBatch) -> None:
+        """One gradient step of each signal, by the same steps."""
+        ahead = any(provider.looks_ahead for provider in self.learned.values())
+        steps = Transitions.of_replay(batch, ahead=ahead, with_padding=False)
+        if self.lead is None or self.shared is None:
+            told = self._signals_learn(steps)
+        else:
+            told = self._lead_signals(self.lead, self.shared, steps)
+        for key, value in told.items():
+            self.stats.add_stat(key, value, AVERAGE)
+
+    def _signals_learn(self, steps: Transitions) -> dict[str, float]:
+        if self.shared is not None:
+            steps = self.shared.own_steps(steps)
+        told: dict[str, float] = {}
+        for provider in self.learned.values():
+            told |= provider.learn(steps, self.step)
+        return told if steps.part is None else steps.part.wholes(told)
+
+    # Together with other learners -----------------------------------------------------------------------
+
+    def share(self, sharing: Sharing) -> None:
+        """From now on make gradient steps together with other learners."""
+        super().share(sharing)
+        self.shared = SharedSteps(self.algorithm, self.learned, sharing, self.device)
+
+    def _lead_policy(self, lead: Lead, shared: SharedSteps, batch: ReplayBatch) -> Learnt:
+        learnt: list[Learnt] = []
+        message = shared.message(batch, self.step, self.state_dict)
+        lead(message, lambda: learnt.append(self._learn_from(batch)))
+        return learnt[0]
+
+    def _lead_signals(self, lead: Lead, shared: SharedSteps, steps: Transitions) -> dict[str, float]:
+        figures: dict[str, float] = {}
+        message = shared.message(steps, self.step, self.state_dict)
+        lead(message, lambda: figures.update(self._signals_learn(steps)))
+        return figures
+
+    def repeat(self, told: Any) -> None:
+        """Make the gradient step of another process, of which all that it depends on was `told`."""
+        assert self.shared is not None
+        if "state" in told:
+            self.load_state_dict(told["state"])
+        self.clock.step = told["step"]
+        heard = self.shared.heard(told)
+        if isinstance(heard, ReplayBatch):
+            with self.update_threads.update():
+                self._learn_from(heard)
+        else:
+            self._signals_learn(heard)
+
+    # Files ----------------------------------------------------------------------------------------------
+
+    def save_beside(self, folder: Path) -> None:
+        """Write the replay, where that is asked for."""
+        if self.hyper.save_replay_buffer and self.replay is not None:
+            with self.timers.span("Replay.save"):
+                save_replay(self.name, folder, self.replay, self.step)
+
+    def load_beside(self, folder: Path) -> None:
+        """Take over the replay that was saved, or begin with an empty one.
+
+        Raises:
+            TrainerError: its pictures came as numbers, and full it is larger than the memory that there is.
+        """
+        if not self.hyper.save_replay_buffer:
+            return
+        self.replay = load_replay(self.name, folder, self._make_replay(self.layout), self.step)
+        if self.replay is not None and self.replay.layout != self.layout:
+            self.layout = self.replay.layout
+            held = self.layout.nbytes() * len(self.replay) // self.layout.capacity
+            require_room(self.name, self.layout, held)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next update depends on, but for the replay itself."""
+        return {
+            **super().state_dict(),
+            **self.sampler.state_dict(),
+            "updates": [self.updates.updates, self.signal_updates.updates],
+            "paces": [self.updates.pace, self.signal_updates.pace],
+            "reward_scale": None if self.reward_scale is None else self.reward_scale.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on exactly where `state_dict` was taken."""
+        super().load_state_dict(state)
+        made, of_signals = state.get("updates", (None, None))
+        pace, of_signals_pace = state.get("paces", (None, None))
+        self.updates.restore(self.step, made, pace)
+        self.signal_updates.restore(self.step, of_signals, of_signals_pace)
+        self.sampler.load_state_dict(state)
+        scale = state.get("reward_scale")
+        if self.reward_scale is not None and scale is not None:
+            self.reward_scale.load_state_dict(scale)

@@ -1,0 +1,209 @@
+"""On-policy trainers: evaluate the steps, collect enough of them, update, and start over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Generic, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ...agent_processor.stats_sink import StatsSink
+from ...agent_processor.trajectory import AgentKey, Rollout
+from ...envs.validation import NonFinite
+from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
+from ..buffers.rollout_buffer import Evaluation, Steps, UpdateBuffer
+from ..rewards.base import RewardProvider
+from ..rewards.training import SignalLearning
+from ..settings.models.behavior import TrainerSettings
+from ..stats.timers import Timers
+from ..utils.data_parallel import LearnerLostError, Sharing
+from .distributed.messages import Message
+from .episode_stats import EpisodeRewards
+from .trainer import AVERAGE, Lead, LearningAlgorithm, Rewards, Trainer, TrainerEvents
+
+PORTIONS = 64
+"""A buffer is filled in about so many passes. A pass costs most by the call, not by the step; and the
+normaliser should soon know what the agents see."""
+TEAM_PORTIONS = 16
+"""The same where teams are judged, by products that small portions would not fill."""
+LARGEST_PORTION = 4096
+"""Beyond this many steps the calls of a pass cost nothing, and what waits costs memory."""
+
+
+class OnPolicyAlgorithm(LearningAlgorithm, Protocol[Steps]):
+    """What an algorithm adds: how it values steps, and how it learns from them."""
+
+    looks_at_mates: bool
+    """Rollouts are to hold the teammates' steps too."""
+    learns_as_team: bool
+    """What groups earn is of interest, and is reported."""
+    steps_kind: type[Steps]
+    """The columns that the update buffer keeps."""
+
+    @property
+    def places(self) -> int:
+        """Of the rosters that rollouts are to have; 0: none."""
+        ...
+
+    def evaluate(
+        self,
+        rollout: Rollout,
+        rewards: Mapping[str, NDArray[np.float32]],
+        ignores_done: Mapping[str, bool],
+    ) -> Evaluation[Steps]:
+        """What the critic makes of the trajectories' own steps, given their rewards [steps] per signal."""
+        ...
+
+    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        """The unfinished episodes of all agents, of one environment's or of some of it will never end."""
+        ...
+
+    def update(self, steps: Steps, policy_step: int, threads: UpdateThreads) -> dict[str, float]:
+        """Learn from the steps, `threads` going over the minibatches; figures by statistics' names."""
+        ...
+
+
+class OnPolicyTrainer(Trainer, Generic[Steps]):
+    """Collects trajectories of one behaviour until there are enough, then updates and starts over."""
+
+    def __init__(
+        self,
+        settings: TrainerSettings,
+        algorithm: OnPolicyAlgorithm[Steps],
+        providers: Mapping[str, RewardProvider],
+        stats: StatsSink,
+        events: TrainerEvents,
+        *,
+        training: bool = True,
+        non_finite: NonFinite = NonFinite.STOP,
+        returns_kept: int = 1,
+        seed: int = 0,
+        device: torch.device | None = None,
+        update_threads: UpdateThreads | None = None,
+        timers: Timers | None = None,
+    ) -> None:
+        """Prepare to collect. `seed`: of the order in which signals that learn themselves take the steps."""
+        portions = TEAM_PORTIONS if algorithm.learns_as_team else PORTIONS
+        super().__init__(
+            settings,
+            algorithm,
+            providers,
+            stats,
+            events,
+            training=training,
+            non_finite=non_finite,
+            timers=timers,
+            episodes=EpisodeRewards(list(providers), returns_kept, groups=algorithm.learns_as_team),
+            portion=min(settings.hyperparameters.buffer_size // portions, LARGEST_PORTION),
+        )
+        self.algorithm: OnPolicyAlgorithm[Steps] = algorithm
+        self.looks_at_mates = algorithm.looks_at_mates
+        self.places = algorithm.places
+        self.update_threads = update_threads or UpdateThreads(ACTING_THREADS)
+        self.buffer = UpdateBuffer(algorithm.steps_kind, settings.hyperparameters.buffer_size)
+        self.signal_learning = self._signal_learning(device or torch.device("cpu"), seed)
+
+    def _signal_learning(self, device: torch.device, seed: int) -> SignalLearning | None:
+        """None where no signal has a network of its own."""
+        hyper = self.settings.hyperparameters
+        if not self.learned:
+            return None
+        # A plug-in's trainer may have no epochs.
+        return SignalLearning(self.learned, hyper.batch_size, getattr(hyper, "num_epoch", 1), device, seed)
+
+    def _forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        self.algorithm.forget(env, agent_ids)
+
+    def _learn(self) -> bool:
+        if len(self.buffer) <= self.settings.hyperparameters.buffer_size:
+            return False
+        with self.timers.span("_update_policy"):
+            if self.lead is None:
+                self._update()
+            else:
+                self._update_together(self.lead)
+        return True
+
+    def _update_together(self, lead: Lead) -> None:
+        message = Message.pack(self.state_dict(), _stays)
+        try:
+            lead(message, self._update)
+        except LearnerLostError:
+            self.load_state_dict(message.tree())
+            raise
+
+    def repeat(self, told: Any) -> None:
+        """Make the update of another process, whose trainer's state was `told`."""
+        self.load_state_dict(told)
+        self._update()
+
+    def share(self, sharing: Sharing) -> None:
+        """From now on make updates together with other learners."""
+        super().share(sharing)
+        if self.signal_learning is not None:
+            self.signal_learning.sharing = sharing
+
+    def _value(self, rollout: Rollout, rewards: Rewards) -> None:
+        kept, rewards, gaps = self._sift(rollout, rewards)
+        self._begin_anew(gaps)
+        if kept is None:
+            return
+        ignores = {name: provider.ignores_done for name, provider in self.providers.items()}
+        # Judging teams computes as much as learning does, a single agent's critic hardly.
+        with self.update_threads.judging() if self.algorithm.learns_as_team else nullcontext():
+            evaluation = self.algorithm.evaluate(kept, rewards, ignores)
+        self._begin_anew(gaps)
+        self._report_estimates(kept, evaluation.estimates)
+        if not self.should_still_train:
+            return
+        if np.isfinite(evaluation.steps.advantages).all() and np.isfinite(evaluation.steps.returns).all():
+            self.buffer.append(evaluation.steps)
+            if self.signal_learning is not None:
+                self.signal_learning.keep(kept)
+        else:
+            self._leave_out("the critic's values or the advantages are not finite numbers")
+            self._begin_anew(kept.agents)
+
+    def _begin_anew(self, agents: Iterable[AgentKey]) -> None:
+        """Critics are not to go on from what they remember of episodes that have a gap."""
+        for env, of_env in groupby(sorted(set(agents)), key=attrgetter("env")):
+            self.algorithm.forget(env, np.array([agent.agent for agent in of_env], dtype=np.int32))
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _update(self) -> None:
+        self.episodes.begin_update()
+        span = self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update")
+        with self.update_threads.update(), span:
+            figures = self.algorithm.update(self.buffer.columns(), self.step, self.update_threads)
+            if self.signal_learning is not None:
+                figures |= self.signal_learning.learn(self.step)
+            if self.cloning is not None:
+                figures |= self.cloning.update(self.step)
+        for key, value in figures.items():
+            self.stats.add_stat(key, value, AVERAGE)
+        self.buffer.clear()
+        self.events.updated(figures)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next update depends on."""
+        state = {**super().state_dict(), "buffer": self.buffer.state_dict()}
+        if self.signal_learning is not None:
+            state["signal_learning"] = self.signal_learning.state_dict()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on exactly where `state_dict` was taken."""
+        super().load_state_dict(state)
+        self.buffer.load_state_dict(state["buffer"])
+        if self.signal_learning is not None:
+            self.signal_learning.load_state_dict(state["signal_learning"])
+
+
+def _stays(path: str) -> bool:
+    """Whether an update leaves this tensor of a state as it is: the steps that it learns from."""
+    return path.startswith((".buffer.", ".signal_learning.steps."))

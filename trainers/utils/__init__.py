@@ -1,0 +1,1 @@
+"""No knowledge of training."""

@@ -1,0 +1,61 @@
+"""A parser of command lines whose errors are one line with a remedy, without the pages of usage above it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from .suggestions import nearest
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """`argparse.ArgumentParser` with short errors, which name the nearest known flag.
+
+    `more_of` names a positional argument of any number whose values may also stand behind flags, where
+    argparse itself has no place for them any more. Flags in `give_way` do not make an abbreviation of another
+    flag ambiguous.
+    """
+
+    def __init__(self, *, more_of: str | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self._more_of = more_of
+        self.give_way: set[str] = set()
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> argparse.Namespace:
+        """The arguments. Ends the process with status 2 if they cannot be read."""
+        known: argparse.Namespace
+        known, strange = self.parse_known_args(args, namespace)
+        flag = next((text for text in strange if text.startswith("-")), None)
+        if flag is None and self._more_of is not None:
+            setattr(known, self._more_of, [*getattr(known, self._more_of), *strange])
+        elif strange:
+            flag = flag or strange[0]
+            flags = [text for text in self._option_string_actions if text.startswith("--")]
+            close = nearest(flag.partition("=")[0], flags)
+            hint = f". Did you mean {close}?" if close else ""
+            self.error(f"unrecognized arguments: {' '.join(strange)}{hint}")
+        return known
+
+    def _get_option_tuples(self, option_string: str) -> list[Any]:
+        """The flags that `option_string` may be short for: those that do not give way, if there are any."""
+        base: Any = super()  # not all stubs know of the method
+        found: list[Any] = base._get_option_tuples(option_string)
+        first = [one for one in found if self.give_way.isdisjoint(one[0].option_strings)]
+        return first or found
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one line and end the process with status 2."""
+        stop = "" if message.endswith((".", "?")) else "."
+        self.exit(2, f"{self.prog}: error: {message}{stop} {self.prog} --help lists all flags.\n")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """End the process; a terminal that cannot show a character of the message gets its code."""
+        if message:
+            stream = sys.stderr
+            encoding = getattr(stream, "encoding", None) or "utf-8"
+            stream.write(message.encode(encoding, "backslashreplace").decode(encoding))
+        sys.exit(status)
