@@ -3,14 +3,15 @@
     python tests/benchmarks/calls.py [--list] [--ticks 50] [--updates 5]
 
 Trains `config/ppo/ball3d.yaml` on `scene:ball3d` (12 agents in one engine) in this process and counts, with
-`sys.setprofile`, the frames of Lanista's own functions that are entered, and the distinct files that these are
+`sys.setprofile`, the frames of Lanista's own functions that are entered, and the distinct files that they are
 in. C functions, other packages and the `__init__` methods that dataclasses generate do not count.
 
-- A *tick* goes from one call of `EnvManager.wait` to the next: wait, act, send, collect, learn. Its figures are
-  medians over ticks in which the engine answered at once, no trajectory ended and no update was due.
+- A *tick* goes from one call of `EnvManager.wait` to the next: wait, act, send, collect, learn. Its figures
+  are medians over ticks in which the engine answered, no trajectory ended and no update was due.
 - An *update* is one call of `OnPolicyTrainer._update` over ten minibatches; its figures are medians.
 
-`--list` prints the calls of one median tick and one median update, per function, in the order of the first call.
+`--list` prints the calls of one median tick and one median update, per function, in the order in which they
+are first called.
 """
 
 from __future__ import annotations
