@@ -9,7 +9,7 @@ from lanista.envs.manager.manager import EnvManager
 from lanista.envs.validation import NonFinite
 from lanista.trainers.learn import run, run_training
 from lanista.trainers.runner import training as training_run
-from lanista.trainers.runner.evaluation.environment import TEST_SEED, TestEnvironment
+from lanista.trainers.runner.evaluation.environment import TEST_SEED, EvaluationEnvironment
 from lanista.trainers.settings.command_line import parse_command_line
 from line_game import LineGame
 from mlagents_envs.base_env import BaseEnv
@@ -23,16 +23,16 @@ class Runs:
         self.test_rules: dict[str, Any] = {}
         """What is different where tests take place."""
         monkeypatch.setattr(training_run, "make_env_manager", self._make)
-        monkeypatch.setattr(training_run, "make_test_environment", self._make_test)
+        monkeypatch.setattr(training_run, "make_evaluation_environment", self._make_test)
 
     def _make(self, options: Any, seed: int, log_folder: Any, cluster: Any = None) -> EnvManager:
         make: Callable[[int], BaseEnv] = lambda k: LineGame(seed + k, **self.rules)  # noqa: E731
         editor = options.env_settings.env_path is None
         return EnvManager(make, options.env_settings.num_envs, ordered=options.repeatable, editor=editor)
 
-    def _make_test(self, options: Any, log_folder: Any, cluster: Any = None) -> TestEnvironment:
+    def _make_test(self, options: Any, log_folder: Any, cluster: Any = None) -> EvaluationEnvironment:
         rules = {**self.rules, **self.test_rules}
-        return TestEnvironment(lambda drawn: LineGame(TEST_SEED, **rules), NonFinite.STOP)
+        return EvaluationEnvironment(lambda drawn: LineGame(TEST_SEED, **rules), NonFinite.STOP)
 
     def __call__(self, *arguments: str) -> int:
         """The exit status."""

@@ -20,10 +20,10 @@ from .callbacks.base import Callback
 from .callbacks.factory import make_callbacks
 from .checkpoints.run_folder import claimed_run_folder, recorded_seed, recorded_start, write_configuration
 from .checkpoints.status import TrainingStatus, TrainingStatusError
-from .checkpoints.transfer import check_beginnings
+from .checkpoints.transfer import check_initial_weights
 from .runner.banner import version_block
 from .runner.environments import check_environment, number_of_environments
-from .runner.preflight import check_demonstrations, reuse_freed_memory
+from .runner.preflight import check_demonstrations, set_malloc_thresholds
 from .runner.ray import joined_cluster
 from .runner.signals import INTERRUPTED, StopSignals
 from .settings.command_line import parse_command_line
@@ -103,7 +103,7 @@ def run_training(
     with StopSignals() as signals, closing(display):
         require_support(options)
         check_environment(options)
-        check_beginnings(options)
+        check_initial_weights(options)
         check_demonstrations(options)
         called = make_callbacks(options, callbacks)
         with (
@@ -133,7 +133,7 @@ def _train_in(
     else:
         write_configuration(folder, options)
     wait_briefly_for_each_other()
-    reuse_freed_memory()
+    set_malloc_thresholds()
     load_torch()
     from .runner.training import train
 

@@ -4,7 +4,7 @@ import numpy as np
 from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.rollout import only, rollout
 from lanista.envs.base import Decision
-from lanista.trainers.trainer.episode_stats import EpisodeRewards
+from lanista.trainers.trainer.episode_stats import EpisodeStats
 from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
 from processor_scripts import ListSink, vector_spec
 
@@ -80,7 +80,7 @@ def test_statistics_count_whole_games():
     trajectories = played(game)
     for key in ("Environment/Episode Length", "Environment/Worker 3/Episode Length"):
         assert [value for name, value, _ in game.sink.stats if name == key] == [4, 4]
-    episodes, sink = EpisodeRewards(["extrinsic"]), ListSink()
+    episodes, sink = EpisodeStats(["extrinsic"]), ListSink()
     episodes.by_worker = True
     for trajectory in trajectories:
         rows = rollout([trajectory])

@@ -6,7 +6,12 @@ import re
 import pytest
 import torch
 from lanista.trainers.checkpoints.run_folder import recorded_seed, require_folder_name
-from lanista.trainers.checkpoints.transfer import check_beginnings, find_start, initial_checkpoint, take_over
+from lanista.trainers.checkpoints.transfer import (
+    check_initial_weights,
+    find_start,
+    initial_checkpoint,
+    load_matching,
+)
 from lanista.trainers.learn import _seed
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.utils.errors import CheckpointError, TrainerError
@@ -97,14 +102,14 @@ def options(**checkpoint):
 
 def test_a_listed_behaviour_s_weights_are_looked_for_before_the_run(older):
     with pytest.raises(TrainerError, match=r"behaviors\.Ball\.init_path: nowhere/Ball\.pt"):
-        check_beginnings(options())
-    check_beginnings(options(resume=True))  # goes on with its own
+        check_initial_weights(options())
+    check_initial_weights(options(resume=True))  # goes on with its own
 
 
 def test_a_run_cannot_begin_with_itself(older):
     for start in ("older", "results/older", "results/older/Ball", "results/older/Ball/Ball-500.pt"):
         with pytest.raises(TrainerError, match=r"own weights.*--resume"):
-            check_beginnings(options(run_id="older", initialize_from=start, force=True))
+            check_initial_weights(options(run_id="older", initialize_from=start, force=True))
     own = RunOptions.from_dict(
         {
             "behaviors": {"Ball": {"init_path": "results/older/Ball/Ball-500.pt"}},
@@ -112,7 +117,7 @@ def test_a_run_cannot_begin_with_itself(older):
         }
     )
     with pytest.raises(TrainerError, match=r"own weights"):
-        check_beginnings(own)
+        check_initial_weights(own)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +198,7 @@ class FakeAdam:
 
 def test_all_that_fits_is_taken_with_the_optimiser_s_state():
     first, second, adam = Network(), Network(), FakeAdam()
-    assert take_over({"Policy": second}, adam, saved_by(first)) == []
+    assert load_matching({"Policy": second}, adam, saved_by(first)) == []
     for name, tensor in second.state_dict().items():
         assert torch.equal(tensor, first.state_dict()[name]), name
     assert adam.state["steps"] == 7
@@ -203,9 +208,9 @@ def test_what_does_not_fit_is_named_and_stays_as_it_was():
     first, second, adam = Network(size=5), Network(extra=True), FakeAdam()
     before = {name: tensor.clone() for name, tensor in second.state_dict().items()}
     first.norm.num_batches_tracked += 3
-    misfits = take_over({"Policy": second}, adam, saved_by(first))
-    assert [misfit.split(" ")[0] for misfit in misfits] == ["Policy.norm", "Policy.body", "Policy.extra"]
-    assert "of shape [5] there, [3] here" in misfits[0] and "not in the file" in misfits[2]
+    mismatches = load_matching({"Policy": second}, adam, saved_by(first))
+    assert [misfit.split(" ")[0] for misfit in mismatches] == ["Policy.norm", "Policy.body", "Policy.extra"]
+    assert "of shape [5] there, [3] here" in mismatches[0] and "not in the file" in mismatches[2]
     assert torch.equal(second.head.weight, first.head.weight)
     for name in ("norm.num_batches_tracked", "norm.running_mean", "body.weight", "body.bias"):
         assert torch.equal(second.state_dict()[name], before[name]), "a module is taken whole or not at all"
@@ -213,20 +218,20 @@ def test_what_does_not_fit_is_named_and_stays_as_it_was():
 
 
 def test_what_the_network_lacks_is_named():
-    assert take_over({"Policy": Network()}, FakeAdam(), saved_by(Network(extra=True))) == [
+    assert load_matching({"Policy": Network()}, FakeAdam(), saved_by(Network(extra=True))) == [
         "Policy.extra (this network has no such part)"
     ]
 
 
 def test_a_second_network_may_be_missing():
-    misfits = take_over({"Policy": Network(), "Critic": Network()}, FakeAdam(), saved_by(Network()))
-    assert [re.split(r"[. ]", misfit)[0] for misfit in misfits] == ["Critic"] * 3
+    mismatches = load_matching({"Policy": Network(), "Critic": Network()}, FakeAdam(), saved_by(Network()))
+    assert [re.split(r"[. ]", misfit)[0] for misfit in mismatches] == ["Critic"] * 3
 
 
 @pytest.mark.parametrize("state", [{}, {"Policy": 3}, {"Policy": {"network_body.x": torch.ones(1)}}])
 def test_a_file_of_which_nothing_fits_is_refused(state):
     with pytest.raises(CheckpointError, match="nothing of its policy fits"):
-        take_over({"Policy": Network()}, FakeAdam(), state)
+        load_matching({"Policy": Network()}, FakeAdam(), state)
 
 
 # The seed ---------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 import torch
 from lanista.trainers.checkpoints.manager import CheckpointManager, load_checkpoint
 from lanista.trainers.checkpoints.status import TrainingStatus, TrainingStatusError
-from lanista.trainers.trainer.episode_stats import EPISODES, FEWEST, RewardRecord
+from lanista.trainers.trainer.episode_stats import EPISODES, FEWEST, RewardHistory
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_what_was_earned_in_an_earlier_lesson_gives_way(make, tmp_path):
     manager = make()
     save(manager, 10, 5.0)
     save(manager, 20, 3.0)
-    manager.best.begin_anew()
+    manager.best.reset()
     save(manager, 30, 1.0)
     assert [(entry.steps, entry.reward) for entry in manager.best.entries] == [(30, 1.0), (10, None)]
     assert load_checkpoint(tmp_path / "Ball" / "Ball-best.pt")["step"] == 30
@@ -75,7 +75,7 @@ def test_what_was_earned_in_an_earlier_lesson_gives_way(make, tmp_path):
 def test_a_lesson_that_begins_just_before_a_run_ends_is_known_when_it_goes_on(make):
     manager = make(keep=3)
     save(manager, 10, 5.0)
-    manager.best.begin_anew()
+    manager.best.reset()
     save(manager, 20)
     resumed = make(keep=3, load=True)
     assert [(entry.steps, entry.reward) for entry in resumed.best.entries] == [(10, None)]
@@ -132,7 +132,7 @@ def test_a_malformed_entry_is_named(make):
 
 
 def test_a_policy_is_judged_by_enough_episodes_each_counted_once():
-    record = RewardRecord()
+    record = RewardHistory()
     for _ in range(FEWEST - 1):
         record.add(1.0)
     assert record.judge() is None
@@ -142,11 +142,11 @@ def test_a_policy_is_judged_by_enough_episodes_each_counted_once():
 
 
 def test_the_mean_of_the_last_episodes_is_known_once_there_are_enough():
-    record = RewardRecord()
+    record = RewardHistory()
     for reward in [100.0, *[1.0] * (EPISODES - 2)]:
         record.add(reward)
     assert record.recent_mean() is None
-    again = RewardRecord.restored(json.loads(json.dumps(record.state_dict())))
+    again = RewardHistory.restored(json.loads(json.dumps(record.state_dict())))
     for each in (record, again):
         each.add(1.0)
         assert each.recent_mean() == pytest.approx(1.99)

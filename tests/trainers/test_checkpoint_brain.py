@@ -3,7 +3,7 @@
 import pytest
 import torch
 from lanista.trainers.checkpoints.manager import CheckpointError, load_checkpoint, save_checkpoint
-from lanista.trainers.checkpoints.metadata import describe_brain, rebuild_brain, step_of
+from lanista.trainers.checkpoints.metadata import build_network, describe_network, step_of
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import (
@@ -31,7 +31,7 @@ def checkpoint(spec, tmp_path):
     state = {
         "Policy": network.state_dict(),
         "step": 1234,
-        "brain": describe_brain("Ball", spec, settings, ["extrinsic"], False),
+        "brain": describe_network("Ball", spec, settings, ["extrinsic"], False),
     }
     save_checkpoint(tmp_path / "Ball-1234.pt", state)
     return tmp_path / "Ball-1234.pt", network
@@ -40,7 +40,7 @@ def checkpoint(spec, tmp_path):
 def test_the_rebuilt_network_acts_as_the_saved_one(checkpoint, spec):
     path, network = checkpoint
     state = load_checkpoint(path)
-    behavior, rebuilt = rebuild_brain(state)
+    behavior, rebuilt = build_network(state)
     assert (behavior, step_of(state)) == ("Ball", 1234)
     assert rebuilt.spec == spec
     obs = [torch.randn(7, 5), torch.randn(7, 2)]
@@ -53,7 +53,7 @@ def test_the_rebuilt_network_acts_as_the_saved_one(checkpoint, spec):
 
 def test_a_foreign_checkpoint_is_told_from_ours():
     with pytest.raises(CheckpointError, match="not one of Lanista's"):
-        rebuild_brain({"Policy": {}, "global_step": {}})
+        build_network({"Policy": {}, "global_step": {}})
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_weights_that_do_not_fit_are_refused(checkpoint, change):
     state = load_checkpoint(checkpoint[0])
     state["brain"].update(change)
     with pytest.raises(CheckpointError, match="do not fit"):
-        rebuild_brain(state)
+        build_network(state)
 
 
 def test_a_description_with_a_gap_is_refused(checkpoint):
     state = load_checkpoint(checkpoint[0])
     del state["brain"]["discrete_branches"]
     with pytest.raises(CheckpointError, match="discrete_branches"):
-        rebuild_brain(state)
+        build_network(state)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from lanista.agent_processor.trajectory import AgentKey
-from lanista.trainers.trainer.episode_stats import EpisodeRewards
+from lanista.trainers.trainer.episode_stats import EpisodeStats
 
 KEYS = [AgentKey(0, 1), AgentKey(0, 2), AgentKey(1, 1)]
 
@@ -20,7 +20,7 @@ KEYS = [AgentKey(0, 1), AgentKey(0, 2), AgentKey(1, 1)]
     ids=["all", "of an environment", "of an agent", "of the other environment's agent", "of nobody"],
 )
 def test_what_is_forgotten_and_what_is_not(what, left):
-    episodes = EpisodeRewards(["extrinsic"])
+    episodes = EpisodeStats(["extrinsic"])
     episodes.sums = {key: np.ones(2) for key in KEYS}
     episodes.forget(*what)
     assert list(episodes.sums) == left

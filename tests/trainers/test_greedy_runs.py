@@ -8,7 +8,7 @@ import torch
 from console_runs import learn
 from lanista.envs.base import EnvironmentStep, StatsAggregationMethod
 from lanista.trainers.checkpoints.file import load_checkpoint
-from lanista.trainers.checkpoints.metadata import rebuild_brain
+from lanista.trainers.checkpoints.metadata import build_network
 from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.policies.onnx.runtime import Brain
 from lanista.trainers.settings.options import RunOptions
@@ -97,7 +97,7 @@ def test_the_replay_holds_what_was_done_and_the_run_leaves_a_greedy_brain(tmp_pa
         assert all((d.env_action.discrete[:, 0] != 1).all() for d in done)
     collect(one, 40)
     path = one.finish()
-    _, network = rebuild_brain(load_checkpoint(tmp_path / "Ball" / "checkpoint.pt"))
+    _, network = build_network(load_checkpoint(tmp_path / "Ball" / "checkpoint.pt"))
     asking = batch(np.random.default_rng(5))
     obs = network.prepare([torch.from_numpy(asking.obs[0])])
     with torch.no_grad():

@@ -7,7 +7,7 @@ from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.base import StatsAggregationMethod
 from lanista.trainers.checkpoints.manager import CheckpointError, load_checkpoint
 from lanista.trainers.checkpoints.status import TrainingStatus
-from lanista.trainers.curriculum.curriculum import Curriculum, Standing
+from lanista.trainers.curriculum.curriculum import Curriculum, TrainingProgress
 from lanista.trainers.policies.onnx.graph import BrainVerificationError
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.settings.yaml_source import Source
@@ -193,7 +193,7 @@ def test_every_summary_tells_the_lessons(tmp_path):
     )
     options = RunOptions.from_text(f"environment_parameters: {{gravity: 3, height: {heights}}}")
     curriculum = Curriculum(options.environment_parameters)
-    curriculum.advance(lambda _: Standing(0, 1, [1.0]))
+    curriculum.advance(lambda _: TrainingProgress(0, 1, [1.0]))
     learner = make(tmp_path, writers=[summaries], run={"curriculum": curriculum})
     for step in (10, 20):
         learner.summary(step)

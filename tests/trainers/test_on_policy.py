@@ -11,7 +11,7 @@ from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
-from lanista.trainers.trainer.episode_stats import EpisodeRewards
+from lanista.trainers.trainer.episode_stats import EpisodeStats
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -432,11 +432,11 @@ def test_values_that_overflow_stay_out_of_what_is_saved(policy, caplog):
 @pytest.mark.parametrize("kept", [1, 3, 9])
 def test_a_resumed_trainer_keeps_the_newest_returns(kept):
     saved = trainer_with(Events())
-    saved.episodes = EpisodeRewards(["extrinsic"], returns_kept=5)
+    saved.episodes = EpisodeStats(["extrinsic"], returns_kept=5)
     for value in range(8):
         saved.episodes.recent_returns.appendleft(float(value))
     resumed = trainer_with(Events())
-    resumed.episodes = EpisodeRewards(["extrinsic"], returns_kept=kept)
+    resumed.episodes = EpisodeStats(["extrinsic"], returns_kept=kept)
     resumed.episodes.recent_returns.appendleft(99.0)
     resumed.load_state_dict(saved.state_dict())
     assert list(resumed.episodes.recent_returns) == [7.0, 6.0, 5.0, 4.0, 3.0][:kept]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from console_runs import learn, weights_are_finite
 from lanista.trainers.checkpoints.manager import load_checkpoint
-from lanista.trainers.checkpoints.metadata import rebuild_brain
+from lanista.trainers.checkpoints.metadata import build_network
 from lanista.trainers.cli.main import run
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.policies.onnx.export import build_brain
@@ -41,7 +41,7 @@ def test_it_is_trained_resumed_and_played(tmp_path, capsys, kind, threaded):
     assert re.search(r"resuming training from step [1-9]\d\d", ended.out)
     assert weights_are_finite(ended.files("checkpoint.pt"))
     (path,) = (p for p in ended.files("Basic.onnx") if p.parent.name == "r")
-    _, network = rebuild_brain(load_checkpoint(*ended.files("checkpoint.pt")))
+    _, network = build_network(load_checkpoint(*ended.files("checkpoint.pt")))
     plays_as(Brain(path), network)
     assert run(["play", str(path), "--env", "scene:basic", "--episodes", "2"]) == 0
     assert "Basic" in capsys.readouterr().out

@@ -58,7 +58,7 @@ class CallbackError(TrainerError):
     """A callback has failed; the message names it and its hook, `__cause__` is what it raised."""
 
 
-class CallbackHub:
+class CallbackDispatcher:
     """The callbacks of one run, in their order.
 
     A hook is called in the middle of things, so nothing that it raises or wants takes effect there: the run
@@ -224,7 +224,7 @@ def _place(error: Exception) -> str:
 
 @contextmanager
 def told(
-    callbacks: CallbackHub, options: RunOptions, folder: Path, steps: Callable[[], Mapping[str, int]]
+    callbacks: CallbackDispatcher, options: RunOptions, folder: Path, steps: Callable[[], Mapping[str, int]]
 ) -> Iterator[None]:
     """Within, the run takes place. The callbacks have their states, if it is resumed, and know of its end.
 
@@ -261,7 +261,7 @@ def told(
 class CallbackWriter(StatsWriter):
     """Tells the callbacks of every summary, and of the figures of tests."""
 
-    def __init__(self, callbacks: CallbackHub) -> None:
+    def __init__(self, callbacks: CallbackDispatcher) -> None:
         self.callbacks = callbacks
 
     def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:

@@ -154,13 +154,15 @@ class WriteVideo(Callback):
         self.without = frozenset(without)
         self._tests: dict[str, int] = {}
         """How many tests of each behaviour have ended."""
-        self._footage: dict[str, Footage] = {}
+        self._footage: dict[str, FrameRecorder] = {}
         self._blind = False
 
     def on_evaluation_step(self, event: EvaluationStep) -> None:
         """Take a picture."""
         if event.number == 0:
-            self._footage = {name: Footage(name, self.pictures) for name in event.steps if self._films(name)}
+            self._footage = {
+                name: FrameRecorder(name, self.pictures) for name in event.steps if self._films(name)
+            }
         if not self._footage:
             return
         frame = None
@@ -221,7 +223,7 @@ class WriteVideo(Callback):
         self._tests = dict(state["tests"])
 
 
-class Footage:
+class FrameRecorder:
     """The first pictures of the best counted episode of one behaviour."""
 
     def __init__(self, behavior: str, most: int) -> None:

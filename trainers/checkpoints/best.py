@@ -35,19 +35,19 @@ class BestCheckpoints:
         self.suffixes = tuple(suffixes)
         self.entries: list[Checkpoint] = []
         """The best first; behind them those that give way to any other, without a reward."""
-        self._begins_anew = False
+        self._reset_pending = False
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """What was earned before says nothing any more: those that are listed give way to any from now on.
 
         From any thread; it counts when the next checkpoint is saved, or one is judged.
         """
-        self._begins_anew = True
+        self._reset_pending = True
 
     def settle(self) -> None:
         """Look whether another measure counts by now."""
-        if self._begins_anew:
-            self._begins_anew = False
+        if self._reset_pending:
+            self._reset_pending = False
             self._list([replace(entry, reward=None) for entry in self.entries])
 
     def admits(self, reward: float) -> bool:

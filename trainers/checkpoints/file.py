@@ -16,7 +16,7 @@ import torch
 from ..utils.atomic_files import atomic_write_bytes
 from ..utils.errors import CheckpointError
 
-__all__ = ["CheckpointError", "load_checkpoint", "numbered_checkpoints", "save_checkpoint", "serialise"]
+__all__ = ["CheckpointError", "load_checkpoint", "numbered_checkpoints", "save_checkpoint", "serialize"]
 
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 _MAPPINGS = (dict, OrderedDict)
@@ -31,7 +31,7 @@ def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, Any]) -> N
         CheckpointError: a value that `load_checkpoint` would refuse, or a number that is not finite.
         OSError: the file system; an old file at `path` is then as it was.
     """
-    atomic_write_bytes(path, serialise(state))
+    atomic_write_bytes(path, serialize(state))
 
 
 def load_checkpoint(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> dict[str, Any]:
@@ -89,7 +89,7 @@ def numbered_checkpoints(folder: Path, behavior: str | None = None) -> list[tupl
     return sorted(found, reverse=True)
 
 
-def serialise(state: Mapping[str, Any]) -> bytes:
+def serialize(state: Mapping[str, Any]) -> bytes:
     """The bytes of a checkpoint file. Raises CheckpointError as `save_checkpoint` does."""
     state = dict(state)
     _check(state, "")

@@ -18,7 +18,7 @@ from .file import (
     load_checkpoint,
     numbered_checkpoints,
     save_checkpoint,
-    serialise,
+    serialize,
 )
 from .status import Checkpoint, TrainingStatus, listed
 
@@ -117,7 +117,7 @@ class CheckpointManager:
             CheckpointError: the state must not be saved (see `save_checkpoint`).
             Exception: what `export` raises, except an OSError; the weights are then saved and listed.
         """
-        data = serialise(state)
+        data = serialize(state)
         plain = self.folder / f"{self.behavior}-{step}.onnx"
         models = [plain.with_name(f"{plain.stem}{suffix}.onnx") for suffix in self.suffixes]
         weights = plain.with_suffix(".pt")

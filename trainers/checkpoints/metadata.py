@@ -22,10 +22,10 @@ from ..settings.models.networks import NetworkSettings
 from .file import CheckpointError
 
 KEY = "brain"
-"""The entry of a checkpoint's state that `describe_brain` fills."""
+"""The entry of a checkpoint's state that `describe_network` fills."""
 
 
-def describe_brain(
+def describe_network(
     behavior: str,
     spec: BehaviorSpec,
     network: NetworkSettings,
@@ -34,7 +34,7 @@ def describe_brain(
     actors: Mapping[str, Any] | None = None,
     head: HeadKind | None = None,
 ) -> dict[str, Any]:
-    """Plain values, fit for a checkpoint, from which `rebuild_brain` makes the same network.
+    """Plain values, fit for a checkpoint, from which `build_network` makes the same network.
 
     `shared_critic` is None where the network is an actor alone; `actors` are the arguments of `Actors`, where
     actors differ from place to place; `head` is that of an actor alone.
@@ -51,7 +51,7 @@ def describe_brain(
 
 
 def describe_spec(spec: BehaviorSpec) -> dict[str, Any]:
-    """Plain values, from which `rebuild_spec` makes the same."""
+    """Plain values, from which `build_spec` makes the same."""
     return {
         "observations": [
             {
@@ -67,7 +67,7 @@ def describe_spec(spec: BehaviorSpec) -> dict[str, Any]:
     }
 
 
-def rebuild_brain(state: Mapping[str, Any]) -> tuple[str, Network]:
+def build_network(state: Mapping[str, Any]) -> tuple[str, Network]:
     """The behaviour's name and its network with the checkpoint's weights.
 
     Raises:
@@ -81,7 +81,7 @@ def rebuild_brain(state: Mapping[str, Any]) -> tuple[str, Network]:
         )
     try:
         described = state[KEY]
-        spec, settings = rebuild_spec(described), NetworkSettings.model_validate(described["network"])
+        spec, settings = build_spec(described), NetworkSettings.model_validate(described["network"])
         network: Network
         if described.get("actors") is not None:
             network = Actors(spec, settings, **described["actors"])
@@ -95,7 +95,7 @@ def rebuild_brain(state: Mapping[str, Any]) -> tuple[str, Network]:
     return described["behavior"], network
 
 
-def rebuild_spec(described: Mapping[str, Any]) -> BehaviorSpec:
+def build_spec(described: Mapping[str, Any]) -> BehaviorSpec:
     """What `describe_spec` described."""
     observations = [
         ObservationSpec(

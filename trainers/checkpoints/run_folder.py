@@ -128,7 +128,7 @@ def write_configuration(folder: Path, options: RunOptions) -> None:
         ) from error
 
 
-def forget_beginnings(folder: Path) -> None:
+def remove_empty_run(folder: Path) -> None:
     """Remove the curves of a new run that ended before any of its behaviours had a learner.
 
     They are empty, and the corrected command would find an older run in the folder.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LATEST = "checkpoint.pt"
 
 
-def check_beginnings(options: RunOptions) -> None:
+def check_initial_weights(options: RunOptions) -> None:
     """Refuse a run whose listed behaviours are to begin with weights that do not exist.
 
     Raises:
@@ -129,7 +129,9 @@ class Optimizer(Protocol):
         ...
 
 
-def take_over(networks: Mapping[str, nn.Module], optimizer: Optimizer, state: Mapping[str, Any]) -> list[str]:
+def load_matching(
+    networks: Mapping[str, nn.Module], optimizer: Optimizer, state: Mapping[str, Any]
+) -> list[str]:
     """Give networks what fits of a checkpoint; of a module (a layer, a normaliser) all tensors, or none.
 
     The optimiser's state goes with the weights, if all of them fit. Of a checkpoint of ML-Agents the policy
@@ -151,21 +153,21 @@ def take_over(networks: Mapping[str, nn.Module], optimizer: Optimizer, state: Ma
     told: list[str] = []
     if is_mlagents(state):
         state, told = as_ours(networks, state)
-    misfits = told + take_over_weights(networks, state)
-    if not misfits:
-        take_over_moments(optimizer, state)
-    return misfits
+    mismatches = told + load_matching_weights(networks, state)
+    if not mismatches:
+        load_matching_optimizer(optimizer, state)
+    return mismatches
 
 
-def take_over_weights(networks: Mapping[str, nn.Module], state: Mapping[str, Any]) -> list[str]:
-    """`take_over` without the optimiser, and of our own checkpoints alone."""
+def load_matching_weights(networks: Mapping[str, nn.Module], state: Mapping[str, Any]) -> list[str]:
+    """`load_matching` without the optimiser, and of our own checkpoints alone."""
     from .mlagents.weights import is_mlagents
 
     if is_mlagents(state):
         raise CheckpointError(
             "it is ML-Agents', whose weights begin runs with trainer_type ppo, poca or sac alone"
         )
-    misfits: list[str] = []
+    mismatches: list[str] = []
     for index, (entry, network) in enumerate(networks.items()):
         saved = state.get(entry)
         if not isinstance(saved, Mapping):
@@ -178,11 +180,11 @@ def take_over_weights(networks: Mapping[str, nn.Module], state: Mapping[str, Any
                 "and actions"
             )
         network.load_state_dict(taken, strict=False)
-        misfits += [f"{entry}.{what}" for what in unfit]
-    return misfits
+        mismatches += [f"{entry}.{what}" for what in unfit]
+    return mismatches
 
 
-def take_over_moments(optimizer: Optimizer, state: Mapping[str, Any], entry: str = "Optimizer") -> str:
+def load_matching_optimizer(optimizer: Optimizer, state: Mapping[str, Any], entry: str = "Optimizer") -> str:
     """Give an optimiser, whose weights have been taken over, its state too. Why that does not fit, or ""."""
     moments = state.get(entry)
     if not isinstance(moments, Mapping):
@@ -201,7 +203,7 @@ def fitting(own: Mapping[str, Any], saved: Mapping[str, Any]) -> tuple[dict[str,
     taken: dict[str, Any] = {}
     unfit = []
     for module, names in modules.items():
-        reasons = [reason for name in names if (reason := _misfit(own[name], saved.get(name)))]
+        reasons = [reason for name in names if (reason := _mismatch(own[name], saved.get(name)))]
         if reasons:
             unfit.append(f"{module} ({reasons[0]})")
         else:
@@ -215,7 +217,7 @@ def _module(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _misfit(own: Any, saved: Any) -> str:
+def _mismatch(own: Any, saved: Any) -> str:
     """Why a saved number or tensor cannot stand for an own one; empty if it can."""
     if saved is None:
         return "not in the file"

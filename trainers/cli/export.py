@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read, rebuild, verify, write."""
     from ..checkpoints.file import CheckpointError, load_checkpoint
-    from ..checkpoints.metadata import rebuild_brain, step_of
+    from ..checkpoints.metadata import build_network, step_of
     from ..networks.multi_actor import brains_of
     from ..policies.onnx.export import export_brain
     from ..policies.onnx.graph import BrainVerificationError
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     state = None
     try:
         state = load_checkpoint(source)
-        behavior, network = rebuild_brain(state)
+        behavior, network = build_network(state)
         for suffix, brain in brains_of(network).items():
             out = path.with_name(f"{path.stem}{suffix}.onnx")
             export_brain(brain, out, behavior=behavior, step=step_of(state))

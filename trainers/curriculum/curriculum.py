@@ -24,7 +24,7 @@ _OLD_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TrainingProgress:
     """How far a behaviour's training has come."""
 
     step: int
@@ -37,7 +37,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Advance:
+class LessonChange:
     """Lessons that are over."""
 
     parameters: tuple[str, ...]
@@ -46,7 +46,7 @@ class Advance:
     """One of the lessons wants the environments to be reset."""
 
 
-StandingOf = Callable[[str], Standing | None]
+ProgressOf = Callable[[str], TrainingProgress | None]
 """Of a behaviour, by its name; None while no environment has shown it."""
 
 
@@ -104,7 +104,7 @@ class Curriculum:
             if criteria is not None and self.numbers[name] + 1 < len(lessons):
                 yield name, criteria
 
-    def advance(self, standing_of: StandingOf) -> Advance | None:
+    def advance(self, progress_of: ProgressOf) -> LessonChange | None:
         """Begin the next lesson, at most one, of each parameter whose criteria are met; None without any.
 
         The returns that met them say nothing of the new lessons: the caller is to forget those of every
@@ -113,10 +113,10 @@ class Curriculum:
         over: list[str] = []
         reset = False
         for name, criteria in list(self.awaited()):
-            standing = standing_of(criteria.behavior)
-            if standing is None:
+            progress = progress_of(criteria.behavior)
+            if progress is None:
                 continue
-            measured, smoothed = measure(criteria, standing, self.smoothed[name])
+            measured, smoothed = measure(criteria, progress, self.smoothed[name])
             if smoothed != self.smoothed[name]:
                 self.smoothed[name] = smoothed
                 self._note(name, SMOOTHED, smoothed)
@@ -125,7 +125,7 @@ class Curriculum:
                 self._note(name, LESSON, self.numbers[name])
                 over.append(name)
                 reset = reset or criteria.require_reset
-        return Advance(tuple(over), reset) if over else None
+        return LessonChange(tuple(over), reset) if over else None
 
     def keep_in(self, status: TrainingStatus, *, resumed: bool = False) -> list[str]:
         """Note in the run's status, from now on, what a resumed run needs.
@@ -176,21 +176,21 @@ def _saved(status: TrainingStatus, parameter: str) -> tuple[int, float]:
 
 
 def measure(
-    criteria: CompletionCriteriaSettings, standing: Standing, smoothed: float
+    criteria: CompletionCriteriaSettings, progress: TrainingProgress, smoothed: float
 ) -> tuple[float | None, float]:
     """What is held against the threshold (None: nothing can be said yet), and the new smoothed reward.
 
     As in ML-Agents, smoothing is done at every look, whether or not an episode has ended since the last.
     """
-    if len(standing.returns) < criteria.min_lesson_length:
+    if len(progress.returns) < criteria.min_lesson_length:
         return None, smoothed
     if criteria.measure is MeasureType.PROGRESS:
-        return standing.step / standing.max_steps, smoothed
+        return progress.step / progress.max_steps, smoothed
     if criteria.measure is MeasureType.ELO:
-        return standing.elo, smoothed
-    if not standing.returns:
+        return progress.elo, smoothed
+    if not progress.returns:
         return None, smoothed
-    mean = sum(standing.returns) / len(standing.returns)
+    mean = sum(progress.returns) / len(progress.returns)
     if not math.isfinite(mean):
         return None, smoothed
     if not criteria.signal_smoothing:

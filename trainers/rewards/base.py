@@ -144,15 +144,15 @@ class NetworkSignal(ABC):
 
         The optimiser begins anew.
         """
-        misfits = []
+        mismatches = []
         for entry, network in self.networks.items():
             if entry not in state:
-                misfits.append(f"{entry} (not in the file)")
+                mismatches.append(f"{entry} (not in the file)")
                 continue
             taken, unfit = fitting(network.state_dict(), state[entry])
             network.load_state_dict(taken, strict=False)
-            misfits += [f"{entry}.{what}" for what in unfit]
-        return misfits
+            mismatches += [f"{entry}.{what}" for what in unfit]
+        return mismatches
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, normalisers, optimiser: all that the next step depends on."""

@@ -13,16 +13,16 @@ from ...envs.base import BehaviorName, Decision, EnvironmentStep
 from ...envs.manager.manager import EnvManager
 from ...envs.manager.restarts import EngineStopped
 from ...envs.manager.specs import SharedGroups
-from ..callbacks.dispatcher import CallbackHub
+from ..callbacks.dispatcher import CallbackDispatcher
 from ..callbacks.events import StepTaken
-from ..curriculum.curriculum import Curriculum, Standing
+from ..curriculum.curriculum import Curriculum, TrainingProgress
 from ..stats.display import Display
 from ..stats.timers import Timers
 from ..trainer.learner import Learner
 from ..trainer.self_play.team_rotation import TeamRotation
 from ..trainer.thread import LearnerThread, resting
 from ..utils.errors import TrainerError
-from .evaluation.evaluator import Evaluation
+from .evaluation.evaluator import Evaluator
 
 logger = logging.getLogger(__name__)
 
@@ -52,8 +52,8 @@ class TrainerController:
         patience: float = 60.0,
         on_first_learner: Callable[[], None] = lambda: None,
         timers: Timers | None = None,
-        callbacks: CallbackHub | None = None,
-        evaluation: Evaluation | None = None,
+        callbacks: CallbackDispatcher | None = None,
+        evaluation: Evaluator | None = None,
         rotation: TeamRotation | None = None,
     ) -> None:
         """Prepare a run.
@@ -86,7 +86,7 @@ class TrainerController:
         self._somebody_asked = False
         self._shared_groups = SharedGroups()
         self._timers = timers or Timers()
-        self._callbacks = callbacks or CallbackHub()
+        self._callbacks = callbacks or CallbackDispatcher()
         self._tells_steps = self._callbacks.hears(StepTaken)
         self._evaluation = evaluation
         self._rotation = rotation or TeamRotation()
@@ -205,7 +205,7 @@ class TrainerController:
         """Look as often as environments have answered whether lessons are over; whether to reset for it."""
         reset = changed = False
         for _ in range(looks):
-            advance = self.curriculum.advance(self._standing)
+            advance = self.curriculum.advance(self._progress)
             if advance is None:
                 continue
             for parameter in advance.parameters:
@@ -224,9 +224,9 @@ class TrainerController:
         if len(lessons) > 1:
             self.display.lesson(parameter, lessons[number].name, number + 1, len(lessons))
 
-    def _standing(self, behavior: str) -> Standing | None:
+    def _progress(self, behavior: str) -> TrainingProgress | None:
         learner = self.learners.get(behavior)
-        return None if learner is None else learner.standing()
+        return None if learner is None else learner.progress()
 
     def _nobody_asked(self) -> str:
         seen = ", ".join(self.envs.behavior_specs) or "none"

@@ -30,7 +30,7 @@ from ..settings.models.run import EnvironmentSettings
 from ..settings.options import RunOptions
 from ..utils.seeds import seed_of
 from .attach import NewBehaviors, check_attaching, make_gate
-from .evaluation.environment import TEST_SEED, TestEnvironment
+from .evaluation.environment import TEST_SEED, EvaluationEnvironment
 from .python_environments import make_hosted, make_stepped
 from .ray import check_cluster, connect_by
 
@@ -186,9 +186,9 @@ def _make_attached(options: RunOptions, seed: int) -> EnvManager:
     )
 
 
-def make_test_environment(
+def make_evaluation_environment(
     options: RunOptions, log_folder: Path, cluster: Cluster | None = None
-) -> TestEnvironment:
+) -> EvaluationEnvironment:
     """The environment of tests, with the first worker id that no environment of the training has."""
     worker_id = options.env_settings.environments
 
@@ -200,7 +200,7 @@ def make_test_environment(
             return make_in_place(path, TEST_SEED, options.env_settings.env_args)
         return _make_env(options, TEST_SEED, log_folder, worker_id, cluster, drawn=drawn)
 
-    return TestEnvironment(make, NonFinite(options.env_settings.non_finite))
+    return EvaluationEnvironment(make, NonFinite(options.env_settings.non_finite))
 
 
 def tested(options: RunOptions) -> bool:

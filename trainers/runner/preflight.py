@@ -23,7 +23,7 @@ _LARGEST = 64 * 2**20
 """Bytes; mallopt takes no more for the second than half of what the heap's segments have."""
 
 
-def reuse_freed_memory() -> None:
+def set_malloc_thresholds() -> None:
     """Let the C library serve arrays of megabytes from memory that was freed before.
 
     By default glibc maps each of them anew and unmaps it at once when it is freed, and the kernel clears

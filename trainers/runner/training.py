@@ -19,9 +19,9 @@ from ..algorithms.base import UnsupportedActionError
 from ..algorithms.coma.coma import with_offered_state
 from ..algorithms.common.threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
 from ..callbacks.base import Callback
-from ..callbacks.dispatcher import STATES, CallbackHub, CallbackWriter, told
+from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, told
 from ..callbacks.events import SummaryDue
-from ..checkpoints.run_folder import forget_beginnings, write_configuration
+from ..checkpoints.run_folder import remove_empty_run, write_configuration
 from ..checkpoints.status import TrainingStatus
 from ..checkpoints.transfer import find_start
 from ..curriculum.curriculum import Curriculum
@@ -40,8 +40,8 @@ from ..trainer.learner import Learner
 from ..utils.errors import TrainerError
 from .banner import next_steps
 from .controller import TrainerController
-from .environments import make_env_manager, make_test_environment, tested
-from .evaluation.evaluator import Evaluation
+from .environments import make_env_manager, make_evaluation_environment, tested
+from .evaluation.evaluator import Evaluator
 from .python_environments import takes_state
 from .signals import StopSignals
 
@@ -67,7 +67,7 @@ def train(
     Raises:
         TrainerError, TrainerConfigError, CheckpointError, UnityException: once all that could be saved is.
     """
-    hub = CallbackHub(callbacks, folder / "run_logs" / STATES)
+    hub = CallbackDispatcher(callbacks, folder / "run_logs" / STATES)
     torch.set_num_threads(ACTING_THREADS)
     device = _device(options.torch_settings.device)
     with learner_team(options, device, folder / "run_logs") or nullcontext() as team:
@@ -84,7 +84,7 @@ def _train(
     display: Display,
     signals: StopSignals,
     restart_engines: bool,
-    hub: CallbackHub,
+    hub: CallbackDispatcher,
     device: torch.device,
     team: LearnerTeam | None,
     cluster: Cluster | None,
@@ -109,7 +109,7 @@ def _train(
         close_writers(writers)
         timers.save(folder / "run_logs" / "timers.json", gauges.gauges)
         if not (controller.learners or context.resume):
-            forget_beginnings(folder)
+            remove_empty_run(folder)
     if context.training:
         learners = controller.learners.values()
         unfinished = any(learner.trainer.should_still_train for learner in learners)
@@ -124,7 +124,7 @@ def _context(
     display: Display,
     writers: Sequence[StatsWriter],
     timers: Timers,
-    hub: CallbackHub,
+    hub: CallbackDispatcher,
     restart_engines: bool,
     device: torch.device,
     team: LearnerTeam | None,
@@ -178,12 +178,12 @@ def _steps(controller: TrainerController) -> dict[str, int]:
 
 
 def _evaluation(
-    options: RunOptions, folder: Path, callbacks: CallbackHub, cluster: Cluster | None
-) -> Evaluation | None:
+    options: RunOptions, folder: Path, callbacks: CallbackDispatcher, cluster: Cluster | None
+) -> Evaluator | None:
     """What tests the policies, where any are ever tested."""
     if not tested(options):
         return None
-    return Evaluation(make_test_environment(options, folder / "run_logs", cluster), callbacks)
+    return Evaluator(make_evaluation_environment(options, folder / "run_logs", cluster), callbacks)
 
 
 def _under_way(

@@ -12,7 +12,7 @@ from mlagents_envs.base_env import BehaviorSpec
 from ..callbacks.events import CheckpointSaved
 from ..checkpoints.manager import CheckpointError, CheckpointManager, load_checkpoint
 from ..checkpoints.metadata import KEY as BRAIN
-from ..checkpoints.metadata import describe_brain
+from ..checkpoints.metadata import describe_network
 from ..checkpoints.transfer import initial_checkpoint
 from ..networks.custom import not_exportable
 from ..networks.multi_actor import brains_of, suffixes_of
@@ -20,8 +20,8 @@ from ..policies.onnx.export import export_brain
 from ..policies.onnx.graph import BrainVerificationError
 from ..policies.policy import Policy
 from .context import RunContext
-from .schedules import TestSchedule
-from .self_play.manager import Contest
+from .schedules import EvaluationSchedule
+from .self_play.manager import SelfPlayManager
 from .trainer import Trainer
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ SELF_PLAY = "self_play"
 """The part of a checkpoint that holds the rating and the opponents."""
 
 
-class LearnerFiles:
+class LearnerCheckpointer:
     """Writes and reads the checkpoints of one behaviour's trainer and policy, and exports its brains."""
 
     def __init__(
@@ -43,8 +43,8 @@ class LearnerFiles:
         trainer: Trainer,
         network: Any,
         policy: Policy,
-        tests: TestSchedule,
-        contest: Contest | None = None,
+        tests: EvaluationSchedule,
+        contest: SelfPlayManager | None = None,
     ) -> None:
         """Look after the files.
 
@@ -66,7 +66,7 @@ class LearnerFiles:
         """How many checkpoints this process has written."""
         self.settings = trainer.settings
         self.network = network
-        self.leaves_brains = not not_exportable(self.network)
+        self.exports_onnx = not not_exportable(self.network)
         self.checkpoints = CheckpointManager(
             name,
             run.folder,
@@ -86,7 +86,7 @@ class LearnerFiles:
             due: it is one of those that `keep_checkpoints` counts.
         """
         step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
-        export = self._export if self.leaves_brains else None
+        export = self._export if self.exports_onnx else None
         if self.contest is not None:
             self.run.status.set(self.name, ELO, self.contest.elo)
         saved = self.checkpoints.save(step, self._state(judged), reward, export, judged=judged, due=due)
@@ -123,7 +123,7 @@ class LearnerFiles:
         return {
             **self.trainer.state_dict(),
             "acting": self.policy.generator.get_state(),
-            BRAIN: describe_brain(
+            BRAIN: describe_network(
                 self.name,
                 self.spec,
                 self.settings.network_settings,
@@ -161,7 +161,7 @@ class LearnerFiles:
                 f"{self.name}: the weights at the end of the run, step {self.trainer.step}, were not saved: "
                 "see the warning before. Older checkpoints are as they were; --resume goes on from the last."
             )
-        if brain is None and self.leaves_brains:
+        if brain is None and self.exports_onnx:
             raise CheckpointError(
                 f"{self.name}: the weights at the end of the run, step {self.trainer.step}, are saved, but "
                 f"not their brain: see the message before. {self.run.folder / self.name}.onnx, if it is "
@@ -198,7 +198,7 @@ class LearnerFiles:
             self.trainer.load_state_dict(state)
             self.policy.generator.set_state(state["acting"])
             if self.contest is not None:
-                self._resume_contest(self.contest, state)
+                self._resume_self_play(self.contest, state)
         except (RuntimeError, KeyError, TypeError, ValueError) as error:
             raise self._unfit(error) from error
         self.tests.restore(self.trainer.step, state.get("test_due"))
@@ -206,12 +206,12 @@ class LearnerFiles:
             self.trainer.load_beside(self.checkpoints.folder)
             self.checkpoints.best.resume(self.trainer.step, state.get("judged"))
             if self.tests.on != ("test_due" in state):  # what is earned otherwise cannot be compared
-                self.checkpoints.best.begin_anew()
+                self.checkpoints.best.reset()
         logger.info("%s: resuming training from step %d.", self.name, self.trainer.step)
         if self.run.training and not self.trainer.should_still_train:
             self._warn_of_the_end()
 
-    def _resume_contest(self, contest: Contest, state: Mapping[str, Any]) -> None:
+    def _resume_self_play(self, contest: SelfPlayManager, state: Mapping[str, Any]) -> None:
         """Go on with the opponents; with the rating alone where the checkpoint has none."""
         if SELF_PLAY in state:
             contest.load_state_dict(state[SELF_PLAY])
@@ -234,13 +234,13 @@ class LearnerFiles:
         """Take what fits of a checkpoint into a new run."""
         state = load_checkpoint(path)
         try:
-            misfits = self.trainer.begin_with(state)
+            mismatches = self.trainer.begin_with(state)
         except CheckpointError as error:
             raise CheckpointError(f"{self.name}: could not initialize from {path}: {error}") from error
-        if misfits:
+        if mismatches:
             logger.warning(
                 "%s: not all of %s fits, and what does not begins with random weights: %s.",
-                *(self.name, path, "; ".join(misfits)),
+                *(self.name, path, "; ".join(mismatches)),
             )
         logger.info("%s: starting training from step 0 with the weights of %s.", self.name, path)
 

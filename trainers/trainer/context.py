@@ -10,7 +10,7 @@ import torch
 
 from ...envs.validation import NonFinite
 from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
-from ..callbacks.dispatcher import CallbackHub
+from ..callbacks.dispatcher import CallbackDispatcher
 from ..checkpoints.status import TrainingStatus
 from ..curriculum.curriculum import Curriculum
 from ..networks.modules.precision import Precision
@@ -52,5 +52,5 @@ class RunContext:
     """The lesson of each environment parameter."""
     rotation: TeamRotation = field(default_factory=TeamRotation)
     """Which team learns, of the behaviours with self-play."""
-    callbacks: CallbackHub = field(default_factory=CallbackHub)
+    callbacks: CallbackDispatcher = field(default_factory=CallbackDispatcher)
     """Whom the run tells what happens."""

@@ -24,7 +24,7 @@ OnEpisode = Callable[[AgentKey, float, float | None, int], None]
 """Told of a finished episode: whose, its reward, its group's where that has ended too, and its decisions."""
 
 
-class EpisodeRewards:
+class EpisodeStats:
     """Sums rewards per living agent and reports them when the episode ends."""
 
     def __init__(
@@ -53,7 +53,7 @@ class EpisodeRewards:
         self._finished_since_update: deque[float] = deque(maxlen=most_since_update)
         self.on_episode: OnEpisode | None = None
         """Whom to tell of every finished episode."""
-        self.record = RewardRecord()
+        self.record = RewardHistory()
         """What the run is judged by: the rewards of groups where they earn any, else those of agents."""
 
     def add(self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], stats: StatsSink) -> None:
@@ -95,7 +95,7 @@ class EpisodeRewards:
 
     def _keep_record(self, own: float, of_group: float, all_done: bool) -> None:
         if of_group and not self.record.of_groups:
-            self.record = RewardRecord(of_groups=True)
+            self.record = RewardHistory(of_groups=True)
         if not self.record.of_groups:
             self.record.add(own)
         elif all_done:
@@ -110,7 +110,7 @@ class EpisodeRewards:
         self.recent_returns.clear()
         self.recent_returns.extend(state["returns"][: self.recent_returns.maxlen])
         if "record" in state:
-            self.record = RewardRecord.restored(state["record"])
+            self.record = RewardHistory.restored(state["record"])
 
     def mean_since_update(self) -> float | None:
         """Mean return of the episodes that finished since the last policy update; None without any."""
@@ -120,7 +120,7 @@ class EpisodeRewards:
     def begin_lesson(self) -> None:
         """Forget what episodes have earned: it says nothing of those that come. From any thread."""
         self.recent_returns.clear()
-        self.record = RewardRecord(self.record.of_groups)
+        self.record = RewardHistory(self.record.of_groups)
 
     def begin_update(self) -> None:
         """A policy update starts: forget the returns that the old policy earned."""
@@ -150,7 +150,7 @@ FEWEST = 10
 """Finished episodes without which a policy is not judged (`keep_best`): a few may be luck."""
 
 
-class RewardRecord:
+class RewardHistory:
     """The rewards of episodes, in the order in which they finished."""
 
     def __init__(self, of_groups: bool = False) -> None:
@@ -186,7 +186,7 @@ class RewardRecord:
         return {"of_groups": self.of_groups, "recent": list(self._recent), "since": [self._since, self._sum]}
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any]) -> RewardRecord:
+    def restored(cls, state: Mapping[str, Any]) -> RewardHistory:
         """What `state_dict` was taken of."""
         record = cls(bool(state["of_groups"]))
         record._recent.extend(state["recent"])

@@ -23,7 +23,7 @@ Places = Callable[[Sequence[DecisionSteps], Sequence[Asking]], Tensor]
 """[n] the places of the agents of all batches, where agents act by them."""
 
 
-class ActingSide:
+class InferencePolicy:
     """Acts by the network that is learnt, or, `apart`, by a copy of it to which weights are published."""
 
     def __init__(

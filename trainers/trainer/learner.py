@@ -17,20 +17,20 @@ from ...agent_processor.trajectory import AgentKey, EpisodesForgotten
 from ...envs.base import BehaviorId, Decision, EnvironmentStep
 from ..callbacks.events import EpisodeEnd, UpdateEnd
 from ..checkpoints.run_folder import require_folder_name
-from ..curriculum.curriculum import Standing
+from ..curriculum.curriculum import TrainingProgress
 from ..policies.agent_states import Asking
 from ..policies.policy import Policy
 from ..settings.models.behavior import NEVER, TrainerSettings
 from ..stats.reporter import StatsReporter
 from ..stats.writer import StatsPropertyType
-from .checkpointing import LearnerFiles
+from .checkpointing import LearnerCheckpointer
 from .context import RunContext
 from .distributed.leader import learn_together
 from .episode_stats import EPISODES
 from .factory import make_algorithm, make_trainer
-from .inference import ActingSide, apart
-from .schedules import TestSchedule
-from .self_play.manager import Contest
+from .inference import InferencePolicy, apart
+from .schedules import EvaluationSchedule
+from .self_play.manager import SelfPlayManager
 from .trainer import Trainer
 
 logger = logging.getLogger(__name__)
@@ -69,17 +69,17 @@ class Learner:
         self._to_learn = AgentManagerQueue(name) if self._plays else self.collected
         """What of that is learnt from."""
         self.trainer.subscribe(self._to_learn)
-        self.side = ActingSide(
+        self.side = InferencePolicy(
             *(name, spec, self.algorithm, run.seed + 2),
             apart=apart(settings.threaded, run.device),
             deterministic=self._acts_without_chance(),
             places=self._places,
         )
         """By what its agents act."""
-        self.contest = self._make_contest()
+        self.contest = self._make_self_play()
         """Its self-play."""
-        self.tests = TestSchedule(settings.test_frequency if run.training else NEVER)
-        self.files = LearnerFiles(
+        self.tests = EvaluationSchedule(settings.test_frequency if run.training else NEVER)
+        self.files = LearnerCheckpointer(
             *(name, spec, run, self.trainer, self.algorithm.network, self.side.policy),
             *(self.tests, self.contest),
         )
@@ -114,12 +114,12 @@ class Learner:
             timers=run.timers.of_thread() if settings.threaded else run.timers,
         )
 
-    def _make_contest(self) -> Contest | None:
+    def _make_self_play(self) -> SelfPlayManager | None:
         """The self-play, where it is wanted; without training all teams act by the same weights."""
         settings, run = self.settings, self.run
         if settings.self_play is None or not self._plays:
             return None
-        return Contest(
+        return SelfPlayManager(
             *(self.name, settings.self_play, run.rotation, self.algorithm.network, self.side.opponent),
             *(self.reporter, run.seed + 5),
         )
@@ -211,7 +211,7 @@ class Learner:
             self.contest.advance(self.trainer.step)
         return something
 
-    def _sift(self, contest: Contest) -> None:
+    def _sift(self, contest: SelfPlayManager) -> None:
         for item in contest.sift(self.collected.drain(), self.trainer.step):
             self._to_learn.put(item)
 
@@ -226,15 +226,15 @@ class Learner:
         self.manager(behavior_id).forget_agents(env, agent_ids)
         self.collected.put(EpisodesForgotten(env, agent_ids))
 
-    def standing(self) -> Standing:
+    def progress(self) -> TrainingProgress:
         """How far the training has come, by which lessons are measured; from any thread."""
         returns = self.trainer.episodes.recent_returns.copy()
-        return Standing(self.trainer.step, self.settings.max_steps, returns, self.elo)
+        return TrainingProgress(self.trainer.step, self.settings.max_steps, returns, self.elo)
 
     def begin_lesson(self) -> None:
         """A lesson has begun: what episodes and the best policies earned before says nothing about it."""
         self.trainer.episodes.begin_lesson()
-        self.files.checkpoints.best.begin_anew()
+        self.files.checkpoints.best.reset()
 
     # What falls due in the trainer ----------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class Learner:
             self._consider(None if mean is None else self._worth(mean))
         return self._judged is not None
 
-    def judge_by_test(self, score: float) -> Path | None:
+    def save_if_best(self, score: float) -> Path | None:
         """Save the policy if it is one of the best by test; the path of its weights then."""
         if not self.settings.keep_best:
             return None

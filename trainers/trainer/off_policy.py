@@ -32,8 +32,8 @@ from ..stats.timers import Timers
 from ..utils.data_parallel import Sharing
 from ..utils.errors import TrainerError
 from .distributed.off_policy import SharedSteps
-from .episode_stats import EPISODES, EpisodeRewards
-from .schedules import UpdateClock
+from .episode_stats import EPISODES, EpisodeStats
+from .schedules import UpdateSchedule
 from .trainer import AVERAGE, Lead, LearningAlgorithm, Rewards, Trainer, TrainerEvents
 
 logger = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ class OffPolicyTrainer(Trainer):
             training=training,
             non_finite=non_finite,
             timers=timers,
-            episodes=EpisodeRewards(list(providers), returns_kept, most_since_update=EPISODES),
+            episodes=EpisodeStats(list(providers), returns_kept, most_since_update=EPISODES),
             portion=hyper.batch_size // PORTION,
         )
         self.algorithm: OffPolicyAlgorithm = algorithm
@@ -145,8 +145,8 @@ class OffPolicyTrainer(Trainer):
         self.own = own
         """Lanista's own keys; a plug-in's trainer may have none of them."""
         self.update_threads = self._threads(spec, update_threads)
-        self.updates = UpdateClock(hyper.steps_per_update, hyper.buffer_init_steps)
-        self.signal_updates = UpdateClock(hyper.reward_signal_steps_per_update, hyper.buffer_init_steps)
+        self.updates = UpdateSchedule(hyper.steps_per_update, hyper.buffer_init_steps)
+        self.signal_updates = UpdateSchedule(hyper.reward_signal_steps_per_update, hyper.buffer_init_steps)
         self.device = device or torch.device("cpu")
         self.shared: SharedSteps | None = None
         """Where several learners make every gradient step together."""

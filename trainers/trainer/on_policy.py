@@ -23,7 +23,7 @@ from ..settings.models.behavior import TrainerSettings
 from ..stats.timers import Timers
 from ..utils.data_parallel import LearnerLostError, Sharing
 from .distributed.messages import Message
-from .episode_stats import EpisodeRewards
+from .episode_stats import EpisodeStats
 from .trainer import AVERAGE, Lead, LearningAlgorithm, Rewards, Trainer, TrainerEvents
 
 PORTIONS = 64
@@ -98,7 +98,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             training=training,
             non_finite=non_finite,
             timers=timers,
-            episodes=EpisodeRewards(list(providers), returns_kept, groups=algorithm.learns_as_team),
+            episodes=EpisodeStats(list(providers), returns_kept, groups=algorithm.learns_as_team),
             portion=min(settings.hyperparameters.buffer_size // portions, LARGEST_PORTION),
         )
         self.algorithm: OnPolicyAlgorithm[Steps] = algorithm

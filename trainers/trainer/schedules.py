@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class StepClock:
+class StepSchedule:
     """Agent-steps processed so far, and the next multiples at which something is due.
 
     Before a trajectory is counted, `due_summary` and `due_checkpoint` tell whether it would cross a multiple.
@@ -78,7 +78,7 @@ def _restored(step: int, interval: int, saved: int | None) -> int:
 
 
 @dataclass
-class UpdateClock:
+class UpdateSchedule:
     """One update for every `steps_per_update` agent-steps, on the average, once `init_steps` are taken.
 
     Counting begins at 1, and after a resume with the number of updates that the steps so far are worth: so
@@ -119,7 +119,7 @@ class UpdateClock:
             self.updates = int(max(1, (step - self.init_steps) / self.steps_per_update))
 
 
-class TestSchedule:
+class EvaluationSchedule:
     """Tests fall due at the multiples of `frequency`.
 
     Where several behaviours are in one environment they are tested together, whenever one of them is due. A

@@ -24,8 +24,8 @@ from ..settings.models.behavior import TrainerSettings
 from ..stats.timers import Timers
 from ..utils.data_parallel import Sharer, Sharing
 from .distributed.messages import Message
-from .episode_stats import EpisodeRewards
-from .schedules import StepClock
+from .episode_stats import EpisodeStats
+from .schedules import StepSchedule
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ class Trainer(ABC):
         training: bool,
         non_finite: NonFinite,
         timers: Timers | None,
-        episodes: EpisodeRewards,
+        episodes: EpisodeStats,
         portion: int,
     ) -> None:
         self.settings = settings
@@ -137,7 +137,7 @@ class Trainer(ABC):
         self.training = training
         self.non_finite = non_finite
         self.timers = timers or Timers()
-        self.clock = StepClock(settings.summary_freq, settings.checkpoint_interval)
+        self.clock = StepSchedule(settings.summary_freq, settings.checkpoint_interval)
         self.episodes = episodes
         self.episodes.by_worker = settings.worker_statistics
         self.queues: list[TrajectoryQueue] = []
@@ -345,11 +345,11 @@ class Trainer(ABC):
         Raises:
             CheckpointError: nothing of the policy fits.
         """
-        misfits = self.algorithm.begin_with(state)
+        mismatches = self.algorithm.begin_with(state)
         for name, signal in self.learned.items():
             unfit = signal.begin_with(state.get(f"signal:{name}", {}))
-            misfits += [f"signal:{name}.{what}" for what in unfit]
-        return misfits
+            mismatches += [f"signal:{name}.{what}" for what in unfit]
+        return mismatches
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on."""

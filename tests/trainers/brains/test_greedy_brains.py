@@ -4,7 +4,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from lanista.trainers.checkpoints.metadata import describe_brain, rebuild_brain
+from lanista.trainers.checkpoints.metadata import build_network, describe_network
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.modules.heads import HeadKind
 from lanista.trainers.policies.onnx.export import build_brain, export_brain
@@ -110,10 +110,10 @@ def test_a_brain_that_draws_its_actions_is_refused():
 @pytest.mark.parametrize("head", HEADS)
 def test_a_checkpoint_and_its_brain_act_alike_in_the_hand(tmp_path, head):
     built = network(head=head)
-    described = describe_brain(
+    described = describe_network(
         "Greedy", built.spec, built.encoder.settings, ["extrinsic"], None, None, built.head
     )
-    name, again = rebuild_brain({"brain": described, "Policy": built.state_dict()})
+    name, again = build_network({"brain": described, "Policy": built.state_dict()})
     assert name == "Greedy" and again.head == built.head
     export_brain(again, tmp_path / "g.onnx", behavior="Greedy")
     torch.save({"brain": described, "Policy": built.state_dict()}, tmp_path / "g.pt")

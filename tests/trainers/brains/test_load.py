@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from lanista.trainers.checkpoints.file import save_checkpoint
-from lanista.trainers.checkpoints.metadata import KEY, describe_brain
+from lanista.trainers.checkpoints.metadata import KEY, describe_network
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.networks.multi_actor import Actors
 from lanista.trainers.policies.onnx.export import export_brain
@@ -34,7 +34,7 @@ def write(folder, spec, memory=None, name="Ball"):
     network = ActorCritic(spec, settings, ["extrinsic"], generator=torch.Generator().manual_seed(1))
     torch.nn.init.normal_(network.actions.weight, generator=torch.Generator().manual_seed(2))
     network.actions.log_sigma.data.fill_(-1.0)
-    described = describe_brain(name, spec, settings, ["extrinsic"], False)
+    described = describe_network(name, spec, settings, ["extrinsic"], False)
     folder.mkdir(parents=True, exist_ok=True)
     save_checkpoint(folder / "checkpoint.pt", {"Policy": network.state_dict(), KEY: described, "step": 5})
     export_brain(network, folder / f"{name}-5.onnx", behavior=name)
@@ -229,7 +229,7 @@ def test_several_behaviours_are_asked_for(tmp_path):
 def test_policies_of_places(tmp_path):
     spec, settings = SPECS["discrete"], NetworkSettings(hidden_units=8)
     actors = Actors(spec, settings, 2, shared=False)
-    described = describe_brain("Ball", spec, settings, ["extrinsic"], None, actors.arguments)
+    described = describe_network("Ball", spec, settings, ["extrinsic"], None, actors.arguments)
     save_checkpoint(tmp_path / "checkpoint.pt", {"Policy": actors.state_dict(), KEY: described})
     with pytest.raises(LoadError, match="place=0 to 1"):
         lanista.load(tmp_path / "checkpoint.pt")

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 from lanista.trainers.callbacks import Callback
-from lanista.trainers.callbacks.dispatcher import HOOKS, CallbackError, CallbackHub, named
+from lanista.trainers.callbacks.dispatcher import HOOKS, CallbackDispatcher, CallbackError, named
 from lanista.trainers.callbacks.events import EpisodeEnd, StepTaken, TrainingEnd
 from lanista.trainers.checkpoints.manager import load_checkpoint
 from lanista.trainers.learn import run_training
@@ -108,7 +108,7 @@ def test_episodes_and_summaries_are_those_of_the_curves(runs, tmp_path):
 
 
 def test_a_callback_that_has_no_hook_costs_nothing(runs):
-    hub = CallbackHub({"idle": Callback()})
+    hub = CallbackDispatcher({"idle": Callback()})
     assert not any(hub.hears(kind) for kind in HOOKS)
     seen = []
 
@@ -116,7 +116,7 @@ def test_a_callback_that_has_no_hook_costs_nothing(runs):
         def on_training_end(self, event):
             seen.append(event)
 
-    hub = CallbackHub({"end": OnlyTheEnd()})
+    hub = CallbackDispatcher({"end": OnlyTheEnd()})
     assert hub.hears(TrainingEnd) and not hub.hears(StepTaken) and not hub.hears(EpisodeEnd)
 
 

@@ -177,8 +177,8 @@ def test_weights_from_actors_that_saw_the_state_are_blinded_and_named():
     spec = vector_spec([2, 3], [3], ["eyes", "state"])
     seeing, state = make(spec, config(), seed=1), torch.randn(5, 3)
     blind = make(spec, config(state_observation="state"), seed=2)
-    misfits = blind.begin_with(seeing.state_dict())
-    assert any("Policy.body.layers.0 (the inputs of 'state'" in misfit for misfit in misfits)
+    mismatches = blind.begin_with(seeing.state_dict())
+    assert any("Policy.body.layers.0 (the inputs of 'state'" in misfit for misfit in mismatches)
     weight = blind.network.body.layers[0].weight
     assert not weight[:, 2:].any()
     assert torch.equal(weight[:, :2], seeing.network.body.layers[0].weight[:, :2])

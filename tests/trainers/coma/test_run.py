@@ -8,7 +8,7 @@ import pytest
 import torch
 from coma_plays import Batch, vector_spec
 from lanista.trainers.checkpoints.file import load_checkpoint
-from lanista.trainers.checkpoints.metadata import rebuild_brain
+from lanista.trainers.checkpoints.metadata import build_network
 from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.cli.export import run as export
 from lanista.trainers.networks.multi_actor import brains_of
@@ -90,7 +90,7 @@ def test_a_checkpoint_can_be_resumed_and_exported(tmp_path, hyper, capsys):
         assert torch.equal(value, two.algorithm.network.state_dict()[key]), key
     assert two.algorithm.exploration == one.algorithm.exploration
     checkpoint = tmp_path / "Team" / "checkpoint.pt"
-    _, rebuilt = rebuild_brain(load_checkpoint(checkpoint))
+    _, rebuilt = build_network(load_checkpoint(checkpoint))
     for key, value in one.algorithm.network.state_dict().items():
         assert torch.equal(value, rebuilt.state_dict()[key]), key
     assert export(Namespace(checkpoint=checkpoint, out=tmp_path / "out.onnx")) == 0

@@ -2,7 +2,7 @@
 
 import pytest
 from lanista.trainers.checkpoints.status import TrainingStatus, TrainingStatusError
-from lanista.trainers.curriculum.curriculum import LESSON, SMOOTHED, Curriculum, Standing
+from lanista.trainers.curriculum.curriculum import LESSON, SMOOTHED, Curriculum, TrainingProgress
 from lanista.trainers.settings import RunOptions
 
 LESSONS = """
@@ -21,7 +21,7 @@ def make(text: str = LESSONS) -> Curriculum:
 
 
 def earned(*returns: float, elo: float | None = None):
-    return lambda behavior: Standing(10, 100, returns, elo)
+    return lambda behavior: TrainingProgress(10, 100, returns, elo)
 
 
 def test_a_behavior_that_nobody_has_seen_ends_no_lesson() -> None:

@@ -4,7 +4,7 @@ import re
 
 import goldendata
 import pytest
-from lanista.trainers.curriculum.curriculum import Curriculum, Standing
+from lanista.trainers.curriculum.curriculum import Curriculum, TrainingProgress
 from lanista.trainers.settings import RunOptions
 from lanista.trainers.settings.models.environment_parameters import with_seeds
 
@@ -45,13 +45,13 @@ def test_lessons_end_when_they_end_there(case: dict) -> None:
     assert inputs["updates"]
     for update, expected in zip(inputs["updates"], case["expected"]["after_each"], strict=True):
 
-        def standing(behavior: str) -> Standing | None:
+        def progress(behavior: str) -> TrainingProgress | None:
             if behavior not in update["steps"]:  # noqa: B023
                 return None
             returns = [goldendata.number(x) for x in update["reward_buffers"][behavior]]  # noqa: B023
-            return Standing(update["steps"][behavior], update["max_steps"][behavior], returns)  # noqa: B023
+            return TrainingProgress(update["steps"][behavior], update["max_steps"][behavior], returns)  # noqa: B023
 
-        advance = curriculum.advance(standing)
+        advance = curriculum.advance(progress)
         assert (advance is not None) == expected["lesson_changed"]
         assert (advance is not None and advance.reset) == expected["must_reset"]
         assert curriculum.numbers == expected["lesson_numbers"]

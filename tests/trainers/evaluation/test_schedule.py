@@ -3,18 +3,18 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.trainers.trainer.schedules import TestSchedule
+from lanista.trainers.trainer.schedules import EvaluationSchedule
 
 
 def test_never_is_never():
-    schedule = TestSchedule(-1)
+    schedule = EvaluationSchedule(-1)
     assert not schedule.on and not schedule.is_due(10**9)
     schedule.restore(5, 10)
     assert not schedule.is_due(10**9)
 
 
 def test_the_multiples_are_due_however_far_a_tick_goes():
-    schedule = TestSchedule(100)
+    schedule = EvaluationSchedule(100)
     assert not schedule.is_due(99) and schedule.is_due(100)
     schedule.tested(103)
     assert schedule.due == 200
@@ -26,24 +26,24 @@ def test_the_multiples_are_due_however_far_a_tick_goes():
     ("step", "due"), [(30, 100), (49, 100), (51, 200), (99, 200), (100, 200), (149, 200)]
 )
 def test_one_that_comes_a_little_early_stands_for_the_next(step, due):
-    schedule = TestSchedule(100)
+    schedule = EvaluationSchedule(100)
     schedule.tested(step)
     assert schedule.due == due
 
 
 @given(st.integers(1, 1000), st.integers(0, 10**6))
 def test_the_next_is_at_least_half_an_interval_away_and_at_most_one_and_a_half(frequency, step):
-    schedule = TestSchedule(frequency)
+    schedule = EvaluationSchedule(frequency)
     schedule.tested(step)
     assert schedule.due % frequency == 0
     assert frequency / 2 - 1 < schedule.due - step <= 1.5 * frequency
-    again = TestSchedule(frequency)
+    again = EvaluationSchedule(frequency)
     again.restore(step, schedule.due)
     assert again.due == schedule.due
 
 
 def test_a_saved_one_of_another_frequency_is_not_waited_for():
-    schedule = TestSchedule(30)
+    schedule = EvaluationSchedule(30)
     schedule.restore(100, 1000)
     assert schedule.due == 120
     schedule.restore(100, None)

@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 from lanista.trainers.checkpoints.mlagents.detect import is_mlagents_file
-from lanista.trainers.checkpoints.transfer import check_beginnings
+from lanista.trainers.checkpoints.transfer import check_initial_weights
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.utils.errors import TrainerError
 from mlagentscheckpoints import FOLDER, NAMES
@@ -32,10 +32,10 @@ def test_resuming_a_run_of_mlagents_says_what_to_do_instead(tmp_path):
     behavior.mkdir(parents=True)
     settings = {"run_id": "old", "resume": True, "results_dir": str(tmp_path)}
     options = RunOptions.from_dict({"checkpoint_settings": settings})
-    check_beginnings(options)
+    check_initial_weights(options)
     shutil.copy(FOLDER / "ball3d" / "checkpoint.pt", behavior)
     with pytest.raises(TrainerError, match="--run-id NEW --initialize-from old"):
-        check_beginnings(options)
+        check_initial_weights(options)
 
 
 def test_no_torch_is_needed():

@@ -11,7 +11,7 @@ from lanista.trainers.stats.console import ConsoleWriter
 from lanista.trainers.stats.reporter import StatsReporter
 from lanista.trainers.stats.timers import gauge_name
 from lanista.trainers.stats.writer import StatsPropertyType, StatsWriter, hyperparameter_text
-from lanista.trainers.trainer.schedules import StepClock
+from lanista.trainers.trainer.schedules import StepSchedule
 
 ELSEWHERE = {"bc_update"}
 """tests/trainers/imitation/test_behavioral_cloning.py."""
@@ -95,7 +95,7 @@ def test_gauges_are_named_as_in_the_reference(case):
 @pytest.mark.parametrize("case", goldendata.cases("stats", "step_events"))
 def test_summaries_and_checkpoints_fall_due_at_the_reference_s_steps(case):
     given = case["inputs"]
-    clock = StepClock(given["summary_freq"], given["checkpoint_interval"])
+    clock = StepSchedule(given["summary_freq"], given["checkpoint_interval"])
     for length, expected in zip(given["trajectory_lengths"], case["expected"]["per_trajectory"]):
         events = []
         if (label := clock.due_summary(length)) is not None:

@@ -23,7 +23,7 @@ from ....agent_processor.trajectory import Rollout
 from ....envs.base import STATE
 from ....envs.validation import NonFinite
 from ...buffers.rollout_buffer import Evaluation
-from ...checkpoints.transfer import take_over_moments, take_over_weights
+from ...checkpoints.transfer import load_matching_optimizer, load_matching_weights
 from ...networks.actor import Actor
 from ...networks.modules.exploration import ExplorationSchedule
 from ...networks.modules.normalizer import Normalizer
@@ -231,19 +231,21 @@ class COMA:
             CheckpointError: nothing of the policy fits.
         """
         nets = self.networks
-        misfits = take_over_weights(
+        mismatches = load_matching_weights(
             {"Policy": self.network, "Critic": nets.critic, "Target": nets.target}, state
         )
         if nets.actors.hide():
             hidden = self.hyper.state_observation
-            misfits.append(f"Policy.body.layers.0 (the inputs of {hidden!r}, which actors do not see here)")
-        if misfits:
-            return misfits
+            mismatches.append(
+                f"Policy.body.layers.0 (the inputs of {hidden!r}, which actors do not see here)"
+            )
+        if mismatches:
+            return mismatches
         optimizers = {"Optimizer": self.actor_optimizer, "Optimizer:critic": self.critic_optimizer}
         for entry, optimizer in optimizers.items():
-            unfit = take_over_moments(optimizer, state, entry)
-            misfits += [f"{entry} ({unfit})"] if unfit else []
-        return misfits
+            unfit = load_matching_optimizer(optimizer, state, entry)
+            mismatches += [f"{entry} ({unfit})"] if unfit else []
+        return mismatches
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, normalisers, optimisers and random states: all that the next update depends on."""

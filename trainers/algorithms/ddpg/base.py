@@ -14,7 +14,7 @@ from torch import Tensor
 from ....agent_processor.trajectory import Rollout
 from ....envs.validation import NonFinite
 from ...buffers.replay.sampler import ReplayBatch
-from ...checkpoints.transfer import take_over_moments, take_over_weights
+from ...checkpoints.transfer import load_matching_optimizer, load_matching_weights
 from ...networks.actor import Actor
 from ...networks.modules.chunking import in_portions
 from ...networks.modules.heads import HeadKind
@@ -164,13 +164,13 @@ class DeterministicActorCritic:
         Raises:
             CheckpointError: nothing of the policy fits.
         """
-        misfits = take_over_weights({"Policy": self.network, "Critics": self.critics}, state)
+        mismatches = load_matching_weights({"Policy": self.network, "Critics": self.critics}, state)
         self.target.follow(self.actor_optimizer.flat)
         self.target_critics.follow(self.critic_optimizer.flat)
-        if misfits:
-            return misfits
+        if mismatches:
+            return mismatches
         optimizers = {"Optimizer": self.actor_optimizer, "Optimizer:critics": self.critic_optimizer}
-        unfit = {entry: take_over_moments(adam, state, entry) for entry, adam in optimizers.items()}
+        unfit = {entry: load_matching_optimizer(adam, state, entry) for entry, adam in optimizers.items()}
         return [f"{entry} ({reason})" for entry, reason in unfit.items() if reason]
 
     def state_dict(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from torch.nn import functional
 from ....agent_processor.trajectory import Rollout
 from ....envs.validation import NonFinite
 from ...buffers.replay.sampler import ReplayBatch
-from ...checkpoints.transfer import take_over_moments, take_over_weights
+from ...checkpoints.transfer import load_matching_optimizer, load_matching_weights
 from ...networks.actor import Actor
 from ...networks.modules.chunking import in_portions
 from ...networks.modules.exploration import ExplorationSchedule
@@ -175,11 +175,11 @@ class DQN:
         Raises:
             CheckpointError: nothing of the policy fits.
         """
-        misfits = take_over_weights({"Policy": self.network}, state)
+        mismatches = load_matching_weights({"Policy": self.network}, state)
         self.target.follow(self.optimizer.flat)
-        if not misfits:
-            take_over_moments(self.optimizer, state)
-        return misfits
+        if not mismatches:
+            load_matching_optimizer(self.optimizer, state)
+        return mismatches
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, normaliser and optimiser: all that the next update depends on."""

@@ -19,7 +19,7 @@ from torch import Tensor
 from ....agent_processor.trajectory import Rollout
 from ....envs.validation import NonFinite
 from ...buffers.rollout_buffer import Evaluation
-from ...checkpoints.transfer import take_over
+from ...checkpoints.transfer import load_matching
 from ...networks.actor import Actor
 from ...networks.modules.distributions import ActionDistribution
 from ...networks.modules.precision import Precision, widened
@@ -213,7 +213,7 @@ class POCA:
         Raises:
             CheckpointError: nothing of the policy fits.
         """
-        return take_over({"Policy": self.network, "Critic": self.critic}, self.optimizer, state)
+        return load_matching({"Policy": self.network, "Critic": self.critic}, self.optimizer, state)
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, normaliser, optimiser and random state: all that the next update depends on."""

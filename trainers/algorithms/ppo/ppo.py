@@ -14,7 +14,7 @@ from torch import Tensor
 from ....agent_processor.trajectory import Rollout
 from ....envs.validation import NonFinite
 from ...buffers.rollout_buffer import EvaluatedSteps, Evaluation
-from ...checkpoints.transfer import take_over
+from ...checkpoints.transfer import load_matching
 from ...networks.actor_critic import ActorCritic
 from ...networks.modules.chunking import in_portions
 from ...networks.modules.distributions import ActionDistribution, Actions
@@ -372,7 +372,7 @@ class PPO:
         Raises:
             CheckpointError: nothing of the policy fits.
         """
-        return take_over({"Policy": self.network}, self.optimizer, state)
+        return load_matching({"Policy": self.network}, self.optimizer, state)
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, normaliser, optimiser and random state: all that the next update depends on."""

@@ -17,7 +17,7 @@ from ....envs.validation import NonFinite
 from ...buffers.replay.columns import ExtraColumn
 from ...buffers.replay.sampler import ReplayBatch
 from ...checkpoints.mlagents.weights import is_mlagents, take_target
-from ...checkpoints.transfer import take_over
+from ...checkpoints.transfer import load_matching
 from ...networks.actor import Actor
 from ...networks.modules.chunking import in_portions
 from ...networks.modules.precision import Precision
@@ -192,11 +192,11 @@ class SAC:
         Raises:
             CheckpointError: nothing of the policy fits.
         """
-        misfits = take_over(self._learnt(), self.optimizer, state)
+        mismatches = load_matching(self._learnt(), self.optimizer, state)
         self._of_target.copy_(self._of_value)
-        if not any(clause.startswith(("Value", "value_network")) for clause in misfits):
+        if not any(clause.startswith(("Value", "value_network")) for clause in mismatches):
             self._take_target(state)
-        return misfits
+        return mismatches
 
     def _take_target(self, state: Mapping[str, Any]) -> None:
         """The slow copy of the value that has been taken over, where the checkpoint has it."""

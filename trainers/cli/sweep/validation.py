@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ...checkpoints.transfer import check_beginnings
+from ...checkpoints.transfer import check_initial_weights
 from ...runner.environments import check_environment
 from ...runner.preflight import check_demonstrations
 from ...settings.command_line import split_path
@@ -56,7 +56,7 @@ def check_trials(commands: Commands, space: list[Dimension]) -> None:
             if options.env_settings not in seen:
                 seen.append(options.env_settings)
                 _require_environment(commands.settings, options)
-                check_beginnings(options)
+                check_initial_weights(options)
     _require_effect(commands, space)
 
 

@@ -103,7 +103,7 @@ _STEP = re.compile(r"-([0-9]+)\.onnx$")
 def _snapshots(folder: Path) -> list[Entrant]:
     """The pool of the one behaviour that plays against itself, oldest first, and the newest weights."""
     from ...checkpoints.file import CheckpointError, load_checkpoint
-    from ...checkpoints.metadata import rebuild_brain
+    from ...checkpoints.metadata import build_network
     from ...networks.multi_actor import Actors
     from ...policies.greedy import CheckpointPolicy
 
@@ -125,7 +125,7 @@ def _snapshots(folder: Path) -> list[Entrant]:
         ]
         entrants: list[Entrant] = []
         for title, weights, slot in [*named, ("newest", state["Policy"], -1)]:
-            _, network = rebuild_brain({**state, "Policy": weights})
+            _, network = build_network({**state, "Policy": weights})
             if isinstance(network, Actors):
                 raise MatchError(f"{folder}: agents that act by their place cannot play here.")
             policy = CheckpointPolicy(network, seed=len(entrants))

@@ -116,7 +116,7 @@ def _brain(path: Path, seed: int | None) -> Playable:
 
 def _checkpoint(path: Path, place: int | None, seed: int | None) -> Playable:
     from ...checkpoints.file import CheckpointError, load_checkpoint
-    from ...checkpoints.metadata import rebuild_brain
+    from ...checkpoints.metadata import build_network
     from ...checkpoints.mlagents.detect import is_mlagents_file
     from ...networks.multi_actor import brains_of
     from ..greedy import CheckpointPolicy
@@ -127,7 +127,7 @@ def _checkpoint(path: Path, place: int | None, seed: int | None) -> Playable:
             f"{_brains_beside(path)}"
         )
     try:
-        brains: dict[str, Any] = dict(brains_of(rebuild_brain(load_checkpoint(path))[1]))
+        brains: dict[str, Any] = dict(brains_of(build_network(load_checkpoint(path))[1]))
     except CheckpointError as error:
         raise LoadError(f"{path} cannot be loaded: {error}") from error
     wanted = "" if place is None else f"-place{place}"

@@ -24,7 +24,7 @@ MakeEnvironment = Callable[[bool], BaseEnv]
 """Launches the environment; True: one that draws itself when asked to."""
 
 
-class TestEnvironment:
+class EvaluationEnvironment:
     """Launches the environment of a test, and draws it."""
 
     __test__ = False

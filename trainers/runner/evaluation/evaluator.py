@@ -16,11 +16,11 @@ import numpy as np
 import torch
 
 from ....envs.manager.async_env import Parameters
-from ...callbacks.dispatcher import CallbackHub
-from .environment import TEST_SEED, TestEnvironment, quiet
-from .policy import TestedPolicy
+from ...callbacks.dispatcher import CallbackDispatcher
+from .environment import TEST_SEED, EvaluationEnvironment, quiet
+from .policy import EvaluationPolicy
 from .report import report
-from .rollout import Trial
+from .rollout import EvaluationRollout
 from .scores import Scores
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Evaluation:
+class Evaluator:
     """Tests the newest policies in an environment of their own, which is launched for every test.
 
     An environment that is launched anew with one seed asks every policy the same, so that tests can be
@@ -39,14 +39,14 @@ class Evaluation:
 
     def __init__(
         self,
-        environment: TestEnvironment,
-        callbacks: CallbackHub,
+        environment: EvaluationEnvironment,
+        callbacks: CallbackDispatcher,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._environment = environment
         self._callbacks = callbacks
         self._clock = clock
-        self._policies: dict[str, TestedPolicy] = {}
+        self._policies: dict[str, EvaluationPolicy] = {}
 
     def due(self, learners: Mapping[str, Learner]) -> bool:
         """Whether a behaviour is to be tested now."""
@@ -97,7 +97,7 @@ class Evaluation:
     ) -> bool:
         for name, learner in learners.items():
             if name not in self._policies:
-                self._policies[name] = TestedPolicy(
+                self._policies[name] = EvaluationPolicy(
                     *(learner.spec, learner.algorithm.network, learner.settings.time_horizon),
                     learner.trainer.places,
                 )
@@ -105,7 +105,7 @@ class Evaluation:
         steps = {name: learners[name].trainer.step for name in scores}
         with self._environment.launched(drawn=self._callbacks.wants_pictures) as envs:
             picture = self._environment.picture
-            trial = Trial(envs, self._policies, scores, self._callbacks, steps, picture)
+            trial = EvaluationRollout(envs, self._policies, scores, self._callbacks, steps, picture)
             return trial.run(parameters, stopping)
 
 

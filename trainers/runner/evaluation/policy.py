@@ -21,7 +21,7 @@ _SEED = 0
 """Of a policy that draws nothing."""
 
 
-class TestedPolicy:
+class EvaluationPolicy:
     """Acts for one behaviour in tests, by a copy of its network: what it does leaves no trace in the trainer.
 
     Its recurrent states and its places are its own too, and begin anew with every test.

@@ -31,7 +31,7 @@ def report(learner: Learner, scores: Scores, seconds: float) -> None:
     step = learner.trainer.step
     learner.reporter.write_between(figures(scores, seconds), step)
     logger.info("%s", line(scores, step, seconds))
-    saved = learner.judge_by_test(scores.mean())
+    saved = learner.save_if_best(scores.mean())
     _tell_callbacks(learner, scores, seconds, saved)
 
 

@@ -10,10 +10,10 @@ from mlagents_envs.base_env import DecisionSteps
 from ....envs.base import BehaviorId, BehaviorName, Decision, EnvironmentStep
 from ....envs.manager.async_env import Parameters
 from ....envs.manager.manager import EnvManager
-from ...callbacks.dispatcher import CallbackHub
+from ...callbacks.dispatcher import CallbackDispatcher
 from ...callbacks.events import EpisodeScore, EvaluationStep, Picture
 from ...utils.errors import TrainerError
-from .policy import TestedPolicy
+from .policy import EvaluationPolicy
 from .scores import Scores
 
 logger = logging.getLogger(__name__)
@@ -24,15 +24,15 @@ PATIENCE = 10_000
 """Steps of the environment without any decision after which nobody waits for one any longer."""
 
 
-class Trial:
+class EvaluationRollout:
     """Plays one environment with the newest policy of every behaviour, greedily."""
 
     def __init__(
         self,
         envs: EnvManager,
-        policies: Mapping[str, TestedPolicy],
+        policies: Mapping[str, EvaluationPolicy],
         scores: Mapping[str, Scores],
-        callbacks: CallbackHub,
+        callbacks: CallbackDispatcher,
         steps: Mapping[str, int],
         picture: Callable[[], Picture | None],
     ) -> None:

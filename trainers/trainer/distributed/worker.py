@@ -24,7 +24,7 @@ from ....agent_processor.stats_sink import StatsSink
 from ....envs.unity import process as guard
 from ....envs.validation import NonFinite
 from ...algorithms.common.threads import ACTING_THREADS, UpdateThreads
-from ...checkpoints.metadata import rebuild_spec
+from ...checkpoints.metadata import build_spec
 from ...networks.modules.precision import Precision
 from ...settings.models.behavior import TrainerSettings
 from ...utils.data_parallel import Sharing
@@ -181,7 +181,7 @@ def made_trainer(
     behavior: Mapping[str, Any], device: torch.device, threads: UpdateThreads, stats: StatsSink | None = None
 ) -> Trainer:
     """The trainer of a behaviour, as `learn_together` describes it; it reports to `stats`, or to nobody."""
-    spec, seed = rebuild_spec(behavior["spec"]), int(behavior["seed"])
+    spec, seed = build_spec(behavior["spec"]), int(behavior["seed"])
     settings = TrainerSettings.model_validate(behavior["settings"])
     non_finite = NonFinite(behavior["non_finite"])
     algorithm = make_algorithm(spec, settings, device, seed, non_finite, Precision(behavior["precision"]))

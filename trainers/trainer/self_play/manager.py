@@ -19,7 +19,7 @@ from .self_play import Item, SeededDraws, SelfPlay
 from .team_rotation import TeamRotation
 
 
-class Contest:
+class SelfPlayManager:
     """Joins the `SelfPlay` of one behaviour with the `Opponents` that act for it."""
 
     def __init__(
