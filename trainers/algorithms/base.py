@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mlagents_envs.base_env import ActionSpec
+from torch import Tensor
+
+
+class UpdateResult(NamedTuple):
+    """What one gradient step of an off-policy algorithm reports."""
+
+    figures: dict[str, float]
+    """By statistics' names, such as "Losses/Value Loss"."""
+    errors: Tensor | None
+    """[B] the absolute temporal-difference error of each step, for priorities; None if there is none."""
 
 
 class UnsupportedActionError(ValueError):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 import torch
 from mlagents_envs.base_env import ObservationSpec
@@ -25,9 +25,6 @@ from torch import Tensor, nn
 from ..settings.models.networks import NetworkSettings
 from ..utils.errors import TrainerError
 from ..utils.plugins import NETWORKS, PluginError, cause, load, plugins
-
-if TYPE_CHECKING:
-    from ..policies.onnx.graph import GraphBuilder
 
 
 class UserEncoder(nn.Module):
@@ -49,23 +46,6 @@ class UserBody(nn.Module):
     def forward(self, observations: Sequence[Tensor]) -> Tensor:
         """One [B, *shape] float32 tensor per observation -> [B, size]."""
         raise NotImplementedError
-
-
-@runtime_checkable
-class Exportable(Protocol):
-    """A user's network that becomes part of a brain."""
-
-    def export(self, graph: GraphBuilder, inputs: Any) -> str:
-        """Write `forward` as ONNX nodes.
-
-        Args:
-            graph: takes nodes and constants.
-            inputs: the name of the value [batch, *shape] that an encoder reads, or a body's list of these.
-
-        Returns:
-            The name of the value [batch, size].
-        """
-        ...
 
 
 def build_encoder(
@@ -97,13 +77,7 @@ def build_body(
 def not_exportable(network: nn.Module) -> list[str]:
     """The user's classes in a network that cannot become part of a brain."""
     users = [module for module in network.modules() if reference_of(module)]
-    return sorted({reference_of(module) for module in users if not isinstance(module, Exportable)})
-
-
-def exported(network: nn.Module, graph: GraphBuilder, inputs: Any) -> str:
-    """A user's network as nodes, see `Exportable`."""
-    assert isinstance(network, Exportable)
-    return network.export(graph, inputs)
+    return sorted({reference_of(module) for module in users if not hasattr(module, "export")})
 
 
 def reference_of(network: nn.Module) -> str:

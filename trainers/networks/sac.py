@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor, nn
 
-from ..algorithms.sac.losses import Coefficients
 from ..settings.models.networks import NetworkSettings
 from .modules.body import Body, DenseStack, body_on
 from .modules.heads import ValueHead
@@ -202,6 +202,13 @@ class ValueNetwork(nn.Module):
 
 DISCRETE_SHARE = 0.2
 """Of the largest entropy that a branch can have; what its policy aims at."""
+
+
+class Coefficients(NamedTuple):
+    """One scalar for all continuous components, and one value for each discrete branch, [K]."""
+
+    continuous: Tensor
+    discrete: Tensor
 
 
 class Temperatures(nn.Module):

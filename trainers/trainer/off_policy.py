@@ -6,17 +6,17 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ...agent_processor.stats_sink import StatsSink
 from ...agent_processor.trajectory import Rollout
 from ...envs.validation import NonFinite
+from ..algorithms.base import UpdateResult
 from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
 from ..buffers.replay.buffer import Replay
 from ..buffers.replay.columns import ExtraColumn, ReplayLayout
@@ -48,15 +48,6 @@ KEPT_SHARE = 0.8
 """Of `buffer_size`, what stays when a replay has grown beyond it; so ML-Agents does."""
 
 
-class Learnt(NamedTuple):
-    """What came of one gradient step."""
-
-    figures: dict[str, float]
-    """By statistics' names, such as "Losses/Value Loss"."""
-    errors: Tensor | None
-    """[B] the size of each step's temporal-difference error, for priorities; None where there is none."""
-
-
 class OffPolicyAlgorithm(LearningAlgorithm, Protocol):
     """What an algorithm adds: how it values steps, and how it learns from a batch."""
 
@@ -75,7 +66,7 @@ class OffPolicyAlgorithm(LearningAlgorithm, Protocol):
         """The unfinished episodes of all agents, of one environment's or of some of it will never end."""
         ...
 
-    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> Learnt:
+    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> UpdateResult:
         """One gradient step."""
         ...
 
@@ -288,7 +279,7 @@ class OffPolicyTrainer(Trainer):
             self.stats.add_stat(key, value, AVERAGE)
         return learnt.figures
 
-    def _learn_from(self, batch: ReplayBatch) -> Learnt:
+    def _learn_from(self, batch: ReplayBatch) -> UpdateResult:
         """The policy's own gradient step, and those by demonstrations."""
         with self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update"):
             if self.shared is None:
@@ -297,7 +288,7 @@ class OffPolicyTrainer(Trainer):
                 figures, errors = self.shared.update(batch, self.step, self.update_threads)
         if self.cloning is not None:
             figures = figures | self.cloning.update(self.step)
-        return Learnt(figures, errors)
+        return UpdateResult(figures, errors)
 
     def _batch(self, replay: Replay) -> ReplayBatch:
         """A batch, rewarded by what the signals say now."""
@@ -355,8 +346,8 @@ class OffPolicyTrainer(Trainer):
         super().share(sharing)
         self.shared = SharedSteps(self.algorithm, self.learned, sharing, self.device)
 
-    def _lead_policy(self, lead: Lead, shared: SharedSteps, batch: ReplayBatch) -> Learnt:
-        learnt: list[Learnt] = []
+    def _lead_policy(self, lead: Lead, shared: SharedSteps, batch: ReplayBatch) -> UpdateResult:
+        learnt: list[UpdateResult] = []
         message = shared.message(batch, self.step, self.state_dict)
         lead(message, lambda: learnt.append(self._learn_from(batch)))
         return learnt[0]

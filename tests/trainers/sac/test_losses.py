@@ -5,7 +5,6 @@ import torch
 from goldendata import array, cases, kinds
 from lanista.trainers.algorithms.sac.losses import (
     BranchSums,
-    Coefficients,
     LogProbs,
     entropy_penalty,
     follow,
@@ -16,7 +15,7 @@ from lanista.trainers.algorithms.sac.losses import (
     value_targets,
     weighted,
 )
-from lanista.trainers.networks.sac import Temperatures
+from lanista.trainers.networks.sac import Coefficients, Temperatures
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 HERE = {"losses", "condense", "soft_update"}

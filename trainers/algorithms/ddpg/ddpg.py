@@ -10,7 +10,7 @@ from ....envs.validation import NonFinite
 from ...buffers.replay.sampler import ReplayBatch
 from ...networks.modules.precision import Precision, widened
 from ...settings.models.behavior import TrainerSettings
-from ...trainer.off_policy import Learnt
+from ..base import UpdateResult
 from ..common.threads import UpdateThreads
 from .base import DeterministicActorCritic, action
 
@@ -32,7 +32,7 @@ class DDPG(DeterministicActorCritic):
         """See `DeterministicActorCritic`."""
         super().__init__(1, spec, settings, device, seed, non_finite, precision)
 
-    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> Learnt:
+    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> UpdateResult:
         """One gradient step of the critic, one of the policy, and the targets'."""
         with torch.no_grad():
             inputs = self.network.prepare(batch.obs)
@@ -40,7 +40,7 @@ class DDPG(DeterministicActorCritic):
         policy_loss = self.policy_step(inputs, policy_step, batch.part)
         self.let_targets_follow()
         policy, value = torch.stack((policy_loss, value_loss)).tolist()
-        return Learnt({"Losses/Policy Loss": policy, "Losses/Value Loss": value}, errors)
+        return UpdateResult({"Losses/Policy Loss": policy, "Losses/Value Loss": value}, errors)
 
     @torch.no_grad()
     def targets(self, batch: ReplayBatch) -> Tensor:

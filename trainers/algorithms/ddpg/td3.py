@@ -14,8 +14,8 @@ from ...buffers.replay.sampler import ReplayBatch
 from ...networks.modules.precision import Precision, widened
 from ...settings.models.algorithms import TD3Settings
 from ...settings.models.behavior import TrainerSettings
-from ...trainer.off_policy import Learnt
 from ...utils.data_parallel import of_whole
+from ..base import UpdateResult
 from ..common.threads import UpdateThreads
 from .base import DeterministicActorCritic, action
 
@@ -45,7 +45,7 @@ class TD3(DeterministicActorCritic):
         self.updates = 0
         """Gradient steps of the critics so far."""
 
-    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> Learnt:
+    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> UpdateResult:
         """One gradient step of the critics; of the policy and the targets every `policy_delay`-th time."""
         with torch.no_grad():
             inputs = self.network.prepare(batch.obs)
@@ -56,7 +56,7 @@ class TD3(DeterministicActorCritic):
             figures["Losses/Policy Loss"] = self.policy_step(inputs, policy_step, batch.part).item()
             self.let_targets_follow()
         first, second = losses.tolist()
-        return Learnt(figures | {"Losses/Q1 Loss": first, "Losses/Q2 Loss": second}, errors)
+        return UpdateResult(figures | {"Losses/Q1 Loss": first, "Losses/Q2 Loss": second}, errors)
 
     @torch.no_grad()
     def targets(self, batch: ReplayBatch) -> Tensor:

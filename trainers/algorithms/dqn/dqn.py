@@ -33,8 +33,7 @@ from ...networks.modules.precision import Precision, widened
 from ...policies.exploration import EpsilonGreedy
 from ...settings.models.algorithms import DQNSettings
 from ...settings.models.behavior import TrainerSettings
-from ...trainer.off_policy import Learnt
-from ..base import require_discrete
+from ..base import UpdateResult, require_discrete
 from ..common.observations import count_observations, tensors
 from ..common.optim import GuardedAdam
 from ..common.schedules import LEARNING_RATE_FLOOR, Schedule
@@ -125,7 +124,7 @@ class DQN:
 
     # The update ---------------------------------------------------------------------------------------
 
-    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> Learnt:
+    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> UpdateResult:
         """One gradient step towards the targets y, and the target network's."""
         network, length = self.network, self.sequence_length
         with torch.no_grad(), self.precision.passes(self.device):
@@ -148,7 +147,7 @@ class DQN:
         value_loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.rate(policy_step), policy_step, batch.part)
         self._let_target_follow()
-        return Learnt({"Losses/Value Loss": value_loss.item()}, errors)
+        return UpdateResult({"Losses/Value Loss": value_loss.item()}, errors)
 
     def _let_target_follow(self) -> None:
         self.updates += 1

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from ...networks.modules.distributions import ActionDistribution, gaussian_log_prob
+from ...networks.sac import Coefficients
 from ..ppo.losses import masked_mean
 
 
@@ -86,13 +87,6 @@ class LogProbs(NamedTuple):
     """[B, A] of the sampled actions."""
     discrete: Tensor | None
     """[B, N] ln(p + 1e-7) of all actions, branches side by side."""
-
-
-class Coefficients(NamedTuple):
-    """A number for all continuous components, a scalar, and one for each branch, [K]."""
-
-    continuous: Tensor
-    discrete: Tensor
 
 
 def entropy_penalty(alpha: Coefficients, log_probs: LogProbs, branches: BranchSums) -> Tensor:

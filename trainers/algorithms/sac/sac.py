@@ -25,8 +25,8 @@ from ...networks.observations import require_equal_parts
 from ...networks.sac import Sequences, Temperatures, TwinQ, ValueNetwork
 from ...settings.models.algorithms import SACSettings
 from ...settings.models.behavior import TrainerSettings
-from ...trainer.off_policy import Learnt
 from ...utils.data_parallel import of_whole
+from ..base import UpdateResult
 from ..common.observations import count_observations, tensors
 from ..common.optim import FlatParameters, GuardedAdam
 from ..common.recurrent import CriticMemories, first_of_sequences, remember
@@ -142,7 +142,7 @@ class SAC:
 
     # The update ---------------------------------------------------------------------------------------
 
-    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> Learnt:
+    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> UpdateResult:
         """One step of policy, critics and temperatures by the same batch, then the target follows.
 
         Raises:
@@ -162,7 +162,7 @@ class SAC:
             "Policy/Continuous Entropy Coeff": float(alpha.continuous),
             "Policy/Learning Rate": rate,
         }
-        return Learnt(figures, losses.errors)
+        return UpdateResult(figures, losses.errors)
 
     def _step(self, batch: ReplayBatch, rate: float, policy_step: int) -> Losses:
         rows, own = of_whole(batch.part, len(batch.rewards))

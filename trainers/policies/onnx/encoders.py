@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol, runtime_checkable
+
 from torch import nn
 
-from ...networks.custom import exported, reference_of
+from ...networks.custom import reference_of
 from ...networks.modules.attention import (
     ABSENT_BELOW,
     ENTITY_SIZE,
@@ -39,7 +41,7 @@ def encode(graph: GraphBuilder, encoder: ObservationEncoder, observations: list[
     """The inputs obs_0, obs_1, ... -> the input of the body."""
     values = _prepared(graph, encoder, observations)
     if encoder.whole is not None:
-        return _users(graph, encoder.whole, values)
+        return _custom(graph, encoder.whole, values)
     encodings, sets = [], []
     for part, value in zip(encoder.parts, values, strict=True):
         key = str(part.indices[0])
@@ -48,7 +50,7 @@ def encode(graph: GraphBuilder, encoder: ObservationEncoder, observations: list[
             if isinstance(own, VisualEncoder):
                 encodings.append(visual(graph, own, value, f"visual.{key}"))
             else:
-                encodings.append(_users(graph, own, value))
+                encodings.append(_custom(graph, own, value))
         elif part.kind is ObservationKind.VECTOR:
             encodings.append(value)
         else:
@@ -59,10 +61,28 @@ def encode(graph: GraphBuilder, encoder: ObservationEncoder, observations: list[
     return joined(graph, encodings)
 
 
-def _users(graph: GraphBuilder, network: nn.Module, inputs: str | list[str]) -> str:
-    """A network of the user's."""
+@runtime_checkable
+class Exportable(Protocol):
+    """A custom network that can be part of a brain."""
+
+    def export(self, graph: GraphBuilder, inputs: Any) -> str:
+        """Write `forward` as ONNX nodes.
+
+        Args:
+            graph: takes nodes and constants.
+            inputs: the name of the value [batch, *shape] that an encoder reads, or a body's list of these.
+
+        Returns:
+            The name of the value [batch, size].
+        """
+        ...
+
+
+def _custom(graph: GraphBuilder, network: nn.Module, inputs: str | list[str]) -> str:
+    """A custom network as nodes."""
+    assert isinstance(network, Exportable)
     try:
-        return exported(network, graph, inputs)
+        return network.export(graph, inputs)
     except Exception as error:
         raise BrainVerificationError(
             f"The network {reference_of(network)} of '{graph.name}' cannot write itself as ONNX: "
