@@ -1,14 +1,11 @@
-"""Pictures of boxes and balls in perspective, drawn by Pillow: no GPU, no window.
+"""Draws boxes, balls and agents in perspective with Pillow: no GPU, no window.
 
-The scenes' pictures.
-
-What stands on the grounds of pictures: boxes and agents with their shadows, balls, and where areas lie.
+Axes are Unity's: left-handed, y up.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,114 +219,6 @@ def _ball(colour: Colour) -> Image.Image:
     shade += 235 * highlight[..., None]
     alpha = np.clip((1 - np.sqrt(square_distance)) * _BALL_PIXELS / 3, 0, 1) * 255
     return Image.fromarray(np.dstack([np.minimum(shade, 255), alpha]).astype(np.uint8), "RGBA")
-
-
-_NEAR_BLUE, _FAR_TEAL = np.array([58, 110, 226]), np.array([34, 178, 176])
-_BALL: Colour = (255, 122, 56)
-_GOAL: Colour = (92, 196, 96)
-_TILES: tuple[Colour, Colour] = ((176, 188, 211), (158, 172, 200))
-_FLOOR = -4.5
-
-
-def draw_balls(
-    size: tuple[int, int],
-    turned: Points,
-    positions: Points,
-    radius: NDArray[np.floating[Any]],
-    half_box: float,
-    spacing: float,
-) -> NDArray[np.uint8]:
-    """Every area with its box and its ball, [height, width, 3].
-
-    Args:
-        size: (width, height) in pixels.
-        turned: [3, 3, areas], the rotations of the boxes.
-        positions: [areas, 3], the balls' centres as seen from their box's.
-        radius: [areas], of the balls, in metres.
-        half_box: Half an edge of a box.
-        spacing: Metres from one area to the next.
-    """
-    areas = len(positions)
-    columns = min(areas, max(1, round(float(np.sqrt(areas * 4 / 3)))))
-    rows = -(-areas // columns)
-    centres = [spacing * np.array([i % columns, 0, i // columns]) for i in range(areas)]
-    corners = np.concatenate([centre + square(3.4, y) for centre in centres for y in (_FLOOR, 4.2)])
-    canvas = Canvas(size, corners, yaw=24, pitch=30)
-    canvas.shadows(
-        [centre + square(2.9, _FLOOR) for centre in centres], strength=0.34, softness=size[0] / 110
-    )
-
-    for i in _far_to_near(centres, canvas):
-        share = (i % columns + i // columns) / max(1, columns + rows - 2)
-        box = Box(centres[i], turned[..., i], np.full(3, half_box), _between(_NEAR_BLUE, _FAR_TEAL, share))
-        ball, reach = centres[i] + positions[i], float(radius[i])
-        behind = canvas.hides(box, ball)
-        if behind:
-            canvas.ball(ball, reach, _BALL)
-        canvas.box(box)
-        canvas.eyes(box, ball)
-        if not behind:
-            canvas.shadow_on(box, ball, reach)
-            canvas.ball(ball, reach, _BALL)
-    return canvas.finish()
-
-
-def draw_corridors(
-    size: tuple[int, int], positions: NDArray[np.integer[Any]], length: int, small_goal: int, large_goal: int
-) -> NDArray[np.uint8]:
-    """The corridors one behind the other, with the agent and both goals, [height, width, 3].
-
-    Args:
-        size: (width, height) in pixels.
-        positions: [areas], the tiles on which the agents stand.
-        length: Tiles of a corridor.
-        small_goal, large_goal: The goals' tiles.
-    """
-    ends = np.array([[-0.5, 0, -0.5], [length - 0.5, 0, -0.5], [-0.5, 2.2, 0.5], [length - 0.5, 2.2, 0.5]])
-    lanes = [np.array([0, 0, 2.6 * k]) for k in range(len(positions))]
-    canvas = Canvas(size, np.concatenate([ends + lane for lane in lanes]), yaw=12, pitch=26)
-    outline = np.array([[-0.8, 0, -0.8], [length - 0.2, 0, -0.8], [length - 0.2, 0, 0.8], [-0.8, 0, 0.8]])
-    canvas.shadows([outline + _moved(lane, y=-0.6) for lane in lanes], strength=0.3, softness=size[0] / 130)
-    for lane, position in reversed(list(zip(lanes, positions))):
-        for x in range(length):
-            tile = np.array([0.47, 0.09, 0.47])
-            colour = _GOAL if x in (small_goal, large_goal) else _TILES[x % 2]
-            canvas.box(Box(_moved(lane, x, -0.1), np.eye(3), tile, colour))
-        for x in reversed(range(length)):
-            if x == small_goal:
-                _stand(canvas, _moved(lane, x), 0.26)
-            if x == large_goal:
-                _stand(canvas, _moved(lane, x), 0.62)
-            if x == position:
-                body = Box(
-                    _moved(lane, x, 0.45), np.eye(3), np.full(3, 0.44), _between(_NEAR_BLUE, _FAR_TEAL, 0.15)
-                )
-                canvas.box(body)
-                canvas.eyes(body, _moved(lane, large_goal, 0.6, -4))
-    return canvas.finish()
-
-
-def _stand(canvas: Canvas, foot: Vector, radius: float) -> None:
-    """A goal: a ball on its tile."""
-    tile = Box(_moved(foot, y=-0.1), np.eye(3), np.array([0.47, 0.1, 0.47]), _GOAL)
-    middle = _moved(foot, y=radius)
-    canvas.shadow_on(tile, middle, radius)
-    canvas.ball(middle, radius, _GOAL)
-
-
-def _moved(point: Vector, x: float = 0, y: float = 0, z: float = 0) -> Vector:
-    moved: Vector = point + np.array([x, y, z])
-    return moved
-
-
-def _far_to_near(centres: list[Vector], canvas: Canvas) -> list[int]:
-    distances = [float(np.linalg.norm(centre - canvas.camera.position)) for centre in centres]
-    return [int(i) for i in np.argsort(distances)[::-1]]
-
-
-def _between(first: Points, second: Points, share: float) -> Colour:
-    red, green, blue = (first + (second - first) * share).astype(int).tolist()
-    return (red, green, blue)
 
 
 SHADOW: Colour = (38, 50, 78)

@@ -19,20 +19,25 @@ from ..python.base import InProcessEnvironment
 from ..side_channels import EnvironmentParametersChannel, SideChannelManager
 from ..unity.launch import resolve
 from .options import UsageError, parse_options
-from .registry import UnknownSceneError, find
+from .registry import Renderer, UnknownSceneError, find
 from .world import Parameters, World
 
-PICTURE = (640, 400)
-"""Width and height of pictures."""
+FRAME_SIZE = (640, 400)
+"""Width and height of images in pixels."""
 
 
 class WorldEnvironment(InProcessEnvironment):
     """A world as a `BaseEnv`, without wire or process."""
 
-    def __init__(self, world: World, seed: int | None = None) -> None:
-        """`seed`: of all chance in the world; None for another one each time."""
+    def __init__(self, world: World, seed: int | None = None, renderer: Renderer | None = None) -> None:
+        """Args:
+        world: What to step.
+        seed: Of the world's random numbers; None for a different one each time.
+        renderer: Draws the world, see `draw`; None for a world without images.
+        """
         super().__init__()
         self.world = world
+        self._renderer = renderer
         self.parameters = Parameters()
         self._random = np.random.default_rng(seed)
         self._specs = dict(world.specs())
@@ -72,8 +77,14 @@ class WorldEnvironment(InProcessEnvironment):
         SideChannelManager([self.parameters]).process(SideChannelManager([channel]).generate())
 
     def draw(self) -> NDArray[np.uint8]:
-        """A picture of now, [height, width, 3]. Raises NotImplementedError where the world draws none."""
-        return self.world.draw(PICTURE)
+        """An image of the world as it is now, [height, width, 3].
+
+        Raises:
+            NotImplementedError: The world has no renderer.
+        """
+        if self._renderer is None:
+            raise NotImplementedError(f"{type(self.world).__name__} has no renderer.")
+        return self._renderer(FRAME_SIZE, self.world)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -104,8 +115,10 @@ def make_in_place(
     # The command is Python, -m and the module; then comes what the scene is given.
     name, *options = resolve(env)[3:]
     try:
-        world = find(name).load()
-        return WorldEnvironment(world(**parse_options(world, [*options, *(arguments or ())], env)), seed)
+        scene = find(name)
+        world = scene.load()
+        given = parse_options(world, [*options, *(arguments or ())], env)
+        return WorldEnvironment(world(**given), seed, scene.draw)
     except (UnknownSceneError, UsageError, ValueError) as error:
         raise UnityEnvironmentException(f"{env}: {error}") from error
 

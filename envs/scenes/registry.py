@@ -6,158 +6,126 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .world import World
+
+Renderer = Callable[[tuple[int, int], Any], NDArray[np.uint8]]
+"""Draws a world as it is now: (width, height) in pixels and the world to an image [height, width, 3]."""
 
 
 @dataclass(frozen=True, slots=True)
 class SceneInfo:
-    """One scene."""
+    """One scene, loaded on demand: starting a scene loads neither the imaging library nor other scenes."""
 
     name: str
     summary: str
-    load: Callable[[], type[World]]
-    """Imports the scene and gives its class, whose keyword parameters are the scene's options."""
+    world: str
+    """The class of the scene, as "module:Class" in `worlds`."""
+    renderer: str
+    """The function that draws it (a `Renderer`), as "module:function" in `worlds`."""
+
+    def load(self) -> type[World]:
+        """Import the scene's class."""
+        world: type[World] = _load(self.world)
+        return world
+
+    def draw(self, size: tuple[int, int], world: World) -> NDArray[np.uint8]:
+        """Draw a world of this scene: a `Renderer`, whose module is imported by the first call."""
+        image: NDArray[np.uint8] = _load(self.renderer)(size, world)
+        return image
 
 
-def _ball3d() -> type[World]:
-    from .worlds.ball3d.scene import Ball3D
-
-    return Ball3D
-
-
-def _basic() -> type[World]:
-    from .worlds.basic.scene import Basic
-
-    return Basic
-
-
-def _baton_pass() -> type[World]:
-    from .worlds.baton_pass.scene import BatonPass
-
-    return BatonPass
-
-
-def _coop_push() -> type[World]:
-    from .worlds.push_block.scene import CoopPush
-
-    return CoopPush
-
-
-def _dungeon_escape() -> type[World]:
-    from .worlds.dungeon_escape.scene import DungeonEscape
-
-    return DungeonEscape
-
-
-def _grid() -> type[World]:
-    from .worlds.grid_world.scene import GridWorld
-
-    return GridWorld
-
-
-def _hallway() -> type[World]:
-    from .worlds.hallway.scene import Hallway
-
-    return Hallway
-
-
-def _sorter() -> type[World]:
-    from .worlds.sorter.scene import Sorter
-
-    return Sorter
-
-
-def _wall_jump() -> type[World]:
-    from .worlds.wall_jump.scene import WallJump
-
-    return WallJump
-
-
-def _food() -> type[World]:
-    from .worlds.food_collector.scene import Food
-
-    return Food
-
-
-def _pyramids() -> type[World]:
-    from .worlds.pyramids.scene import Pyramids
-
-    return Pyramids
-
-
-def _soccer_twos() -> type[World]:
-    from .worlds.soccer.scene import SoccerTwos
-
-    return SoccerTwos
-
-
-def _tennis() -> type[World]:
-    from .worlds.tennis.scene import Tennis
-
-    return Tennis
+def _load(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(f".worlds.{module}", __package__), name)
 
 
 SCENES = {
-    scene.name: scene
-    for scene in (
-        SceneInfo(
-            "ball3d", "Unity's 3DBall: balance a ball on a box (continuous actions, 12 agents)", _ball3d
+    name: SceneInfo(name, summary, world, renderer)
+    for name, summary, world, renderer in (
+        (
+            "ball3d",
+            "Unity's 3DBall: balance a ball on a box (continuous actions, 12 agents)",
+            "ball3d:Ball3D",
+            "rendering:draw_ball3d",
         ),
-        SceneInfo("basic", "Unity's Basic: find the better of two goals (discrete actions, 1 agent)", _basic),
-        SceneInfo(
+        (
+            "basic",
+            "Unity's Basic: find the better of two goals (discrete actions, 1 agent)",
+            "basic:Basic",
+            "rendering:draw_basic",
+        ),
+        (
             "baton-pass",
             "fetch a ball, press the button, and the next runner carries the baton on (teams of 1 to 20)",
-            _baton_pass,
+            "baton_pass.scene:BatonPass",
+            "baton_pass.rendering:draw_baton_pass",
         ),
-        SceneInfo(
+        (
             "coop-push",
             "Unity's Cooperative PushBlock: push blocks into a goal, the heaviest together (groups of 3)",
-            _coop_push,
+            "push_block.scene:CoopPush",
+            "push_block.rendering:draw_coop_push",
         ),
-        SceneInfo(
+        (
             "dungeon-escape",
             "Unity's DungeonEscape: kill the dragon, carry the key to the door (groups of 3, one dies)",
-            _dungeon_escape,
+            "dungeon_escape.scene:DungeonEscape",
+            "dungeon_escape.rendering:draw_dungeons",
         ),
-        SceneInfo(
+        (
             "grid",
             "Unity's GridWorld: walk to the goal that is wanted, seen from above (pictures, goal signal)",
-            _grid,
+            "grid_world.scene:GridWorld",
+            "grid_world.rendering:draw_grids",
         ),
-        SceneInfo(
-            "hallway", "Unity's Hallway: remember a symbol and choose the goal that has it (memory)", _hallway
+        (
+            "hallway",
+            "Unity's Hallway: remember a symbol and choose the goal that has it (memory)",
+            "hallway.scene:Hallway",
+            "hallway.rendering:draw_halls",
         ),
-        SceneInfo(
+        (
             "sorter",
             "Unity's Sorter: touch numbered tiles in ascending order (up to 20 tiles as entities)",
-            _sorter,
+            "sorter.scene:Sorter",
+            "sorter.rendering:draw_sorter",
         ),
-        SceneInfo(
+        (
             "wall-jump",
             "Unity's WallJump: over a wall, from a block where it is high (one agent, two behaviours)",
-            _wall_jump,
+            "wall_jump.scene:WallJump",
+            "wall_jump.rendering:draw_wall_jump",
         ),
-        SceneInfo(
+        (
             "food",
             "Unity's FoodCollector: gather food, freeze rivals (5 agents, a grid, hybrid actions)",
-            _food,
+            "food_collector.scene:Food",
+            "food_collector.rendering:draw_food",
         ),
-        SceneInfo(
+        (
             "pyramids",
             "Unity's Pyramids: find a switch, then the gold that it brings (one rare reward: curiosity)",
-            _pyramids,
+            "pyramids.scene:Pyramids",
+            "pyramids.rendering:draw_pyramids",
         ),
-        SceneInfo(
+        (
             "soccer-twos",
             "Unity's SoccerTwos: two against two, one goal decides (two teams of two, self-play)",
-            _soccer_twos,
+            "soccer.scene:SoccerTwos",
+            "soccer.rendering:draw_soccer",
         ),
-        SceneInfo(
+        (
             "tennis",
             "one against one over a net, seen from the side (continuous actions, self-play)",
-            _tennis,
+            "tennis.scene:Tennis",
+            "tennis.rendering:draw_tennis",
         ),
     )
 }

@@ -218,11 +218,3 @@ class World(ABC):
     def side_channels(self) -> Sequence[SideChannel]:
         """Channels of this world's own, each with a UUID that a script's channel has too; asked once."""
         return ()
-
-    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
-        """A picture [height, width, 3] of now; `size` is (width, height) in pixels.
-
-        Raises:
-            NotImplementedError: This world does not draw itself.
-        """
-        raise NotImplementedError(f"{type(self).__name__} does not draw itself.")

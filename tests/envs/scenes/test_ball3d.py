@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from lanista.envs.scenes.world import Parameters
-from lanista.envs.scenes.worlds.ball3d.scene import BEHAVIOR, Ball3D
+from lanista.envs.scenes.worlds.ball3d import BEHAVIOR, Ball3D
 from mlagents_envs.base_env import DimensionProperty, ObservationType
 
 

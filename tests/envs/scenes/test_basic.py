@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from lanista.envs.scenes.world import Parameters
-from lanista.envs.scenes.worlds.basic.scene import BEHAVIOR, Basic
+from lanista.envs.scenes.worlds.basic import BEHAVIOR, Basic
 
 STAY, LEFT, RIGHT = 0, 1, 2
 

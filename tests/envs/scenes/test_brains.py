@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from lanista.envs.scenes.in_process import WorldEnvironment
 from lanista.envs.scenes.world import Parameters
-from lanista.envs.scenes.worlds.ball3d import scene as ball3d
-from lanista.envs.scenes.worlds.basic import scene as basic
+from lanista.envs.scenes.worlds import ball3d, basic
 from lanista.envs.scenes.worlds.hallway import scene as hallway
 from lanista.envs.scenes.worlds.sorter import scene as sorter
 

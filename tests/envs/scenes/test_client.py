@@ -329,7 +329,7 @@ def test_a_scene_that_refuses_its_options_says_so_through_the_environment():
 
 def test_a_scene_needs_neither_torch_nor_what_only_trainers_need():
     code = (
-        "import sys, lanista.envs.scenes.client, lanista.envs.scenes.worlds.ball3d.scene\n"
+        "import sys, lanista.envs.scenes.client, lanista.envs.scenes.worlds.ball3d\n"
         "print(sorted(sys.modules.keys() & {'torch', 'pydantic', 'rich', 'PIL', 'onnx', 'yaml'}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 from lanista.envs.scenes.canvas import Box, Camera, Canvas
 from lanista.envs.scenes.registry import SCENES
-from lanista.envs.scenes.world import Parameters, World
+from lanista.envs.scenes.world import Parameters
 
 
 @pytest.mark.parametrize("name", SCENES)
 @pytest.mark.parametrize("areas", [1, 5])
 def test_a_picture_has_the_size_asked_for_and_shows_what_changes(name, areas):
-    world = SCENES[name].load()(areas)
+    scene = SCENES[name]
+    world = scene.load()(areas)
     batches = world.reset(np.random.default_rng(0), Parameters())
-    before = world.draw((160, 100))
+    before = scene.draw((160, 100), world)
     assert before.shape == (100, 160, 3)
     assert before.dtype == np.uint8
     assert len(np.unique(before.reshape(-1, 3), axis=0)) > 50
@@ -23,7 +24,7 @@ def test_a_picture_has_the_size_asked_for_and_shows_what_changes(name, areas):
             action.discrete[:] = 1
             actions[behavior] = (action.continuous, action.discrete)
         batches = world.step(actions)
-    assert np.any(world.draw((160, 100)) != before)
+    assert np.any(scene.draw((160, 100), world) != before)
 
 
 def test_everything_that_must_be_seen_is_in_the_picture():
@@ -44,18 +45,3 @@ def test_a_box_hides_only_what_is_behind_it():
     assert not canvas.hides(box, np.array([0, 0, -2.0]))
     assert canvas.hides(box, np.array([0, -2.0, 0]))
     assert canvas.hides(box, np.array([0, 0, 2.0]))
-
-
-def test_a_world_without_pictures_says_so():
-    class Dark(World):
-        def specs(self):
-            return {}
-
-        def reset(self, random, parameters):
-            return {}
-
-        def step(self, actions):
-            return {}
-
-    with pytest.raises(NotImplementedError, match="Dark does not draw itself"):
-        Dark().draw()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from lanista.envs.manager.manager import EnvManager
-from lanista.envs.scenes.in_process import make_in_place
+from lanista.envs.scenes.in_process import WorldEnvironment, make_in_place
 from lanista.envs.scenes.world import Ended, without_groups
 from lanista.envs.scenes.worlds.grid_world.sensors import PLUS
 from mlagents_envs.base_env import ActionTuple
@@ -84,3 +84,11 @@ def test_ends_come_before_those_that_ask():
     np.testing.assert_array_equal(batch.reward, [5, 1, 2])
     np.testing.assert_array_equal(batch.obs[0][0], [7, 7, 7])
     np.testing.assert_array_equal(batch.action_mask.any(axis=1), [False, True, True])
+
+
+def test_only_a_world_with_a_renderer_is_drawn():
+    env = make_in_place("scene:basic", seed=1)
+    env.reset()
+    assert env.draw().shape == (400, 640, 3)
+    with pytest.raises(NotImplementedError, match="Basic has no renderer"):
+        WorldEnvironment(env.world).draw()

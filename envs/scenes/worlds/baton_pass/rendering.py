@@ -1,16 +1,10 @@
 """The picture of Baton pass."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ...canvas import Box, Canvas, Colour, Vector, square
-
-if TYPE_CHECKING:
-    from .scene import BatonPass
+from .scene import BatonPass
 
 _GROUND: Colour = (190, 200, 222)
 _TILE: Colour = (205, 214, 232)

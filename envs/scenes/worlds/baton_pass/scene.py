@@ -172,13 +172,6 @@ class BatonPass(World):
         names = (BALLS, GROUP_RETURN)
         return [(name, balls, StatsAggregationMethod.AVERAGE) for balls in finished for name in names]
 
-    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
-        """All grounds from the side and above."""
-        # Only who draws pays for the import of the imaging library.
-        from .rendering import draw_baton_pass
-
-        return draw_baton_pass(size, self)
-
     def _move(self, moves: NDArray[np.int32]) -> None:
         self.place[self._asking] += _MOVES[moves] * np.float32(self.measures.speed)
         if np.count_nonzero(self.alive) > self.areas:

@@ -218,13 +218,6 @@ class DungeonEscape(World):
         """What the groups have earned whose episodes ended."""
         return self.groups.returns()
 
-    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
-        """All areas from the side and above."""
-        # Only who draws pays for the import of the imaging library.
-        from ..push_block.rendering import draw_dungeons
-
-        return draw_dungeons(size, self)
-
     def _walk_dragon(self) -> None:
         self._dragon_walked += self._dragon_speed * TIME_STEP
         self.dragon[:] = self._start[:, None] + self._dragon_heading[:, None] * self._dragon_walked

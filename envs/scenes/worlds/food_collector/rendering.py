@@ -1,17 +1,11 @@
 """The picture of FoodCollector: green and red food, and agents, some of which shoot or are frozen."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ...canvas import Box, Canvas, Colour, Points, Vector, square
 from .dynamics import FOOD_RADIUS, LASER_LENGTH
-
-if TYPE_CHECKING:
-    from .scene import Food
+from .scene import Food
 
 _AGENT: Colour = (58, 110, 226)
 _FROZEN: Colour = (168, 190, 214)

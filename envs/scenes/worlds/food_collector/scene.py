@@ -159,13 +159,6 @@ class Food(World):
         self._scores.clear()
         return told
 
-    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
-        """All fields from the side and above."""
-        # Only who draws pays for the import of the imaging library.
-        from .rendering import draw_food
-
-        return draw_food(size, self)
-
     def _act(self) -> None:
         """One physics step of what the agents do; the frozen ones only glide on."""
         np.maximum(self.frozen - 1, 0, out=self.frozen)

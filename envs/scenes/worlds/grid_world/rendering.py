@@ -1,17 +1,11 @@
 """The picture of the grids: boards with agents, plus signs and crosses."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ...canvas import Box, Canvas, Colour, Points, Vector, square
+from .scene import GridWorld
 from .sensors import AGENT, EX, PLUS
-
-if TYPE_CHECKING:
-    from .scene import GridWorld
 
 _TILES: tuple[Colour, Colour] = ((208, 216, 233), (192, 202, 222))
 _WALL: Colour = (164, 176, 204)

@@ -149,13 +149,6 @@ class GridWorld(World):
         reward[over] = 0
         return self._ask(reward, end)
 
-    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
-        """All grids from the side and above; the foot of an agent has the colour of the goal wanted."""
-        # Only who draws pays for the import of the imaging library.
-        from .rendering import draw_grids
-
-        return draw_grids(size, self)
-
     def _begin(self, which: Indices) -> None:
         """New places on these grids: goals first, the agent last, then the goal that is wanted."""
         for area in which:

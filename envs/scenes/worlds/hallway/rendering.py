@@ -1,17 +1,11 @@
 """The picture of the halls: boards with a symbol, goals with one each, and the agents between them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ...canvas import Box, Canvas, Colour, Points, Vector
 from .dynamics import BOARD_HALF_DEPTH, HALF_BOX, Hall
-
-if TYPE_CHECKING:
-    from .scene import Hallway
+from .scene import Hallway
 
 _GROUND: Colour = (196, 205, 224)
 _TILE: Colour = (208, 216, 233)

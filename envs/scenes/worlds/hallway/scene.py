@@ -169,13 +169,6 @@ class Hallway(World):
         statistics, self._statistics = self._statistics, []
         return statistics
 
-    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
-        """All halls from the side and above."""
-        # Only who draws pays for the import of the imaging library.
-        from .rendering import draw_halls
-
-        return draw_halls(size, self)
-
     def _follow_gravity(self) -> None:
         """Gravity follows its parameter at once, also within an episode."""
         self._revision = self._parameters.revision

@@ -1,40 +1,27 @@
-"""The pictures of the PushBlock scenes: walled grounds with agents, and what they push, meet and carry."""
-
-from __future__ import annotations
+"""The image of Cooperative PushBlock: walled grounds with agents, and the blocks that they push."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...canvas import Box, Canvas, Colour, Points, Vector, square
-from ..dungeon_escape.sensors import COLUMN, DOOR_HALF, DRAGON_RADIUS, KEY_RADIUS, PORTAL_RADIUS
 from .dynamics import AGENT
-
-if TYPE_CHECKING:
-    from ..dungeon_escape.scene import DungeonEscape
-    from .scene import CoopPush
+from .scene import CoopPush
 
 _AGENTS: tuple[Colour, ...] = ((58, 110, 226), (34, 168, 186), (112, 92, 220), (64, 142, 240))
 _GROUND: Colour = (196, 205, 224)
-_TILE: Colour = (208, 216, 233)
+TILE: Colour = (208, 216, 233)
 _WALL: Colour = (164, 176, 204)
-_STONE: Colour = (128, 138, 164)
 _GOAL: Colour = (92, 196, 96)
 _BLOCKS: tuple[Colour, ...] = ((255, 196, 74), (255, 146, 62), (236, 98, 66))
-_DRAGON: Colour = (220, 62, 66)
-_KEY: Colour = (255, 204, 64)
-_DOOR: Colour = (176, 120, 84)
-_PORTAL: Colour = (150, 84, 214)
 _TILES = 8
 _BLOCK_HEIGHT = 0.75
-_CIRCLE = np.linspace(0, 2 * np.pi, 32, endpoint=False)
 
 
 @dataclass(frozen=True, slots=True)
-class _Area:
+class AreaFrame:
     """Where an area is in the picture, and how it is turned."""
 
     middle: Vector
@@ -60,7 +47,7 @@ class _Area:
 
 
 @dataclass(frozen=True, slots=True)
-class _Figure:
+class Figure:
     """Something that stands on the ground."""
 
     box: Box
@@ -73,62 +60,29 @@ class _Figure:
 
 def draw_coop_push(size: tuple[int, int], world: CoopPush) -> NDArray[np.uint8]:
     """Every ground with its agents, blocks and goal, [height, width, 3]; the heavier a block the redder."""
-    canvas, areas = _start(size, world.areas, world.bodies.half, world.turned)
+    canvas, areas = start_drawing(size, world.areas, world.bodies.half, world.turned)
     for k, area in areas:
-        _draw_ground(canvas, area)
-        _draw_floor(canvas, area, (-area.half, world.goal, area.half, area.half), _GOAL)
+        draw_ground(canvas, area)
+        draw_floor(canvas, area, (-area.half, world.goal, area.half, area.half), _GOAL)
         pose, agents = world.bodies.pose[:, k], world.setting.agents
-        figures = [_agent(area, m, pose[:2, m], world.pushers.heading[k, m]) for m in range(agents)]
+        figures = [agent_figure(area, m, pose[:2, m], world.pushers.heading[k, m]) for m in range(agents)]
         for b, kind in enumerate(world.kinds):
             if world.bodies.present[k, agents + b]:
                 x, z, angle = pose[:, agents + b]
                 half = (world.halves[b], _BLOCK_HEIGHT / 2, world.halves[b])
-                figures.append(_Figure(area.box(np.array([x, z]), half, _BLOCKS[kind], angle)))
-        _draw_figures(canvas, area, figures)
+                figures.append(Figure(area.box(np.array([x, z]), half, _BLOCKS[kind], angle)))
+        draw_figures(canvas, area, figures)
     return canvas.finish()
 
 
-def draw_dungeons(size: tuple[int, int], world: DungeonEscape) -> NDArray[np.uint8]:
-    """Every dungeon, [height, width, 3]: dragons are red, doors brown, portals violet, keys yellow."""
-    canvas, areas = _start(size, world.areas, world.bodies.half, world.turned)
-    for k, area in areas:
-        _draw_ground(canvas, area)
-        ring = np.stack([np.cos(_CIRCLE), np.sin(_CIRCLE)], axis=1) * PORTAL_RADIUS
-        for share, colour in ((1.25, _TILE), (1.0, _PORTAL), (0.6, (196, 148, 240))):
-            canvas.polygon(np.array([area.at(x, z) for x, z in world.portal + share * ring]), colour)
-        figures = [
-            _Figure(area.box(place, (COLUMN.half, 1.5, COLUMN.half), _STONE)) for place in world.columns.T
-        ]
-        for m, alive in enumerate(world.groups.alive[k]):
-            if alive:
-                burden = _KEY if world.has_key[k, m] else None
-                place = world.bodies.pose[:2, k, m]
-                figures.append(_agent(area, m, place, world.pushers.heading[k, m], burden))
-        door = area.box(world.door, (DOOR_HALF[0], 1.1, DOOR_HALF[1]), _DOOR)
-        figures.append(_Figure(door))
-        if world.dragon_lives[k]:
-            half = (DRAGON_RADIUS, 0.9, DRAGON_RADIUS)
-            way = world.portal - world.dragon[:, k]
-            angle = float(np.arctan2(way[1], way[0]) + np.pi / 2)
-            body = area.box(world.dragon[:, k], half, _DRAGON, angle)
-            figures.append(_Figure(body, looks=area.at(world.portal[0], world.portal[1], 0.9)))
-        if world.key_lies[k]:
-            half = (KEY_RADIUS * 0.7,) * 3
-            figures.append(_Figure(area.box(world.key[:, k], half, _KEY), burden=_KEY, is_ball=True))
-        if not np.isnan(world.tomb[0, k]):
-            figures.append(_Figure(area.box(world.tomb[:, k], (0.35, 0.5, 0.12), _STONE)))
-        _draw_figures(canvas, area, figures)
-    return canvas.finish()
-
-
-def _start(
+def start_drawing(
     size: tuple[int, int], count: int, half: float, turned: NDArray[np.intp]
-) -> tuple[Canvas, list[tuple[int, _Area]]]:
+) -> tuple[Canvas, list[tuple[int, AreaFrame]]]:
     """An empty canvas on which all areas have room, and the areas from the farthest to the nearest."""
     columns = -(-count // int(np.sqrt(count)))
     spacing = 2 * half * 1.16
     areas = [
-        _Area(spacing * np.array([k % columns, 0, -(k // columns)]), half, int(turned[k]))
+        AreaFrame(spacing * np.array([k % columns, 0, -(k // columns)]), half, int(turned[k]))
         for k in range(count)
     ]
     corners = [area.middle + square(half + 0.5, y) for area in areas for y in (-half / 20, 1.0)]
@@ -142,7 +96,7 @@ def _start(
     return canvas, [(k, areas[k]) for k in order]
 
 
-def _draw_ground(canvas: Canvas, area: _Area) -> None:
+def draw_ground(canvas: Canvas, area: AreaFrame) -> None:
     """Tiles, and a low wall around; the sides that would hide the ground are only as high as its edge."""
     half, thickness = area.half, area.half / 40
     plate = Box(
@@ -154,7 +108,7 @@ def _draw_ground(canvas: Canvas, area: _Area) -> None:
         for j in range(_TILES):
             if (i + j) % 2:
                 low_x, low_z = i * step - half, j * step - half
-                _draw_floor(canvas, area, (low_x, low_z, low_x + step, low_z + step), _TILE)
+                draw_floor(canvas, area, (low_x, low_z, low_x + step, low_z + step), TILE)
     wall = half / 50
     for x, z in ((0, half + wall), (half + wall, 0), (-half - wall, 0), (0, -half - wall)):
         reach = (half + 2 * wall, wall) if x == 0 else (wall, half)
@@ -164,25 +118,26 @@ def _draw_ground(canvas: Canvas, area: _Area) -> None:
         canvas.box(Box(middle, np.eye(3), np.array([reach[0], height, reach[1]]), _WALL))
 
 
-def _draw_floor(
-    canvas: Canvas, area: _Area, rectangle: tuple[float, float, float, float], colour: Colour
+def draw_floor(
+    canvas: Canvas, area: AreaFrame, rectangle: tuple[float, float, float, float], colour: Colour
 ) -> None:
+    """A rectangle (low x, low z, high x, high z) of an area's ground, in one color."""
     low_x, low_z, high_x, high_z = rectangle
     corners = [(low_x, low_z), (high_x, low_z), (high_x, high_z), (low_x, high_z)]
     canvas.polygon(np.array([area.at(x, z) for x, z in corners]), colour)
 
 
-def _agent(
-    area: _Area, number: int, place: NDArray[np.float64], heading: float, burden: Colour | None = None
-) -> _Figure:
+def agent_figure(
+    area: AreaFrame, number: int, place: NDArray[np.float64], heading: float, burden: Colour | None = None
+) -> Figure:
     """An agent: its face, on the box's -z side, looks where it goes."""
     half = (AGENT.half * 0.9,) * 3
     body = area.box(place, half, _AGENTS[number % len(_AGENTS)], np.pi - heading)
     ahead = place + np.array([np.sin(heading), np.cos(heading)]) * 5
-    return _Figure(body, looks=area.at(ahead[0], ahead[1], AGENT.half), burden=burden)
+    return Figure(body, looks=area.at(ahead[0], ahead[1], AGENT.half), burden=burden)
 
 
-def _draw_figures(canvas: Canvas, area: _Area, figures: Sequence[_Figure]) -> None:
+def draw_figures(canvas: Canvas, area: AreaFrame, figures: Sequence[Figure]) -> None:
     """All shadows, then the figures from the farthest to the nearest."""
     for figure in figures:
         box = figure.box

@@ -183,13 +183,6 @@ class CoopPush(World):
         """What the groups have earned whose episodes ended."""
         return self.groups.returns()
 
-    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
-        """All areas from the side and above."""
-        # Only who draws pays for the import of the imaging library.
-        from .rendering import draw_coop_push
-
-        return draw_coop_push(size, self)
-
     def _take_in(self) -> None:
         """Blocks that reach the goal disappear and are paid for; who has them all ends its episode."""
         agents = self.setting.agents

@@ -1,9 +1,5 @@
 """The picture of Pyramids: rooms, pyramids of stone, the switch, and the pyramid with the gold brick."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,10 +16,8 @@ from ...canvas import (
     rectangle,
     square,
 )
+from .scene import Pyramids
 from .sensors import BRICK
-
-if TYPE_CHECKING:
-    from .scene import Pyramids
 
 _GROUND: Colour = (196, 205, 224)
 _TILE: Colour = (208, 216, 233)

@@ -173,13 +173,6 @@ class Pyramids(World):
             self._judge()
         return self._ask()
 
-    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
-        """All areas from above."""
-        # Only who draws pays for the import of the imaging library.
-        from .rendering import draw_pyramids
-
-        return draw_pyramids(size, self)
-
     def _press(self) -> None:
         """The first touch of the switch builds the pyramid, with the gold brick on it."""
         touched = self._touches(self.switch) & ~self.switched

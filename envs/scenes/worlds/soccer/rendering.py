@@ -1,9 +1,6 @@
 """The picture of SoccerTwos: pitches with goals, two teams and a ball."""
 
-from __future__ import annotations
-
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +20,7 @@ from ...canvas import (
     yaw,
 )
 from .dynamics import BALL, BALL_RADIUS, PLAYER_RADIUS, PLAYERS
-
-if TYPE_CHECKING:
-    from .scene import SoccerTwos
+from .scene import SoccerTwos
 
 _TEAMS: tuple[Colour, Colour] = ((58, 110, 226), (150, 84, 214))
 _GRASS: Colour = (126, 196, 136)

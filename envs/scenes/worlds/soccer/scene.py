@@ -156,13 +156,6 @@ class SoccerTwos(World):
         self._decided.clear()
         return told
 
-    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
-        """All pitches from the side and above."""
-        # Only who draws pays for the import of the imaging library.
-        from .rendering import draw_soccer
-
-        return draw_soccer(size, self)
-
     def _act(self) -> tuple[Flags, Array]:
         forward, side, turn = np.moveaxis(self._action, 2, 0)
         sine, cosine = np.sin(self.heading), np.cos(self.heading)

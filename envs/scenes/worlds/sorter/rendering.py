@@ -1,17 +1,11 @@
 """The picture of Sorter: round rooms with numbered tiles along the wall."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ...canvas import Box, Canvas, Colour, Points, Vector
 from .dynamics import TILE_DEPTH
-
-if TYPE_CHECKING:
-    from .scene import Sorter
+from .scene import Sorter
 
 _AGENT: Colour = (58, 110, 226)
 _FLOOR: Colour = (196, 205, 224)

@@ -153,13 +153,6 @@ class Sorter(World):
                 self._end(which, interrupted=True)
         return self._ask()
 
-    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
-        """All rooms from the side and above."""
-        # Only who draws pays for the import of the imaging library.
-        from .rendering import draw_sorter
-
-        return draw_sorter(size, self)
-
     def _act(self) -> Array:
         """One physics step's turns, and what is added to the velocities: [2, areas]."""
         forward, right, turn = self._action.T

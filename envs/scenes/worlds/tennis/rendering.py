@@ -1,17 +1,11 @@
 """The picture of Tennis: courts with a net, two rackets and a ball."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ...canvas import SHADOW, Box, Canvas, Colour, Points, Vector, distance, middles_of, rectangle
 from .dynamics import BALL_RADIUS, BEHIND, HIGHEST
-
-if TYPE_CHECKING:
-    from .scene import Tennis
+from .scene import Tennis
 
 _TEAMS: tuple[Colour, Colour] = ((58, 110, 226), (150, 84, 214))
 _GROUND: Colour = (196, 205, 224)

@@ -137,13 +137,6 @@ class Tennis(World):
         self._hits.clear()
         return told
 
-    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
-        """All courts from the side."""
-        # Only who draws pays for the import of the imaging library.
-        from .rendering import draw_tennis
-
-        return draw_tennis(size, self)
-
     def _follow_gravity(self) -> None:
         """Gravity follows its parameter at once."""
         self._revision = self._parameters.revision

@@ -1,17 +1,11 @@
 """The picture of WallJump: platforms with a wall, a goal behind it, a block and an agent."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ...canvas import Box, Canvas, Colour, Points, Vector, square
 from .dynamics import AGENT_HALF, BLOCK_HALF, BLOCK_HEIGHT, WALL_HALF
-
-if TYPE_CHECKING:
-    from .scene import WallJump
+from .scene import WallJump
 
 _AGENT: Colour = (58, 110, 226)
 _GROUND: Colour = (196, 205, 224)

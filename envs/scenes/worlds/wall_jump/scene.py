@@ -166,13 +166,6 @@ class WallJump(World):
             self._judge()
         return self._ask()
 
-    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
-        """All platforms from the side and above."""
-        # Only who draws pays for the import of the imaging library.
-        from .rendering import draw_wall_jump
-
-        return draw_wall_jump(size, self)
-
     def _act(self) -> None:
         forward, turn, side, jump = self._action.T
         sine, cosine = np.sin(self.heading), np.cos(self.heading)

@@ -15,13 +15,11 @@ from mlagents_envs.base_env import (
 )
 from numpy.typing import NDArray
 
-from ...physics import GRAVITY, Array, Balls, Boxes, from_euler, rotations
-from ...world import Actions, Batches, Ended, Parameters, World, without_groups
+from ..physics import GRAVITY, Array, Balls, Boxes, from_euler, rotations
+from ..world import Actions, Batches, Ended, Parameters, World, without_groups
 
 BEHAVIOR = "3DBall?team=0"
 HALF_BOX = 2.5
-SPACING = 9.0
-"""Metres between the areas; they stand in rows of four."""
 DECISION_PERIOD = 5
 """Physics steps for which an action is repeated."""
 MAX_STEP = 5000
@@ -99,15 +97,6 @@ class Ball3D(World):
             self.balls.step(rotation)
         self._age += DECISION_PERIOD
         return {BEHAVIOR: without_groups(self._ids, [self._observe()], reward, ended)}
-
-    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
-        """All areas from the side and above."""
-        # Only who draws pays for the import of the imaging library.
-        from ...canvas import draw_balls
-
-        turned = rotations(self.boxes.quaternion).reshape(3, 3, -1).astype(float)
-        positions = self.balls.position.T.astype(float)
-        return draw_balls(size, turned, positions, self.balls.radius, HALF_BOX, SPACING)
 
     def _observe(self) -> Array:
         return _observe(self.boxes.quaternion, self.balls.motion)

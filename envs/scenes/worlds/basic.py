@@ -12,7 +12,7 @@ from mlagents_envs.base_env import (
 )
 from numpy.typing import NDArray
 
-from ...world import Actions, Batches, Ended, Parameters, World, without_groups
+from ..world import Actions, Batches, Ended, Parameters, World, without_groups
 
 BEHAVIOR = "Basic?team=0"
 LENGTH = 20
@@ -61,13 +61,6 @@ class Basic(World):
         self._begin_episodes(ended)
         reward[ended] = 0
         return self._asking(reward, end)
-
-    def draw(self, size: tuple[int, int] = (640, 400)) -> NDArray[np.uint8]:
-        """The corridors, one above the other."""
-        # Only who draws pays for the import of the imaging library.
-        from ...canvas import draw_corridors
-
-        return draw_corridors(size, self.position, LENGTH, SMALL_GOAL, LARGE_GOAL)
 
     def _asking(self, reward: NDArray[np.float32], *ended: Ended) -> Batches:
         return {BEHAVIOR: without_groups(self.ids, [_one_hot(self.position)], reward, ended)}
