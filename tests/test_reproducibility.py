@@ -1,0 +1,17 @@
+"""Numbers stay: runs are repeatable bit for bit, and equal to those whose hashes are kept for this kind of machine.
+
+Every case of `reproducibility.py` trains twice where no hashes are kept for this processor and this torch; else
+once, and is compared with them.
+"""
+
+import pytest
+from console_runs import learn_command
+from reproducibility import CASES, hashes, kept
+
+KEPT = kept()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_run_gives_the_same_weights_models_and_curves(name):
+    expected = KEPT[name] if KEPT else hashes(name, learn_command())
+    assert hashes(name, learn_command()) == expected
