@@ -2,10 +2,10 @@
 
     python tests/reproducibility.py [CASE ...] [--against COMMAND] [--keep] [--jobs 2]
 
-A change that should not change numbers must leave every hash as it is. Runs are repeatable bit for bit with one
-thread, fixed seeds and `--deterministic`, but floating-point sums are rounded differently by other processors and
-other releases of torch: `tests/reproducibility.json` names the machine that its hashes were computed on. There,
-a difference ends the command with status 1; elsewhere, compare with the command of another checkout:
+A change that should not change numbers must leave every hash as it is. With one thread, fixed seeds and
+`--deterministic`, runs repeat bit for bit, but other processors and other releases of torch round sums
+differently: `tests/reproducibility.json` names the machine on which its hashes were computed. There, a
+difference ends the command with status 1; elsewhere, compare with the command of another checkout:
 
     python tests/reproducibility.py --against path/to/other/.venv/bin/lanista-learn
 
@@ -217,7 +217,7 @@ def _of_curves(event_files: list[Path]) -> str:
 
 
 def machine() -> dict[str, str]:
-    """What the rounding of sums depends on: the processor, its instructions as torch uses them, torch, NumPy."""
+    """What rounding depends on: the processor, the instructions that torch uses, torch, NumPy."""
     cpu = Path("/proc/cpuinfo")
     lines = cpu.read_text(encoding="utf-8").splitlines() if cpu.exists() else []
     models = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
@@ -244,7 +244,7 @@ def main() -> int:
     """0 if nothing differs from what it is compared with."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
-        "cases", nargs="*", metavar="CASE", help="default: all. A word selects all that begin so"
+        "cases", nargs="*", metavar="CASE", help="all whose names start with this; default: all"
     )
     parser.add_argument("--against", metavar="COMMAND", help="another checkout's lanista-learn")
     parser.add_argument("--keep", action="store_true", help="write the hashes into the file")

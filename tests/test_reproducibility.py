@@ -1,7 +1,7 @@
-"""Numbers stay: runs are repeatable bit for bit, and equal to those whose hashes are kept for this kind of machine.
+"""Numbers stay: runs repeat bit for bit, and equal the hashes that are kept for this kind of machine.
 
-Every case of `reproducibility.py` trains twice where no hashes are kept for this processor and this torch; else
-once, and is compared with them.
+Every case of `reproducibility.py` trains once and is compared with its kept hashes; where none are kept for
+this processor and this torch, it trains twice.
 """
 
 import pytest
