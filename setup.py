@@ -31,6 +31,7 @@ setup(
         "lanista.config": ["**/*.yaml"],
     },
     install_requires=[
+        "filelock>=4.0",
         "mlagents-envs>=0.28",
         "numpy>=1.26",
         "torch>=2.4",

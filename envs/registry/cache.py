@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..errors import RegistryError, UnsafeArchiveError
-from ..file_lock import FileLock, LockingNotSupportedError
 from .download import download, is_url, size_text
+from .process_lock import LockingNotSupportedError, ProcessLock
 from .unpack import unpack
 
 logger = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ class Place:
         """
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.root / f".{self.key}.lock")
+            lock = ProcessLock(self.root / f".{self.key}.lock")
             _take(lock, self.key)
         except OSError as error:
             raise RegistryError(
@@ -132,13 +132,13 @@ class Place:
                 _discard(left)
             yield
         finally:
-            lock.give_back()
+            lock.release()
 
 
-def _take(lock: FileLock, name: str) -> None:
+def _take(lock: ProcessLock, name: str) -> None:
     told = False
     try:
-        while not lock.take():
+        while not lock.acquire():
             if not told:
                 logger.info(
                     "Another process fetches %s (%s); waiting for it.", name, lock.holder() or "unknown"

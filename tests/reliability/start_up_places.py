@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from threading import Lock
 
-from lanista.envs.file_lock import FileLock
+from lanista.envs.registry.process_lock import ProcessLock
 
 GOOD = """\
 behaviors:
@@ -205,13 +205,13 @@ def cut(pattern: str) -> Callable[[Path], None]:
 def under_way(folder: Path) -> Iterator[Around]:
     """The finished run `r`, at which another process (this one) is still at work."""
     with trained()(folder):
-        lock = FileLock(folder / "results" / ".r.lock")
-        if not lock.take():
+        lock = ProcessLock(folder / "results" / ".r.lock")
+        if not lock.acquire():
             raise RuntimeError("nobody can have the lock of a new folder")
         try:
             yield Around()
         finally:
-            lock.give_back()
+            lock.release()
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from threading import Barrier
 
 import pytest
-from lanista.envs.file_lock import LockingNotSupportedError
+from lanista.envs.registry.process_lock import LockingNotSupportedError
 from lanista.trainers.checkpoints import run_folder
 from lanista.trainers.checkpoints.run_folder import claimed_run_folder, runs_in
 from lanista.trainers.settings.models.run import CheckpointSettings
@@ -173,10 +173,10 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_begins_with_its_weigh
 
 
 def test_without_locks_the_user_is_warned(settings, monkeypatch, caplog):
-    def take(lock):
+    def acquire(lock):
         raise LockingNotSupportedError(37, "No locks available")
 
-    monkeypatch.setattr(run_folder.FileLock, "take", take)
+    monkeypatch.setattr(run_folder.ProcessLock, "acquire", acquire)
     with claimed_run_folder(settings()):
         pass
     assert "cannot be locked" in caplog.text and "No locks available" in caplog.text

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from ...envs.file_lock import FileLock, LockingNotSupportedError
+from ...envs.registry.process_lock import LockingNotSupportedError, ProcessLock
 from ..settings.models.run import CheckpointSettings
 from ..settings.options import RunOptions
 from ..utils.atomic_files import atomic_write_text
@@ -40,7 +40,7 @@ def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
             if not folder.parent.is_dir():
                 require_usable(folder, settings)  # before anything is made
                 folder.parent.mkdir(parents=True, exist_ok=True)
-            claimed.callback(_lock(folder).give_back)
+            claimed.callback(_lock(folder).release)
             require_usable(folder, settings)
             if not settings.resume and _is_older_run(folder):
                 logger.info("The old run was set aside as %s.", set_aside(folder))
@@ -59,15 +59,15 @@ def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
         yield folder
 
 
-def _lock(folder: Path) -> FileLock:
+def _lock(folder: Path) -> ProcessLock:
     """The lock of a run. It lies beside the folder, since --force gives that another name.
 
     Raises:
         TrainerError: another process has it.
     """
-    lock = FileLock(folder.with_name(f".{folder.name}.lock"))
+    lock = ProcessLock(folder.with_name(f".{folder.name}.lock"))
     try:
-        if not lock.take():
+        if not lock.acquire():
             raise TrainerError(
                 f"The run {folder} is under way ({lock.holder() or 'in another process'}), and two would "
                 "write over each other's files. Stop that one or wait for its end, or give this run another "

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....envs.file_lock import FileLock, LockingNotSupportedError
+from ....envs.registry.process_lock import LockingNotSupportedError, ProcessLock
 from ...settings.errors import TrainerConfigError
 from ...utils.errors import TrainerError
 from ..errors import CommandError
@@ -93,13 +93,13 @@ def _tell(line: str) -> None:
 def _claimed(folder: Path) -> Iterator[None]:
     """While open, no other process carries on this sweep."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder.with_name(f".{folder.name}.lock"))
+    lock = ProcessLock(folder.with_name(f".{folder.name}.lock"))
     try:
-        if not lock.take():
+        if not lock.acquire():
             raise SweepError(f"the sweep {folder} is under way ({lock.holder() or 'another process'})")
     except LockingNotSupportedError as error:
         _tell(f"{folder} cannot be locked ({error}): take care that no other process carries on this sweep.")
     try:
         yield
     finally:
-        lock.give_back()
+        lock.release()

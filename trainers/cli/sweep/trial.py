@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....envs.file_lock import FileLock, LockingNotSupportedError
+from ....envs.registry.process_lock import LockingNotSupportedError, ProcessLock
 from ...settings.errors import TrainerConfigError
 from .launcher import PROGRAM, Commands, RunProcess, Values
 from .metric import LOGS, Metric
@@ -170,10 +170,10 @@ class RunningTrial:
 
 def _free(folder: Path) -> bool:
     """Whether no process is at work in the run's folder."""
-    lock = FileLock(folder.with_name(f".{folder.name}.lock"))
+    lock = ProcessLock(folder.with_name(f".{folder.name}.lock"))
     try:
-        taken = lock.take()
+        taken = lock.acquire()
     except (LockingNotSupportedError, OSError):
         return True
-    lock.give_back()
+    lock.release()
     return taken
