@@ -1,22 +1,124 @@
-"""The command line of a scene: what a Unity executable is given, and the scene's own options.
-
-A scene's settings by the name of a size, with single ones changed.
-"""
+"""The options of a scene, declared once in a dataclass, and the command line that sets them."""
 
 import argparse
 import inspect
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from .world import World
 
 Options = Mapping[str, Any]
-"""A world's options by name, as far as they were given: integers, floats, texts."""
+"""A world's options by name, as far as they were given: integers, floats, strings."""
 
-_OPTION = "option "
+SIZES = ("full", "small")
+
+_DESTINATION_PREFIX = "option "
+
+Value = TypeVar("Value", int, float, str)
+
+
+def option(
+    full: Value,
+    description: str,
+    *,
+    small: Value | None = None,
+    choices: Sequence[str] = (),
+    may_be_zero: bool = False,
+    decision_period: int = 1,
+) -> Value:
+    """Declare an option: the default of a field of `SceneOptions`.
+
+    Args:
+        full: Its value in the size `full`; its type is the option's type.
+        description: What it sets, for the help.
+        small: Its value in the size `small`; None for the same.
+        choices: The texts that are allowed.
+        may_be_zero: It counts what a world can do without: 0 is a value, a negative number stands for the
+            size's. Of other options 0 (or an empty text) stands for the size's value.
+        decision_period: Of an option that counts physics steps, those of a decision: the least value.
+    """
+    metadata = {
+        "description": description,
+        "sizes": {"full": full, "small": full if small is None else small},
+        "choices": choices,
+        "may_be_zero": may_be_zero,
+        "decision_period": decision_period,
+    }
+    default: Value = field(default=full, metadata=metadata)
+    return default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SceneOptions:
+    """What a scene of several sizes can be told; every field is declared by `option`.
+
+    Raises:
+        ValueError: A value makes no world.
+    """
+
+    scene: ClassVar[str]
+    """Its name, for messages."""
+
+    areas: int = option(1, "how many areas there are")
+    size: str = option(
+        "full",
+        "full is the original, small is for learning within minutes",
+        small="small",
+        choices=SIZES,
+    )
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, str):
+                self._check_text(item.name, value, item.metadata["choices"])
+            else:
+                self._check_number(item.name, value, item.metadata)
+        self.check()
+
+    def check(self) -> None:
+        """Refuse values that do not fit together, with a ValueError; of a scene that has any."""
+
+    @classmethod
+    def read(cls: "type[OptionsType]", given: Options) -> "OptionsType":
+        """The options of `given["size"]`, with the others that are given in place of the size's own.
+
+        Raises:
+            TypeError: There is no such option.
+            ValueError: No such size, or values that make no world.
+        """
+        size = given.get("size", "full")
+        if size not in SIZES:
+            near = get_close_matches(size, SIZES, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"{cls.scene} has no size {size!r}.{hint} Sizes: {', '.join(SIZES)}.")
+        values = {item.name: item.metadata["sizes"][size] for item in fields(cls)}
+        may_be_zero = {item.name for item in fields(cls) if item.metadata["may_be_zero"]}
+        for name, value in given.items():
+            is_given = not value < 0 if name in may_be_zero else bool(value)
+            if is_given or name == "areas":
+                values[name] = value
+        return cls(**values)
+
+    def _check_text(self, name: str, value: str, choices: Sequence[str]) -> None:
+        if value not in choices:
+            raise ValueError(f"{self.scene} has no {name} {value!r}; it has {', '.join(sorted(choices))}.")
+
+    def _check_number(self, name: str, value: float, metadata: Mapping[str, Any]) -> None:
+        flag, period = name.replace("_", "-"), metadata["decision_period"]
+        if not (0 < value < math.inf or (value == 0 and metadata["may_be_zero"])):
+            raise ValueError(f"{self.scene}: {flag} is {value}; it must be more than 0, and finite.")
+        if value < period > 1:
+            raise ValueError(
+                f"{self.scene}: {flag} is {value}; it must be at least {period}, the physics steps of a "
+                "decision."
+            )
+
+
+OptionsType = TypeVar("OptionsType", bound=SceneOptions)
 
 
 class UsageError(ValueError):
@@ -30,10 +132,10 @@ class UsageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class EngineArguments:
-    """A scene's command line, read."""
+    """The command line of a scene, parsed."""
 
     port: int
-    """At which the trainer listens."""
+    """The port at which the trainer listens."""
     log_file: str | None
     """Where to log; None is the standard error output, "-" the standard output."""
     options: Options
@@ -45,21 +147,32 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message, self.format_help())
 
 
-def options_of(world: type[World]) -> dict[str, inspect.Parameter]:
-    """The options of a world: the keyword parameters of its constructor."""
-    return {name: p for name, p in inspect.signature(world).parameters.items() if p.default is not p.empty}
+def options_of(world: type[World]) -> dict[str, tuple[type, str]]:
+    """The options of a world by name: each one's type, and what the help says about it.
+
+    They are the fields of its `options_type`, or else the keyword parameters of its constructor.
+    """
+    if world.options_type is not None:
+        return {
+            item.name: (type(item.default), _describe(item.metadata)) for item in fields(world.options_type)
+        }
+    return {
+        name: (type(p.default), f"{_summary(world, name)} (default {p.default})")
+        for name, p in inspect.signature(world).parameters.items()
+        if p.default is not p.empty
+    }
 
 
 def parse(world: type[World], arguments: Sequence[str], program: str) -> EngineArguments:
-    """Read the command line of `world` as an engine.
+    """Parse the command line of `world` as an engine.
 
-    What is known as an argument of Unity players (one dash) and means nothing here is skipped.
+    Arguments of Unity players (one dash) that mean nothing here are skipped.
 
     Raises:
-        UsageError: An unknown option, a value of the wrong kind, or no port.
+        UsageError: An unknown option, a value of the wrong type, or no port.
     """
     parser = _parser(world, program)
-    given = _read(parser, world, arguments)
+    given = _parse(parser, world, arguments)
     if given["mlagents_port"] is None:
         parser.error(
             "no --mlagents-port: a scene is started by a trainer, for example by "
@@ -69,12 +182,12 @@ def parse(world: type[World], arguments: Sequence[str], program: str) -> EngineA
 
 
 def parse_options(world: type[World], arguments: Sequence[str], program: str) -> Options:
-    """Read the options of `world` where no trainer calls it.
+    """Parse the options of `world` where no trainer starts it.
 
     Raises:
-        UsageError: An unknown option, or a value of the wrong kind.
+        UsageError: An unknown option, or a value of the wrong type.
     """
-    return _options(_read(_parser(world, program), world, arguments))
+    return _options(_parse(_parser(world, program), world, arguments))
 
 
 def _parser(world: type[World], program: str) -> _Parser:
@@ -83,95 +196,45 @@ def _parser(world: type[World], program: str) -> _Parser:
         "--mlagents-port", type=int, metavar="PORT", help="where the trainer listens; required"
     )
     parser.add_argument("-logFile", metavar="FILE", help="where to log ('-': standard output)")
-    for name, parameter in options_of(world).items():
-        kind = type(parameter.default)
+    for name, (kind, description) in options_of(world).items():
         parser.add_argument(
             f"--{name.replace('_', '-')}",
-            dest=_OPTION + name,
+            dest=_DESTINATION_PREFIX + name,
             type=kind,
             default=argparse.SUPPRESS,
             metavar=kind.__name__.upper(),
-            help=f"{_summary(world, name)} (default {parameter.default})",
+            help=description,
         )
     return parser
 
 
-def _read(parser: _Parser, world: type[World], arguments: Sequence[str]) -> dict[str, Any]:
+def _parse(parser: _Parser, world: type[World], arguments: Sequence[str]) -> dict[str, Any]:
     known, others = parser.parse_known_args(list(arguments))
-    strange = next((text for text in others if text.startswith("--")), None)
-    if strange is not None:
+    unknown = next((text for text in others if text.startswith("--")), None)
+    if unknown is not None:
         options = [f"--{name.replace('_', '-')}" for name in options_of(world)]
-        near = get_close_matches(strange, options, n=1)
+        near = get_close_matches(unknown, options, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        parser.error(f"unknown option {strange}.{hint} Options: {', '.join(options)}.")
+        parser.error(f"unknown option {unknown}.{hint} Options: {', '.join(options)}.")
     return vars(known)
 
 
-def _options(given: Mapping[str, Any]) -> Options:
-    return {key.removeprefix(_OPTION): value for key, value in given.items() if key.startswith(_OPTION)}
+def _options(given: Options) -> Options:
+    prefix = _DESTINATION_PREFIX
+    return {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
 
 
-def _summary(world: type[World], option: str) -> str:
+def _describe(metadata: Mapping[str, Any]) -> str:
+    """The help for an option declared by `option`."""
+    full, small = metadata["sizes"]["full"], metadata["sizes"]["small"]
+    default = f"{full}" if small in (full, "small") else f"{full}, in size small {small}"
+    return f"{metadata['description']} (default {default})"
+
+
+def _summary(world: type[World], name: str) -> str:
     """What the constructor's docstring says about an option, in the form "`option`: what it does."."""
     for line in (inspect.getdoc(world.__init__) or "").splitlines():
         head, found, text = line.partition(":")
-        if found and head.strip().strip("`") == option:
+        if found and head.strip().strip("`") == name:
             return text.strip().rstrip(".")
     return "an option of this scene"
-
-
-@dataclass(frozen=True, slots=True)
-class SceneSetting:
-    """What a scene of several sizes settles: numbers, and texts, of which those of the sizes are allowed."""
-
-
-Setting = TypeVar("Setting", bound=SceneSetting)
-
-
-def choose(
-    scene: str,
-    settings: Mapping[str, Setting],
-    size: str,
-    areas: int,
-    given: Mapping[str, Any],
-    also: Mapping[str, str] | None = None,
-) -> Setting:
-    """The setting called `size`, with what is `given` in place of its own.
-
-    Args:
-        scene: Its name, for messages.
-        settings: By the names of the sizes.
-        size: The one to choose.
-        areas: How many areas the scene is to have.
-        given: By the setting's fields. What may be 0 (see `_may_be_zero`) is not given where it is negative,
-            everything else where it is 0 or empty.
-        also: By the setting's fields, a text that is allowed although no size has it.
-
-    Raises:
-        ValueError: No such size, or a number that makes no world.
-    """
-    if size not in settings:
-        near = get_close_matches(size, settings, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{scene} has no size {size!r}.{hint} Sizes: {', '.join(settings)}.")
-    changed = replace(settings[size], **{name: v for name, v in given.items() if _is_given(name, v)})
-    for name, value in {"areas": areas, **asdict(changed)}.items():
-        if isinstance(value, str):
-            known = {getattr(setting, name) for setting in settings.values()}
-            known |= {text for field, text in (also or {}).items() if field == name}
-            if value not in known:
-                raise ValueError(f"{scene} has no {name} {value!r}; it has {', '.join(sorted(known))}.")
-        elif not (0 < value < math.inf or (value == 0 and _may_be_zero(name))):
-            raise ValueError(
-                f"{scene}: {name.replace('_', '-')} is {value}; it must be more than 0, and finite."
-            )
-    return changed
-
-
-def _may_be_zero(name: str) -> bool:
-    """Whether a setting counts what a world can do without."""
-    return name == "linger" or name.endswith(("blocks", "columns", "goals"))
-
-
-def _is_given(name: str, value: Any) -> bool:
-    return not value < 0 if _may_be_zero(name) else bool(value)

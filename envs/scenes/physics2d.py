@@ -30,6 +30,8 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 TIME_STEP = 0.02
+DECISION_PERIOD = 5
+"""Physics steps from one decision of an agent to the next; its action is repeated in between."""
 GRAVITY = 9.81
 FRICTION = 0.6
 """Of two of Unity's default materials."""

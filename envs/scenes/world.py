@@ -9,6 +9,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
@@ -169,8 +170,12 @@ class World(ABC):
 
     `lanista.envs.scenes.client.main` makes a program of it that any ML-Agents tool can train;
     `lanista.envs.scenes.in_process.WorldEnvironment` steps it without a process. Options of the
-    program are the keyword parameters of the class, integers, floats or texts with defaults.
+    program are the keyword parameters of the class (integers, floats or strings with defaults), or the fields
+    of its `options_type`.
     """
+
+    options_type: ClassVar[type[Any] | None] = None
+    """A `lanista.envs.scenes.options.SceneOptions`: the constructor takes its fields by keyword."""
 
     png_level = FAST
     """How much effort goes into making pictures small on their way, 0 to 9."""

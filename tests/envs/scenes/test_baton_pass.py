@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.envs.base import StatsAggregationMethod
 from lanista.envs.scenes.world import Parameters
-from lanista.envs.scenes.worlds.baton_pass.scene import BEHAVIOR, SIZES, BatonPass
+from lanista.envs.scenes.worlds.baton_pass.scene import BEHAVIOR, BatonPass, BatonPassOptions
 
 STAY, UP, DOWN, RIGHT, LEFT = range(5)
 FAR = 9.0
 
 
 def start(areas=1, seed=0, **options):
-    world = BatonPass(areas, **options)
+    world = BatonPass(areas=areas, **options)
     return world, world.reset(np.random.default_rng(seed), Parameters())[BEHAVIOR]
 
 
@@ -288,10 +288,9 @@ def test_refuses_what_makes_no_sense(options, message):
 
 
 def test_options_win_over_the_size():
-    measures = BatonPass(size="small", speed=0.5, linger=0).measures
-    assert (measures.speed, measures.linger) == (0.5, 0)
-    assert measures.ground == SIZES["small"].ground
-    assert (
-        BatonPass(size="small", ground=0.0, speed=0.0, stamina=0, max_steps=0, agents=0).measures
-        == (SIZES["small"])
-    )
+    small = BatonPassOptions.read({"size": "small"})
+    changed = BatonPassOptions.read({"size": "small", "speed": 0.5, "linger": 0})
+    assert (changed.speed, changed.linger) == (0.5, 0)
+    assert changed.ground == small.ground == 6
+    zeros = dict.fromkeys(("ground", "speed", "stamina", "max_steps", "agents"), 0)
+    assert BatonPassOptions.read({"size": "small", "linger": -1, **zeros}) == small

@@ -67,7 +67,7 @@ def test_unitys_sorter_brain_touches_the_tiles_in_order(output):
     """Of two tiles at most: it wins more than 99 of 100 episodes, random actions one of six."""
     session = brain("Sorter.onnx")
     count = 48
-    world = sorter.Sorter(count, tiles=2)
+    world = sorter.Sorter(areas=count, tiles=2)
     batch = world.reset(np.random.default_rng(1), Parameters())[sorter.BEHAVIOR]
     none, masks = np.zeros((count, 0), np.float32), np.ones((count, 9), np.float32)
     finished, won = 0, 0
@@ -90,7 +90,7 @@ class HallwayScore:
 
         count = 16
         brain = Brain(ONNX / "Hallway.onnx")
-        env = WorldEnvironment(hallway.Hallway(count), seed)
+        env = WorldEnvironment(hallway.Hallway(areas=count), seed)
         env.reset()
         running, self.returns, self.right = np.zeros(count), [], 0
         while len(self.returns) < episodes:

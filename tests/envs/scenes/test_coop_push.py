@@ -15,7 +15,7 @@ class Table:
     """A coop-push world on a table: acts, and keeps the last batch."""
 
     def __init__(self, areas=2, seed=0, **options):
-        self.world = CoopPush(areas, **options)
+        self.world = CoopPush(areas=areas, **options)
         self.random = np.random.default_rng(seed)
         self.reset()
 
@@ -31,7 +31,7 @@ class Table:
     def bring_in(self, area, *blocks):
         """Put blocks onto the goal."""
         for block in blocks:
-            self.world.bodies.pose[:2, area, self.world.setting.agents + block] = 0, self.world.goal + 1
+            self.world.bodies.pose[:2, area, self.world.options.agents + block] = 0, self.world.goal + 1
 
 
 def test_at_full_size_the_sensors_and_actions_are_unitys():
@@ -53,9 +53,9 @@ def test_at_full_size_the_sensors_and_actions_are_unitys():
 def test_at_full_size_everything_is_as_many_as_large_and_as_heavy_as_in_unity():
     world = CoopPush()
     assert world.areas == 4
-    assert world.setting.agents == 3
-    assert world.setting.ground == 25
-    assert world.setting.max_steps == 5000
+    assert world.options.agents == 3
+    assert world.options.ground == 25
+    assert world.options.max_steps == 5000
     np.testing.assert_array_equal(world.kinds, [0, 0, 1, 1, 2, 2])
     np.testing.assert_array_equal(2 * world.halves, [1, 1, 2, 2, 3, 3])
     assert world.goal == pytest.approx(12.5 - 4.3)

@@ -11,7 +11,7 @@ from lanista.envs.scenes.world import Parameters
 @pytest.mark.parametrize("areas", [1, 5])
 def test_a_picture_has_the_size_asked_for_and_shows_what_changes(name, areas):
     scene = SCENES[name]
-    world = scene.load()(areas)
+    world = scene.load()(areas=areas)
     batches = world.reset(np.random.default_rng(0), Parameters())
     before = scene.draw((160, 100), world)
     assert before.shape == (100, 160, 3)

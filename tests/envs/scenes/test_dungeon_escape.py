@@ -12,7 +12,7 @@ class Table:
     """A dungeon on a table: acts, and keeps the last batch."""
 
     def __init__(self, areas=1, seed=0, **options):
-        self.world = DungeonEscape(areas, **options)
+        self.world = DungeonEscape(areas=areas, **options)
         self.random = np.random.default_rng(seed)
         self.reset()
 
@@ -30,7 +30,7 @@ class Table:
 
     def kill(self, member=0, area=0):
         """One agent meets the dragon; the others are elsewhere."""
-        for other in range(self.world.setting.agents):
+        for other in range(self.world.options.agents):
             if other != member and self.world.groups.alive[area, other]:
                 self.place(other, (-9 + 3 * other, -9), area)
         self.place(member, self.world.dragon[:, area], area)
@@ -51,9 +51,9 @@ def test_at_full_size_everything_is_where_and_as_fast_as_in_unity():
     table = Table(areas=400)
     world = table.world
     assert DungeonEscape().areas == 12
-    assert world.setting.agents == 3
-    assert world.setting.max_steps == 15000
-    assert world.setting.ground == 25
+    assert world.options.agents == 3
+    assert world.options.max_steps == 15000
+    assert world.options.ground == 25
     np.testing.assert_allclose(world.portal, [11.6, -11.6])
     np.testing.assert_array_equal(np.abs(world.columns), [[4.5] * 4, [4] * 4])
     np.testing.assert_allclose(world.dragon, np.array([[0], [8]]) * np.ones(400))
@@ -306,7 +306,7 @@ def test_options_that_make_no_world_are_refused(options, message):
 )
 def test_on_the_least_ground_nobody_begins_in_somebody_or_something(options):
     world = Table(areas=50, senses="vector", **{"dragon_fast": 1.0, "dragon_slow": 1.0, **options}).world
-    agents = world.bodies.pose[:2, :, : world.setting.agents]
+    agents = world.bodies.pose[:2, :, : world.options.agents]
     apart = np.hypot(*(agents[:, :, :, None] - agents[:, :, None]))
-    assert np.min(apart + 9 * np.eye(world.setting.agents)) > 1
+    assert np.min(apart + 9 * np.eye(world.options.agents)) > 1
     assert not world._touches().any()

@@ -13,7 +13,7 @@ class Table:
     """A food world on a table: acts, and keeps the last batch."""
 
     def __init__(self, areas=1, seed=0, parameters=(), **options):
-        self.world = Food(areas, **options)
+        self.world = Food(areas=areas, **options)
         self.parameters = Parameters()
         for key, value in dict(parameters).items():
             self.parameters.set(key, value)
@@ -58,9 +58,9 @@ def test_at_full_size_sensor_and_actions_are_unitys():
 def test_at_full_size_everything_is_as_many_as_large_and_as_long_as_in_unity():
     table = Table()
     world = Food()
-    assert (world.areas, world.setting.agents) == (4, 5)
-    assert (world.setting.good_food, world.setting.bad_food) == (25, 25)
-    assert (world.field.half, world.setting.max_steps, world.setting.speed) == (50, 5000, 2)
+    assert (world.areas, world.options.agents) == (4, 5)
+    assert (world.options.good_food, world.options.bad_food) == (25, 25)
+    assert (world.field.half, world.options.max_steps, world.options.speed) == (50, 5000, 2)
     wide = Table(areas=200).world.field
     assert 44 < np.abs(wide.position).max() <= 45
     assert 44 < np.abs(wide.food).max() <= 45

@@ -17,7 +17,7 @@ class Table:
     """Grids on a table: acts, and keeps the last batch."""
 
     def __init__(self, areas=1, seed=0, parameters=None, **options):
-        self.world = GridWorld(areas, **options)
+        self.world = GridWorld(areas=areas, **options)
         self.parameters = Parameters()
         for name, value in (parameters or {}).items():
             self.parameters.set(name, value)
@@ -59,7 +59,7 @@ def test_at_full_size_there_are_nine_grids_of_five_cells_with_one_goal_of_each_k
     assert GridWorld().areas == 9
     np.testing.assert_array_equal(table.world.cells, 5)
     np.testing.assert_array_equal(table.world.kinds, [[PLUS, EX, AGENT]] * 9)
-    assert table.world.setting.max_steps == 100
+    assert table.world.options.max_steps == 100
 
 
 def test_starts_on_distinct_cells_anywhere_with_either_goal_wanted():
@@ -240,7 +240,7 @@ def test_pictures_of_many_grids_at_once_are_those_of_each_alone():
 
 def test_pictures_come_through_the_wire_as_they_are_in_place():
     env = UnityEnvironment("scene:grid?areas=3", seed=4)
-    here = WorldEnvironment(GridWorld(3), seed=4)
+    here = WorldEnvironment(GridWorld(areas=3), seed=4)
     random = np.random.default_rng(0)
     try:
         env.reset()

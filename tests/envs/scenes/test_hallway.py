@@ -19,7 +19,7 @@ class Table:
     """Halls on a table: acts, and keeps the last batch."""
 
     def __init__(self, areas=1, seed=0, **options):
-        self.world = Hallway(areas, **options)
+        self.world = Hallway(areas=areas, **options)
         self.random = np.random.default_rng(seed)
         self.reset()
 
@@ -48,7 +48,7 @@ class Table:
 
     def rays(self):
         """The newest frame of the first agent, [rays, 7]."""
-        return self.act(NOTHING).obs[0][-1].reshape(self.world.setting.frames, -1, 7)[-1]
+        return self.act(NOTHING).obs[0][-1].reshape(self.world.options.frames, -1, 7)[-1]
 
 
 def test_at_full_size_the_sensors_and_actions_are_unitys():
@@ -68,7 +68,7 @@ def test_at_full_size_the_sensors_and_actions_are_unitys():
 def test_at_full_size_everything_is_where_and_as_large_as_in_unity():
     world = Hallway()
     assert world.areas == 16
-    assert world.setting.max_steps == 3000
+    assert world.options.max_steps == 3000
     hall = world.hall
     assert (hall.width, hall.length) == (20, 50)
     assert (hall.half_width, hall.half_length) == (9.5, 24.75)
@@ -169,7 +169,7 @@ def test_a_goal_sets_the_reward_reports_itself_and_ends_the_episode(is_x, o_side
 
 
 def test_every_beginning_reports_two_zeros():
-    world = Hallway(3)
+    world = Hallway(areas=3)
     world.reset(np.random.default_rng(0), Parameters())
     told = world.statistics()
     assert sorted(key for key, _, _ in told) == ["Goal/Correct"] * 3 + ["Goal/Wrong"] * 3

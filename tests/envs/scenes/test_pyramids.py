@@ -20,7 +20,7 @@ class Table:
     """Areas on a table: acts, and keeps the last batch."""
 
     def __init__(self, areas=1, seed=0, **options):
-        self.world = Pyramids(areas, **options)
+        self.world = Pyramids(areas=areas, **options)
         self.batch = self.world.reset(np.random.default_rng(seed), Parameters())[BEHAVIOR]
 
     def act(self, chosen=NOTHING):
@@ -84,7 +84,7 @@ def test_unitys_demonstration_is_one_of_this_behaviour():
 def test_at_full_size_everything_is_placed_as_in_unity():
     world = Table(areas=500).world
     assert Pyramids().areas == 16
-    assert (world.setting.max_steps, world.setting.speed, world.setting.stone_blocks) == (5000, 2, 6)
+    assert (world.options.max_steps, world.options.speed, world.options.stone_blocks) == (5000, 2, 6)
     middles = world.rooms.middles
     assert sorted(set(middles[0])) == sorted(set(middles[1])) == [-30, 0, 30]
     things = [world.boxes[:2, :, n] for n in range(world.stones.start, world.pyramid + 1)]
@@ -254,8 +254,8 @@ class Guide:
     """Knows where everything is, and walks there from doorway to doorway."""
 
     def __init__(self, world):
-        self.world, setting = world, world.setting
-        self.count, self.step = setting.rooms, setting.room + setting.wall
+        self.world, options = world, world.options
+        self.count, self.step = options.rooms, options.room + options.wall
         self.detours, self.pushes = np.zeros(world.areas), np.zeros(world.areas)
 
     def act(self):
@@ -274,7 +274,7 @@ class Guide:
         return chosen
 
     def aim(self, area):
-        world, setting = self.world, self.world.setting
+        world, options = self.world, self.world.options
         place = world.explorers.position[:, area]
         thing = world.switch if not world.switched[area] else world.gold
         target = world.boxes[:2, area, thing]
@@ -286,11 +286,11 @@ class Guide:
         door = (here - (self.count - 1) / 2) * self.step
         door[axis] += onward * self.step / 2
         before = door.copy()
-        before[axis] -= onward * (setting.wall / 2 + 1.2)
-        aside = abs(place[1 - axis] - door[1 - axis]) > setting.door / 2 - 0.8
+        before[axis] -= onward * (options.wall / 2 + 1.2)
+        aside = abs(place[1 - axis] - door[1 - axis]) > options.door / 2 - 0.8
         if aside and np.hypot(*(before - place)) > 0.5:
             return before
-        door[axis] += onward * (setting.wall / 2 + 1)
+        door[axis] += onward * (options.wall / 2 + 1)
         return door
 
     def room(self, place):

@@ -16,7 +16,7 @@ class Table:
     """Pitches on a table: acts, and keeps the last batches."""
 
     def __init__(self, areas=1, seed=0, parameters=(), **options):
-        self.world = SoccerTwos(areas, **options)
+        self.world = SoccerTwos(areas=areas, **options)
         self.parameters = Parameters()
         for name, value in parameters:
             self.parameters.set(name, value)
@@ -56,7 +56,7 @@ def test_at_full_size_everything_is_where_and_as_fast_as_in_unity():
     world = table.world
     assert SoccerTwos().areas == 8
     assert (world.pitch.length, world.pitch.width, world.pitch.goal) == (31, 15, 8.5)
-    assert (world.setting.max_steps, world.setting.speed, world.setting.kick) == (5000, 2, 2000)
+    assert (world.options.max_steps, world.options.speed, world.options.kick) == (5000, 2, 2000)
     x = world.game.position[0]
     for low, high, players in ((-10, 0, x[:, :2]), (0, 10, x[:, 2:BALL])):
         assert low <= players.min() < low + 0.2
@@ -218,7 +218,7 @@ class Scorer:
     """Runs behind the ball and kicks it at the goal; the other player stays back."""
 
     def __init__(self, world):
-        self.world, self.goal = world, np.array([world.setting.length / 2, 0])
+        self.world, self.goal = world, np.array([world.options.length / 2, 0])
 
     def act(self):
         """What blue's players do, [areas * 2, 3]."""

@@ -14,7 +14,7 @@ class Table:
     """A sorter world on a table: acts, and keeps the last batch."""
 
     def __init__(self, areas=1, seed=0, num_tiles=None, **options):
-        self.world = Sorter(areas, **options)
+        self.world = Sorter(areas=areas, **options)
         self.parameters = Parameters()
         if num_tiles is not None:
             self.parameters.set("num_tiles", num_tiles)
@@ -57,9 +57,9 @@ def test_at_full_size_sensors_and_actions_are_unitys():
 def test_at_full_size_everything_is_as_large_and_as_long_as_in_unity():
     world = Sorter()
     assert world.areas == 8
-    assert (world.setting.tiles, world.setting.places) == (20, 20)
-    assert (world.setting.radius, world.setting.tile_width) == (20.5, 3.5)
-    assert (world.setting.speed, world.setting.max_steps) == (2, 5000)
+    assert (world.options.tiles, world.options.places) == (20, 20)
+    assert (world.options.radius, world.options.tile_width) == (20.5, 3.5)
+    assert (world.options.speed, world.options.max_steps) == (2, 5000)
     np.testing.assert_allclose(np.degrees(np.diff(world.room.tile_angle)), 18)
 
 

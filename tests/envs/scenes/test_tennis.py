@@ -1,5 +1,7 @@
 """The rules of Tennis, and that it can be played."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from lanista.envs.scenes.world import Parameters
@@ -13,7 +15,7 @@ class Table:
     """Courts on a table: acts, and keeps the last batches."""
 
     def __init__(self, areas=1, seed=0, **options):
-        self.world = Tennis(areas, **options)
+        self.world = Tennis(areas=areas, **options)
         self.rally = self.world.rally
         self.parameters = Parameters()
         self.batches = self.world.reset(np.random.default_rng(seed), self.parameters)
@@ -58,7 +60,7 @@ def test_both_seats_are_teams_of_one_behaviour_name():
         assert [obs.shape for obs in spec.observation_specs] == [(16,)]
         assert spec.action_spec.continuous_size == 3
         assert spec.action_spec.discrete_branches == ()
-    assert Tennis(size="small").setting == Tennis().setting
+    assert replace(Tennis(size="small").options, size="full") == Tennis().options
     batches = Table(areas=3).batches
     np.testing.assert_array_equal(batches[LEFT].agent_id, [0, 1, 2])
     np.testing.assert_array_equal(batches[RIGHT].agent_id, [3, 4, 5])
@@ -220,7 +222,7 @@ def test_the_seed_decides_everything():
 
 def player(world, seat):
     """Volleys: is where the ball will be 1.2 m high, and swings so that it lands in the other half."""
-    rally, side, speed = world.rally, SIDE[seat, 0], world.setting.speed
+    rally, side, speed = world.rally, SIDE[seat, 0], world.options.speed
     ball = rally.ball * [[side], [1]]
     x, up = rally.ball_velocity[0] * side, rally.ball_velocity[1]
     gravity = rally.gravity

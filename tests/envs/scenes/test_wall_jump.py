@@ -15,7 +15,7 @@ class Table:
     """A wall-jump world on a table: acts, and keeps the last batches."""
 
     def __init__(self, areas=1, seed=0, parameters=(), **options):
-        self.world = WallJump(areas, **options)
+        self.world = WallJump(areas=areas, **options)
         self.parameters = Parameters()
         for key, value in dict(parameters).items():
             self.parameters.set(key, value)
@@ -67,8 +67,8 @@ def test_at_full_size_both_behaviours_have_unitys_sensors_and_actions():
 def test_at_full_size_everything_is_as_large_and_as_long_as_in_unity():
     table = Table(areas=600)
     world = table.world
-    assert (WallJump().areas, world.setting.platform, world.setting.goal) == (24, 20, 4)
-    assert (world.setting.speed, world.setting.max_steps) == (3, 2000)
+    assert (WallJump().areas, world.options.platform, world.options.goal) == (24, 20, 4)
+    assert (world.options.speed, world.options.max_steps) == (3, 2000)
     x, z = world.yard.position[0], world.yard.position[2]
     assert (z == -12).all() and 8.5 < np.abs(x).max() <= 9
     block_x, block_z = world.yard.block
@@ -97,7 +97,7 @@ def test_the_trainer_sets_the_walls():
 def test_an_agent_ends_under_its_old_behaviour_and_asks_under_the_new_one():
     table = Table(areas=300, seed=3)
     before = table.world.agents.behavior.copy()
-    table.world._age[:] = table.world.setting.max_steps - 5
+    table.world._age[:] = table.world.options.max_steps - 5
     batches = table.act()
     after = table.world.agents.behavior
     assert np.any(before != after)

@@ -28,11 +28,11 @@ def draw_baton_pass(size: tuple[int, int], world: BatonPass) -> NDArray[np.uint8
     The carrier is blue and holds a yellow baton, those who have passed it on are grey, the button is green
     once the carrier has the ball.
     """
-    areas, ground = world.areas, world.measures.ground
+    areas, ground = world.areas, world.options.ground
     columns = -(-areas // int(np.sqrt(areas)))
     middles = [_GAP * ground * np.array([i % columns, 0, i // columns]) for i in range(areas)]
-    edge = ground / 2 + world.measures.body
-    heights = (-ground / 16, 2 * world.measures.body)
+    edge = ground / 2 + world.options.body
+    heights = (-ground / 16, 2 * world.options.body)
     corners = np.concatenate([middle + square(edge, y) for middle in middles for y in heights])
     canvas = Canvas(size, corners, yaw=12, pitch=46, margin=0.03)
     canvas.shadows(
@@ -47,9 +47,9 @@ def draw_baton_pass(size: tuple[int, int], world: BatonPass) -> NDArray[np.uint8
 
 
 def _draw_area(canvas: Canvas, world: BatonPass, area: int, middle: Vector) -> None:
-    measures = world.measures
-    side, body = measures.ground / 2 + measures.body / 2, measures.body
-    thickness = measures.ground / 50
+    options = world.options
+    side, body = options.ground / 2 + options.body / 2, options.body
+    thickness = options.ground / 50
     plate = _at(middle, -thickness)
     floor = Box(plate, np.eye(3), np.array([side, thickness, side]), _GROUND)
     canvas.box(floor)
@@ -60,11 +60,11 @@ def _draw_area(canvas: Canvas, world: BatonPass, area: int, middle: Vector) -> N
             canvas.polygon(middle + offset + square(tile, 0), _TILE)
     armed = bool(world.loaded[area])
     button = _on(middle, world.button[area])
-    reach = measures.reach * 0.75
+    reach = options.reach * 0.75
     canvas.box(
         Box(_at(button, 0.04), np.eye(3), np.array([reach, 0.04, reach]), _ARMED if armed else _BUTTON)
     )
-    radius = measures.reach * 0.42
+    radius = options.reach * 0.42
     things: list[tuple[Vector, int | None]] = [
         (_on(middle, world.place[area, place]), place) for place in np.flatnonzero(world.alive[area]).tolist()
     ]

@@ -7,6 +7,7 @@ which what a member does pays after it has gone. docs/scenes.md has them in word
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from mlagents_envs.base_env import (
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from ....base import StatsAggregationMethod
 from ....protocol.engine import AgentBatch
 from ...agents import GROUP_RETURN
-from ...options import SceneSetting, choose
+from ...options import SceneOptions, option
 from ...world import Actions, Batches, Parameters, Statistic, World
 
 Array = NDArray[np.float32]
@@ -38,70 +39,43 @@ _MOVES = np.array([[0, 0], [0, 1], [0, -1], [1, 0], [-1, 0]], np.float32)
 """By action: stay, +z, -z, +x, -x."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measures(SceneSetting):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatonPassOptions(SceneOptions):
     """The numbers of one size of the game. Times are in decisions."""
 
-    ground: float
-    """Length of a side, in metres."""
-    speed: float
-    """Metres per decision."""
-    reach: float
-    """From how far a runner touches the ball and the button, in metres."""
-    body: float
-    """Diameter of a runner, in metres."""
-    stamina: int
-    """For how long a runner can carry the baton."""
-    linger: int
-    """For how long a runner stays after it has passed the baton on."""
-    max_steps: int
-    """After which the episode is interrupted."""
-    agents: int
-    """How many runners a team has in all."""
+    scene: ClassVar[str] = "baton-pass"
 
+    areas: int = option(8, "how many teams there are, each on its own ground")
+    ground: float = option(20.0, "metres along a side", small=6.0)
+    speed: float = option(1.0, "metres that a runner moves with each decision", small=0.75)
+    stamina: int = option(100, "decisions for which a runner can carry the baton", small=30)
+    linger: int = option(
+        600, "decisions for which a runner stays after its pass; 0 for none", small=15, may_be_zero=True
+    )
+    max_steps: int = option(1000, "decisions after which an episode is interrupted", small=150)
+    agents: int = option(20, "runners of a team, one after the other", small=8)
 
-SIZES = {
-    "full": Measures(
-        ground=20, speed=1, reach=1, body=0.9, stamina=100, linger=600, max_steps=1000, agents=20
-    ),
-    "small": Measures(
-        ground=6, speed=0.75, reach=0.75, body=0.6, stamina=30, linger=15, max_steps=150, agents=8
-    ),
-}
+    @property
+    def reach(self) -> float:
+        """From how far a runner touches the ball and the button, in metres."""
+        return 0.75 if self.size == "small" else 1.0
+
+    @property
+    def body(self) -> float:
+        """Diameter of a runner, in metres."""
+        return 0.6 if self.size == "small" else 0.9
 
 
 class BatonPass(World):
     """Grounds with one ball, one button and a team that begins with one runner."""
 
-    def __init__(
-        self,
-        areas: int = 8,
-        size: str = "full",
-        ground: float = 0.0,
-        speed: float = 0.0,
-        stamina: int = 0,
-        linger: int = -1,
-        max_steps: int = 0,
-        agents: int = 0,
-    ) -> None:
-        """What is left at its default is as `size` says.
+    options_type = BatonPassOptions
 
-        `areas`: how many teams there are, each on its own ground.
-        `size`: full, or small for learning within minutes.
-        `ground`: metres along a side.
-        `speed`: metres that a runner moves with each decision.
-        `stamina`: decisions for which a runner can carry the baton.
-        `linger`: decisions for which a runner stays after its pass; 0 for none.
-        `max_steps`: decisions after which an episode is interrupted.
-        `agents`: runners of a team, one after the other.
-        """
-        given = {
-            "ground": ground, "speed": speed, "stamina": stamina,
-            "linger": linger, "max_steps": max_steps, "agents": agents,
-        }  # fmt: skip
-        self.measures = choose("baton-pass", SIZES, size, areas, given)
-        self.areas = areas
-        shape = (areas, self.measures.agents)
+    def __init__(self, **given: int | float | str) -> None:
+        """`given`: fields of `BatonPassOptions`; those that are left out are as the size says."""
+        self.options = options = BatonPassOptions.read(given)
+        self.areas = areas = options.areas
+        shape = (areas, self.options.agents)
         self.alive: Mask = np.zeros(shape, np.bool_)
         """[areas, places], where a runner is; places are taken in order, each once in an episode. The other
         arrays hold nothing of meaning elsewhere."""
@@ -149,8 +123,8 @@ class BatonPass(World):
         reward, passing = self._play()
         self._fetched += reward
         lost = (self.carries & (self.left <= 0)).any(axis=1)
-        decided = lost | (self.loaded & (self._born == self.measures.agents))
-        over = decided | (self._age >= self.measures.max_steps)
+        decided = lost | (self.loaded & (self._born == self.options.agents))
+        over = decided | (self._age >= self.options.max_steps)
         leaving = ~self.carries & (self.left <= 0)
         ended = self._end(
             self.alive & (leaving | over[:, None]), reward, (over & ~decided)[:, None] & ~leaving
@@ -173,16 +147,16 @@ class BatonPass(World):
         return [(name, balls, StatsAggregationMethod.AVERAGE) for balls in finished for name in names]
 
     def _move(self, moves: NDArray[np.int32]) -> None:
-        self.place[self._asking] += _MOVES[moves] * np.float32(self.measures.speed)
+        self.place[self._asking] += _MOVES[moves] * np.float32(self.options.speed)
         if np.count_nonzero(self.alive) > self.areas:
             self._part()
-        edge = np.float32(self.measures.ground / 2)
+        edge = np.float32(self.options.ground / 2)
         np.clip(self.place, -edge, edge, out=self.place)
 
     def _part(self) -> None:
         """Push runners apart who stand in each other: each by half of what they overlap."""
         apart, distance = self._between()
-        overlap = np.maximum(np.float32(self.measures.body) - distance, 0) / 2
+        overlap = np.maximum(np.float32(self.options.body) - distance, 0) / 2
         self.place += (apart * (overlap / np.maximum(distance, 1e-6))[..., None]).sum(axis=2)
 
     def _between(self) -> tuple[Array, Array]:
@@ -196,10 +170,10 @@ class BatonPass(World):
     def _play(self) -> tuple[Array, Mask]:
         """Balls that are fetched, batons that are passed: the teams' rewards [areas], and who passes."""
         carrier = self._carrier()
-        fetched = ~self.loaded & (_distance(carrier, self.ball) <= self.measures.reach)
+        fetched = ~self.loaded & (_distance(carrier, self.ball) <= self.options.reach)
         self.loaded |= fetched
-        passing = self.loaded & (_distance(carrier, self.button) <= self.measures.reach)
-        self.left[passing[:, None] & self.carries] = self.measures.linger
+        passing = self.loaded & (_distance(carrier, self.button) <= self.options.reach)
+        self.left[passing[:, None] & self.carries] = self.options.linger
         self.carries[passing] = False
         return fetched.astype(np.float32), passing
 
@@ -221,7 +195,7 @@ class BatonPass(World):
         new = (which, self._born[which])
         self.alive[new] = True
         self.carries[new] = True
-        self.left[new] = self.measures.stamina
+        self.left[new] = self.options.stamina
         self.ids[new] = np.arange(self._next_id, self._next_id + count)
         self.place[new] = self._anywhere(count)
         self._next_id += count
@@ -241,7 +215,7 @@ class BatonPass(World):
 
     def _anywhere(self, count: int) -> Array:
         """Places [count, 2] on the ground."""
-        edge = self.measures.ground / 2
+        edge = self.options.ground / 2
         return self._random.uniform(-edge, edge, (count, 2)).astype(np.float32)
 
     def _carrier(self) -> Array:
@@ -251,7 +225,7 @@ class BatonPass(World):
 
     def _observe(self) -> Array:
         """[areas, places, 14], of meaning where a runner is."""
-        place, measures = self.place, self.measures
+        place, options = self.place, self.options
         obs = np.zeros((*self.alive.shape, OBSERVATIONS), np.float32)
         obs[..., 0:2] = place * 2
         obs[..., 4:6] = np.where(self.loaded[:, None, None], 0, self.ball[:, None] - place)
@@ -265,12 +239,12 @@ class BatonPass(World):
             obs[..., 10:12] = np.where(
                 alone, 0, -np.take_along_axis(apart, nearest[..., None], axis=2)[:, :, 0]
             )
-        obs /= np.float32(measures.ground)
+        obs /= np.float32(options.ground)
         obs[..., 2] = self.carries
         obs[..., 3] = self.loaded[:, None]
-        whole = np.where(self.carries, measures.stamina, max(1, measures.linger))
+        whole = np.where(self.carries, options.stamina, max(1, options.linger))
         obs[..., 12] = np.maximum(self.left, 0) / whole
-        obs[..., 13] = (self._born / measures.agents)[:, None]
+        obs[..., 13] = (self._born / options.agents)[:, None]
         return obs
 
     def _batch(

@@ -6,24 +6,23 @@ constants.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from mlagents_envs.base_env import BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
 from numpy.typing import NDArray
 
 from ...agents import Groups
-from ...options import SceneSetting, choose
-from ...physics2d import GRAVITY, TIME_STEP, Ground
+from ...options import SceneOptions, option
+from ...physics2d import DECISION_PERIOD, GRAVITY, TIME_STEP, Ground
 from ...sensors import Stack
 from ...world import Actions, Batches, Parameters, Statistic, World
 from ..push_block.dynamics import (
     ACTIONS,
     AGENT,
-    DECISION_PERIOD,
     GRAVITY_SCALE,
     Pushers,
     Spread,
-    check_length,
 )
 from .sensors import (
     COLUMN,
@@ -54,104 +53,67 @@ Array = NDArray[np.float64]
 Floats = NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting(SceneSetting):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DungeonEscapeOptions(SceneOptions):
     """How large, how fast and how long everything is."""
 
-    senses: str
-    """What agents observe."""
-    agents: int
-    ground: float
-    """Metres along each edge."""
-    columns: int
-    speed: float
-    """What an action adds to the velocity in a physics step, m/s."""
-    dragon_slow: float
-    dragon_fast: float
-    """The dragon's speed is drawn evenly between these, m/s."""
-    room: float
-    """Half the edge of the box that must be free around a body when an episode begins."""
-    max_steps: int
-    """Physics steps of an episode."""
+    scene: ClassVar[str] = "dungeon-escape"
 
+    areas: int = option(12, "how many areas there are")
+    agents: int = option(3, "of an area")
+    ground: float = option(_ORIGINAL_GROUND, "metres along each edge of the ground", small=10.0)
+    columns: int = option(4, "at most 4", small=0, may_be_zero=True)
+    speed: float = option(3.0, "metres per second that an action adds in each physics step", small=0.75)
+    dragon_slow: float = option(1.0, "the dragon's lowest speed, metres per second", small=0.5)
+    dragon_fast: float = option(7.0, "the dragon's highest speed, metres per second", small=1.5)
+    room: float = option(2.5, "free metres around whatever is placed at the start of an episode", small=0.6)
+    max_steps: int = option(15000, "physics steps of an episode", small=1500, decision_period=DECISION_PERIOD)
+    senses: str = option(
+        "rays",
+        "rays (rays, the own body, the key) or vector (places of everything)",
+        small="vector",
+        choices=("rays", "vector"),
+    )
 
-SETTINGS = {
-    "full": Setting("rays", 3, _ORIGINAL_GROUND, 4, 3.0, 1.0, 7.0, 2.5, 15000),
-    "small": Setting("vector", 3, 10.0, 0, 0.75, 0.5, 1.5, 0.6, 1500),
-}
+    def check(self) -> None:
+        """Refuse grounds without room, and dragons whose speeds are in the wrong order."""
+        if self.columns > COLUMN_PLACES.shape[1] or self.dragon_slow > self.dragon_fast:
+            raise ValueError(
+                f"dungeon-escape has {self.columns} columns (at most 4) and a dragon of "
+                f"{self.dragon_slow} to {self.dragon_fast} m/s (slow must not be above fast)."
+            )
+        middle = _SHARE * self.agents + _COLUMN_SHARE * self.columns
+        least = max(_LEAST_GROUND, 2 * np.sqrt(middle))
+        if self.ground < least:
+            raise ValueError(
+                f"dungeon-escape: a ground of {self.ground:g} m has no room for {self.agents} agents, "
+                f"{self.columns} columns, dragon and portal; it must have at least {np.ceil(least):g} m."
+            )
 
 
 class DungeonEscape(World):
     """Any number of areas, each a group of agents and a dragon. Options not given are as `size` says."""
 
-    def __init__(
-        self,
-        areas: int = 12,
-        size: str = "full",
-        agents: int = 0,
-        ground: float = 0.0,
-        columns: int = -1,
-        speed: float = 0.0,
-        dragon_slow: float = 0.0,
-        dragon_fast: float = 0.0,
-        room: float = 0.0,
-        max_steps: int = 0,
-        senses: str = "",
-    ) -> None:
-        """What is left at its default is as `size` says.
+    options_type = DungeonEscapeOptions
 
-        `areas`: how many areas there are.
-        `size`: full is the original, small is for learning within minutes.
-        `agents`: of an area.
-        `ground`: metres along each edge of the ground.
-        `columns`: at most 4.
-        `speed`: metres per second that an action adds in each physics step.
-        `dragon_slow`: the dragon's least speed, metres per second.
-        `dragon_fast`: its greatest.
-        `room`: free metres around whatever is placed at the beginning of an episode.
-        `max_steps`: physics steps of an episode.
-        `senses`: rays (rays, the own body, the key) or vector (places of everything).
-        """
-        given = {
-            "agents": agents,
-            "ground": ground,
-            "columns": columns,
-            "speed": speed,
-            "dragon_slow": dragon_slow,
-            "dragon_fast": dragon_fast,
-            "room": room,
-            "max_steps": max_steps,
-            "senses": senses,
-        }
-        self.setting = setting = choose("dungeon-escape", SETTINGS, size, areas, given)
-        if setting.columns > COLUMN_PLACES.shape[1] or setting.dragon_slow > setting.dragon_fast:
-            raise ValueError(
-                f"dungeon-escape has {setting.columns} columns (at most 4) and a dragon of "
-                f"{setting.dragon_slow} to {setting.dragon_fast} m/s (slow must not be above fast)."
-            )
-        check_length("dungeon-escape", setting.max_steps)
-        middle = _SHARE * setting.agents + _COLUMN_SHARE * setting.columns
-        least = max(_LEAST_GROUND, 2 * np.sqrt(middle))
-        if setting.ground < least:
-            raise ValueError(
-                f"dungeon-escape: a ground of {setting.ground:g} m has no room for {setting.agents} agents, "
-                f"{setting.columns} columns, dragon and portal; it must have at least {np.ceil(least):g} m."
-            )
-        self.areas = areas
+    def __init__(self, **given: int | float | str) -> None:
+        """`given`: fields of `DungeonEscapeOptions`; those that are left out are as the size says."""
+        self.options = options = DungeonEscapeOptions.read(given)
+        self.areas = options.areas
         self._make_dungeon()
 
     def _make_dungeon(self) -> None:
-        """The ground and all that is on it, as the setting says."""
-        setting, areas = self.setting, self.areas
-        half, count = setting.ground / 2, setting.agents
-        scale = setting.ground / _ORIGINAL_GROUND
-        self.columns: Array = COLUMN_PLACES[:, : setting.columns] * scale
+        """The ground and all that is on it, as the options say."""
+        options, areas = self.options, self.areas
+        half, count = options.ground / 2, options.agents
+        scale = options.ground / _ORIGINAL_GROUND
+        self.columns: Array = COLUMN_PLACES[:, : options.columns] * scale
         self.portal: Array = np.array([half - _PORTAL_FROM_WALL, -half + _PORTAL_FROM_WALL])
         self.door: Array = np.array([0, half])
         self.bodies = Ground(
-            areas, half, [AGENT] * count + [COLUMN] * setting.columns, GRAVITY * GRAVITY_SCALE
+            areas, half, [AGENT] * count + [COLUMN] * options.columns, GRAVITY * GRAVITY_SCALE
         )
-        self.pushers = Pushers(areas, count, setting.speed)
+        self.pushers = Pushers(areas, count, options.speed)
         self.groups = Groups(areas, count)
         self.dragon: Array = np.zeros((2, areas))
         self.dragon_lives: NDArray[np.bool_] = np.ones(areas, np.bool_)
@@ -168,10 +130,10 @@ class DungeonEscape(World):
         self._dragon_heading = way / self._dragon_way
         self._dragon_speed = np.zeros(areas)
         self._dragon_walked = np.zeros(areas)
-        columns_taken = np.vstack([self.columns, np.full(setting.columns, COLUMN.half)])
+        columns_taken = np.vstack([self.columns, np.full(options.columns, COLUMN.half)])
         dragon_taken = np.array([[*self._start, DRAGON_RADIUS]]).T
         taken = np.hstack([dragon_taken, columns_taken])
-        self._spread = Spread(half / 2, setting.room, [AGENT.half] * count, taken, [half] * count)
+        self._spread = Spread(half / 2, options.room, [AGENT.half] * count, taken, [half] * count)
         self._age = np.zeros(areas, np.intp)
         self._random = np.random.default_rng(0)
         self._senses = DungeonSenses(count, half, self.columns, self.door, self.portal)
@@ -184,7 +146,7 @@ class DungeonEscape(World):
             f"StackingSensor_size{_FRAMES}_RayPerceptionSensor": _FRAMES * self._senses.rays_size,
             "VectorSensor_size1": 1,
         }
-        if self.setting.senses == "vector":
+        if self.options.senses == "vector":
             size = self._senses.places_size
             sensors = {f"VectorSensor_size{size}": size}
         none = (DimensionProperty.NONE,)
@@ -209,7 +171,7 @@ class DungeonEscape(World):
             self._age += 1
             self._walk_dragon()
             self._follow_rules()
-            late = self._age >= self.setting.max_steps
+            late = self._age >= self.options.max_steps
             if late.any():
                 self._end(late, interrupted=True)
         return self._ask()
@@ -245,7 +207,7 @@ class DungeonEscape(World):
 
     def _touches(self) -> NDArray[np.bool_]:
         """[4, areas, agents]: who touches the dragon, the key, the door, the portal."""
-        position = self.bodies.pose[:2, :, : self.setting.agents]
+        position = self.bodies.pose[:2, :, : self.options.agents]
         targets = np.empty((4, *position.shape))
         targets[0], targets[1] = self.dragon[..., None], self.key[..., None]
         targets[2] = self.door[:, None, None]
@@ -300,7 +262,7 @@ class DungeonEscape(World):
             self._begin(which)
 
     def _begin(self, which: Indices) -> None:
-        setting, count = self.setting, self.setting.agents
+        options, count = self.options, self.options.agents
         pose = np.zeros((3, len(which), self.bodies.shape[1]))
         pose[:2, :, :count] = self._spread.draw(self._random, len(which))
         pose[:2, :, count:] = self.columns[:, None]
@@ -308,7 +270,7 @@ class DungeonEscape(World):
         self.pushers.heading[which] = self._random.uniform(-np.pi, np.pi, (len(which), count))
         self.pushers.stop(which)
         self.turned[which] = self._random.integers(4, size=len(which))
-        self._dragon_speed[which] = self._random.uniform(setting.dragon_slow, setting.dragon_fast, len(which))
+        self._dragon_speed[which] = self._random.uniform(options.dragon_slow, options.dragon_fast, len(which))
         self._dragon_walked[which] = 0
         self.dragon[:, which] = self._start[:, None]
         self.dragon_lives[which] = True
@@ -320,7 +282,7 @@ class DungeonEscape(World):
 
     def _ask(self) -> Batches:
         view = self._view(slice(None))
-        if self.setting.senses == "vector":
+        if self.options.senses == "vector":
             obs = [self._senses.places(view)]
         else:
             obs = self._sense(view, self._frames.push(self._senses.rays(view)))
@@ -329,7 +291,7 @@ class DungeonEscape(World):
     def _observe(self, areas: Indices) -> list[Floats]:
         """What everybody in these areas sees at the end of an episode."""
         view = self._view(areas)
-        if self.setting.senses == "vector":
+        if self.options.senses == "vector":
             return [self._senses.places(view)]
         return self._sense(view, self._frames.peek(areas, self._senses.rays(view)))
 
@@ -337,7 +299,7 @@ class DungeonEscape(World):
         return [self._senses.body(view), rays, view.has_key[..., None].astype(np.float32)]
 
     def _view(self, areas: Indices | slice) -> View:
-        count = self.setting.agents
+        count = self.options.agents
         return View(
             position=self.bodies.pose[:2, areas, :count],
             heading=self.pushers.heading[areas],

@@ -47,7 +47,7 @@ def _draw_field(canvas: Canvas, world: Food, k: int, middle: Vector) -> None:
     larger = max(1.0, half / 20)
     things: list[tuple[Vector, int | None, Colour]] = []
     for f, (x, z) in enumerate(field.food[:, k].T):
-        colour = _GOOD if f < world.setting.good_food else _BAD
+        colour = _GOOD if f < world.options.good_food else _BAD
         things.append((middle + np.array([x, FOOD_RADIUS * larger, z]), None, colour))
     for m, (x, z) in enumerate(field.position[:, k].T):
         body = field.radius[k, m] * larger

@@ -5,6 +5,7 @@ Rules, numbers and observations are the official scene's; its agents have no gro
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
@@ -12,10 +13,9 @@ from numpy.typing import NDArray
 
 from ....base import StatsAggregationMethod
 from ...agents import Soloists
-from ...options import SceneSetting, choose
-from ...physics2d import TIME_STEP
+from ...options import SceneOptions, option
+from ...physics2d import DECISION_PERIOD, TIME_STEP
 from ...world import Actions, Batches, Parameters, Statistic, World
-from ..push_block.dynamics import DECISION_PERIOD, check_length
 from .dynamics import AGENT_HALF, Field
 from .sensors import FoodSenses, View
 
@@ -36,82 +36,51 @@ Indices = NDArray[np.intp]
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting(SceneSetting):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoodCollectorOptions(SceneOptions):
     """How large, how much and how long everything is."""
 
-    senses: str
-    """What agents observe."""
-    agents: int
-    ground: float
-    """Metres along each edge."""
-    good_food: int
-    bad_food: int
-    speed: float
-    """What an action adds to the velocity in a physics step, m/s."""
-    max_steps: int
-    """Physics steps of an episode."""
+    scene: ClassVar[str] = "food"
 
+    areas: int = option(4, "how many fields there are")
+    agents: int = option(5, "of a field")
+    ground: float = option(100.0, "metres along each edge of a field", small=24.0)
+    good_food: int = option(25, "foods of a field that are worth 1", small=10)
+    bad_food: int = option(25, "foods of a field that cost 1", small=10)
+    speed: float = option(2.0, "metres per second that a full action adds in each physics step")
+    max_steps: int = option(5000, "physics steps of an episode", small=1000, decision_period=DECISION_PERIOD)
+    senses: str = option(
+        "grid",
+        "grid (a grid around the agent) or vector (places of what is near)",
+        small="vector",
+        choices=("grid", "vector"),
+    )
 
-SETTINGS = {
-    "full": Setting("grid", 5, 100.0, 25, 25, 2.0, 5000),
-    "small": Setting("vector", 5, 24.0, 10, 10, 2.0, 1000),
-}
+    def check(self) -> None:
+        """Refuse fields without room for the agents."""
+        if self.ground**2 < 4 * self.agents:
+            raise ValueError(f"food: {self.ground:g} m of ground have no room for {self.agents} agents.")
 
 
 class Food(World):
     """Any number of fields with some agents on each. Options that are not given are as `size` says."""
 
-    def __init__(
-        self,
-        areas: int = 4,
-        size: str = "full",
-        agents: int = 0,
-        ground: float = 0.0,
-        good_food: int = 0,
-        bad_food: int = 0,
-        speed: float = 0.0,
-        max_steps: int = 0,
-        senses: str = "",
-    ) -> None:
-        """What is left at its default is as `size` says.
+    options_type = FoodCollectorOptions
 
-        `areas`: how many fields there are.
-        `size`: full is the original, small is for learning within minutes.
-        `agents`: of a field.
-        `ground`: metres along each edge of a field.
-        `good_food`: foods of a field that are worth 1.
-        `bad_food`: foods of a field that cost 1.
-        `speed`: metres per second that a full action adds in each physics step.
-        `max_steps`: physics steps of an episode.
-        `senses`: grid (a grid around the agent) or vector (places of what is near).
-        """
-        given = {
-            "agents": agents,
-            "ground": ground,
-            "good_food": good_food,
-            "bad_food": bad_food,
-            "speed": speed,
-            "max_steps": max_steps,
-            "senses": senses,
-        }
-        self.setting = setting = choose("food", SETTINGS, size, areas, given)
-        check_length("food", setting.max_steps)
-        if setting.ground**2 < 4 * setting.agents:
-            raise ValueError(
-                f"food: {setting.ground:g} m of ground have no room for {setting.agents} agents."
-            )
-        self.areas = areas
-        shape = (areas, setting.agents)
-        self.field = Field(areas, setting.agents, setting.good_food + setting.bad_food, setting.ground / 2)
-        self.agents = Soloists(areas * setting.agents)
+    def __init__(self, **given: int | float | str) -> None:
+        """`given`: fields of `FoodCollectorOptions`; those that are left out are as the size says."""
+        self.options = options = FoodCollectorOptions.read(given)
+        self.areas = areas = options.areas
+        shape = (areas, options.agents)
+        self.field = Field(areas, options.agents, options.good_food + options.bad_food, options.ground / 2)
+        self.agents = Soloists(areas * options.agents)
         self.heading: Array = np.zeros(shape)
         """[areas, agents], radians from z towards x."""
         self.frozen: Indices = np.zeros(shape, np.intp)
         """[areas, agents], physics steps for which each cannot act yet."""
         self.shooting: NDArray[np.bool_] = np.zeros(shape, np.bool_)
         """[areas, agents], in the last physics step."""
-        self._senses = FoodSenses(setting.agents, setting.good_food, setting.bad_food, setting.ground / 2)
+        self._senses = FoodSenses(options.agents, options.good_food, options.bad_food, options.ground / 2)
         self._move = np.zeros((3, *shape))
         self._shoot = np.zeros(shape, np.bool_)
         self._age = self._score = self._clock = 0
@@ -122,7 +91,7 @@ class Food(World):
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behaviour: 3 continuous actions (forward, right, turn) and a branch of 2 (shoot)."""
         actions = ActionSpec(continuous_size=3, discrete_branches=(2,))
-        return {BEHAVIOR: BehaviorSpec(self._senses.specs(self.setting.senses), actions)}
+        return {BEHAVIOR: BehaviorSpec(self._senses.specs(self.options.senses), actions)}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
         """Begin an episode on every field, with new food."""
@@ -146,7 +115,7 @@ class Food(World):
             self._clock += 1
             if self._clock % _SCORE_STEPS == 0:
                 self._scores.append(float(self._score))
-            if self._age >= self.setting.max_steps:
+            if self._age >= self.options.max_steps:
                 self.agents.end(np.arange(self.frozen.size), [self._look()], interrupted=True)
                 self._begin()
         return self._ask()
@@ -167,7 +136,7 @@ class Food(World):
         forward, right, turn = self._move * free
         sine, cosine = np.sin(self.heading), np.cos(self.heading)
         push = np.stack([forward * sine + right * cosine, forward * cosine - right * sine])
-        push *= self.setting.speed * np.where(self.shooting, _SHOT_PUSH, 1.0)
+        push *= self.options.speed * np.where(self.shooting, _SHOT_PUSH, 1.0)
         self.field.velocity *= np.where(self.shooting, _SHOT_VELOCITY, 1.0)
         # Positive turns left.
         self.heading -= turn * _TURN
@@ -181,8 +150,8 @@ class Food(World):
         areas, agents, foods = self.field.touched()
         if not len(areas):
             return
-        worth = np.where(foods < self.setting.good_food, 1.0, -1.0)
-        who = areas * self.setting.agents + agents
+        worth = np.where(foods < self.options.good_food, 1.0, -1.0)
+        who = areas * self.options.agents + agents
         self.agents.earn(np.bincount(who, worth, self.frozen.size).astype(np.float64))
         self._score += int(worth.sum())
         self.field.food[:, areas, foods] = self._anywhere((2, len(areas)))
@@ -209,7 +178,7 @@ class Food(World):
         """[areas * agents, ...]."""
         field = self.field
         view = View(field.position, field.velocity, self.heading, field.radius, self.frozen > 0, field.food)
-        seen = self._senses.look(view, self.setting.senses)
+        seen = self._senses.look(view, self.options.senses)
         return seen.reshape(self.frozen.size, *seen.shape[2:])
 
     def _ask(self) -> Batches:

@@ -5,6 +5,7 @@ Only the goal signal tells which of the goals is wanted; the picture is the same
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from mlagents_envs.base_env import (
@@ -17,7 +18,7 @@ from mlagents_envs.base_env import (
 from numpy.typing import NDArray
 
 from ....protocol.engine import Observed
-from ...options import SceneSetting, choose
+from ...options import SceneOptions, option
 from ...world import Actions, Batches, Ended, Parameters, World, without_groups
 from .sensors import AGENT, EMPTY, EX, PLUS, GridCamera
 
@@ -34,71 +35,42 @@ _MOST_CELLS = 64
 Indices = NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting(SceneSetting):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridWorldOptions(SceneOptions):
     """How large everything is; the first three hold where the trainer sets no parameter."""
 
-    cells: int
-    """Along each edge."""
-    plus_goals: int
-    ex_goals: int
-    height: int
-    """Of the pictures, in pixels."""
-    width: int
-    max_steps: int
-    """Actions of an episode."""
+    scene: ClassVar[str] = "grid"
 
+    areas: int = option(9, "how many grids there are")
+    cells: int = option(5, "cells along each edge of a grid; the parameter gridSize wins over it", small=3)
+    plus_goals: int = option(1, "green plus signs on a grid; numPlusGoals wins over it", may_be_zero=True)
+    ex_goals: int = option(1, "red crosses on a grid; numExGoals wins over it", may_be_zero=True)
+    height: int = option(64, "of the camera's images, in pixels", small=24)
+    width: int = option(84, "of the camera's images, in pixels; at least the height", small=32)
+    max_steps: int = option(100, "actions of an episode", small=30)
 
-SETTINGS = {
-    "full": Setting(cells=5, plus_goals=1, ex_goals=1, height=64, width=84, max_steps=100),
-    "small": Setting(cells=3, plus_goals=1, ex_goals=1, height=24, width=32, max_steps=30),
-}
+    def check(self) -> None:
+        """Refuse images that would cut the grid off."""
+        if self.width < self.height:
+            raise ValueError(
+                f"grid: pictures of {self.width} x {self.height} pixels would cut the grid off; the "
+                "width must be at least the height."
+            )
 
 
 class GridWorld(World):
     """Any number of grids, one agent to each. Options that are not given are as `size` says."""
 
-    def __init__(
-        self,
-        areas: int = 9,
-        size: str = "full",
-        cells: int = 0,
-        plus_goals: int = -1,
-        ex_goals: int = -1,
-        height: int = 0,
-        width: int = 0,
-        max_steps: int = 0,
-    ) -> None:
-        """What is left at its default is as `size` says.
+    options_type = GridWorldOptions
 
-        `areas`: how many grids there are.
-        `size`: full is the original, small is for learning within minutes.
-        `cells`: along each edge of a grid; the parameter gridSize wins over it.
-        `plus_goals`: green plus signs on a grid; the parameter numPlusGoals wins over it.
-        `ex_goals`: red crosses on a grid; the parameter numExGoals wins over it.
-        `height`: of the camera's pictures, in pixels.
-        `width`: of the camera's pictures; at least the height.
-        `max_steps`: actions of an episode.
-        """
-        given = {
-            "cells": cells,
-            "plus_goals": plus_goals,
-            "ex_goals": ex_goals,
-            "height": height,
-            "width": width,
-            "max_steps": max_steps,
-        }
-        self.setting = setting = choose("grid", SETTINGS, size, areas, given)
-        if setting.width < setting.height:
-            raise ValueError(
-                f"grid: pictures of {setting.width} x {setting.height} pixels would cut the grid off; the "
-                "width must be at least the height."
-            )
-        self.areas = areas
-        self._check(setting.cells, setting.plus_goals, setting.ex_goals)
-        self._camera = GridCamera(setting.height, setting.width)
+    def __init__(self, **given: int | float | str) -> None:
+        """`given`: fields of `GridWorldOptions`; those that are left out are as the size says."""
+        self.options = options = GridWorldOptions.read(given)
+        self.areas = areas = options.areas
+        self._check(options.cells, options.plus_goals, options.ex_goals)
+        self._camera = GridCamera(options.height, options.width)
         self.ids = np.arange(areas, dtype=np.int32)
-        self.cells = np.full(areas, setting.cells)
+        self.cells = np.full(areas, options.cells)
         """[areas], along each edge."""
         self.places = np.zeros((areas, 1, 2), np.intp)
         """[areas, things, 2], cells x, z; the agent is the last thing."""
@@ -112,7 +84,7 @@ class GridWorld(World):
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behaviour: the picture, the goal wanted as one of 2, and one branch of 5."""
-        shape = (3, self.setting.height, self.setting.width)
+        shape = (3, self.options.height, self.options.width)
         image = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
         observations = [
             ObservationSpec(shape, image, ObservationType.DEFAULT, "CameraSensor"),
@@ -140,7 +112,7 @@ class GridWorld(World):
             area, goal = np.nonzero(entered)
             right = self.kinds[area, goal] == np.take(_GOALS, self.wanted[area])
             reward[area] = np.where(right, _RIGHT_GOAL, _WRONG_GOAL)
-        interrupted = ~at_goal & (self._age >= self.setting.max_steps)
+        interrupted = ~at_goal & (self._age >= self.options.max_steps)
         (over,) = np.nonzero(at_goal | interrupted)
         if not len(over):
             return self._ask(reward)
@@ -152,9 +124,9 @@ class GridWorld(World):
     def _begin(self, which: Indices) -> None:
         """New places on these grids: goals first, the agent last, then the goal that is wanted."""
         for area in which:
-            cells = int(self._parameters.get("gridSize", self.setting.cells))
-            plus = int(self._parameters.get("numPlusGoals", self.setting.plus_goals))
-            ex = int(self._parameters.get("numExGoals", self.setting.ex_goals))
+            cells = int(self._parameters.get("gridSize", self.options.cells))
+            plus = int(self._parameters.get("numPlusGoals", self.options.plus_goals))
+            ex = int(self._parameters.get("numExGoals", self.options.ex_goals))
             self._check(cells, plus, ex)
             self._make_room(plus + ex + 1)
             numbers = self._random.permutation(cells * cells)[: plus + ex + 1]
@@ -178,7 +150,7 @@ class GridWorld(World):
 
     def _check(self, cells: int, plus: int, ex: int) -> None:
         """Refuse a grid without room, on which the original would search for places for ever."""
-        most = min(_MOST_CELLS, self.setting.height)
+        most = min(_MOST_CELLS, self.options.height)
         if not 1 <= cells <= most or min(plus, ex) < 0 or plus + ex + 1 > cells * cells:
             raise ValueError(
                 f"grid: {cells} x {cells} cells (gridSize) with {plus} plus and {ex} ex goals (numPlusGoals, "
@@ -192,8 +164,8 @@ class GridWorld(World):
 
     def _observe(self, which: Indices) -> list[Observed]:
         """Pictures [k, 3, height, width] and goal signals [k, 2]."""
-        setting = self.setting
-        pictures = np.empty((len(which), setting.height, setting.width, 3), np.uint8)
+        options = self.options
+        pictures = np.empty((len(which), options.height, options.width, 3), np.uint8)
         sizes = self.cells[which]
         for cells in np.unique(sizes):
             same = np.flatnonzero(sizes == cells)

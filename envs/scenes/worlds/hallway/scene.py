@@ -6,6 +6,7 @@ that who chooses must remember.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from mlagents_envs.base_env import (
@@ -18,7 +19,7 @@ from mlagents_envs.base_env import (
 from numpy.typing import NDArray
 
 from ....base import StatsAggregationMethod
-from ...options import SceneSetting, choose
+from ...options import SceneOptions, option
 from ...sensors import Stack
 from ...world import Actions, Batches, Ended, Parameters, Statistic, World, without_groups
 from .dynamics import SCENE_GRAVITY, Hall, Walkers
@@ -36,89 +37,50 @@ Floats = NDArray[np.float32]
 Indices = NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting(SceneSetting):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HallwayOptions(SceneOptions):
     """How large, how fast and how long everything is."""
 
-    width: float
-    length: float
-    """Of the hall with its walls, metres; all else is in proportion."""
-    speed: float
-    """What an action adds to the velocity in a physics step, m/s."""
-    rays: int
-    """On either side of the middle one."""
-    sight: float
-    """How far rays reach, metres."""
-    frames: int
-    """How many decisions' observations are seen at once."""
-    max_steps: int
-    """Physics steps of an episode."""
+    scene: ClassVar[str] = "hallway"
 
-
-SETTINGS = {
-    "full": Setting(width=20.0, length=50.0, speed=1.5, rays=2, sight=12.0, frames=3, max_steps=3000),
-    "small": Setting(width=6.0, length=17.0, speed=1.5, rays=2, sight=3.0, frames=1, max_steps=1800),
-}
+    areas: int = option(16, "how many halls there are")
+    width: float = option(
+        20.0,
+        "of the hall with its walls, metres; board, goals and starting places are in proportion",
+        small=6.0,
+    )
+    length: float = option(50.0, "of the hall, metres", small=17.0)
+    speed: float = option(1.5, "metres per second that an action adds in each physics step")
+    rays: int = option(2, "on either side of the middle one")
+    sight: float = option(12.0, "metres that rays reach", small=3.0)
+    frames: int = option(3, "how many decisions' observations an agent sees at once", small=1)
+    max_steps: int = option(3000, "physics steps of an episode", small=1800, decision_period=DECISION_PERIOD)
 
 
 class Hallway(World):
     """Any number of halls, one agent to each. Options that are not given are as `size` says."""
 
-    def __init__(
-        self,
-        areas: int = 16,
-        size: str = "full",
-        width: float = 0.0,
-        length: float = 0.0,
-        speed: float = 0.0,
-        rays: int = 0,
-        sight: float = 0.0,
-        frames: int = 0,
-        max_steps: int = 0,
-    ) -> None:
-        """What is left at its default is as `size` says.
+    options_type = HallwayOptions
 
-        `areas`: how many halls there are.
-        `size`: full is the original, small is for learning within minutes.
-        `width`: of the hall, metres; board, goals and starting places are in proportion.
-        `length`: of the hall, metres.
-        `speed`: metres per second that an action adds in each physics step.
-        `rays`: on either side of the middle one.
-        `sight`: metres that rays reach.
-        `frames`: how many decisions' observations an agent sees at once.
-        `max_steps`: physics steps of an episode.
-        """
-        given = {
-            "width": width,
-            "length": length,
-            "speed": speed,
-            "rays": rays,
-            "sight": sight,
-            "frames": frames,
-            "max_steps": max_steps,
-        }
-        self.setting = setting = choose("hallway", SETTINGS, size, areas, given)
-        if setting.max_steps < DECISION_PERIOD:
+    def __init__(self, **given: int | float | str) -> None:
+        """`given`: fields of `HallwayOptions`; those that are left out are as the size says."""
+        self.options = options = HallwayOptions.read(given)
+        self.areas = areas = options.areas
+        self.hall = Hall(options.width, options.length)
+        if self.hall.half_width < self.hall.board_half + 1.5 or options.length < options.width:
             raise ValueError(
-                f"hallway: max-steps is {setting.max_steps}; it must be at least {DECISION_PERIOD}, the "
-                "physics steps of a decision."
-            )
-        self.areas = areas
-        self.hall = Hall(setting.width, setting.length)
-        if self.hall.half_width < self.hall.board_half + 1.5 or setting.length < setting.width:
-            raise ValueError(
-                f"hallway: in a hall of {setting.width:g} x {setting.length:g} m nobody gets past the board; "
+                f"hallway: in a hall of {options.width:g} x {options.length:g} m nobody gets past the board; "
                 "it must be at least 5 m wide, and no wider than it is long."
             )
-        self.walkers = Walkers(areas, self.hall, setting.speed)
+        self.walkers = Walkers(areas, self.hall, options.speed)
         self.is_x: NDArray[np.bool_] = np.zeros(areas, np.bool_)
         """[areas], whether the board shows the X, and not the O."""
         self.o_side: Array = np.ones(areas)
         """[areas], 1 where the O's goal is on the right, -1 where it is on the left."""
         self.ids = np.arange(areas, dtype=np.int32)
-        self._senses = HallSenses(areas, self.hall, setting.rays, setting.sight)
-        self._rays = Stack(areas, 1, setting.frames, self._senses.size)
-        self._clock = Stack(areas, 1, setting.frames, 1)
+        self._senses = HallSenses(areas, self.hall, options.rays, options.sight)
+        self._rays = Stack(areas, 1, options.frames, self._senses.size)
+        self._clock = Stack(areas, 1, options.frames, 1)
         self._age = np.zeros(areas, np.intp)
         self._owed = np.zeros(areas)
         self._statistics: list[Statistic] = []
@@ -128,7 +90,7 @@ class Hallway(World):
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behaviour of one branch of 5: nothing, forward, back, turn right, turn left."""
-        frames = self.setting.frames
+        frames = self.options.frames
         stacked = f"StackingSensor_size{frames}_" if frames > 1 else ""
         sensors = {
             f"{stacked}RayPerceptionSensor": frames * self._senses.size,
@@ -155,10 +117,10 @@ class Hallway(World):
         ended: list[Ended] = []
         for _ in range(DECISION_PERIOD):
             self._age += 1
-            self._owed -= 1 / self.setting.max_steps
+            self._owed -= 1 / self.options.max_steps
             self.walkers.step()
             at_goal = self._touch()
-            over = at_goal | (self._age >= self.setting.max_steps)
+            over = at_goal | (self._age >= self.options.max_steps)
             if over.any():
                 (which,) = np.nonzero(over)
                 ended.append(self._end(which, ~at_goal[which]))
@@ -234,4 +196,4 @@ class Hallway(World):
         """A frame of both sensors, [k, 1, ...]."""
         walkers = self.walkers
         rays = self._senses.look(which, walkers.position[:, which], walkers.heading[which])
-        return rays, (steps / self.setting.max_steps).astype(np.float32)[:, None, None]
+        return rays, (steps / self.options.max_steps).astype(np.float32)[:, None, None]

@@ -14,8 +14,6 @@ Indices = NDArray[np.intp]
 
 ACTIONS = ActionSpec.create_discrete((7,))
 """Nothing, forward, back, turn right, turn left, left and right at three quarters of the speed."""
-DECISION_PERIOD = 5
-"""Physics steps for which an action is repeated."""
 AGENT = Body(half=0.5, mass=10, drag=4)
 """The original's box never turns physically; its corners are cut off here."""
 GRAVITY_SCALE = 1.5
@@ -24,19 +22,6 @@ _FORWARD = np.array([0, 1, -1, 0, 0, 0, 0])
 _RIGHT = np.array([0, 0, 0, 0, 0, -0.75, 0.75])
 _TURN = np.radians([0, 0, 0, 4, -4, 0, 0])
 _TRIES = 48
-
-
-def check_length(scene: str, max_steps: int) -> None:
-    """Refuse episodes that would end twice between two decisions.
-
-    Raises:
-        ValueError: `max_steps`, in physics steps, is less than a decision takes.
-    """
-    if max_steps < DECISION_PERIOD:
-        raise ValueError(
-            f"{scene}: max-steps is {max_steps}; it must be at least {DECISION_PERIOD}, the physics steps of "
-            "a decision."
-        )
 
 
 class Pushers:

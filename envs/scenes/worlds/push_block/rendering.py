@@ -64,7 +64,7 @@ def draw_coop_push(size: tuple[int, int], world: CoopPush) -> NDArray[np.uint8]:
     for k, area in areas:
         draw_ground(canvas, area)
         draw_floor(canvas, area, (-area.half, world.goal, area.half, area.half), _GOAL)
-        pose, agents = world.bodies.pose[:, k], world.setting.agents
+        pose, agents = world.bodies.pose[:, k], world.options.agents
         figures = [agent_figure(area, m, pose[:2, m], world.pushers.heading[k, m]) for m in range(agents)]
         for b, kind in enumerate(world.kinds):
             if world.bodies.present[k, agents + b]:

@@ -2,11 +2,12 @@
 
 Numbers and order of events are the official scene's. What an agent adds to the velocity of a block, and what
 the ground's friction takes, make small blocks one agent's work, large ones slow work for one, and very large
-ones the work of two; in the small setting a block needs as many agents as it is worth.
+ones the work of two; in the small size a block needs as many agents as it is worth.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from mlagents_envs.base_env import BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 
 from ....protocol.engine import Observed
 from ...agents import Groups
-from ...options import SceneSetting, choose
-from ...physics2d import GRAVITY, Body, Ground
+from ...options import SceneOptions, option
+from ...physics2d import DECISION_PERIOD, GRAVITY, Body, Ground
 from ...world import Actions, Batches, Parameters, Statistic, World
-from .dynamics import ACTIONS, AGENT, DECISION_PERIOD, GRAVITY_SCALE, Pushers, Spread, check_length
+from .dynamics import ACTIONS, AGENT, GRAVITY_SCALE, Pushers, Spread
 from .sensors import CELLS, EDGES, TAGS, WORTH, PushSenses, View
 
 BEHAVIOR = "PushBlockCollab?team=0"
@@ -30,107 +31,63 @@ _HURRY = -0.5
 Indices = NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting(SceneSetting):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoopPushOptions(SceneOptions):
     """How large and how long everything is."""
 
-    senses: str
-    """What agents observe."""
-    agents: int
-    ground: float
-    """Metres along each edge."""
-    goal: float
-    """Metres from the goal's edge to the wall behind it."""
-    speed: float
-    """What an action adds to the velocity in a physics step, m/s."""
-    weight: float
-    """The blocks' masses, as multiples of the original's."""
-    small_blocks: int
-    large_blocks: int
-    very_large_blocks: int
-    room: float
-    """Half the edge of the box that must be free around a body when an episode begins."""
-    max_steps: int
-    """Physics steps of an episode."""
+    scene: ClassVar[str] = "coop-push"
 
+    areas: int = option(4, "how many areas there are")
+    agents: int = option(3, "of an area")
+    ground: float = option(25.0, "metres along each edge of the ground", small=7.0)
+    goal: float = option(4.3, "metres from its edge to the wall behind it", small=2.0)
+    speed: float = option(3.0, "metres per second that an action adds in each physics step", small=1.0)
+    weight: float = option(1.0, "of the blocks, as a multiple of the original's", small=0.7)
+    small_blocks: int = option(2, "of an area, worth 1 each", may_be_zero=True)
+    large_blocks: int = option(2, "of an area, worth 2 each", small=1, may_be_zero=True)
+    very_large_blocks: int = option(2, "of an area, worth 3 each", small=0, may_be_zero=True)
+    room: float = option(1.5, "free metres around whatever is placed at the start of an episode", small=0.6)
+    max_steps: int = option(5000, "physics steps of an episode", small=1000, decision_period=DECISION_PERIOD)
+    senses: str = option(
+        "grid",
+        "grid (a grid and the own body) or vector (places of everything)",
+        small="vector",
+        choices=("grid", "vector"),
+    )
 
-SETTINGS = {
-    "full": Setting("grid", 3, 25.0, 4.3, 3.0, 1.0, 2, 2, 2, 1.5, 5000),
-    "small": Setting("vector", 3, 7.0, 2.0, 1.0, 0.7, 2, 1, 0, 0.6, 1000),
-}
+    def check(self) -> None:
+        """Refuse a world without blocks."""
+        if not (self.small_blocks or self.large_blocks or self.very_large_blocks):
+            raise ValueError("coop-push has no blocks; it needs at least one, of any size.")
 
 
 class CoopPush(World):
     """Any number of areas, the agents of each in one group. Options that are not given are as `size` says."""
 
-    def __init__(
-        self,
-        areas: int = 4,
-        size: str = "full",
-        agents: int = 0,
-        ground: float = 0.0,
-        goal: float = 0.0,
-        speed: float = 0.0,
-        weight: float = 0.0,
-        small_blocks: int = -1,
-        large_blocks: int = -1,
-        very_large_blocks: int = -1,
-        room: float = 0.0,
-        max_steps: int = 0,
-        senses: str = "",
-    ) -> None:
-        """What is left at its default is as `size` says.
+    options_type = CoopPushOptions
 
-        `areas`: how many areas there are.
-        `size`: full is the original, small is for learning within minutes.
-        `agents`: of an area.
-        `ground`: metres along each edge of the ground.
-        `goal`: metres from its edge to the wall behind it.
-        `speed`: metres per second that an action adds in each physics step.
-        `weight`: of the blocks, as a multiple of the original's.
-        `small_blocks`: of an area, worth 1 each.
-        `large_blocks`: of an area, worth 2 each.
-        `very_large_blocks`: of an area, worth 3 each.
-        `room`: free metres around whatever is placed at the beginning of an episode.
-        `max_steps`: physics steps of an episode.
-        `senses`: grid (a grid and the own body) or vector (places of everything).
-        """
-        given = {
-            "agents": agents,
-            "ground": ground,
-            "goal": goal,
-            "speed": speed,
-            "weight": weight,
-            "small_blocks": small_blocks,
-            "large_blocks": large_blocks,
-            "very_large_blocks": very_large_blocks,
-            "room": room,
-            "max_steps": max_steps,
-            "senses": senses,
-        }
-        self.setting = setting = choose("coop-push", SETTINGS, size, areas, given)
-        check_length("coop-push", setting.max_steps)
-        self.areas = areas
-        counts = (setting.small_blocks, setting.large_blocks, setting.very_large_blocks)
-        if not sum(counts):
-            raise ValueError("coop-push has no blocks; it needs at least one, of any size.")
+    def __init__(self, **given: int | float | str) -> None:
+        """`given`: fields of `CoopPushOptions`; those that are left out are as the size says."""
+        self.options = options = CoopPushOptions.read(given)
+        self.areas = options.areas
+        counts = (options.small_blocks, options.large_blocks, options.very_large_blocks)
         self.kinds: Indices = np.repeat(np.arange(3), counts)
         """[blocks], 0 small, 1 large, 2 very large."""
         self.halves = EDGES[self.kinds] / 2
         self._make_bodies()
 
     def _make_bodies(self) -> None:
-        """Agents, blocks and the ground, as the setting says."""
-        setting, areas = self.setting, self.areas
+        """Agents, blocks and the ground, as the options say."""
+        options, areas = self.options, self.areas
         blocks = [
-            Body(EDGES[kind] / 2, MASSES[kind] * setting.weight, _BLOCK_DRAG, square=True)
+            Body(EDGES[kind] / 2, MASSES[kind] * options.weight, _BLOCK_DRAG, square=True)
             for kind in self.kinds
         ]
-        half, agents = setting.ground / 2, setting.agents
+        half, agents = options.ground / 2, options.agents
         self.bodies = Ground(areas, half, [AGENT] * agents + blocks, GRAVITY * GRAVITY_SCALE)
-        self.pushers = Pushers(areas, agents, setting.speed)
+        self.pushers = Pushers(areas, agents, options.speed)
         self.groups = Groups(areas, agents)
-        self.goal = half - setting.goal
+        self.goal = half - options.goal
         """The goal begins at this z and reaches to the wall."""
         self.turned = np.zeros(areas, np.intp)
         """Quarter turns of each area in the world; agents do not notice."""
@@ -139,10 +96,10 @@ class CoopPush(World):
         highest = [*[half] * agents, *(self.goal - np.sqrt(2) * self.halves)]
         if min(highest) <= -half / 2:
             raise ValueError(
-                f"coop-push: a ground of {setting.ground} m with a goal of {setting.goal} m has no room for "
+                f"coop-push: a ground of {options.ground} m with a goal of {options.goal} m has no room for "
                 f"blocks of {2 * self.halves.max():g} m before it."
             )
-        self._spread = Spread(half / 2, setting.room, sizes, np.zeros((3, 0)), highest)
+        self._spread = Spread(half / 2, options.room, sizes, np.zeros((3, 0)), highest)
         self._senses = PushSenses(agents, self.kinds, half, self.goal)
         self._age = np.zeros(areas, np.intp)
         self._random = np.random.default_rng(0)
@@ -150,7 +107,7 @@ class CoopPush(World):
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behaviour of one branch of 7."""
         observations = [_vector(f"VectorSensor_size{self._senses.places_size}", self._senses.places_size)]
-        if self.setting.senses == "grid":
+        if self.options.senses == "grid":
             image = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
             grid = ObservationSpec((len(TAGS), CELLS, CELLS), image, ObservationType.DEFAULT, "GridSensor")
             observations = [grid, _vector("PhysicsBodySensor:Agent", 10)]
@@ -171,9 +128,9 @@ class CoopPush(World):
             self.pushers.turn()
             self.bodies.step(self.pushers.push)
             self._age += 1
-            self.groups.earn(_HURRY / self.setting.max_steps)
+            self.groups.earn(_HURRY / self.options.max_steps)
             self._take_in()
-            late = self._age >= self.setting.max_steps
+            late = self._age >= self.options.max_steps
             if late.any():
                 (which,) = np.nonzero(late)
                 self._end(which, interrupted=True)
@@ -185,7 +142,7 @@ class CoopPush(World):
 
     def _take_in(self) -> None:
         """Blocks that reach the goal disappear and are paid for; who has them all ends its episode."""
-        agents = self.setting.agents
+        agents = self.options.agents
         near = self.bodies.pose[1] + self.bodies.extent >= self.goal
         near &= self.bodies.present
         areas, blocks = np.nonzero(near[:, agents:])
@@ -202,7 +159,7 @@ class CoopPush(World):
         self._begin(which)
 
     def _begin(self, which: Indices) -> None:
-        agents, count = self.setting.agents, self.bodies.shape[1]
+        agents, count = self.options.agents, self.bodies.shape[1]
         pose = np.zeros((3, len(which), count))
         pose[:2] = self._spread.draw(self._random, len(which))
         angles = self._random.uniform(-np.pi, np.pi, (len(which), count))
@@ -215,14 +172,14 @@ class CoopPush(World):
 
     def _observe(self, areas: Indices | slice) -> list[Observed]:
         """What everybody in these areas sees."""
-        agents = self.setting.agents
+        agents = self.options.agents
         view = View(
             pose=self.bodies.pose[:, areas],
             heading=self.pushers.heading[areas],
             velocity=self.bodies.motion[:2, areas, :agents],
             present=self.bodies.present[areas, agents:],
         )
-        if self.setting.senses == "vector":
+        if self.options.senses == "vector":
             return [self._senses.places(view)]
         return [self._senses.grid(view), self._senses.body(view)]
 

@@ -48,12 +48,12 @@ def draw_pyramids(size: tuple[int, int], world: Pyramids) -> NDArray[np.uint8]:
 
 
 def _draw_area(canvas: Canvas, world: Pyramids, k: int, middle: Vector) -> None:
-    half, setting = world.rooms.half, world.setting
+    half, options = world.rooms.half, world.options
     thin = half / 60
     canvas.box(Box(middle - np.array([0, thin, 0]), np.eye(3), np.array([half, thin, half]), _GROUND))
     for number, (x, z) in enumerate(world.rooms.middles.T):
-        if (number + number // setting.rooms * (setting.rooms + 1)) % 2:
-            reach = setting.room / 2
+        if (number + number // options.rooms * (options.rooms + 1)) % 2:
+            reach = options.room / 2
             canvas.polygon(middle + rectangle(x - reach, z - reach, x + reach, z + reach), _TILE)
     # Low, so that nobody is hidden.
     tall = half / 40

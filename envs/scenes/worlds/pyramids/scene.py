@@ -7,15 +7,16 @@ constants.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
 from ...agents import Soloists
-from ...options import SceneSetting, choose
+from ...options import SceneOptions, option
+from ...physics2d import DECISION_PERIOD
 from ...world import Actions, Batches, Parameters, World
-from ..push_block.dynamics import DECISION_PERIOD, check_length
 from .dynamics import RADIUS, Explorers, Rooms
 from .sensors import LOOSE_BRICKS, PyramidSenses, View
 
@@ -36,92 +37,63 @@ Flags = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting(SceneSetting):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PyramidsOptions(SceneOptions):
     """How large, how fast and how long everything is."""
 
-    senses: str
-    """What agents observe."""
-    rooms: int
-    """Along each edge."""
-    room: float
-    """Metres along each edge of a room."""
-    wall: float
-    """How thick walls between rooms are."""
-    door: float
-    """How wide the doorways are."""
-    clear: float
-    """Metres from a room's walls within which nothing is placed."""
-    stone_blocks: int
-    """How many pyramids of stone stand in rooms of their own."""
-    speed: float
-    """What an action adds to the velocity in a physics step, m/s."""
-    knock: float
-    """How fast a pyramid must be run into, so that it falls, m/s."""
-    max_steps: int
-    """Physics steps of an episode."""
+    scene: ClassVar[str] = "pyramids"
 
+    areas: int = option(16, "how many areas there are")
+    rooms: int = option(3, "along each edge of an area", small=2)
+    room: float = option(25.0, "metres along each edge of a room", small=8.0)
+    wall: float = option(5.0, "metres of the walls between rooms", small=1.0)
+    door: float = option(18.0, "metres of the doorways in their middles", small=3.0)
+    clear: float = option(0.6, "metres from a room's walls within which nothing is placed", small=1.9)
+    stone_blocks: int = option(6, "pyramids of stone, each in a room of its own", small=0, may_be_zero=True)
+    speed: float = option(2.0, "metres per second that an action adds in each physics step", small=1.0)
+    knock: float = option(5.0, "metres per second at which a pyramid falls that is run into", small=10.0)
+    max_steps: int = option(5000, "physics steps of an episode", small=1500, decision_period=DECISION_PERIOD)
+    senses: str = option(
+        "rays",
+        "rays (three fans of rays and the own velocity) or vector (places of everything)",
+        small="vector",
+        choices=("rays", "vector"),
+    )
 
-SETTINGS = {
-    "full": Setting("rays", 3, 25.0, 5.0, 18.0, 0.6, 6, 2.0, 5.0, 5000),
-    "small": Setting("vector", 2, 8.0, 1.0, 3.0, 1.9, 0, 1.0, 10.0, 1500),
-}
+    def check(self) -> None:
+        """Refuse areas in which things have no place."""
+        needed, found = self.stone_blocks + 3, self.rooms**2
+        if found < needed:
+            raise ValueError(
+                f"pyramids: {self.rooms} x {self.rooms} rooms are fewer than the {needed} that an agent, a "
+                f"switch, a pyramid and {self.stone_blocks} stone-blocks need, one to each."
+            )
+        if self.room < _LEAST_ROOM or not 2 * RADIUS < self.door <= self.room:
+            raise ValueError(
+                f"pyramids: a room of {self.room:g} m with doorways of {self.door:g} m; rooms must have at "
+                f"least {_LEAST_ROOM:g} m, and doorways more than {2 * RADIUS:g} m and not more than a room."
+            )
+        if 2 * self.clear > self.room:
+            raise ValueError(
+                f"pyramids: with {self.clear:g} m clear of the walls a room of {self.room:g} m has no "
+                "place left; clear must be at most half of the room."
+            )
 
 
 class Pyramids(World):
     """Any number of areas, one agent to each. Options that are not given are as `size` says."""
 
-    def __init__(
-        self,
-        areas: int = 16,
-        size: str = "full",
-        rooms: int = 0,
-        room: float = 0.0,
-        wall: float = 0.0,
-        door: float = 0.0,
-        clear: float = 0.0,
-        stone_blocks: int = -1,
-        speed: float = 0.0,
-        knock: float = 0.0,
-        max_steps: int = 0,
-        senses: str = "",
-    ) -> None:
-        """What is left at its default is as `size` says.
+    options_type = PyramidsOptions
 
-        `areas`: how many areas there are.
-        `size`: full is the original, small is for learning within minutes.
-        `rooms`: along each edge of an area.
-        `room`: metres along each edge of a room.
-        `wall`: metres of the walls between rooms.
-        `door`: metres of the doorways in their middles.
-        `clear`: metres from a room's walls within which nothing is placed.
-        `stone_blocks`: pyramids of stone, each in a room of its own.
-        `speed`: metres per second that an action adds in each physics step.
-        `knock`: metres per second at which a pyramid falls that is run into.
-        `max_steps`: physics steps of an episode.
-        `senses`: rays (three fans of rays and the own velocity) or vector (places of everything).
-        """
-        given = {
-            "rooms": rooms,
-            "room": room,
-            "wall": wall,
-            "door": door,
-            "clear": clear,
-            "stone_blocks": stone_blocks,
-            "speed": speed,
-            "knock": knock,
-            "max_steps": max_steps,
-            "senses": senses,
-        }
-        self.setting = setting = choose("pyramids", SETTINGS, size, areas, given)
-        check_length("pyramids", setting.max_steps)
-        _check_room(setting)
-        self.areas = areas
-        self.rooms = Rooms(setting.rooms, setting.room, setting.wall, setting.door)
+    def __init__(self, **given: int | float | str) -> None:
+        """`given`: fields of `PyramidsOptions`; those that are left out are as the size says."""
+        self.options = options = PyramidsOptions.read(given)
+        self.areas = areas = options.areas
+        self.rooms = Rooms(options.rooms, options.room, options.wall, options.door)
         self.walls = self.rooms.walls
-        self.explorers = Explorers(areas, setting.speed)
+        self.explorers = Explorers(areas, options.speed)
         self.agents = Soloists(areas)
-        count, stones = self.walls.shape[1], setting.stone_blocks
+        count, stones = self.walls.shape[1], options.stone_blocks
         self.stones = slice(count, count + stones)
         self.switch, self.pyramid, self.gold = count + stones, count + stones + 1, count + stones + 2
         """Where in `boxes` things are; the walls come first."""
@@ -151,7 +123,7 @@ class Pyramids(World):
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behaviour of one branch of 5: nothing, forward, back, turn right, turn left."""
         return {
-            BEHAVIOR: BehaviorSpec(self._senses.specs(self.setting.senses), ActionSpec.create_discrete((5,)))
+            BEHAVIOR: BehaviorSpec(self._senses.specs(self.options.senses), ActionSpec.create_discrete((5,)))
         }
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
@@ -167,7 +139,7 @@ class Pyramids(World):
         for _ in range(DECISION_PERIOD):
             hits = self.explorers.step(self.boxes, self._there)
             self._age += 1
-            self.agents.earn(-1 / self.setting.max_steps)
+            self.agents.earn(-1 / self.options.max_steps)
             self._press()
             self._knock(*hits)
             self._judge()
@@ -181,7 +153,7 @@ class Pyramids(World):
 
     def _knock(self, areas: Indices, boxes: Indices, speeds: Array) -> None:
         """Pyramids that are run into fall: the gold brick then lies behind them, other bricks around."""
-        falls = (boxes == self.pyramid) & (speeds >= self.setting.knock)
+        falls = (boxes == self.pyramid) & (speeds >= self.options.knock)
         if not falls.any():
             return
         which = np.unique(areas[falls])
@@ -191,26 +163,26 @@ class Pyramids(World):
         thrown = middle + way / np.maximum(np.hypot(way[0], way[1]), 1e-9) * _PYRAMID_HALF
         # Not into a wall: a room's middle is where the room is.
         room = self._room_of(middle)
-        reach = self.setting.room / 2 - 2 * RADIUS
+        reach = self.options.room / 2 - 2 * RADIUS
         self.boxes[:2, which, self.gold] = room + np.minimum(np.maximum(thrown - room, -reach), reach)
         scattered = self._random.uniform(-_SCATTER, _SCATTER, (2, len(which), LOOSE_BRICKS))
         self.bricks[:, which] = middle[:, :, None] + scattered
 
     def _room_of(self, place: Array) -> Array:
         """The middles [2, k] of the rooms in which places [2, k] are."""
-        step, last = self.setting.room + self.setting.wall, (self.setting.rooms - 1) / 2
+        step, last = self.options.room + self.options.wall, (self.options.rooms - 1) / 2
         return (np.rint(place / step + last) - last) * step
 
     def _judge(self) -> None:
         """Who touches the gold brick on the ground is done."""
         home = self._touches(self.gold) & self.switched & ~self.stands
-        late = (self._age >= self.setting.max_steps) & ~home
+        late = (self._age >= self.options.max_steps) & ~home
         for over, reward in ((home, _GOLD), (late, None)):
             (which,) = np.nonzero(over)
             if len(which):
                 if reward is not None:
                     self.agents.settle(which, reward)
-                seen = self._senses.look(self._view(which), self.setting.senses)
+                seen = self._senses.look(self._view(which), self.options.senses)
                 self.agents.end(which, seen, interrupted=reward is None)
                 self._begin(which)
 
@@ -220,10 +192,10 @@ class Pyramids(World):
 
     def _begin(self, which: Indices) -> None:
         """Agent, switch, pyramid and stones each in a room of their own, somewhere in it."""
-        random, count = self._random, self.setting.stone_blocks + 3
+        random, count = self._random, self.options.stone_blocks + 3
         middles = self.rooms.middles
         order = random.permuted(np.tile(np.arange(middles.shape[1]), (len(which), 1)), axis=1)[:, :count]
-        reach = self.setting.room / 2 - self.setting.clear
+        reach = self.options.room / 2 - self.options.clear
         places = middles[:, order] + random.uniform(-reach, reach, (2, *order.shape))
         heading = np.radians(random.integers(360, size=len(which)))
         self.explorers.put(which, places[:, :, 0], heading)
@@ -237,7 +209,7 @@ class Pyramids(World):
         self._age[which] = 0
 
     def _ask(self) -> Batches:
-        seen = self._senses.look(self._view(np.arange(self.areas)), self.setting.senses)
+        seen = self._senses.look(self._view(np.arange(self.areas)), self.options.senses)
         return {BEHAVIOR: self.agents.ask(seen)[0]}
 
     def _view(self, which: Indices) -> View:
@@ -253,28 +225,4 @@ class Pyramids(World):
             stands=self.stands[which],
             gold=boxes[:, :, self.gold],
             bricks=self.bricks[:, which],
-        )
-
-
-def _check_room(setting: Setting) -> None:
-    """Refuse areas in which things do not fit.
-
-    Raises:
-        ValueError: The message says what does not fit into what.
-    """
-    needed, found = setting.stone_blocks + 3, setting.rooms**2
-    if found < needed:
-        raise ValueError(
-            f"pyramids: {setting.rooms} x {setting.rooms} rooms are fewer than the {needed} that an agent, a "
-            f"switch, a pyramid and {setting.stone_blocks} stone-blocks need, one to each."
-        )
-    if setting.room < _LEAST_ROOM or not 2 * RADIUS < setting.door <= setting.room:
-        raise ValueError(
-            f"pyramids: a room of {setting.room:g} m with doorways of {setting.door:g} m; rooms must have at "
-            f"least {_LEAST_ROOM:g} m, and doorways more than {2 * RADIUS:g} m and not more than a room."
-        )
-    if 2 * setting.clear > setting.room:
-        raise ValueError(
-            f"pyramids: with {setting.clear:g} m clear of the walls a room of {setting.room:g} m has no "
-            "place left; clear must be at most half of the room."
         )

@@ -6,6 +6,7 @@ constants.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 
 from ....base import StatsAggregationMethod
 from ...agents import Groups
-from ...options import SceneSetting, choose
+from ...options import SceneOptions, option
+from ...physics2d import DECISION_PERIOD
 from ...world import Actions, Batches, Parameters, Statistic, World
-from ..push_block.dynamics import DECISION_PERIOD, check_length
 from .dynamics import BALL, BALL_RADIUS, PLAYER_RADIUS, PLAYERS, Game, Pitch
 from .sensors import SoccerSenses
 
@@ -44,75 +45,54 @@ Floats = NDArray[np.float32]
 Indices = NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting(SceneSetting):
-    """How large, how fast and how long everything is."""
-
-    senses: str
-    """What players observe."""
-    length: float
-    """Of the pitch, metres."""
-    width: float
-    goal: float
-    """Metres between the posts."""
-    speed: float
-    """What an action adds to the velocity in a physics step, m/s."""
-    kick: float
-    """Newtons with which a player that goes forward pushes a ball it comes to touch, for one step."""
-    max_steps: int
-    """Physics steps of an episode."""
-
-
 # On a pitch that a kick crosses the ball bounces off the walls into any goal: who plays well hardly wins more
 # often. The small size is for dribbling.
-SETTINGS = {
-    "full": Setting("rays", _ORIGINAL_LENGTH, 15.0, 8.5, 2.0, 2000.0, 5000),
-    "small": Setting("vector", 10.0, 6.0, 5.0, 0.6, 100.0, 1000),
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoccerTwosOptions(SceneOptions):
+    """How large, how fast and how long everything is."""
+
+    scene: ClassVar[str] = "soccer-twos"
+
+    areas: int = option(8, "how many pitches there are")
+    length: float = option(_ORIGINAL_LENGTH, "metres from goal to goal", small=10.0)
+    width: float = option(15.0, "metres from side to side", small=6.0)
+    goal: float = option(8.5, "metres between the posts", small=5.0)
+    speed: float = option(2.0, "metres per second that an action adds in each physics step", small=0.6)
+    kick: float = option(
+        2000.0,
+        "newtons with which a player that goes forward pushes the ball for one physics step",
+        small=100.0,
+    )
+    max_steps: int = option(5000, "physics steps of an episode", small=1000, decision_period=DECISION_PERIOD)
+    senses: str = option(
+        "rays",
+        "rays (ahead and behind) or vector (places of everything)",
+        small="vector",
+        choices=("rays", "vector"),
+    )
+
+    def check(self) -> None:
+        """Refuse pitches on which nobody can play."""
+        least = 2 * (2 * PLAYER_RADIUS + 2 * BALL_RADIUS)
+        if not 2 * BALL_RADIUS < self.goal < self.width < self.length or self.width < least:
+            raise ValueError(
+                f"soccer-twos: a pitch of {self.length:g} x {self.width:g} m with goals of "
+                f"{self.goal:g} m; it must be longer than it is wide, at least {least:g} m wide, and goals "
+                f"wider than the ball's {2 * BALL_RADIUS:g} m and narrower than the pitch."
+            )
 
 
 class SoccerTwos(World):
     """Any number of pitches. Options that are not given are as `size` says."""
 
-    def __init__(
-        self,
-        areas: int = 8,
-        size: str = "full",
-        length: float = 0.0,
-        width: float = 0.0,
-        goal: float = 0.0,
-        speed: float = 0.0,
-        kick: float = 0.0,
-        max_steps: int = 0,
-        senses: str = "",
-    ) -> None:
-        """What is left at its default is as `size` says.
+    options_type = SoccerTwosOptions
 
-        `areas`: how many pitches there are.
-        `size`: full is the original, small is for learning within minutes.
-        `length`: metres from goal to goal.
-        `width`: metres from side to side.
-        `goal`: metres between the posts.
-        `speed`: metres per second that an action adds in each physics step.
-        `kick`: newtons with which a player that goes forward pushes the ball for one physics step.
-        `max_steps`: physics steps of an episode.
-        `senses`: rays (ahead and behind) or vector (places of everything).
-        """
-        given = {
-            "length": length,
-            "width": width,
-            "goal": goal,
-            "speed": speed,
-            "kick": kick,
-            "max_steps": max_steps,
-            "senses": senses,
-        }
-        self.setting = setting = choose("soccer-twos", SETTINGS, size, areas, given)
-        check_length("soccer-twos", setting.max_steps)
-        _check_pitch(setting)
-        self.areas = areas
-        self.pitch = Pitch(setting.length, setting.width, setting.goal)
-        self.game = Game(areas, self.pitch, setting.kick)
+    def __init__(self, **given: int | float | str) -> None:
+        """`given`: fields of `SoccerTwosOptions`; those that are left out are as the size says."""
+        self.options = options = SoccerTwosOptions.read(given)
+        self.areas = areas = options.areas
+        self.pitch = Pitch(options.length, options.width, options.goal)
+        self.game = Game(areas, self.pitch, options.kick)
         self.heading: Array = np.zeros((areas, PLAYERS))
         """[areas, players], radians from z towards x."""
         self.teams = [Groups(areas, MEMBERS, team, teams=2) for team in range(2)]
@@ -128,7 +108,7 @@ class SoccerTwos(World):
         """A behaviour for each team: three branches of 3, forward and back, sideways, turn."""
         actions = ActionSpec.create_discrete((3, 3, 3))
         return {
-            name: BehaviorSpec(self._senses.specs(self.setting.senses, team), actions)
+            name: BehaviorSpec(self._senses.specs(self.options.senses, team), actions)
             for team, name in enumerate(BEHAVIORS)
         }
 
@@ -163,7 +143,7 @@ class SoccerTwos(World):
         push = np.stack([ahead * sine + right * cosine, ahead * cosine - right * sine])
         self.heading += _TURN[turn]
         # Who goes forward kicks, also where a step aside takes the place of the step forward.
-        return self.game.step(push * self.setting.speed, (forward == 1).astype(float))
+        return self.game.step(push * self.options.speed, (forward == 1).astype(float))
 
     def _judge(self, touched: Flags, in_goals: Array) -> None:
         """Pay for touches of the ball, and end what a goal or time ends."""
@@ -171,7 +151,7 @@ class SoccerTwos(World):
             for number, team in enumerate(self.teams):
                 mine = touched[:, number * MEMBERS : (number + 1) * MEMBERS]
                 team.pay(mine * self._touch_reward[:, None])
-        late = self._age >= self.setting.max_steps
+        late = self._age >= self.options.max_steps
         goals = in_goals > 0
         if not (goals.any() or late.any()):
             return
@@ -179,7 +159,7 @@ class SoccerTwos(World):
             (which,) = np.nonzero(goals[loser])
             if len(which):
                 won = np.zeros(self.areas)
-                won[which] = 1 - self._age[which] / self.setting.max_steps
+                won[which] = 1 - self._age[which] / self.options.max_steps
                 self.teams[1 - loser].earn(won)
                 self.teams[loser].earn(-goals[loser].astype(float))
                 self._end(which, interrupted=False)
@@ -194,7 +174,7 @@ class SoccerTwos(World):
             game.position[:, which],
             self.heading[which],
             game.velocity[:, which],
-            self.setting.senses,
+            self.options.senses,
         )
         for number, team in enumerate(self.teams):
             mine = slice(number * MEMBERS, (number + 1) * MEMBERS)
@@ -205,13 +185,13 @@ class SoccerTwos(World):
 
     def _begin(self, which: Indices) -> None:
         """Everybody on the own half, the ball near the middle."""
-        random, count, setting = self._random, len(which), self.setting
-        scale = setting.length / _ORIGINAL_LENGTH
+        random, count, options = self._random, len(which), self.options
+        scale = options.length / _ORIGINAL_LENGTH
         places = np.zeros((2, count, PLAYERS + 1))
         side = np.repeat([-1.0, 1.0], MEMBERS)
         spread = random.uniform(-_START_SPREAD, _START_SPREAD, (count, PLAYERS))
         places[0, :, :PLAYERS] = scale * (_START * side + spread)
-        places[1, :, :PLAYERS] = np.array([1, -1, 1, -1]) * _START_ASIDE * setting.width
+        places[1, :, :PLAYERS] = np.array([1, -1, 1, -1]) * _START_ASIDE * options.width
         places[:, :, BALL] = scale * random.uniform(-_BALL_SPREAD, _BALL_SPREAD, (2, count))
         self.game.put(which, places)
         aside = np.radians(random.uniform(-_START_HEADING, _START_HEADING, (count, PLAYERS)))
@@ -225,23 +205,8 @@ class SoccerTwos(World):
 
     def _ask(self) -> Batches:
         game = self.game
-        seen = self._senses.look(game.position, self.heading, game.velocity, self.setting.senses)
+        seen = self._senses.look(game.position, self.heading, game.velocity, self.options.senses)
         return {
             name: team.ask([obs[:, number * MEMBERS : (number + 1) * MEMBERS] for obs in seen])
             for number, (name, team) in enumerate(zip(BEHAVIORS, self.teams))
         }
-
-
-def _check_pitch(setting: Setting) -> None:
-    """Refuse pitches on which nobody can play.
-
-    Raises:
-        ValueError: The message says what is too small.
-    """
-    least = 2 * (2 * PLAYER_RADIUS + 2 * BALL_RADIUS)
-    if not 2 * BALL_RADIUS < setting.goal < setting.width < setting.length or setting.width < least:
-        raise ValueError(
-            f"soccer-twos: a pitch of {setting.length:g} x {setting.width:g} m with goals of "
-            f"{setting.goal:g} m; it must be longer than it is wide, at least {least:g} m wide, and goals "
-            f"wider than the ball's {2 * BALL_RADIUS:g} m and narrower than the pitch."
-        )

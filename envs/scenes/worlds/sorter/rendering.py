@@ -35,10 +35,10 @@ _STROKES = ("abcdef", "i", "abged", "abgcd", "fgbc", "afgcd", "afgedc", "abc", "
 def draw_sorter(size: tuple[int, int], world: Sorter) -> NDArray[np.uint8]:
     """Every room with its agent and tiles, [height, width, 3]; tiles that were visited are green."""
     count = world.areas
-    reach = world.setting.radius + TILE_DEPTH
+    reach = world.options.radius + TILE_DEPTH
     columns = -(-count // int(np.sqrt(count)))
     middles = [2 * _GAP * reach * np.array([k % columns, 0, -(k // columns)]) for k in range(count)]
-    tall = world.setting.tile_width * 1.2
+    tall = world.options.tile_width * 1.2
     corners = [middle + _circle(reach, y) for middle in middles for y in (-reach / 20, tall)]
     canvas = Canvas(size, np.concatenate(corners), yaw=14, pitch=48, margin=0.03)
     canvas.shadows(
@@ -53,7 +53,7 @@ def _draw_room(canvas: Canvas, world: Sorter, k: int, middle: Vector, reach: flo
     canvas.polygon(middle + _circle(reach, -reach / 24), _EDGE)
     for share, colour in ((1.0, _FLOOR), (0.66, _RING), (0.33, _FLOOR)):
         canvas.polygon(middle + _circle(reach * share, 0), colour)
-    half = np.array([world.setting.tile_width / 2, world.setting.tile_width * 0.6, TILE_DEPTH / 2])
+    half = np.array([world.options.tile_width / 2, world.options.tile_width * 0.6, TILE_DEPTH / 2])
     things: list[tuple[Box, int, bool]] = []
     spots = world.room.tiles()
     for number, place in zip(world.numbers[k], world.places[k]):
@@ -63,7 +63,7 @@ def _draw_room(canvas: Canvas, world: Sorter, k: int, middle: Vector, reach: flo
             x, z = spots[:, place]
             centre = middle + np.array([x, half[1], z])
             things.append((Box(centre, turned, half, _VISITED if visited else _TILE), int(number), visited))
-    body = world.setting.radius / 24 + 0.3
+    body = world.options.radius / 24 + 0.3
     x, z = world.room.position[:, k]
     heading = world.heading[k]
     # The face is on the box's -z side.

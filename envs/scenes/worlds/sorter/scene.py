@@ -6,17 +6,17 @@ constants.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
 from ...agents import Soloists
-from ...options import SceneSetting, choose
-from ...physics2d import GRAVITY
+from ...options import SceneOptions, option
+from ...physics2d import DECISION_PERIOD, GRAVITY
 from ...sensors import Stack
 from ...world import Actions, Batches, Parameters, World
-from ..push_block.dynamics import DECISION_PERIOD, check_length
 from .dynamics import AGENT_HALF, GRAVITY_SCALE, TILE_DEPTH, Room
 from .sensors import FRAMES, PLACE, View, observation_specs, own_body, own_place, tile_rows
 
@@ -33,83 +33,58 @@ Array = NDArray[np.float64]
 Floats = NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting(SceneSetting):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SorterOptions(SceneOptions):
     """How large and how long everything is."""
 
-    senses: str
-    """How agents observe the tiles."""
-    numbers: int
-    """Tiles bear numbers from 1 to this one."""
-    tiles: int
-    """The most tiles of an episode, where the trainer does not set `num_tiles`."""
-    places: int
-    """Where tiles can stand along the wall."""
-    radius: float
-    """Metres from the room's middle to the tiles'."""
-    tile_width: float
-    speed: float
-    """What an action adds to the velocity in a physics step, m/s."""
-    max_steps: int
-    """Physics steps of an episode."""
+    scene: ClassVar[str] = "sorter"
 
+    areas: int = option(8, "how many rooms there are")
+    numbers: int = option(20, "tiles bear one from 1 to this one, each another", small=6)
+    tiles: int = option(20, "the most of an episode, unless the trainer sets num_tiles", small=4)
+    places: int = option(20, "for tiles, along the wall", small=10)
+    radius: float = option(20.5, "metres from the middle of the room to the tiles", small=7.0)
+    tile_width: float = option(3.5, "metres", small=2.0)
+    speed: float = option(2.0, "metres per second that an action adds in each physics step", small=1.0)
+    max_steps: int = option(5000, "physics steps of an episode", small=500, decision_period=DECISION_PERIOD)
+    senses: str = option(
+        "entities",
+        "entities (a row for each tile, as many as there are) or flat (the same rows as one vector)",
+        choices=("entities", "flat"),
+    )
 
-SETTINGS = {
-    "full": Setting("entities", 20, 20, 20, 20.5, 3.5, 2.0, 5000),
-    "small": Setting("entities", 6, 4, 10, 7.0, 2.0, 1.0, 500),
-}
+    def check(self) -> None:
+        """Refuse more tiles than numbers or places, and tiles that touch each other or the start."""
+        most = min(self.numbers, self.places)
+        if self.tiles > most:
+            raise ValueError(
+                f"sorter: tiles is {self.tiles}; it must be at most {most}, one for each number and place."
+            )
+        # Between two tiles, and between any and the agent's start, an agent has room.
+        step = 2 * np.sin(np.pi / self.places) * (self.radius - TILE_DEPTH / 2)
+        if step < self.tile_width + 2 * AGENT_HALF or self.radius < TILE_DEPTH + 4 * AGENT_HALF:
+            raise ValueError(
+                f"sorter: a radius of {self.radius:g} m has no room for {self.places} places for tiles "
+                f"{self.tile_width:g} m wide, an agent's width apart."
+            )
 
 
 class Sorter(World):
     """Any number of rooms with an agent in each. Options that are not given are as `size` says."""
 
-    def __init__(
-        self,
-        areas: int = 8,
-        size: str = "full",
-        numbers: int = 0,
-        tiles: int = 0,
-        places: int = 0,
-        radius: float = 0.0,
-        tile_width: float = 0.0,
-        speed: float = 0.0,
-        max_steps: int = 0,
-        senses: str = "",
-    ) -> None:
-        """What is left at its default is as `size` says.
+    options_type = SorterOptions
 
-        `areas`: how many rooms there are.
-        `size`: full is the original, small is for learning within minutes.
-        `numbers`: tiles bear one from 1 to this one, each another.
-        `tiles`: the most of an episode, unless the trainer sets num_tiles.
-        `places`: for tiles, along the wall.
-        `radius`: metres from the middle of the room to the tiles.
-        `tile_width`: metres.
-        `speed`: metres per second that an action adds in each physics step.
-        `max_steps`: physics steps of an episode.
-        `senses`: entities (a row for each tile, as many as there are) or flat (the same rows as one vector).
-        """
-        given = {
-            "numbers": numbers,
-            "tiles": tiles,
-            "places": places,
-            "radius": radius,
-            "tile_width": tile_width,
-            "speed": speed,
-            "max_steps": max_steps,
-            "senses": senses,
-        }
-        self.setting = setting = choose("sorter", SETTINGS, size, areas, given, {"senses": "flat"})
-        check_length("sorter", setting.max_steps)
-        _check_room(setting)
-        self.areas = areas
-        self.room = Room(areas, setting.radius, setting.tile_width, setting.places)
+    def __init__(self, **given: int | float | str) -> None:
+        """`given`: fields of `SorterOptions`; those that are left out are as the size says."""
+        self.options = options = SorterOptions.read(given)
+        self.areas = areas = options.areas
+        self.room = Room(areas, options.radius, options.tile_width, options.places)
         self.agents = Soloists(areas)
         self.heading: Array = np.zeros(areas)
         """[areas], radians from z towards x."""
-        self.numbers: Indices = np.zeros((areas, setting.numbers), np.intp)
+        self.numbers: Indices = np.zeros((areas, options.numbers), np.intp)
         """[areas, numbers], of the tiles that are there, ascending; then zeros."""
-        self.places: Indices = np.full((areas, setting.numbers), -1, np.intp)
+        self.places: Indices = np.full((areas, options.numbers), -1, np.intp)
         """[areas, numbers], where these tiles are; -1 for no tile."""
         self.visited: Indices = np.zeros(areas, np.intp)
         """[areas], how many tiles were visited: the first so many."""
@@ -125,7 +100,7 @@ class Sorter(World):
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behaviour of three branches of 3: forward and back, right and left, turn left and right."""
-        observations = observation_specs(self.setting.numbers, flat=self.setting.senses == "flat")
+        observations = observation_specs(self.options.numbers, flat=self.options.senses == "flat")
         return {BEHAVIOR: BehaviorSpec(observations, ActionSpec.create_discrete((3, 3, 3)))}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
@@ -143,11 +118,11 @@ class Sorter(World):
         self._action[:] = actions[BEHAVIOR][1]
         for _ in range(DECISION_PERIOD):
             self._age += 1
-            self.agents.earn(_HURRY / self.setting.max_steps)
+            self.agents.earn(_HURRY / self.options.max_steps)
             rooms, tiles = self.room.step(self._act(), self.places)
             if len(rooms):
                 self._touch(rooms, tiles)
-            late = self._age >= self.setting.max_steps
+            late = self._age >= self.options.max_steps
             if late.any():
                 (which,) = np.nonzero(late)
                 self._end(which, interrupted=True)
@@ -158,8 +133,8 @@ class Sorter(World):
         forward, right, turn = self._action.T
         # Forward as the agent looks before it turns.
         sine, cosine = np.sin(self.heading), np.cos(self.heading)
-        ahead = np.where(right == 0, _FORWARD[forward], 0) * self.setting.speed
-        aside = _RIGHT[right] * self.setting.speed
+        ahead = np.where(right == 0, _FORWARD[forward], 0) * self.options.speed
+        aside = _RIGHT[right] * self.options.speed
         self.heading += _TURN[turn]
         return np.stack([ahead * sine + aside * cosine, ahead * cosine - aside * sine])
 
@@ -186,13 +161,13 @@ class Sorter(World):
 
     def _begin(self, which: Indices) -> None:
         """New tiles; the agent back in the middle, where its heading stays."""
-        setting, random = self.setting, self._random
+        options, random = self.options, self._random
         count = random.integers(1, self._most_tiles(which) + 1)
-        there = np.arange(setting.numbers) < count[:, None]
-        chosen = random.random((len(which), setting.numbers)).argsort(axis=1) + 1
-        self.numbers[which] = np.sort(np.where(there, chosen, setting.numbers + 1), axis=1) * there
-        spread = random.random((len(which), setting.places)).argsort(axis=1)
-        tiles = min(setting.numbers, setting.places)
+        there = np.arange(options.numbers) < count[:, None]
+        chosen = random.random((len(which), options.numbers)).argsort(axis=1) + 1
+        self.numbers[which] = np.sort(np.where(there, chosen, options.numbers + 1), axis=1) * there
+        spread = random.random((len(which), options.places)).argsort(axis=1)
+        tiles = min(options.numbers, options.places)
         self.places[which, :tiles] = np.where(there[:, :tiles], spread[:, :tiles], -1)
         self.visited[which] = 0
         self._count[which] = count
@@ -207,8 +182,8 @@ class Sorter(World):
         Raises:
             ValueError: It is less than 1, or more than there is room for.
         """
-        most = np.array([int(self._parameters.get("num_tiles", self.setting.tiles)) for _ in which], np.intp)
-        highest = min(self.setting.numbers, self.setting.places)
+        most = np.array([int(self._parameters.get("num_tiles", self.options.tiles)) for _ in which], np.intp)
+        highest = min(self.options.numbers, self.options.places)
         if most.min() < 1 or most.max() > highest:
             raise ValueError(
                 f"sorter: the environment parameter num_tiles is {most.min()} to {most.max()}; it must be "
@@ -239,26 +214,6 @@ class Sorter(World):
 
     def _sense(self, view: View, place: Floats) -> list[Floats]:
         tiles = tile_rows(view)
-        if self.setting.senses == "flat":
+        if self.options.senses == "flat":
             tiles = tiles.reshape(len(tiles), -1)
         return [tiles, own_body(view), place]
-
-
-def _check_room(setting: Setting) -> None:
-    """Refuse what has no place.
-
-    Raises:
-        ValueError: More tiles than numbers or places, or tiles that touch each other or the start.
-    """
-    most = min(setting.numbers, setting.places)
-    if setting.tiles > most:
-        raise ValueError(
-            f"sorter: tiles is {setting.tiles}; it must be at most {most}, one for each number and place."
-        )
-    # Between two tiles, and between any and the agent's start, an agent has room.
-    step = 2 * np.sin(np.pi / setting.places) * (setting.radius - TILE_DEPTH / 2)
-    if step < setting.tile_width + 2 * AGENT_HALF or setting.radius < TILE_DEPTH + 4 * AGENT_HALF:
-        raise ValueError(
-            f"sorter: a radius of {setting.radius:g} m has no room for {setting.places} places for tiles "
-            f"{setting.tile_width:g} m wide, an agent's width apart."
-        )

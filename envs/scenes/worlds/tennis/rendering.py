@@ -19,7 +19,7 @@ _DEEP = 1.6
 
 def draw_tennis(size: tuple[int, int], world: Tennis) -> NDArray[np.uint8]:
     """Every court, [height, width, 3]: player 0 is blue and on the left."""
-    x = world.setting.length / 2 + BEHIND
+    x = world.options.length / 2 + BEHIND
     middles = middles_of(world.areas, 2.2 * x, 2 * _DEEP + HIGHEST + 2, breadth=1.0)
     corners = [middle + rectangle(-x, -_DEEP, x, _DEEP, y) for middle in middles for y in (-0.3, HIGHEST)]
     canvas = Canvas(size, np.concatenate(corners), yaw=6, pitch=24, margin=0.04)
@@ -32,7 +32,7 @@ def draw_tennis(size: tuple[int, int], world: Tennis) -> NDArray[np.uint8]:
 
 
 def _draw_court(canvas: Canvas, world: Tennis, middle: Vector) -> None:
-    half, x = world.setting.length / 2, world.setting.length / 2 + BEHIND
+    half, x = world.options.length / 2, world.options.length / 2 + BEHIND
     canvas.box(Box(middle - np.array([0, 0.15, 0]), np.eye(3), np.array([x, 0.15, _DEEP]), _GROUND))
     deep, line = _DEEP * 0.86, 0.07
     canvas.polygon(middle + rectangle(-half, -deep, half, deep), _COURT)
@@ -46,7 +46,7 @@ def _draw_court(canvas: Canvas, world: Tennis, middle: Vector) -> None:
 
 
 def _draw_play(canvas: Canvas, world: Tennis, k: int, middle: Vector) -> None:
-    rally, net = world.rally, world.setting.net
+    rally, net = world.rally, world.options.net
     ball = middle + np.array([rally.ball[0, k], rally.ball[1, k], 0])
     shadow = BALL_RADIUS * np.stack([np.cos(_TURN), np.zeros(len(_TURN)), np.sin(_TURN)], axis=1)
     canvas.polygon(ball * (1, 0, 1) + 1.6 * shadow, SHADOW, alpha=90)
@@ -70,7 +70,7 @@ def _racket(world: Tennis, k: int, player: int, middle: Vector) -> Box:
     facing = 1.0 if player == 0 else -1.0
     face = np.array([np.cos(tilt) * facing, np.sin(tilt), 0])
     turned: Points = np.stack([face, [-face[1], face[0], 0], [0, 0, 1]], axis=1)
-    half = np.array([0.08, world.setting.racket / 2, 0.4])
+    half = np.array([0.08, world.options.racket / 2, 0.4])
     return Box(middle + np.array([x, y, 0]), turned, half, _TEAMS[player])
 
 

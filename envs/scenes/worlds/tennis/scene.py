@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from mlagents_envs.base_env import (
@@ -15,10 +16,9 @@ from numpy.typing import NDArray
 
 from ....base import StatsAggregationMethod
 from ...agents import Soloists
-from ...options import SceneSetting, choose
-from ...physics2d import GRAVITY
+from ...options import SIZES, SceneOptions, option
+from ...physics2d import DECISION_PERIOD, GRAVITY
 from ...world import Actions, Batches, Parameters, Statistic, World
-from ..push_block.dynamics import DECISION_PERIOD, check_length
 from .dynamics import BEHIND, HIGHEST, NEAREST, SIDE, TILT, Court, Rally
 
 BEHAVIORS = ("Tennis?team=0", "Tennis?team=1")
@@ -37,61 +37,39 @@ Floats = NDArray[np.float32]
 Indices = NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting(SceneSetting):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TennisOptions(SceneOptions):
     """How large, how fast and how long everything is."""
 
-    length: float
-    """Of the court, metres."""
-    net: float
-    """Its height, metres."""
-    racket: float
-    """From end to end, metres."""
-    speed: float
-    """Of a racket, at most, m/s."""
-    max_steps: int
-    """Physics steps of an episode."""
+    scene: ClassVar[str] = "tennis"
 
+    areas: int = option(32, "how many courts there are")
+    size: str = option("full", "full and small are the same here", small="small", choices=SIZES)
+    length: float = option(12.0, "metres from end to end of the court")
+    net: float = option(1.0, "its height in metres")
+    racket: float = option(0.9, "metres from end to end of a racket")
+    speed: float = option(7.0, "metres per second of a racket, at most")
+    max_steps: int = option(2000, "physics steps of an episode", decision_period=DECISION_PERIOD)
 
-SETTINGS = {
-    "full": Setting(12.0, 1.0, 0.9, 7.0, 2000),
-    "small": Setting(12.0, 1.0, 0.9, 7.0, 2000),
-}
+    def check(self) -> None:
+        """Refuse courts on which nobody can play."""
+        if self.length < 4 * NEAREST or self.net > HIGHEST:
+            raise ValueError(
+                f"tennis: a court of {self.length:g} m with a net of {self.net:g} m; it must be at "
+                f"least {4 * NEAREST:g} m long, and the net not higher than the rackets reach, {HIGHEST:g} m."
+            )
 
 
 class Tennis(World):
     """Any number of courts with two players each. Options that are not given are as `size` says."""
 
-    def __init__(
-        self,
-        areas: int = 32,
-        size: str = "full",
-        length: float = 0.0,
-        net: float = 0.0,
-        racket: float = 0.0,
-        speed: float = 0.0,
-        max_steps: int = 0,
-    ) -> None:
-        """What is left at its default is as `size` says.
+    options_type = TennisOptions
 
-        `areas`: how many courts there are.
-        `size`: full and small are the same here.
-        `length`: metres from end to end of the court.
-        `net`: its height in metres.
-        `racket`: metres from end to end of a racket.
-        `speed`: metres per second of a racket, at most.
-        `max_steps`: physics steps of an episode.
-        """
-        given = {"length": length, "net": net, "racket": racket, "speed": speed, "max_steps": max_steps}
-        self.setting = setting = choose("tennis", SETTINGS, size, areas, given)
-        check_length("tennis", setting.max_steps)
-        if setting.length < 4 * NEAREST or setting.net > HIGHEST:
-            raise ValueError(
-                f"tennis: a court of {setting.length:g} m with a net of {setting.net:g} m; it must be at "
-                f"least {4 * NEAREST:g} m long, and the net not higher than the rackets reach, {HIGHEST:g} m."
-            )
-        self.areas = areas
-        self.rally = Rally(areas, Court(setting.length, setting.net, setting.racket, setting.speed))
+    def __init__(self, **given: int | float | str) -> None:
+        """`given`: fields of `TennisOptions`; those that are left out are as the size says."""
+        self.options = options = TennisOptions.read(given)
+        self.areas = areas = options.areas
+        self.rally = Rally(areas, Court(options.length, options.net, options.racket, options.speed))
         self.players = Soloists(2 * areas, len(BEHAVIORS))
         self.players.behavior[:] = np.repeat([0, 1], areas)
         self._age = np.zeros(areas, np.intp)
@@ -124,7 +102,7 @@ class Tennis(World):
         for _ in range(DECISION_PERIOD):
             won = self.rally.step()
             self._age += 1
-            late = self._age >= self.setting.max_steps
+            late = self._age >= self.options.max_steps
             if won.any() or late.any():
                 self.players.earn(np.concatenate([won, -won]))
                 self._end(won != 0, interrupted=False)
@@ -154,7 +132,7 @@ class Tennis(World):
         random, count = self._random, len(which)
         server = random.integers(2, size=count)
         (near, far), (low, high) = _SERVE
-        away = random.uniform(near, far, count) * self.setting.length / 2
+        away = random.uniform(near, far, count) * self.options.length / 2
         ball = np.stack([np.where(server == 0, -away, away), random.uniform(low, high, count)])
         self.rally.serve(which, ball, server)
         self._age[which] = 0
@@ -168,11 +146,11 @@ class Tennis(World):
         The own racket's place (2), velocity (2) and tilt from -1 to 1 (1), the same of the other's (5), the
         ball's place (2) and velocity (2), whether it is the own ball (1), and how often it has bounced (1).
         """
-        rally, setting = self.rally, self.setting
+        rally, options = self.rally, self.options
         obs = np.empty((2, len(which), _SIZE), np.float32)
-        place = np.array([setting.length / 2 + BEHIND, HIGHEST])[:, None, None]
+        place = np.array([options.length / 2 + BEHIND, HIGHEST])[:, None, None]
         racket = rally.racket[:, :, which] / place
-        speed = rally.racket_velocity[:, :, which] / setting.speed
+        speed = rally.racket_velocity[:, :, which] / options.speed
         ball = rally.ball[:, None, which] / place
         flight = rally.ball_velocity[:, None, which] / _BALL_SPEED
         tilt = 2 * (rally.tilt[:, which] - TILT[0]) / (TILT[1] - TILT[0]) - 1

@@ -20,7 +20,7 @@ _TALL = 5.0
 
 def draw_wall_jump(size: tuple[int, int], world: WallJump) -> NDArray[np.uint8]:
     """Every platform with what is on it, [height, width, 3]."""
-    count, half = world.areas, world.setting.platform / 2
+    count, half = world.areas, world.options.platform / 2
     # The platforms' middles, not the walls'.
     columns = -(-count // int(np.sqrt(count)))
     middles = [2.4 * half * np.array([k % columns, 0, -(k // columns)]) for k in range(count)]
@@ -34,7 +34,7 @@ def draw_wall_jump(size: tuple[int, int], world: WallJump) -> NDArray[np.uint8]:
 
 
 def _draw_platform(canvas: Canvas, world: WallJump, k: int, middle: Vector) -> None:
-    half, thickness = world.setting.platform / 2, world.setting.platform / 60
+    half, thickness = world.options.platform / 2, world.options.platform / 60
     plate = Box(middle - np.array([0, thickness, 0]), np.eye(3), np.array([half, thickness, half]), _GROUND)
     canvas.box(plate)
     step = 2 * half / _TILES
@@ -44,7 +44,7 @@ def _draw_platform(canvas: Canvas, world: WallJump, k: int, middle: Vector) -> N
             canvas.polygon(middle + tile + square(step / 2, 0), _TILE)
     origin = middle - np.array([0, 0, (world.near + world.far) / 2])
     goal = np.array([0, 0, world.goal_middle])
-    canvas.polygon(origin + goal + square(world.setting.goal / 2, 0), _GOAL)
+    canvas.polygon(origin + goal + square(world.options.goal / 2, 0), _GOAL)
     yard = world.yard
     x, z = yard.block[:, k]
     block = Box(

@@ -7,17 +7,17 @@ leaves open is said beside the constants.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
 from ...agents import Soloists
-from ...options import SceneSetting, choose
-from ...physics2d import GRAVITY
+from ...options import SceneOptions, option
+from ...physics2d import DECISION_PERIOD, GRAVITY
 from ...sensors import Stack
 from ...world import Actions, Batches, Parameters, World
-from ..push_block.dynamics import DECISION_PERIOD, check_length
 from .dynamics import AGENT_HALF, BLOCK_HALF, GRAVITY_SCALE, WALL_HALF, Yard
 from .sensors import FRAMES, View, WallJumpSenses
 
@@ -47,88 +47,57 @@ Array = NDArray[np.float64]
 Floats = NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting(SceneSetting):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WallJumpOptions(SceneOptions):
     """How large and how long everything is."""
 
-    senses: str
-    """What agents observe."""
-    platform: float
-    """Metres along each edge."""
-    goal: float
-    """Metres along each edge."""
-    small_wall: float
-    """Its height as the original counts it: half of it is above the ground."""
-    big_wall: float
-    speed: float
-    """What an action adds to the velocity in a physics step, m/s."""
-    max_steps: int
-    """Physics steps of an episode."""
+    scene: ClassVar[str] = "wall-jump"
 
+    areas: int = option(24, "how many platforms there are")
+    platform: float = option(20.0, "metres along each edge of the platform", small=14.0)
+    goal: float = option(4.0, "metres along each edge of the goal", small=3.0)
+    small_wall: float = option(
+        4.0, "of a small wall, half of it above the ground; small_wall_height wins over it"
+    )
+    big_wall: float = option(8.0, "of a big wall, half of it above the ground; big_wall_height wins over it")
+    speed: float = option(3.0, "metres per second that an action adds in each physics step", small=0.8)
+    max_steps: int = option(2000, "physics steps of an episode", small=800, decision_period=DECISION_PERIOD)
+    senses: str = option(
+        "rays",
+        "rays (two fans of rays and the own place) or vector (places of everything)",
+        small="vector",
+        choices=("rays", "vector"),
+    )
 
-SETTINGS = {
-    "full": Setting("rays", 20.0, 4.0, 4.0, 8.0, 3.0, 2000),
-    "small": Setting("vector", 14.0, 3.0, 4.0, 8.0, 0.8, 800),
-}
+    def check(self) -> None:
+        """Refuse platforms without room for block and goal."""
+        least = max(2 * (BLOCK_HALF + 2 * AGENT_HALF) / _BLOCK_ZONE[0] / 2, (self.goal + WALL_HALF) / _BEHIND)
+        if self.platform < least:
+            raise ValueError(
+                f"wall-jump: a platform of {self.platform:g} m has no room for a block and a goal of "
+                f"{self.goal:g} m; it must be at least {least:.1f} m."
+            )
 
 
 class WallJump(World):
     """Any number of platforms with an agent on each. Options that are not given are as `size` says."""
 
-    def __init__(
-        self,
-        areas: int = 24,
-        size: str = "full",
-        platform: float = 0.0,
-        goal: float = 0.0,
-        small_wall: float = 0.0,
-        big_wall: float = 0.0,
-        speed: float = 0.0,
-        max_steps: int = 0,
-        senses: str = "",
-    ) -> None:
-        """What is left at its default is as `size` says.
+    options_type = WallJumpOptions
 
-        `areas`: how many platforms there are.
-        `size`: full is the original, small is for learning within minutes.
-        `platform`: metres along each edge of the platform.
-        `goal`: metres along each edge of the goal.
-        `small_wall`: height of a small wall, half of it above the ground, unless the trainer sets it.
-        `big_wall`: height of a big wall, half of it above the ground, unless the trainer sets it.
-        `speed`: metres per second that an action adds in each physics step.
-        `max_steps`: physics steps of an episode.
-        `senses`: rays (two fans of rays and the own place) or vector (places of everything).
-        """
-        given = {
-            "platform": platform,
-            "goal": goal,
-            "small_wall": small_wall,
-            "big_wall": big_wall,
-            "speed": speed,
-            "max_steps": max_steps,
-            "senses": senses,
-        }
-        self.setting = setting = choose("wall-jump", SETTINGS, size, areas, given)
-        check_length("wall-jump", setting.max_steps)
-        least = max(
-            2 * (BLOCK_HALF + 2 * AGENT_HALF) / _BLOCK_ZONE[0] / 2, (setting.goal + WALL_HALF) / _BEHIND
-        )
-        if setting.platform < least:
-            raise ValueError(
-                f"wall-jump: a platform of {setting.platform:g} m has no room for a block and a goal of "
-                f"{setting.goal:g} m; it must be at least {least:.1f} m."
-            )
-        self.areas = areas
+    def __init__(self, **given: int | float | str) -> None:
+        """`given`: fields of `WallJumpOptions`; those that are left out are as the size says."""
+        self.options = options = WallJumpOptions.read(given)
+        self.areas = areas = options.areas
         self.yard = Yard(areas)
         self.agents = Soloists(areas, len(BEHAVIORS))
         self.heading: Array = np.zeros(areas)
         """[areas], radians from z towards x."""
-        self.near, self.far = -(1 - _BEHIND) * setting.platform, _BEHIND * setting.platform
+        self.near, self.far = -(1 - _BEHIND) * options.platform, _BEHIND * options.platform
         """The platform's edges along z; the wall's middle is at 0."""
         self.goal_middle = WALL_HALF + (self.far - WALL_HALF) / 2
         """Its z; its x is 0."""
         self._senses = WallJumpSenses(
-            setting.platform, (self.near + self.far) / 2, self.goal_middle, setting.goal
+            options.platform, (self.near + self.far) / 2, self.goal_middle, options.goal
         )
         self._frames = [Stack(areas, 1, FRAMES, size) for size in self._senses.sizes]
         self._action: NDArray[np.int32] = np.zeros((areas, 4), np.int32)
@@ -139,7 +108,7 @@ class WallJump(World):
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """Two behaviours alike: four branches, forward and back, turn, sideways, jump."""
-        observations = self._senses.specs(self.setting.senses)
+        observations = self._senses.specs(self.options.senses)
         return {
             name: BehaviorSpec(observations, ActionSpec.create_discrete((3, 3, 3, 2))) for name in BEHAVIORS
         }
@@ -172,20 +141,20 @@ class WallJump(World):
         ahead, aside = np.where(side == 0, _FORWARD[forward], 0), _SIDE[side]
         direction = np.stack([ahead * sine + aside * cosine, ahead * cosine - aside * sine])
         self.heading += _TURN[turn]
-        self.yard.run(direction, self.setting.speed, jump == 1)
+        self.yard.run(direction, self.options.speed, jump == 1)
         self.agents.earn(_HURRY)
 
     def _judge(self) -> None:
         """Whoever, or whose block, is off the platform fails; whoever stands in the goal succeeds."""
         x, _, z = self.yard.position
-        half = self.setting.platform / 2
+        half = self.options.platform / 2
         block_x, block_z = self.yard.block
         wide = np.maximum(np.abs(x), np.abs(block_x)) > half
         lost = wide | (np.minimum(z, block_z) < self.near) | (np.maximum(z, block_z) > self.far)
-        reach = self.setting.goal / 2 + AGENT_HALF
+        reach = self.options.goal / 2 + AGENT_HALF
         home = np.maximum(np.abs(x), np.abs(z - self.goal_middle)) < reach
         home &= self.yard.near_ground() & ~lost
-        late = (self._age >= self.setting.max_steps) & ~(lost | home)
+        late = (self._age >= self.options.max_steps) & ~(lost | home)
         for over, reward in ((lost, -1.0), (home, 1.0), (late, None)):
             (which,) = np.nonzero(over)
             if len(which):
@@ -194,8 +163,8 @@ class WallJump(World):
                 self._end(which, interrupted=reward is None)
 
     def _end(self, which: Indices, interrupted: bool) -> None:
-        seen = self._senses.look(self._view(which), self.setting.senses)
-        if self.setting.senses == "rays":
+        seen = self._senses.look(self._view(which), self.options.senses)
+        if self.options.senses == "rays":
             frames = zip(self._frames, seen)
             seen = [stack.peek(which, frame[:, None])[:, 0] for stack, frame in frames]
         self.agents.end(which, seen, interrupted)
@@ -203,10 +172,10 @@ class WallJump(World):
 
     def _begin(self, which: Indices) -> None:
         """Another wall, and with it perhaps another behaviour; the heading stays."""
-        random, platform, count = self._random, self.setting.platform, len(which)
+        random, platform, count = self._random, self.options.platform, len(which)
         case = random.integers(len(_WALLS), size=count)
         self.agents.behavior[which] = case >= _SMALL_CASES
-        defaults = (0.0, self.setting.small_wall, *[self.setting.big_wall] * 3)
+        defaults = (0.0, self.options.small_wall, *[self.options.big_wall] * 3)
         heights = np.array([self._parameters.get(_WALLS[k], defaults[k]) for k in case])
         width, middle, depth = np.array(_BLOCK_ZONE) * platform
         blocks = random.uniform(-1, 1, (2, count)) * np.array([[width], [depth / 2]])
@@ -227,8 +196,8 @@ class WallJump(World):
         self.yard.gravity = self._parameters.get("gravity", GRAVITY * GRAVITY_SCALE)
 
     def _ask(self) -> Batches:
-        seen = self._senses.look(self._view(np.arange(self.areas)), self.setting.senses)
-        if self.setting.senses == "rays":
+        seen = self._senses.look(self._view(np.arange(self.areas)), self.options.senses)
+        if self.options.senses == "rays":
             seen = [stack.push(frame[:, None])[:, 0] for stack, frame in zip(self._frames, seen)]
         return dict(zip(BEHAVIORS, self.agents.ask(seen)))
 
