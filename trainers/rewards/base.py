@@ -22,7 +22,6 @@ from ..algorithms.common.optim import GuardedAdam
 from ..checkpoints.transfer import fitting
 from ..networks.observations import ObservationEncoder
 from ..settings.models.rewards import LearnedRewardSettings
-from ..utils.data_parallel import Part
 from .transitions import Transitions
 
 
@@ -53,10 +52,7 @@ class LearnedReward(RewardProvider, Protocol):
         ...
 
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
-        """One gradient step of its network; figures by statistics' names.
-
-        Where the steps are a part of a minibatch, the step is by all of it, and figures are of these steps.
-        """
+        """One gradient step of its network; figures by statistics' names."""
         ...
 
     def begin_with(self, state: Mapping[str, Any]) -> list[str]:
@@ -113,7 +109,7 @@ class NetworkSignal(ABC):
 
     @abstractmethod
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
-        """One gradient step of its network; figures by statistics' names, of these steps alone."""
+        """One gradient step of its network; figures by statistics' names."""
 
     def observe(self, rollout: Rollout) -> None:
         """Let the running observation statistics take in the trajectories' own steps.
@@ -133,11 +129,11 @@ class NetworkSignal(ABC):
         )
         return rewards
 
-    def _descend(self, loss: Tensor, policy_step: int, part: Part | None) -> None:
-        """One step down the slope of `loss`, of a part of a minibatch where it has several."""
+    def _descend(self, loss: Tensor, policy_step: int) -> None:
+        """One step down the slope of `loss`."""
         self.optimizer.zero_gradient()
         loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step(self.settings.learning_rate, policy_step, part)
+        self.optimizer.step(self.settings.learning_rate, policy_step)
 
     def begin_with(self, state: Mapping[str, Any]) -> list[str]:
         """Take over the weights that fit of another run's `state_dict`; what does not, with the reasons.

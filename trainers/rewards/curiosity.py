@@ -107,7 +107,7 @@ class Curiosity(NetworkSignal):
         of_forward = self._errors(looks, self._action(steps)).mean()
         of_inverse = inverse_loss(*self.models.infer(*looks), steps.actions, self.models.branches)
         loss = FORWARD_WEIGHT * of_forward + (1.0 - FORWARD_WEIGHT) * of_inverse
-        self._descend(LOSS_SCALE * loss, policy_step, steps.part)
+        self._descend(LOSS_SCALE * loss, policy_step)
         return {
             "Losses/Curiosity Forward Loss": of_forward.item(),
             "Losses/Curiosity Inverse Loss": of_inverse.item(),

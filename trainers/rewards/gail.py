@@ -22,7 +22,6 @@ from ..buffers.demonstrations import Demonstrations
 from ..networks.modules.chunking import in_portions
 from ..networks.modules.distributions import Actions, to_engine
 from ..settings.models.rewards import GAILSettings
-from ..utils.data_parallel import Part, of_whole
 from .base import NetworkSignal, flat_actions
 from .discriminator import (
     EPSILON,
@@ -106,17 +105,17 @@ class GAIL(NetworkSignal):
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
         """One step of the discriminator, by these steps and as many of the expert."""
         expert, chances = self._drawn(steps), self._chances(steps)
-        return self.learn_from(self.sample(steps), expert, chances, policy_step, steps.part)
+        return self.learn_from(self.sample(steps), expert, chances, policy_step)
 
     def learn_from(
-        self, policy: Sample, expert: Sample, chances: Chances, policy_step: int, part: Part | None = None
+        self, policy: Sample, expert: Sample, chances: Chances, policy_step: int
     ) -> dict[str, float]:
         """The same by given samples and draws; then the price of information moves."""
         losses = discriminator_losses(self.discriminator, policy, expert, chances, self.beta)
-        self._descend(losses.total, policy_step, part)
-        return self._figures(losses, part)
+        self._descend(losses.total, policy_step)
+        return self._figures(losses)
 
-    def _figures(self, losses: DiscriminatorLosses, part: Part | None) -> dict[str, float]:
+    def _figures(self, losses: DiscriminatorLosses) -> dict[str, float]:
         figures = {
             "Policy/GAIL Policy Estimate": losses.policy_estimate.item(),
             "Policy/GAIL Expert Estimate": losses.expert_estimate.item(),
@@ -126,8 +125,7 @@ class GAIL(NetworkSignal):
         if losses.information is None:
             return figures
         information = losses.information.item()
-        of_all = information if part is None else part.whole(information)[0]
-        self.beta = max(0.0, self.beta + BETA_STEP * (of_all - MUTUAL_INFORMATION))
+        self.beta = max(0.0, self.beta + BETA_STEP * (information - MUTUAL_INFORMATION))
         return figures | {"Policy/GAIL Beta": self.beta, "Losses/GAIL KL Loss": information}
 
     # Samples ------------------------------------------------------------------------------------------
@@ -158,20 +156,19 @@ class GAIL(NetworkSignal):
     def _drawn(self, steps: Transitions) -> Sample:
         """As many steps of the expert, any of them several times."""
         length = len(self._expert_obs[0])
-        count, own = of_whole(steps.part, len(steps))
-        which = torch.randint(length, (count,), generator=self.random, device="cpu")[own].to(self.device)
+        which = torch.randint(length, (len(steps),), generator=self.random, device="cpu").to(self.device)
         acted = None if self._expert_acted is None else self._expert_acted.index_select(0, which)
         return Sample([column.index_select(0, which) for column in self._expert_obs], acted)
 
     def _chances(self, steps: Transitions) -> Chances:
-        rows, own = of_whole(steps.part, len(steps))
+        rows = len(steps)
         shapes = [column.shape[1:] for column in steps.obs]
         if self._expert_acted is not None:
             shapes.append(self._expert_acted.shape[1:])
-        mix = [torch.rand((rows, *shape), generator=self.random)[own].to(self.device) for shape in shapes]
+        mix = [torch.rand((rows, *shape), generator=self.random).to(self.device) for shape in shapes]
         if not self.use_vail:
             return Chances(mix, None)
-        noise = torch.randn((3, rows, LATENT_SIZE), generator=self.random)[:, own].to(self.device)
+        noise = torch.randn((3, rows, LATENT_SIZE), generator=self.random).to(self.device)
         return Chances(mix, (noise[0], noise[1], noise[2]))
 
     # Saving -------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ class RND(NetworkSignal):
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
         """One step of the predictor down the mean squared error."""
         loss = self._errors(self.predictor.prepare(steps.obs)).mean()
-        self._descend(loss, policy_step, steps.part)
+        self._descend(loss, policy_step)
         return {"Losses/RND Loss": loss.item()}
 
     def _errors(self, inputs: Sequence[Tensor]) -> Tensor:

@@ -10,7 +10,6 @@ import torch
 
 from ...agent_processor.trajectory import Rollout
 from ..buffers.rollout_buffer import UpdateBuffer
-from ..utils.data_parallel import Sharing
 from .base import LearnedReward
 from .transitions import SignalSteps, minibatches
 
@@ -44,8 +43,6 @@ class SignalLearning:
         self.batch_size, self.epochs, self.device = batch_size, epochs, device
         self.buffer = UpdateBuffer(SignalSteps)
         self.shuffler = torch.Generator().manual_seed(seed)
-        self.sharing: Sharing | None = None
-        """Where several learners go through the minibatches together."""
         self._ahead = any(signal.looks_ahead for signal in signals.values())
 
     def keep(self, rollout: Rollout) -> None:
@@ -58,12 +55,11 @@ class SignalLearning:
         self.buffer.clear()
         told: dict[str, list[float]] = {}
         for _ in range(self.epochs):
-            for minibatch in minibatches(steps, self.batch_size, self.shuffler, self.sharing):
+            for minibatch in minibatches(steps, self.batch_size, self.shuffler):
                 for signal in self.signals.values():
                     for key, value in signal.learn(minibatch, policy_step).items():
                         told.setdefault(key, []).append(value)
-        means = {key: float(np.mean(values)) for key, values in told.items()}
-        return means if self.sharing is None else self.sharing.part(self.batch_size).wholes(means)
+        return {key: float(np.mean(values)) for key, values in told.items()}
 
     def state_dict(self) -> dict[str, Any]:
         """The steps that wait, and the random state."""

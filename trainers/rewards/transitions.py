@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,7 +15,6 @@ from ...agent_processor.trajectory import Rollout
 from ...envs.base import ObsArray
 from ..buffers.replay.sampler import ReplayBatch
 from ..networks.modules.distributions import Actions
-from ..utils.data_parallel import Part, Sharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +31,6 @@ class Transitions:
     """As the policy drew them."""
     done: Tensor
     """[B] float32, 1 where the step ended its episode."""
-    part: Part | None = None
-    """Of a minibatch that several learners share, the one that these steps are."""
 
     def __len__(self) -> int:
         return len(self.done)
@@ -120,14 +117,8 @@ class SignalSteps:
         )
 
 
-def minibatches(
-    steps: Transitions, size: int, shuffler: torch.Generator, sharing: Sharing | None = None
-) -> Iterator[Transitions]:
-    """One epoch: a fresh order, cut into whole minibatches; what is left over sits this epoch out.
-
-    Of learners that are `sharing` them each has its part.
-    """
+def minibatches(steps: Transitions, size: int, shuffler: torch.Generator) -> Iterator[Transitions]:
+    """One epoch: a fresh order, cut into whole minibatches; what is left over sits this epoch out."""
     order = torch.randperm(len(steps), generator=shuffler, device="cpu").to(steps.done.device)
-    part = None if sharing is None else sharing.part(size)
     for which in torch.split(order, size)[: len(steps) // size]:
-        yield steps.rows(which) if part is None else replace(steps.rows(which[part.rows]), part=part)
+        yield steps.rows(which)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,7 +34,6 @@ from ..stats.timers import GaugeWriter, Timers
 from ..stats.writer import StatsWriter
 from ..stats.writers import close_writers, make_writers
 from ..trainer.context import RunContext
-from ..trainer.distributed.leader import LearnerTeam, learner_team, shared_threads
 from ..trainer.learner import Learner
 from ..utils.errors import TrainerError
 from .banner import next_steps
@@ -69,31 +67,19 @@ def train(
     """
     hub = CallbackDispatcher(callbacks, folder / "run_logs" / STATES)
     torch.set_num_threads(ACTING_THREADS)
-    device = _device(options.torch_settings.device)
-    with learner_team(options, device, folder / "run_logs") or nullcontext() as team:
-        _train(
-            *(options, folder, status, display, signals, restart_engines_at_checkpoints, hub, device, team),
-            cluster,
+    if options.torch_settings.learners > 1:
+        raise TrainerError(
+            f"torch_settings.learners (--learners): found {options.torch_settings.learners}; this version "
+            "trains with one learner only: set 1."
         )
-
-
-def _train(
-    options: RunOptions,
-    folder: Path,
-    status: TrainingStatus,
-    display: Display,
-    signals: StopSignals,
-    restart_engines: bool,
-    hub: CallbackDispatcher,
-    device: torch.device,
-    team: LearnerTeam | None,
-    cluster: Cluster | None,
-) -> None:
+    device = _device(options.torch_settings.device)
     timers, gauges = Timers(), GaugeWriter()
     writers = [*make_writers(options, folder), gauges, display]
     if hub.hears(SummaryDue):
         writers.append(CallbackWriter(hub))
-    context = _context(options, folder, status, display, writers, timers, hub, restart_engines, device, team)
+    context = _context(
+        options, folder, status, display, writers, timers, hub, restart_engines_at_checkpoints, device
+    )
     controller = _controller(options, context, signals, cluster)
     timers.begin("run_training.setup")
     timers.end(timers.clock() - timers.started)
@@ -127,7 +113,6 @@ def _context(
     hub: CallbackDispatcher,
     restart_engines: bool,
     device: torch.device,
-    team: LearnerTeam | None,
 ) -> RunContext:
     """What all learners of the run share."""
     return RunContext(
@@ -145,8 +130,7 @@ def _context(
         precision=Precision(options.torch_settings.precision),
         restart_engines_at_checkpoints=restart_engines,
         curriculum=_curriculum(options, status),
-        update_threads=partial(_update_threads if team is None else shared_threads, options),
-        team=team,
+        update_threads=partial(_update_threads, options),
         timers=timers,
         callbacks=hub,
     )

@@ -17,7 +17,6 @@ from ..networks.modules.precision import Precision
 from ..stats.display import Display
 from ..stats.timers import Timers
 from ..stats.writer import StatsWriter
-from .distributed.leader import LearnerTeam
 from .self_play.team_rotation import TeamRotation
 
 
@@ -46,8 +45,6 @@ class RunContext:
     """Of the run's loop; a thread that learns beside it has timers of its own."""
     update_threads: Callable[[], UpdateThreads] = field(default=lambda: UpdateThreads(ACTING_THREADS))
     """Processor threads of a policy update that nothing runs beside."""
-    team: LearnerTeam | None = None
-    """The further learners, where there are some."""
     curriculum: Curriculum = field(default_factory=Curriculum)
     """The lesson of each environment parameter."""
     rotation: TeamRotation = field(default_factory=TeamRotation)

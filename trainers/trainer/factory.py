@@ -217,11 +217,10 @@ def make_trainer(
     device: torch.device,
     update_threads: UpdateThreads | None = None,
     timers: Timers | None = None,
-    keeps_steps: bool = True,
 ) -> Trainer:
     """The trainer that lets `algorithm` learn, with its reward signals and, in training, its teacher.
 
-    `seed` is the run's; the others are as of the trainers, `keeps_steps` of those with a replay.
+    `seed` is the run's; the others are as of the trainers.
 
     Raises:
         DemonstrationError: one that is to be learnt from cannot be read, or is not of this behaviour.
@@ -240,7 +239,6 @@ def make_trainer(
             device=device,
             update_threads=update_threads,
             timers=timers,
-            keeps_steps=keeps_steps,
         )
     else:
         trainer = OnPolicyTrainer(

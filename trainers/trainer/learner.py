@@ -25,7 +25,6 @@ from ..stats.reporter import StatsReporter
 from ..stats.writer import StatsPropertyType
 from .checkpointing import LearnerCheckpointer
 from .context import RunContext
-from .distributed.leader import learn_together
 from .episode_stats import EPISODES
 from .factory import make_algorithm, make_trainer
 from .inference import InferencePolicy, apart
@@ -87,8 +86,6 @@ class Learner:
         """The mean reward, or the rating, by which the policy of this moment is one of the best."""
         self.managers: dict[str, AgentManager] = {}
         self.files.restore()
-        if run.team is not None:
-            learn_together(run.team, self.trainer, name, spec, run.seed, run.non_finite, run.precision)
         self.side.load()
         self._first_step = self.trainer.step
         if run.callbacks.hears(EpisodeEnd):

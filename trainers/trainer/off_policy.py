@@ -29,12 +29,10 @@ from ..rewards.transitions import Transitions
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import OffPolicyHyperparamSettings, ReplaySettings
 from ..stats.timers import Timers
-from ..utils.data_parallel import Sharing
 from ..utils.errors import TrainerError
-from .distributed.off_policy import SharedSteps
 from .episode_stats import EPISODES, EpisodeStats
 from .schedules import UpdateSchedule
-from .trainer import AVERAGE, Lead, LearningAlgorithm, Rewards, Trainer, TrainerEvents
+from .trainer import AVERAGE, LearningAlgorithm, Rewards, Trainer, TrainerEvents
 
 logger = logging.getLogger(__name__)
 
@@ -106,11 +104,8 @@ class OffPolicyTrainer(Trainer):
         device: torch.device | None = None,
         update_threads: UpdateThreads | None = None,
         timers: Timers | None = None,
-        keeps_steps: bool = True,
     ) -> None:
         """Prepare to learn; the replay takes its memory as it fills.
-
-        `keeps_steps`: it has a replay. Of several learners only the first has one.
 
         Raises:
             TrainerError: the replay, full, is larger than the memory that there is.
@@ -139,8 +134,6 @@ class OffPolicyTrainer(Trainer):
         self.updates = UpdateSchedule(hyper.steps_per_update, hyper.buffer_init_steps)
         self.signal_updates = UpdateSchedule(hyper.reward_signal_steps_per_update, hyper.buffer_init_steps)
         self.device = device or torch.device("cpu")
-        self.shared: SharedSteps | None = None
-        """Where several learners make every gradient step together."""
         ignores = [providers[signal].ignores_done for signal in algorithm.signals]
         self.sampler = Sampler(
             *(algorithm.gammas, ignores, self.device, seed, own.n_step),
@@ -150,7 +143,7 @@ class OffPolicyTrainer(Trainer):
         self.layout = self._layout(spec)
         self.replay: Replay | None = None
         """None until the first steps come."""
-        if training and keeps_steps:
+        if training:
             require_room(name, self.layout)
 
     def _threads(self, spec: BehaviorSpec, given: UpdateThreads | None) -> UpdateThreads:
@@ -270,10 +263,7 @@ class OffPolicyTrainer(Trainer):
     def _gradient_step(self, replay: Replay) -> dict[str, float]:
         with self.timers.span("Replay.sample"):
             batch = self._batch(replay)
-        if self.lead is None or self.shared is None:
-            learnt = self._learn_from(batch)
-        else:
-            learnt = self._lead_policy(self.lead, self.shared, batch)
+        learnt = self._learn_from(batch)
         self.sampler.learnt(replay, learnt.errors)
         for key, value in learnt.figures.items():
             self.stats.add_stat(key, value, AVERAGE)
@@ -282,10 +272,7 @@ class OffPolicyTrainer(Trainer):
     def _learn_from(self, batch: ReplayBatch) -> UpdateResult:
         """The policy's own gradient step, and those by demonstrations."""
         with self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update"):
-            if self.shared is None:
-                figures, errors = self.algorithm.update(batch, self.step, self.update_threads)
-            else:
-                figures, errors = self.shared.update(batch, self.step, self.update_threads)
+            figures, errors = self.algorithm.update(batch, self.step, self.update_threads)
         if self.cloning is not None:
             figures = figures | self.cloning.update(self.step)
         return UpdateResult(figures, errors)
@@ -324,52 +311,9 @@ class OffPolicyTrainer(Trainer):
         """One gradient step of each signal, by the same steps."""
         ahead = any(provider.looks_ahead for provider in self.learned.values())
         steps = Transitions.of_replay(batch, ahead=ahead, with_padding=False)
-        if self.lead is None or self.shared is None:
-            told = self._signals_learn(steps)
-        else:
-            told = self._lead_signals(self.lead, self.shared, steps)
-        for key, value in told.items():
-            self.stats.add_stat(key, value, AVERAGE)
-
-    def _signals_learn(self, steps: Transitions) -> dict[str, float]:
-        if self.shared is not None:
-            steps = self.shared.own_steps(steps)
-        told: dict[str, float] = {}
         for provider in self.learned.values():
-            told |= provider.learn(steps, self.step)
-        return told if steps.part is None else steps.part.wholes(told)
-
-    # Together with other learners -----------------------------------------------------------------------
-
-    def share(self, sharing: Sharing) -> None:
-        """From now on make gradient steps together with other learners."""
-        super().share(sharing)
-        self.shared = SharedSteps(self.algorithm, self.learned, sharing, self.device)
-
-    def _lead_policy(self, lead: Lead, shared: SharedSteps, batch: ReplayBatch) -> UpdateResult:
-        learnt: list[UpdateResult] = []
-        message = shared.message(batch, self.step, self.state_dict)
-        lead(message, lambda: learnt.append(self._learn_from(batch)))
-        return learnt[0]
-
-    def _lead_signals(self, lead: Lead, shared: SharedSteps, steps: Transitions) -> dict[str, float]:
-        figures: dict[str, float] = {}
-        message = shared.message(steps, self.step, self.state_dict)
-        lead(message, lambda: figures.update(self._signals_learn(steps)))
-        return figures
-
-    def repeat(self, told: Any) -> None:
-        """Make the gradient step of another process, of which all that it depends on was `told`."""
-        assert self.shared is not None
-        if "state" in told:
-            self.load_state_dict(told["state"])
-        self.clock.step = told["step"]
-        heard = self.shared.heard(told)
-        if isinstance(heard, ReplayBatch):
-            with self.update_threads.update():
-                self._learn_from(heard)
-        else:
-            self._signals_learn(heard)
+            for key, value in provider.learn(steps, self.step).items():
+                self.stats.add_stat(key, value, AVERAGE)
 
     # Files ----------------------------------------------------------------------------------------------
 

@@ -21,10 +21,8 @@ from ..rewards.base import RewardProvider
 from ..rewards.training import SignalLearning
 from ..settings.models.behavior import TrainerSettings
 from ..stats.timers import Timers
-from ..utils.data_parallel import LearnerLostError, Sharing
-from .distributed.messages import Message
 from .episode_stats import EpisodeStats
-from .trainer import AVERAGE, Lead, LearningAlgorithm, Rewards, Trainer, TrainerEvents
+from .trainer import AVERAGE, LearningAlgorithm, Rewards, Trainer, TrainerEvents
 
 PORTIONS = 64
 """A buffer is filled in about so many passes. A pass costs most by the call, not by the step; and the
@@ -123,30 +121,8 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         if len(self.buffer) <= self.settings.hyperparameters.buffer_size:
             return False
         with self.timers.span("_update_policy"):
-            if self.lead is None:
-                self._update()
-            else:
-                self._update_together(self.lead)
+            self._update()
         return True
-
-    def _update_together(self, lead: Lead) -> None:
-        message = Message.pack(self.state_dict(), _stays)
-        try:
-            lead(message, self._update)
-        except LearnerLostError:
-            self.load_state_dict(message.tree())
-            raise
-
-    def repeat(self, told: Any) -> None:
-        """Make the update of another process, whose trainer's state was `told`."""
-        self.load_state_dict(told)
-        self._update()
-
-    def share(self, sharing: Sharing) -> None:
-        """From now on make updates together with other learners."""
-        super().share(sharing)
-        if self.signal_learning is not None:
-            self.signal_learning.sharing = sharing
 
     def _value(self, rollout: Rollout, rewards: Rewards) -> None:
         kept, rewards, gaps = self._sift(rollout, rewards)
@@ -202,8 +178,3 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         self.buffer.load_state_dict(state["buffer"])
         if self.signal_learning is not None:
             self.signal_learning.load_state_dict(state["signal_learning"])
-
-
-def _stays(path: str) -> bool:
-    """Whether an update leaves this tensor of a state as it is: the steps that it learns from."""
-    return path.startswith((".buffer.", ".signal_learning.steps."))

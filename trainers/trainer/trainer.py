@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,6 @@ from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
 from ..rewards.base import LearnedReward, RewardProvider
 from ..settings.models.behavior import TrainerSettings
 from ..stats.timers import Timers
-from ..utils.data_parallel import Sharer, Sharing
-from .distributed.messages import Message
 from .episode_stats import EpisodeStats
 from .schedules import StepSchedule
 
@@ -35,9 +33,6 @@ SUMMARY_PORTIONS = 16
 (the entropy, lengths of episodes) then belongs to almost the same steps as what is reported by the pass."""
 LARGEST_REWARD = 1e34
 """With larger ones returns could be infinite in 32 bits, and nothing infinite may be saved."""
-
-Lead = Callable[[Message, Callable[[], None]], None]
-"""Gives further learners what their update depends on, and makes it with them."""
 
 Rewards = Mapping[str, NDArray[np.float32]]
 """[steps] of each signal, times its strength."""
@@ -145,8 +140,6 @@ class Trainer(ABC):
         """Agent-steps after which it is worth to `advance`."""
         self.cloning: BehavioralCloning | None = None
         """What teaches the policy by demonstrations, where something does."""
-        self.lead: Lead | None = None
-        """Where several learners make the updates, and this one leads them."""
         self.reached: float | None = None
         """The `stop_at_reward` that was reached, which ends the training."""
         self._afresh = False
@@ -181,17 +174,6 @@ class Trainer(ABC):
         """Tell what is told at every summary."""
         return
 
-    def repeat(self, told: Any) -> None:
-        """Do as a trainer in another process does, which `lead`s.
-
-        Args:
-            told: the tree of its message.
-
-        Raises:
-            FloatingPointError: as there.
-        """
-        raise NotImplementedError
-
     def save_beside(self, folder: Path) -> None:
         """Write what is too large for a checkpoint beside it, into `folder`."""
         return
@@ -199,12 +181,6 @@ class Trainer(ABC):
     def load_beside(self, folder: Path) -> None:
         """Take over what `save_beside` wrote; the checkpoint's state is loaded already."""
         return
-
-    def share(self, sharing: Sharing) -> None:
-        """From now on make updates together with other learners."""
-        for sharer in (self.algorithm, self.cloning):
-            if sharer is not None:
-                cast(Sharer, sharer).sharing = sharing
 
     # Taking in ------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ What COMA needs of a behaviour.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,6 @@ from ...networks.multi_actor import Actors
 from ...networks.observation_kinds import UnsupportedObservationError
 from ...settings.models.algorithms import COMASettings
 from ...settings.models.behavior import TrainerSettings
-from ...utils.data_parallel import Sharing
 from ...utils.suggestions import nearest
 from ..base import require_discrete as require_discrete_alone
 from ..common.optim import FlatParameters, GuardedAdam
@@ -56,7 +55,6 @@ class COMA:
     learns_as_team = True
     greedy_when_tested = True
     steps_kind = RosterSteps
-    sharing: Sharing | None = None
 
     def __init__(
         self,
@@ -164,7 +162,6 @@ class COMA:
             steps,
             self.precision,
             normalize_advantages=self.hyper.clip,
-            sharing=self.sharing,
         )
         learn = self._clipped_epochs if self.hyper.clip else self._as_published
         losses = learn(learning, rates, threads)
@@ -186,7 +183,7 @@ class COMA:
         ]
         if not losses:
             return {}
-        policy, value = self._summed(losses).abs().mean(0).tolist()
+        policy, value = torch.stack(losses).abs().mean(0).tolist()
         return {"Losses/Policy Loss": policy, "Losses/Value Loss": value}
 
     def _as_published(self, learning: Learning, rates: Rates, threads: UpdateThreads) -> dict[str, float]:
@@ -198,12 +195,7 @@ class COMA:
         ]
         policy = learning.policy_step(self.hyper.batch_size, self.actor_optimizer, rates)
         figures = {"Losses/Policy Loss": policy.item()}
-        return figures | ({"Losses/Value Loss": self._summed(losses).mean().item()} if losses else {})
-
-    def _summed(self, losses: Sequence[Tensor]) -> Tensor:
-        """[minibatches, ...] the losses, over all learners where several share them."""
-        columns = torch.stack(list(losses))
-        return columns if self.sharing is None else self.sharing.add_up(columns)
+        return figures | ({"Losses/Value Loss": torch.stack(losses).mean().item()} if losses else {})
 
     def _rescale(self, targets: Tensor) -> None:
         """Learn values in the units of all targets so far."""

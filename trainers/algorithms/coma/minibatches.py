@@ -13,7 +13,6 @@ from ...networks.modules.distributions import Actions
 from ...networks.modules.exploration import ExploringDistribution
 from ...networks.modules.precision import Precision, widened
 from ...networks.modules.sequences import Runs
-from ...utils.data_parallel import Part, Sharing
 from ..common.optim import GuardedAdam
 from .critic import Steps, Table
 from .losses import clipped_losses, critic_loss, of_actions, policy_gradient_loss
@@ -48,8 +47,6 @@ class Minibatch(NamedTuple):
     """[B, branches]."""
     actor_runs: Runs | None
     critic_runs: Runs | None
-    part: Part | None = None
-    """Of a minibatch that several learners share, the one that these steps are."""
 
 
 class Learning:
@@ -62,11 +59,8 @@ class Learning:
         precision: Precision = Precision.FLOAT32,
         *,
         normalize_advantages: bool,
-        sharing: Sharing | None = None,
     ) -> None:
-        """`sharing`: learners of which each has its part of every minibatch."""
         nets = self.networks = networks
-        self._sharing = sharing
         self._precision = precision
         own, self._roster = steps.linked()
         self._own = own
@@ -108,24 +102,14 @@ class Learning:
         cuts = np.searchsorted(ends, size * np.arange(1, number + 1)) + 1
         for start, stop in zip([0, *cuts.tolist()], cuts.tolist()):
             if stop > start:
-                yield self._shared(order[start:stop])
+                yield self._minibatch(order[start:stop])
 
     def in_order(self, size: int) -> Iterator[Minibatch]:
         """All steps, each once, in parts of about `size`."""
         units = self._lengths if self.recurrent else np.ones(len(self), dtype=np.int64)
         portion = (np.cumsum(units) - 1) // size
         for part in np.split(np.arange(len(units)), np.flatnonzero(np.diff(portion)) + 1):
-            yield self._shared(part)
-
-    def _shared(self, units: Ints) -> Minibatch:
-        """This learner's of these steps, or, with a memory, trajectories."""
-        if self._sharing is None:
-            return self._minibatch(units)
-        part = self._sharing.part(len(units))
-        own = units[part.rows]
-        if self.recurrent:
-            part = part.weighing(self._lengths[own].sum(), self._lengths[units].sum())
-        return self._minibatch(own)._replace(part=part)
+            yield self._minibatch(part)
 
     def _minibatch(self, units: Ints) -> Minibatch:
         """Of these steps, or, with a memory, trajectories."""
@@ -169,7 +153,7 @@ class Learning:
     def clipped_step(
         self, batch: Minibatch, actor: GuardedAdam, critic: GuardedAdam, rates: Rates
     ) -> tuple[Tensor, Tensor]:
-        """One gradient step of both; the policy loss and the value loss, of a part weighed by that."""
+        """One gradient step of both; the policy loss and the value loss."""
         policy = self._policy(batch)
         losses = clipped_losses(
             policy.log_probs(_as_actions(policy, batch)),
@@ -185,17 +169,17 @@ class Learning:
         actor.zero_gradient()
         critic.zero_gradient()
         losses.total.backward()  # type: ignore[no-untyped-call]
-        actor.step(rates.learning_rate, rates.step, batch.part)
-        critic.step(rates.learning_rate, rates.step, batch.part)
-        return _weighed(losses.policy.detach(), batch), _weighed(losses.value.detach(), batch)
+        actor.step(rates.learning_rate, rates.step)
+        critic.step(rates.learning_rate, rates.step)
+        return losses.policy.detach(), losses.value.detach()
 
     def critic_step(self, batch: Minibatch, critic: GuardedAdam, rates: Rates) -> Tensor:
-        """One gradient step of the critic alone; its loss, of a part weighed by that."""
+        """One gradient step of the critic alone; its loss."""
         loss = critic_loss(self._taken(batch), batch.targets, self.networks.critic.scale)
         critic.zero_gradient()
         loss.backward()  # type: ignore[no-untyped-call]
-        critic.step(rates.learning_rate, rates.step, batch.part)
-        return _weighed(loss.detach(), batch)
+        critic.step(rates.learning_rate, rates.step)
+        return loss.detach()
 
     def policy_step(self, size: int, actor: GuardedAdam, rates: Rates) -> Tensor:
         """One step along the policy gradient of all steps together; the loss without entropy (absolute)."""
@@ -205,16 +189,10 @@ class Learning:
             policy = self._policy(batch)
             log_probs = policy.log_probs(_as_actions(policy, batch))
             share = len(batch.actions) / len(self)
-            if batch.part is not None and not batch.part.weight:
-                share = 0.0  # others learn from these
             loss = policy_gradient_loss(log_probs, batch.advantages, policy.entropy(), rates.beta)
             (loss * share).backward()  # type: ignore[no-untyped-call]
             total += (log_probs.detach() * batch.advantages).sum(1).mean() * share
-        whole = None
-        if self._sharing is not None:
-            whole = self._sharing.whole()
-            self._sharing.add_up(total)
-        actor.step(rates.learning_rate, rates.step, whole)
+        actor.step(rates.learning_rate, rates.step)
         return total.abs()
 
     def _policy(self, batch: Minibatch) -> ExploringDistribution:
@@ -229,10 +207,6 @@ class Learning:
         with self._precision.passes(self.networks.device):
             values = self.networks.critic(batch.table, batch.steps, batch.critic_runs)
         return of_actions(widened(values), batch.actions, self.networks.branches)
-
-
-def _weighed(loss: Tensor, batch: Minibatch) -> Tensor:
-    return loss if batch.part is None else loss * batch.part.weight
 
 
 def _as_actions(policy: ExploringDistribution, batch: Minibatch) -> Actions:

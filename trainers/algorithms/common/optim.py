@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,9 +17,6 @@ from torch import Tensor, nn
 
 from ....envs.base import ObsArray
 from ....envs.validation import NonFinite
-
-if TYPE_CHECKING:
-    from ...utils.data_parallel import Part
 
 
 class FlatParameters:
@@ -129,20 +126,17 @@ class GuardedAdam:
         """Begin a new gradient."""
         self.flat.zero_gradient()
 
-    def step(self, learning_rate: float, policy_step: int, part: Part | None = None) -> None:
+    def step(self, learning_rate: float, policy_step: int) -> None:
         """Move the weights by the gradient that lies ready, if it is finite and the optimiser can square it.
 
         Args:
             learning_rate: of this step.
             policy_step: for messages.
-            part: whose gradient it is, of a minibatch that several learners share.
 
         Raises:
             FloatingPointError: it is not, and `non_finite` is STOP; the weights are those from before it.
         """
         self.adam.learning_rate = learning_rate
-        if part is not None:
-            part.add_up(self.flat.gradient)
         if math.isfinite(self.flat.gradient.dot(self.flat.gradient).item()):
             self.adam.step()
             return

@@ -22,7 +22,6 @@ from ...networks.modules.precision import Precision, widened
 from ...policies.exploration import action_noise
 from ...settings.models.algorithms import DeterministicPolicySettings
 from ...settings.models.behavior import TrainerSettings
-from ...utils.data_parallel import Part
 from ..base import require_continuous
 from ..common.observations import count_observations, tensors
 from ..common.optim import GuardedAdam
@@ -130,10 +129,10 @@ class DeterministicActorCritic:
         losses = (of_steps if batch.weights is None else of_steps * batch.weights).mean(1)
         self.critic_optimizer.zero_gradient()
         losses.sum().backward()  # type: ignore[no-untyped-call]
-        self.critic_optimizer.step(self.rate(policy_step), policy_step, batch.part)
+        self.critic_optimizer.step(self.rate(policy_step), policy_step)
         return losses.detach(), errors.detach().abs().mean((0, 2))
 
-    def policy_step(self, inputs: Sequence[Tensor], policy_step: int, part: Part | None) -> Tensor:
+    def policy_step(self, inputs: Sequence[Tensor], policy_step: int) -> Tensor:
         """One step up the slope of the first critic's value: -mean Q(o, mu(o)), before it."""
         with self.precision.passes(self.device):
             values = self.critics.first(inputs, action(self.network, inputs))
@@ -141,7 +140,7 @@ class DeterministicActorCritic:
         self.actor_optimizer.zero_gradient()
         # The critics' own gradients are not wanted here, and not computed.
         loss.backward(inputs=self._policy_weights)  # type: ignore[no-untyped-call]
-        self.actor_optimizer.step(self.rate(policy_step), policy_step, part)
+        self.actor_optimizer.step(self.rate(policy_step), policy_step)
         return loss.detach()
 
     def let_targets_follow(self) -> None:

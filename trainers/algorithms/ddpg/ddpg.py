@@ -37,7 +37,7 @@ class DDPG(DeterministicActorCritic):
         with torch.no_grad():
             inputs = self.network.prepare(batch.obs)
         (value_loss,), errors = self.critic_step(inputs, batch, self.targets(batch), policy_step)
-        policy_loss = self.policy_step(inputs, policy_step, batch.part)
+        policy_loss = self.policy_step(inputs, policy_step)
         self.let_targets_follow()
         policy, value = torch.stack((policy_loss, value_loss)).tolist()
         return UpdateResult({"Losses/Policy Loss": policy, "Losses/Value Loss": value}, errors)

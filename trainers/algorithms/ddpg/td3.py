@@ -14,7 +14,6 @@ from ...buffers.replay.sampler import ReplayBatch
 from ...networks.modules.precision import Precision, widened
 from ...settings.models.algorithms import TD3Settings
 from ...settings.models.behavior import TrainerSettings
-from ...utils.data_parallel import of_whole
 from ..base import UpdateResult
 from ..common.threads import UpdateThreads
 from .base import DeterministicActorCritic, action
@@ -53,7 +52,7 @@ class TD3(DeterministicActorCritic):
         self.updates += 1
         figures = {}
         if self.updates % self.hyper.policy_delay == 0:
-            figures["Losses/Policy Loss"] = self.policy_step(inputs, policy_step, batch.part).item()
+            figures["Losses/Policy Loss"] = self.policy_step(inputs, policy_step).item()
             self.let_targets_follow()
         first, second = losses.tolist()
         return UpdateResult(figures | {"Losses/Q1 Loss": first, "Losses/Q2 Loss": second}, errors)
@@ -61,9 +60,8 @@ class TD3(DeterministicActorCritic):
     @torch.no_grad()
     def targets(self, batch: ReplayBatch) -> Tensor:
         """Y = r + discount * min over both of Q'(o', clip(mu'(o') + noise, -1, 1)): [B, signals]."""
-        rows, own = of_whole(batch.part, len(batch))
-        shape = (rows, batch.actions.continuous.shape[1])
-        noise = torch.randn(shape, generator=self.smoother)[own] * self.hyper.target_noise
+        shape = (len(batch), batch.actions.continuous.shape[1])
+        noise = torch.randn(shape, generator=self.smoother) * self.hyper.target_noise
         noise = noise.clamp_(-self.hyper.target_noise_clip, self.hyper.target_noise_clip).to(self.device)
         with self.precision.passes(self.device):
             following = self.network.prepare(batch.next_obs)

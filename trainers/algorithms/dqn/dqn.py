@@ -145,7 +145,7 @@ class DQN:
         value_loss, errors = loss(taken, widened(wanted), batch.weights, batch.real)
         self.optimizer.zero_gradient()
         value_loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step(self.rate(policy_step), policy_step, batch.part)
+        self.optimizer.step(self.rate(policy_step), policy_step)
         self._let_target_follow()
         return UpdateResult({"Losses/Value Loss": value_loss.item()}, errors)
 

@@ -18,7 +18,6 @@ from ....envs.validation import NonFinite
 from ...buffers.demonstrations import Demonstrations
 from ...networks.modules.distributions import Actions
 from ...settings.models.rewards import BehavioralCloningSettings
-from ...utils.data_parallel import Sharing
 from ..common.optim import GuardedAdam
 from ..common.schedules import LEARNING_RATE_FLOOR, Schedule
 from .losses import policy_loss
@@ -42,12 +41,7 @@ class Lesson(NamedTuple):
 
 
 class BehavioralCloning:
-    """Teaches a policy by gradient steps of its own Adam, once per update of the policy.
-
-    Of several learners the first one does; the others move the weights as it does.
-    """
-
-    sharing: Sharing | None = None
+    """Teaches a policy by gradient steps of its own Adam, once per update of the policy."""
 
     def __init__(
         self,
@@ -147,8 +141,7 @@ class BehavioralCloning:
         )
         self.optimizer.zero_gradient()
         loss.backward()  # type: ignore[no-untyped-call]
-        part = None if self.sharing is None else self.sharing.of_first()
-        self.optimizer.step(self.rate, policy_step, part)
+        self.optimizer.step(self.rate, policy_step)
         if self.states is not None and acted.states is not None:
             self.states[lesson.following.index_select(0, sequences)] = acted.states.detach()
         return loss.item()

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...networks.modules.distributions import Actions
-from ...utils.data_parallel import Part, Sharing
 from .group_steps import Moments, group_moments
 from .steps import Ints, Rows, TeamSteps
 from .team_values import Judge, TeamRows
@@ -39,8 +38,6 @@ class Minibatch(NamedTuple):
     value_states: Tensor | None = None
     baseline_states: Tensor | None = None
     """[sequences, memory_size], before each of the sequences of which the rows then consist."""
-    part: Part | None = None
-    """Of a minibatch that several learners share, the one that these steps are."""
 
 
 class Learning:
@@ -67,41 +64,28 @@ class Learning:
         assert column is not None
         return torch.from_numpy(column).to(self._device)
 
-    def minibatches(
-        self, size: int, shuffler: torch.Generator, sharing: Sharing | None = None
-    ) -> Iterator[Minibatch]:
-        """One epoch: moments, or sequences that begin at one moment, in a fresh order.
-
-        Of learners that are `sharing` a minibatch each has some of its moments.
-        """
+    def minibatches(self, size: int, shuffler: torch.Generator) -> Iterator[Minibatch]:
+        """One epoch: moments, or sequences that begin at one moment, in a fresh order."""
         if self._length:
-            yield from self._of_sequences(size, shuffler, sharing)
+            yield from self._of_sequences(size, shuffler)
             return
         moments = group_moments(self._found.own, self._found.mates)
         order = torch.randperm(len(moments), generator=shuffler, device="cpu").numpy()
-        for whole in moments.minibatches(order, size):
-            own, part = _own(whole, sharing)
-            if part is not None:
-                part = part.weighing(len(own.steps), len(whole.steps))
-            yield self._minibatch(self._tensor(own.steps), own, part)
+        for some in moments.minibatches(order, size):
+            yield self._minibatch(self._tensor(some.steps), some)
 
-    def _of_sequences(
-        self, size: int, shuffler: torch.Generator, sharing: Sharing | None
-    ) -> Iterator[Minibatch]:
+    def _of_sequences(self, size: int, shuffler: torch.Generator) -> Iterator[Minibatch]:
         length, steps, found = self._length, self._steps, self._found
         assert steps.real is not None
         first = np.arange(0, len(steps), length)
         beginnings = group_moments(found.own[first], found.mates[first])
         order = torch.randperm(len(beginnings), generator=shuffler, device="cpu").numpy()
-        for whole in beginnings.minibatches(order, max(size // length, 1)):
-            own, part = _own(whole, sharing)
-            taken = self._taken(own)
+        for some in beginnings.minibatches(order, max(size // length, 1)):
+            taken = (some.steps[:, None] * length + np.arange(length)).ravel()
             real = steps.real[taken]
-            if part is not None:
-                part = part.weighing(real.sum(), steps.real[self._taken(whole)].sum())
             moments = group_moments(found.own[taken[real]], found.mates[taken[real]])
-            which, sequences = self._tensor(taken), self._tensor(own.steps)
-            batch = self._minibatch(which, moments, part)
+            which, sequences = self._tensor(taken), self._tensor(some.steps)
+            batch = self._minibatch(which, moments)
             yield batch._replace(
                 order=self._tensor(_padded_order(moments, real)),
                 real=self._tensor(real),
@@ -110,12 +94,7 @@ class Learning:
                 baseline_states=self._tensor(steps.baseline_memory)[sequences],
             )
 
-    def _taken(self, beginnings: Moments) -> Ints:
-        """The rows of the sequences that begin there."""
-        taken: Ints = (beginnings.steps[:, None] * self._length + np.arange(self._length)).ravel()
-        return taken
-
-    def _minibatch(self, which: Tensor, moments: Moments, part: Part | None) -> Minibatch:
+    def _minibatch(self, which: Tensor, moments: Moments) -> Minibatch:
         mask = self._action_mask
         own = self._own[which]
         return Minibatch(
@@ -129,16 +108,7 @@ class Learning:
             self._advantages[which],
             self._baselines[which],
             self._returns[which],
-            part=part,
         )
-
-
-def _own(whole: Moments, sharing: Sharing | None) -> tuple[Moments, Part | None]:
-    """The moments of a minibatch that this learner learns from."""
-    if sharing is None:
-        return whole, None
-    part = sharing.part(len(whole))
-    return whole.take(np.arange(len(whole))[part.rows]), part
 
 
 def _padded_order(moments: Moments, real: NDArray[np.bool_]) -> Ints:

@@ -27,7 +27,6 @@ from ...networks.observations import require_equal_parts
 from ...networks.team_critic import TeamCritic
 from ...settings.models.algorithms import POCASettings
 from ...settings.models.behavior import TrainerSettings
-from ...utils.data_parallel import Sharing
 from ..common.observations import count_observations
 from ..common.optim import GuardedAdam
 from ..common.returns import lambda_returns
@@ -48,7 +47,6 @@ class POCA:
     places = 0
     exploration = 0.0
     steps_kind = TeamSteps
-    sharing: Sharing | None = None
 
     def __init__(
         self,
@@ -138,19 +136,15 @@ class POCA:
         learning = Learning(self.judge, steps)
         losses = []
         for _ in range(self.hyper.num_epoch):
-            minibatches = learning.minibatches(self.hyper.batch_size, self.shuffler, self.sharing)
-            for minibatch in threads.over(minibatches):
+            for minibatch in threads.over(learning.minibatches(self.hyper.batch_size, self.shuffler)):
                 losses.append(self._gradient(minibatch, epsilon, beta))
-                self.optimizer.step(rate, policy_step, minibatch.part)
+                self.optimizer.step(rate, policy_step)
         figures = {"Policy/Learning Rate": rate, "Policy/Epsilon": epsilon, "Policy/Beta": beta}
         if not losses:
             found = f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}"
             self.optimizer.warn_once("Nothing was learnt", found)
             return figures
-        columns = torch.stack(losses)
-        if self.sharing is not None:
-            self.sharing.add_up(columns)
-        policy, value, baseline = columns.abs().mean(0).tolist()
+        policy, value, baseline = torch.stack(losses).abs().mean(0).tolist()
         return {
             "Losses/Policy Loss": policy,
             "Losses/Value Loss": value,
@@ -159,10 +153,7 @@ class POCA:
         }
 
     def _gradient(self, batch: Minibatch, epsilon: float, beta: float) -> Tensor:
-        """The gradient of one minibatch; its policy, value and baseline loss as [3].
-
-        Of a part of a minibatch, the losses are weighed by that.
-        """
+        """The gradient of one minibatch; its policy, value and baseline loss as [3]."""
         with self.precision.passes(self.judge.device):
             values, baselines = self._estimates(batch)
             distribution = self._distribution(batch).widened()
@@ -181,8 +172,7 @@ class POCA:
         )
         self.optimizer.zero_gradient()
         losses.total.backward()  # type: ignore[no-untyped-call]
-        told = torch.stack((losses.policy.detach(), losses.value.detach(), losses.baseline.detach()))
-        return told if batch.part is None else told * batch.part.weight
+        return torch.stack((losses.policy.detach(), losses.value.detach(), losses.baseline.detach()))
 
     def _distribution(self, batch: Minibatch) -> ActionDistribution:
         if batch.actor_states is None:

@@ -21,7 +21,6 @@ from ...networks.modules.distributions import ActionDistribution, Actions
 from ...networks.modules.precision import Precision, widened
 from ...settings.models.algorithms import PPOSettings
 from ...settings.models.behavior import TrainerSettings
-from ...utils.data_parallel import Part, Sharing
 from ..common.observations import count_observations, tensors
 from ..common.optim import GuardedAdam
 from ..common.recurrent import CriticMemories, padded, remember
@@ -50,8 +49,6 @@ class Minibatch(NamedTuple):
     actor_states: Tensor | None
     critic_states: Tensor | None
     """[sequences, the memory's size], before each of the sequences of which the rows then consist."""
-    part: Part | None = None
-    """Of a minibatch that several learners share, the one that these rows are."""
 
 
 class PPO:
@@ -63,7 +60,6 @@ class PPO:
     places = 0
     exploration = 0.0
     steps_kind = EvaluatedSteps
-    sharing: Sharing | None = None
 
     def __init__(
         self,
@@ -200,7 +196,7 @@ class PPO:
         for _ in range(self.hyper.num_epoch):
             for minibatch in threads.over(self._minibatches(columns)):
                 losses.append(self._gradient(minibatch, epsilon, beta))
-                self.optimizer.step(rate, policy_step, minibatch.part)
+                self.optimizer.step(rate, policy_step)
         schedules = {"Policy/Learning Rate": rate, "Policy/Epsilon": epsilon, "Policy/Beta": beta}
         if not losses:
             self.optimizer.warn_once(
@@ -208,29 +204,23 @@ class PPO:
                 f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}",
             )
             return schedules
-        policy, value = _means(losses, self.sharing)
+        policy, value = _means(losses)
         return {"Losses/Policy Loss": policy, "Losses/Value Loss": value, **schedules}
 
     def _gradient(self, batch: Minibatch, epsilon: float, beta: float) -> tuple[Array, Array]:
-        """The gradient of one minibatch; its policy loss and value loss, wherever they are.
-
-        Of a part of a minibatch, the losses are weighed by that.
-        """
+        """The gradient of one minibatch; its policy loss and value loss, wherever they are."""
         if self.closed_form is None:
-            policy, value = self._derived_gradient(batch, epsilon, beta)
-        else:
-            policy, value = self.closed_form(
-                batch.inputs,
-                batch.actions,
-                batch.action_mask,
-                batch.old_log_probs,
-                batch.advantages,
-                batch.returns,
-                epsilon,
-                beta,
-            )
-        share = batch.part
-        return (policy, value) if share is None else (policy * share.weight, value * share.weight)
+            return self._derived_gradient(batch, epsilon, beta)
+        return self.closed_form(
+            batch.inputs,
+            batch.actions,
+            batch.action_mask,
+            batch.old_log_probs,
+            batch.advantages,
+            batch.returns,
+            epsilon,
+            beta,
+        )
 
     def _derived_gradient(self, batch: Minibatch, epsilon: float, beta: float) -> tuple[Tensor, Tensor]:
         """The gradient by automatic differentiation; the policy and the value loss."""
@@ -303,10 +293,6 @@ class PPO:
         sequences, number = sequences.to(self.device), len(sequences) // together
         if not number:
             return
-        parts: Sequence[Part | None] = [None] * number
-        if self.sharing is not None:
-            sequences, parts = self._own(sequences[: number * together].view(number, together), rows.real)
-            together = len(sequences) // number
         order, size = sequences, together * length
         if length > 1:
             order = self._rows_of(sequences)
@@ -345,24 +331,12 @@ class PPO:
                 None if real is None else real[i],
                 actor_states[i],
                 critic_states[i],
-                parts[i],
             )
 
     def _rows_of(self, sequences: Tensor) -> Tensor:
         """The rows of some sequences, one behind another."""
         length = self.sequence_length
         return (sequences.reshape(-1, 1) * length + torch.arange(length, device=self.device)).flatten()
-
-    def _own(self, sequences: Tensor, real: Tensor | None) -> tuple[Tensor, Sequence[Part]]:
-        """This learner's part of minibatches of `sequences` [minibatches, together], one behind another."""
-        assert self.sharing is not None
-        number, together = sequences.shape
-        whole = self.sharing.part(together)
-        own = sequences[:, whole.rows]
-        if real is None:
-            return own.flatten(), [whole] * number
-        counts = [real[self._rows_of(some)].view(number, -1).sum(1).tolist() for some in (own, sequences)]
-        return own.flatten(), [whole.weighing(*both) for both in zip(*counts, strict=True)]
 
     # Saving -------------------------------------------------------------------------------------------
 
@@ -389,15 +363,13 @@ class PPO:
         self.shuffler.set_state(state["shuffler"].cpu())
 
 
-def _means(losses: Sequence[tuple[Array, Array]], sharing: Sharing | None) -> tuple[float, float]:
+def _means(losses: Sequence[tuple[Array, Array]]) -> tuple[float, float]:
     """The mean size of each; tensors stay on their device until here, which a read from would hold up."""
     of_tensors = isinstance(losses[0][0], Tensor)
     if of_tensors:
         columns = torch.stack([torch.stack(pair) for pair in losses]).double()
     else:
         columns = torch.from_numpy(np.array(losses, dtype=np.float64))
-    if sharing is not None:
-        sharing.add_up(columns)
     sizes = columns.abs_()
     policy, value = (sizes if of_tensors else sizes.numpy()).mean(0).tolist()
     return policy, value

@@ -25,7 +25,6 @@ from ...networks.observations import require_equal_parts
 from ...networks.sac import Sequences, Temperatures, TwinQ, ValueNetwork
 from ...settings.models.algorithms import SACSettings
 from ...settings.models.behavior import TrainerSettings
-from ...utils.data_parallel import of_whole
 from ..base import UpdateResult
 from ..common.observations import count_observations, tensors
 from ..common.optim import FlatParameters, GuardedAdam
@@ -165,20 +164,14 @@ class SAC:
         return UpdateResult(figures, losses.errors)
 
     def _step(self, batch: ReplayBatch, rate: float, policy_step: int) -> Losses:
-        rows, own = of_whole(batch.part, len(batch.rewards))
-        shape = (rows, self.network.actions.continuous_size)
-        noise = torch.randn(shape, generator=self.noise, device=self.noise.device)[own].to(self.device)
+        shape = (len(batch.rewards), self.network.actions.continuous_size)
+        noise = torch.randn(shape, generator=self.noise, device=self.noise.device).to(self.device)
         if self.gradient.adds:
             self.optimizer.zero_gradient()
         losses = self.gradient(batch, noise)
-        self.optimizer.step(rate, policy_step, batch.part)
+        self.optimizer.step(rate, policy_step)
         follow(self._of_target, self._of_value, self.hyper.tau)
         return losses
-
-    def learnt(self, real: Tensor) -> Tensor:
-        """Of a column [B] of whole sequences, the steps behind the burn-in."""
-        sequences = self.gradient.sequences if isinstance(self.gradient, DerivedGradient) else None
-        return real if sequences is None else sequences.learnt(real)
 
     def figures(self, policy_step: int) -> dict[str, float]:
         """What is told of each update is all that there is to tell."""

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...networks.modules.distributions import Actions
-from ...utils.data_parallel import Part
 from .buffer import Replay
 from .observations import Ints
 from .priorities import of_sequences
@@ -56,8 +55,6 @@ class ReplayBatch:
     """[B] bool, True where nothing is earned behind the step; None where nobody asks (`Sampler`)."""
     extra: Mapping[str, Tensor] = field(default_factory=dict)
     """[B, ...] the columns that the algorithm declared (`ExtraColumn`), by name."""
-    part: Part | None = None
-    """Of a batch that several learners share, the one that these steps are."""
 
     def __len__(self) -> int:
         return len(self.rewards)

@@ -1,1 +1,0 @@
-"""Several learners, one process each, that make a policy's updates together."""
