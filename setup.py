@@ -45,6 +45,8 @@ setup(
         "tensorboard>=2.16",
         "rich>=13.0",
         "pillow>=10.0",
+        "platformdirs>=2.5",
+        "pooch>=1.6",
         "psutil>=5.9",
     ],
     extras_require={

@@ -22,7 +22,7 @@ while read -r version protobuf gymnasium; do
     fi
     venv=.cache/python$version
     "$python" -m venv "$venv"
-    "$venv/bin/pip" install -q --disable-pip-version-check "protobuf==$protobuf" mlagents-envs filelock numpy grpcio hpack pillow psutil pydantic pyyaml rich pytest hypothesis "gymnasium$gymnasium"
+    "$venv/bin/pip" install -q --disable-pip-version-check "protobuf==$protobuf" mlagents-envs filelock numpy grpcio hpack pillow pooch psutil pydantic pyyaml rich pytest hypothesis "gymnasium$gymnasium"
     # The package itself without its dependencies: torch is not among what these parts need.
     "$venv/bin/pip" install -q --disable-pip-version-check --no-deps --no-build-isolation -e . 2>/dev/null ||
         "$venv/bin/pip" install -q --disable-pip-version-check --no-deps -e .

@@ -11,7 +11,7 @@ from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutExcep
 
 from ... import __version__
 from ..errors import ClusterError
-from ..registry.named import REGISTRY
+from ..registry.registry import REGISTRY
 from ..remote.address import join_address, split_address
 from ..remote.handshake import Admitted, Rules
 from ..remote.server import Expected, Gate

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..registry.named import REGISTRY
+from ..registry.registry import REGISTRY
 
 _CHECK_SECONDS = 120.0
 _DOWNLOAD_SECONDS = 600.0

@@ -1,7 +1,4 @@
-"""Where downloaded environments are kept, and what is known of each.
-
-From a build's address to its program on this machine.
-"""
+"""Downloaded builds: from the address of an archive to its program on this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,268 +24,235 @@ from .unpack import unpack
 logger = logging.getLogger(__name__)
 
 VARIABLE = "LANISTA_CACHE"
-_POLL = 0.2
-"""Seconds between two attempts to take a lock."""
+_POLL_SECONDS = 0.2
+"""Between two attempts to acquire a lock."""
+_PROGRAMS = {"linux": ("*.x86_64", "*.x86"), "darwin": ("*.app",), "win32": ("*.exe",)}
+"""File names of a build's program by platform."""
+_HELPERS = ("UnityCrashHandler",)
+"""How the names of programs start that accompany it."""
 
 
-def cache_folder(platform: str = sys.platform) -> Path:
-    """The folder of caches: the variable LANISTA_CACHE, or `lanista` in the user's usual one."""
-    told = os.environ.get(VARIABLE)
-    if told:
-        return Path(told).expanduser()
-    if platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "lanista"
-    if platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "lanista" / "Cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lanista"
+def cache_folder() -> Path:
+    """The cache: the variable LANISTA_CACHE, or `lanista` in the user's cache folder."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named).expanduser()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("lanista", appauthor=False)
 
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a download; it outlives the environment's folder."""
+    """What is known about a download; it outlives the unpacked build."""
 
     url: str
     sha256: str
-    """Of the archive, as it was downloaded first."""
+    """Of the archive, as first downloaded."""
     size: int
     """Bytes of the archive."""
     program: str | None = None
-    """The program, from the environment's folder on; None where it is not unpacked."""
-
-
-class Place:
-    """Where one environment is kept: its folder, its record and its lock.
-
-    Args:
-        identifier: its name in a registry.
-        url: where it comes from.
-        folder: of all environments.
-    """
-
-    def __init__(self, identifier: str, url: str, folder: Path | None = None) -> None:
-        self.root = cache_folder() / "environments" if folder is None else folder
-        # A name may hold anything; what is used of it leads nowhere else.
-        plain = re.sub(r"[^A-Za-z0-9._-]", "_", identifier)[:60].strip(".") or "_"
-        self.key = f"{plain}-{hashlib.sha256(f'{identifier} {url}'.encode()).hexdigest()[:16]}"
-        self.folder = self.root / self.key
-        self._record = self.root / f"{self.key}.json"
-
-    def record(self) -> Record | None:
-        """What is known, if anything is."""
-        try:
-            return Record(**json.loads(self._record.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            return None
-
-    def keep(self, record: Record) -> None:
-        """Write down what is known."""
-        partial = self.partial()
-        partial.write_text(json.dumps(asdict(record), indent=2), encoding="utf-8")
-        os.replace(partial, self._record)
-
-    def forget(self) -> None:
-        """Remove what is known."""
-        self._record.unlink(missing_ok=True)
-
-    def program(self) -> Path | None:
-        """The program, if it is there."""
-        record = self.record()
-        if record is None or record.program is None:
-            return None
-        path = self.folder / record.program
-        return path if path.exists() else None
-
-    def remove(self) -> bool:
-        """Remove the folder, but not what is known; whether it was there."""
-        if not self.folder.is_dir():
-            return False
-        going = self.partial()
-        self.folder.rename(going)  # so that half of it is never found
-        shutil.rmtree(going)
-        return True
-
-    def partial(self) -> Path:
-        """A name for what is not finished."""
-        return self.root / f".{self.key}.{secrets.token_hex(6)}.partial"
-
-    @contextmanager
-    def claimed(self) -> Iterator[None]:
-        """While open, no other process works here; what killed ones left is removed.
-
-        Raises:
-            RegistryError: the folder cannot be written.
-        """
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            lock = ProcessLock(self.root / f".{self.key}.lock")
-            _take(lock, self.key)
-        except OSError as error:
-            raise RegistryError(
-                f"The cache {self.root} cannot be used: {error.strerror}. Name another folder by the "
-                f"variable {VARIABLE}."
-            ) from error
-        try:
-            for left in self.root.glob(f".{self.key}.*.partial"):
-                _discard(left)
-            yield
-        finally:
-            lock.release()
-
-
-def _take(lock: ProcessLock, name: str) -> None:
-    told = False
-    try:
-        while not lock.acquire():
-            if not told:
-                logger.info(
-                    "Another process fetches %s (%s); waiting for it.", name, lock.holder() or "unknown"
-                )
-            told = True
-            time.sleep(_POLL)
-    except LockingNotSupportedError as error:
-        logger.warning("%s cannot be locked (%s): fetch it in one process at a time.", lock.path, error)
-
-
-def _discard(path: Path) -> None:
-    with suppress(OSError):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-
-
-_PROGRAMS = {"linux": ("*.x86_64", "*.x86"), "darwin": ("*.app",), "win32": ("*.exe",)}
-"""What the program of a build is called, on each platform."""
-_HELPERS = ("UnityCrashHandler",)
-"""Programs beside it, which are not it."""
+    """The program's path inside the build's folder; None if it is not unpacked."""
 
 
 @dataclass(frozen=True)
 class Build:
-    """An archive with an environment for one platform."""
+    """An archive with an environment for one platform, and where it is unpacked.
+
+    A build has a folder, a record beside it, and a lock.
+    """
 
     identifier: str
+    """The environment's name in its registry."""
     url: str
     """Of a zip archive; or its path, where a manifest on this machine says so."""
     sha256: str | None = None
-    """Of the archive, where the manifest knows it."""
-    folder: Path | None = None
-    """Under which it is unpacked; None for the cache."""
+    """Of the archive, if the manifest states it."""
+    root: Path | None = None
+    """The folder to unpack into; None for the cache."""
 
     @property
-    def place(self) -> Place:
-        """Where it is kept."""
-        return Place(self.identifier, self.url, self.folder)
+    def folder(self) -> Path:
+        """Where it is unpacked."""
+        return self._root / self._key
 
-
-def fetched(build: Build, platform: str = sys.platform) -> Path:
-    """The program of a build, which is downloaded and unpacked unless it is there.
-
-    Raises:
-        RegistryError: it cannot be had, is not what it should be, or holds no program.
-    """
-    place = build.place
-    known = place.record()
-    program = place.program()
-    if program is not None and known is not None and build.sha256 in (None, known.sha256):
-        return program
-    with place.claimed():
-        known, program = place.record(), place.program()
-        if program is not None and known is not None and build.sha256 in (None, known.sha256):
-            return program  # another process has fetched it while we waited
-        return _fetch(build, place, known, platform)
-
-
-def _fetch(build: Build, place: Place, known: Record | None, platform: str) -> Path:
-    if build.sha256 is None and known is None and build.url.lower().startswith("http://"):
-        logger.warning(
-            "%s comes from %s, unencrypted, and its manifest has no sha256 of it: whoever is on the way "
-            "could put another program in its place. An address with https://, or a sha256, prevents that.",
-            *(build.identifier, build.url),
-        )
-    archive = place.partial()
-    try:
+    @property
+    def record(self) -> Record | None:
+        """What is known about it; None if it has never been downloaded."""
         try:
-            sha256, size = _obtain(build.url, archive)
-            _require_same(build, known, sha256)
-            folder = place.partial()
-            try:
-                unpack(archive, folder, platform)
-            except UnsafeArchiveError as error:
-                raise UnsafeArchiveError(
-                    f"The archive of {build.identifier}, {build.url}: {error}"
-                ) from error
-            try:
-                program = _program(folder, build, platform)
-                place.remove()
-                folder.rename(place.folder)
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-        finally:
-            archive.unlink(missing_ok=True)
-        place.keep(Record(build.url, sha256, size, program))
-    except OSError as error:
-        if isinstance(error, RegistryError):
-            raise
-        raise RegistryError(
-            f"{build.identifier} could not be kept in {place.root}: {error.strerror or error}. Free some "
-            "space, or name another folder by the variable LANISTA_CACHE."
-        ) from error
-    logger.info("%s is in %s (%s packed).", build.identifier, place.folder, size_text(size))
-    return place.folder / program
+            return Record(**json.loads(self._record_file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
 
+    @property
+    def program(self) -> Path | None:
+        """The program; None if it is not on this machine, or not of the manifest's archive."""
+        record = self.record
+        if record is None or record.program is None or self.sha256 not in (None, record.sha256):
+            return None
+        path = self.folder / record.program
+        return path if path.exists() else None
 
-def _obtain(url: str, archive: Path) -> tuple[str, int]:
-    """Download the archive, or copy that of this machine; its SHA-256 and size."""
-    if is_url(url):
-        return download(url, archive)
-    import hashlib
+    @property
+    def _root(self) -> Path:
+        return cache_folder() / "environments" if self.root is None else self.root
 
-    try:
-        shutil.copyfile(url, archive)
-    except OSError as error:
-        raise RegistryError(f"The archive {url} could not be read: {error.strerror}.") from error
-    with archive.open("rb") as file:
-        digest = hashlib.sha256()
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest(), archive.stat().st_size
+    @property
+    def _key(self) -> str:
+        """A file name: an identifier may hold anything, and must not lead out of the folder."""
+        plain = re.sub(r"[^A-Za-z0-9._-]", "_", self.identifier)[:60].strip(".") or "_"
+        return f"{plain}-{hashlib.sha256(f'{self.identifier} {self.url}'.encode()).hexdigest()[:16]}"
 
+    @property
+    def _record_file(self) -> Path:
+        return self._root / f"{self._key}.json"
 
-def _require_same(build: Build, known: Record | None, sha256: str) -> None:
-    """Compare with the manifest's checksum; where it has none, with that of the first download."""
-    if build.sha256 is not None:
-        if sha256 != build.sha256:
+    def fetch(self, platform: str = sys.platform) -> Path:
+        """The program, downloaded and unpacked if necessary.
+
+        Raises:
+            RegistryError: the archive cannot be downloaded, has another checksum, or contains no program.
+        """
+        if self.program is None:
+            with self.locked():
+                if self.program is None:  # no other process has fetched it in the meantime
+                    self._fetch(platform)
+        program = self.program
+        assert program is not None
+        return program
+
+    def remove(self) -> bool:
+        """Delete the folder, while the build is locked, but not the record; False if there is none."""
+        if not self.folder.is_dir():
+            return False
+        doomed = self._partial()
+        self.folder.rename(doomed)  # so that half a folder is never found
+        shutil.rmtree(doomed)
+        return True
+
+    def remove_record(self) -> None:
+        """Delete the record, and with it the checksum that the next download is compared with."""
+        self._record_file.unlink(missing_ok=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from the build's folder; remove what killed ones left.
+
+        Raises:
+            RegistryError: the folder is not writable.
+        """
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            lock = ProcessLock(self._root / f".{self._key}.lock")
+            self._acquire(lock)
+        except OSError as error:
             raise RegistryError(
-                f"{build.url} is not what the manifest says: its SHA-256 is {sha256}, expected "
-                f"{build.sha256}. It was damaged on the way, or exchanged; it was not unpacked."
+                f"The cache {self._root} cannot be used: {error.strerror}. Name another folder by the "
+                f"variable {VARIABLE}."
+            ) from error
+        try:
+            for left in self._root.glob(f".{self._key}.*.partial"):
+                shutil.rmtree(left, ignore_errors=True)
+            yield
+        finally:
+            lock.release()
+
+    def _acquire(self, lock: ProcessLock) -> None:
+        waiting = False
+        try:
+            while not lock.acquire():
+                if not waiting:
+                    holder = lock.holder() or "unknown"
+                    logger.info("Another process is fetching %s (%s); waiting for it.", self._key, holder)
+                waiting = True
+                time.sleep(_POLL_SECONDS)
+        except LockingNotSupportedError as error:
+            logger.warning("%s cannot be locked (%s): fetch it in one process at a time.", lock.path, error)
+
+    def _partial(self) -> Path:
+        """A new name for a folder of unfinished work."""
+        return self._root / f".{self._key}.{secrets.token_hex(6)}.partial"
+
+    def _fetch(self, platform: str) -> None:
+        if self.sha256 is None and self.record is None and self.url.lower().startswith("http://"):
+            logger.warning(
+                "%s is downloaded from %s, unencrypted, and its manifest has no sha256: anyone on the "
+                "network path could substitute another program. An https:// address or a sha256 prevents it.",
+                *(self.identifier, self.url),
             )
-        return
-    if known is not None and known.sha256 != sha256:
+        partial = self._partial()
+        try:
+            partial.mkdir()
+            archive, unpacked = partial / "archive.zip", partial / "unpacked"
+            if is_url(self.url):
+                download(self.url, archive)
+            else:
+                self._copy(archive)
+            sha256 = self._check(archive)
+            try:
+                unpack(archive, unpacked, platform)
+            except UnsafeArchiveError as error:
+                raise UnsafeArchiveError(f"The archive of {self.identifier}, {self.url}: {error}") from error
+            record = Record(self.url, sha256, archive.stat().st_size, self._find_program(unpacked, platform))
+            self.remove()
+            unpacked.rename(self.folder)
+            (partial / "record").write_text(json.dumps(asdict(record), indent=2), encoding="utf-8")
+            os.replace(partial / "record", self._record_file)
+        except OSError as error:
+            if isinstance(error, RegistryError):
+                raise
+            raise RegistryError(
+                f"{self.identifier} could not be stored in {self._root}: {error.strerror or error}. Free "
+                f"some space, or name another folder by the variable {VARIABLE}."
+            ) from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        logger.info("%s is in %s (%s packed).", self.identifier, self.folder, size_text(record.size))
+
+    def _copy(self, archive: Path) -> None:
+        try:
+            shutil.copyfile(self.url, archive)
+        except OSError as error:
+            raise RegistryError(f"The archive {self.url} could not be read: {error.strerror}.") from error
+
+    def _check(self, archive: Path) -> str:
+        """Compare the checksum with the manifest's, or else with that of the first download; returns it."""
+        from pooch import file_hash
+
+        sha256: str = file_hash(str(archive))
+        record = self.record
+        if self.sha256 is not None:
+            if sha256 != self.sha256:
+                raise RegistryError(
+                    f"{self.url} is not what the manifest states: its SHA-256 is {sha256}, expected "
+                    f"{self.sha256}. It was damaged in transit, or replaced; it was not unpacked."
+                )
+        elif record is None:
+            logger.info(
+                "The manifest gives no checksum for %s. SHA-256 %s is recorded and compared with the next "
+                "download.",
+                *(self.identifier, sha256),
+            )
+        elif record.sha256 != sha256:
+            raise RegistryError(
+                f"{self.url} is another file than at its first download: its SHA-256 is {sha256}, and was "
+                f"{record.sha256}. It was not unpacked. If its owner has changed it, run "
+                f"`lanista envs remove {self.identifier} --forget`, and fetch it again."
+            )
+        return sha256
+
+    def _find_program(self, folder: Path, platform: str) -> str:
+        """The program's path inside the unpacked build."""
+        patterns = _PROGRAMS.get("linux" if platform.startswith("linux") else platform, ())
+        for pattern in patterns:
+            found = [path for path in folder.rglob(pattern) if not path.name.startswith(_HELPERS)]
+            if found:
+                first = min(found, key=lambda path: (len(path.parts), path.name))
+                if first.is_file() and platform != "win32":
+                    first.chmod(0o755)
+                return first.relative_to(folder).as_posix()
+        there = ", ".join(sorted(path.name for path in folder.iterdir())[:5]) or "nothing"
         raise RegistryError(
-            f"{build.url} is another file than at its first download: its SHA-256 is {sha256}, and was "
-            f"{known.sha256}. It was not unpacked. If its owner has changed it, give "
-            f"`lanista envs remove {build.identifier} --forget`, and fetch it again."
+            f"The archive of {self.identifier}, {self.url}, contains no program for this platform (looked "
+            f"for {' or '.join(patterns) or platform}); it contains {there}."
         )
-    if known is None:
-        logger.info(
-            "The manifest gives no checksum of %s. SHA-256 %s is kept: the next download is compared.",
-            *(build.identifier, sha256),
-        )
-
-
-def _program(folder: Path, build: Build, platform: str) -> str:
-    """The program of the unpacked build, from the folder on."""
-    patterns = _PROGRAMS.get("linux" if platform.startswith("linux") else platform, ())
-    for pattern in patterns:
-        found = [path for path in folder.rglob(pattern) if not path.name.startswith(_HELPERS)]
-        if found:
-            first = min(found, key=lambda path: (len(path.parts), path.name))
-            if first.is_file() and platform != "win32":
-                first.chmod(0o755)
-            return first.relative_to(folder).as_posix()
-    there = ", ".join(sorted(path.name for path in folder.iterdir())[:5]) or "nothing"
-    raise RegistryError(
-        f"The archive of {build.identifier}, {build.url}, holds no program for this platform (looked for "
-        f"{' or '.join(patterns) or platform}); there is {there}."
-    )

@@ -1,4 +1,4 @@
-"""The entries of a registry: environments with a name, and how each is made."""
+"""The entries of a registry: named environments, and how to make each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NoBuildError
-from .cache import Build, fetched
+from .cache import Build
 
 if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from ..unity.environment import UnityEnvironment
 
 PLATFORMS = {"linux": "linux_url", "darwin": "darwin_url", "win32": "win_url"}
-"""Which of an entry's addresses is for which platform."""
+"""The manifest's key for each platform's build."""
 
 
 class BaseRegistryEntry(ABC):
-    """An environment that a registry knows.
+    """An environment in a registry.
 
     Args:
         identifier: its name.
-        expected_reward: what trained agents earn, if somebody knows.
+        expected_reward: the mean reward of trained agents, if known.
         description: what it is.
     """
 
@@ -42,7 +42,7 @@ class BaseRegistryEntry(ABC):
 
     @property
     def expected_reward(self) -> float | None:
-        """The mean reward of an episode that shows that agents have learnt it."""
+        """The mean reward per episode that shows that the task is solved."""
         return self._expected_reward
 
     @property
@@ -52,7 +52,7 @@ class BaseRegistryEntry(ABC):
 
     @abstractmethod
     def make(self, **kwargs: Any) -> BaseEnv:
-        """The environment, with the arguments of `UnityEnvironment` but for `file_name`."""
+        """Make the environment, with the arguments of `UnityEnvironment` except `file_name`."""
 
 
 class RemoteRegistryEntry(BaseRegistryEntry):
@@ -60,16 +60,16 @@ class RemoteRegistryEntry(BaseRegistryEntry):
 
     Args:
         identifier: its name.
-        expected_reward: what trained agents earn, if somebody knows.
+        expected_reward: the mean reward of trained agents, if known.
         description: what it is.
-        linux_url: of the build for Linux; None where there is none.
-        darwin_url: of that for macOS.
-        win_url: of that for Windows.
-        additional_args: arguments that the program gets, behind those of `make`.
-        tmp_dir: the folder in which it is unpacked; None for the cache.
-        linux_sha256: of the archive for Linux, in hexadecimal digits; None where nobody knows it.
-        darwin_sha256: of that for macOS.
-        win_sha256: of that for Windows.
+        linux_url: of the Linux build; None if there is none.
+        darwin_url: of the macOS build.
+        win_url: of the Windows build.
+        additional_args: arguments for the program, after those of `make`.
+        tmp_dir: the folder to unpack into; None for the cache.
+        linux_sha256: of the Linux archive, in hexadecimal digits; None if unknown.
+        darwin_sha256: of the macOS archive.
+        win_sha256: of the Windows archive.
     """
 
     def __init__(
@@ -95,14 +95,14 @@ class RemoteRegistryEntry(BaseRegistryEntry):
 
     @property
     def platforms(self) -> list[str]:
-        """Those for which there is a build, as `sys.platform` names them."""
+        """The platforms that have a build, as in `sys.platform`."""
         return [platform for platform, url in self._urls.items() if url]
 
     def build(self, platform: str = sys.platform) -> Build:
         """The build for a platform.
 
         Raises:
-            NoBuildError: there is none; names those that there are.
+            NoBuildError: there is none; the message lists those that exist.
         """
         url = self._urls.get("linux" if platform.startswith("linux") else platform)
         if not url:
@@ -117,26 +117,26 @@ class RemoteRegistryEntry(BaseRegistryEntry):
         return Build(self.identifier, url, sha256, folder)
 
     def fetch(self) -> Path:
-        """The program on this machine, downloaded unless it is there.
+        """The program on this machine, downloaded if necessary.
 
         Raises:
-            RegistryError: there is no build for this platform, or it cannot be had.
+            RegistryError: there is no build for this platform, or it cannot be downloaded.
         """
-        return fetched(self.build())
+        return self.build().fetch()
 
     def make(self, **kwargs: Any) -> UnityEnvironment:
-        """Start the environment, downloaded unless it is there.
+        """Start the environment, downloaded if necessary.
 
         Args:
-            **kwargs: those of `UnityEnvironment`; the entry says what its `file_name` is.
+            **kwargs: those of `UnityEnvironment`, except `file_name`.
 
         Raises:
-            RegistryError: there is no build for this platform, or it cannot be had.
-            whatever `UnityEnvironment` raises.
+            RegistryError: there is no build for this platform, or it cannot be downloaded.
+            UnityException: as `UnityEnvironment`.
         """
         from ..unity.environment import UnityEnvironment
 
         if "file_name" in kwargs:
-            raise TypeError(f"make() takes no file_name: the entry {self.identifier} knows its own.")
+            raise TypeError(f"make() takes no file_name: the entry {self.identifier} has its own program.")
         given = [*(kwargs.pop("additional_args", None) or ()), *self.additional_args]
         return UnityEnvironment(os.fspath(self.fetch()), additional_args=given, **kwargs)

@@ -1,4 +1,4 @@
-"""Manifests: YAML files that name environments and where their builds are."""
+"""Manifests: YAML files that list environments and the addresses of their builds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from .entry import RemoteRegistryEntry
 
 logger = logging.getLogger(__name__)
 
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
+"""Of a manifest on the network."""
 _KEYS = (
     *("expected_reward", "description", "linux_url", "darwin_url", "win_url"),
     *("additional_args", "tmp_dir", "linux_sha256", "darwin_sha256", "win_sha256"),
@@ -29,14 +30,14 @@ _KEYS = (
 def read_manifest(path_or_url: str) -> list[RemoteRegistryEntry]:
     """The entries of a manifest on this machine or on the network.
 
-    Of one on the network the last copy that could be read is kept, for when there is none.
+    The last valid copy of a manifest on the network is kept, for when the network is not available.
 
     Raises:
-        RegistryError: it cannot be had, or something in it is wrong.
+        RegistryError: it cannot be read, or is not valid.
     """
     remote = is_url(path_or_url)
     if remote:
-        data = _of_network(path_or_url)
+        data = _read_remote(path_or_url)
         return list(_entries(data, path_or_url, None))
     path = Path(path_or_url).expanduser()
     try:
@@ -46,15 +47,15 @@ def read_manifest(path_or_url: str) -> list[RemoteRegistryEntry]:
     return list(_entries(data, path_or_url, path.absolute().parent))
 
 
-def _of_network(url: str) -> bytes:
+def _read_remote(url: str) -> bytes:
     copy = cache_folder() / "manifests" / f"{hashlib.sha256(url.encode()).hexdigest()[:16]}.yaml"
     try:
-        data = read(url, MOST_BYTES)
-        list(_entries(data, url, None))  # what is wrong does not replace what is right
+        data = read(url, MAX_BYTES)
+        list(_entries(data, url, None))  # an invalid manifest does not replace a valid copy
     except RegistryError as error:
         if not copy.is_file():
             raise
-        logger.warning("%s The copy of an earlier time is used.", error)
+        logger.warning("%s An earlier copy is used.", error)
         return copy.read_bytes()
     try:
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +68,7 @@ def _of_network(url: str) -> bytes:
 
 
 def _entries(data: bytes, name: str, folder: Path | None) -> Iterator[RemoteRegistryEntry]:
-    """The entries that the text tells of; `folder`: that of a manifest on this machine, for its paths."""
+    """Parse the entries; `folder`: of a manifest on this machine, to resolve its paths."""
     import yaml
 
     try:
@@ -76,42 +77,42 @@ def _entries(data: bytes, name: str, folder: Path | None) -> Iterator[RemoteRegi
         mark = getattr(error, "problem_mark", None)
         place = "" if mark is None else f", line {mark.line + 1}"
         cause = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        raise RegistryError(f"{name}{place}: it is no YAML: {cause}.") from error
+        raise RegistryError(f"{name}{place}: it is not valid YAML: {cause}.") from error
     listed = tree.get("environments") if isinstance(tree, dict) else None
     if not isinstance(listed, list):
         raise RegistryError(
-            f"{name}: expected a list under `environments`, of which each item is `NAME: {{...}}`."
+            f"{name}: expected a list under `environments`, each item of which is `NAME: {{...}}`."
         )
     for number, item in enumerate(listed):
         if not isinstance(item, dict) or not item:
             raise RegistryError(f"{name}: item {number} of `environments`: expected `NAME: {{...}}`.")
-        for identifier, told in item.items():
-            yield _entry(str(identifier), told, name, folder)
+        for identifier, fields in item.items():
+            yield _entry(str(identifier), fields, name, folder)
 
 
-def _entry(identifier: str, told: Any, name: str, folder: Path | None) -> RemoteRegistryEntry:
+def _entry(identifier: str, fields: Any, name: str, folder: Path | None) -> RemoteRegistryEntry:
     where = f"{name}: {identifier}"
     if not identifier.strip() or not identifier.isprintable():
-        raise RegistryError(f"{name}: found the name {identifier!r}, expected some text on one line.")
-    if not isinstance(told, dict):
+        raise RegistryError(f"{name}: found the name {identifier!r}, expected text on one line.")
+    if not isinstance(fields, dict):
         raise RegistryError(f"{where}: expected a mapping with {', '.join(_KEYS[:5])}.")
-    for key in told:
+    for key in fields:
         if key not in _KEYS:
             near = get_close_matches(str(key), _KEYS, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
             raise RegistryError(f"{where}: {key}: unknown key.{hint} Known: {', '.join(_KEYS)}.")
     return RemoteRegistryEntry(
         identifier,
-        _reward(told.get("expected_reward"), where),
-        _text(told, "description", where),
-        additional_args=_arguments(told.get("additional_args"), where),
-        tmp_dir=_text(told, "tmp_dir", where),
-        linux_url=_address(told, "linux_url", where, folder),
-        darwin_url=_address(told, "darwin_url", where, folder),
-        win_url=_address(told, "win_url", where, folder),
-        linux_sha256=_checksum(told, "linux_sha256", where),
-        darwin_sha256=_checksum(told, "darwin_sha256", where),
-        win_sha256=_checksum(told, "win_sha256", where),
+        _reward(fields.get("expected_reward"), where),
+        _text(fields, "description", where),
+        additional_args=_arguments(fields.get("additional_args"), where),
+        tmp_dir=_text(fields, "tmp_dir", where),
+        linux_url=_address(fields, "linux_url", where, folder),
+        darwin_url=_address(fields, "darwin_url", where, folder),
+        win_url=_address(fields, "win_url", where, folder),
+        linux_sha256=_checksum(fields, "linux_sha256", where),
+        darwin_sha256=_checksum(fields, "darwin_sha256", where),
+        win_sha256=_checksum(fields, "win_sha256", where),
     )
 
 
@@ -123,29 +124,29 @@ def _reward(value: Any, where: str) -> float | None:
     return float(value)
 
 
-def _text(told: Mapping[str, Any], key: str, where: str) -> str | None:
-    value = told.get(key)
+def _text(fields: Mapping[str, Any], key: str, where: str) -> str | None:
+    value = fields.get(key)
     if value is not None and not isinstance(value, str):
         raise RegistryError(f"{where}: {key}: found {value!r}, expected text.")
-    # A terminal must not be told anything by who wrote it.
+    # Control characters of a stranger must not reach a terminal.
     return value and "".join(letter for letter in value if letter.isprintable() or letter.isspace())
 
 
-def _address(told: Mapping[str, Any], key: str, where: str, folder: Path | None) -> str | None:
-    value = _text(told, key, where)
+def _address(fields: Mapping[str, Any], key: str, where: str, folder: Path | None) -> str | None:
+    value = _text(fields, key, where)
     if not value:
         return None
     if is_url(value):
         return value
     if folder is None or re.match(r"[a-z][a-z0-9+.-]+:", value, re.IGNORECASE):
         raise RegistryError(
-            f"{where}: {key}: found {value!r}, expected an address that begins with https://."
+            f"{where}: {key}: found {value!r}, expected an address that starts with https://."
         )
     return str(folder / value)
 
 
-def _checksum(told: Mapping[str, Any], key: str, where: str) -> str | None:
-    value = told.get(key)
+def _checksum(fields: Mapping[str, Any], key: str, where: str) -> str | None:
+    value = fields.get(key)
     if value is None:
         return None
     text = str(value).lower()

@@ -1,38 +1,43 @@
-"""Registries: environments by their names."""
+"""Registries: environments by name, and `registry:NAME` as the name of a program."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 
-from ..errors import UnknownEntryError
-from .entry import BaseRegistryEntry
+from ..errors import RegistryError, UnknownEntryError
+from .entry import BaseRegistryEntry, RemoteRegistryEntry
 from .manifest import read_manifest
 
 UNITY_MANIFEST = "https://storage.googleapis.com/mlagents-test-environments/1.1.0/manifest.yaml"
 """Unity's builds of the examples of ML-Agents 1.1.0."""
 VARIABLE = "LANISTA_REGISTRY"
-"""Names another manifest in its place."""
+"""The environment variable that names another default manifest."""
+REGISTRY = "registry:"
+"""The prefix of `--env` for an environment in a registry."""
+_MANIFEST = "?manifest="
 
 
 class UnityEnvRegistry(Mapping[str, BaseRegistryEntry]):
-    """Entries by their names. Manifests are read when an entry is first asked for."""
+    """Entries by name. Manifests are read when an entry is first requested."""
 
     def __init__(self) -> None:
         self._entries: dict[str, BaseRegistryEntry] = {}
         self._unread: list[str | BaseRegistryEntry] = []
-        """Manifests and entries in the order in which they came."""
+        """Manifests and entries in the order in which they were registered."""
 
     def register(self, new_entry: BaseRegistryEntry) -> None:
-        """Add an entry; of two with one name the last counts."""
+        """Add an entry; it replaces an earlier one of the same name."""
         self._unread.append(new_entry)
 
     def register_from_yaml(self, path_to_yaml: str) -> None:
-        """Add the entries of a manifest: a path, or an address that begins with http."""
+        """Add the entries of a manifest: a path, or an http:// or https:// address."""
         self._unread.append(os.fspath(path_to_yaml))
 
     def clear(self) -> None:
-        """Remove all entries, and forget manifests that were not read yet."""
+        """Remove all entries, and manifests that have not been read yet."""
         self._entries.clear()
         self._unread.clear()
 
@@ -40,7 +45,7 @@ class UnityEnvRegistry(Mapping[str, BaseRegistryEntry]):
         """The entry of this name.
 
         Raises:
-            UnknownEntryError: a KeyError; there is none.
+            UnknownEntryError: a KeyError; there is none of this name.
             RegistryError: a manifest cannot be read.
         """
         self._read()
@@ -65,32 +70,68 @@ class UnityEnvRegistry(Mapping[str, BaseRegistryEntry]):
 
 
 class _DefaultRegistry(UnityEnvRegistry):
-    """Begins with one manifest, which is named when it is first needed."""
+    """Starts with one manifest, which is looked up when it is first needed."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._begun = False
+        self._started = False
 
     def clear(self) -> None:
-        """As the base class does; the default manifest too."""
-        self._begun = True
+        """Remove all entries, those of the default manifest too."""
+        self._started = True
         super().clear()
 
     def _read(self) -> None:
-        if not self._begun:
-            self._begun = True
+        if not self._started:
+            self._started = True
             self._unread.insert(0, os.environ.get(VARIABLE) or UNITY_MANIFEST)
         super()._read()
 
 
 default_registry: UnityEnvRegistry = _DefaultRegistry()
-"""Unity's examples, or what the variable LANISTA_REGISTRY names; nothing is read before it is asked."""
+"""Unity's examples, or the manifest that LANISTA_REGISTRY names; read when an entry is first requested."""
 
 
-def registry_of(manifest: str | None) -> UnityEnvRegistry:
+def open_registry(manifest: str | None) -> UnityEnvRegistry:
     """The registry of a manifest; None for the default one."""
     if manifest is None:
         return default_registry
     registry = UnityEnvRegistry()
     registry.register_from_yaml(manifest)
     return registry
+
+
+@dataclass(frozen=True)
+class LocatedProgram:
+    """The program of a registry's environment on this machine."""
+
+    program: str
+    arguments: tuple[str, ...]
+    """The entry's arguments for the program, after all others."""
+
+
+def locate(name: str) -> LocatedProgram | None:
+    """Resolve `registry:NAME` or `registry:NAME?manifest=PATH_OR_URL`; None for any other name.
+
+    The build is downloaded if necessary. Each name is resolved once per process: restarting an engine needs
+    no network.
+
+    Raises:
+        RegistryError: there is no such environment, or it cannot be downloaded.
+    """
+    name = name.strip()
+    return _locate(name) if name.startswith(REGISTRY) else None
+
+
+@cache
+def _locate(name: str) -> LocatedProgram:
+    identifier, marked, manifest = name[len(REGISTRY) :].partition(_MANIFEST)
+    if not identifier or (marked and not manifest):
+        raise RegistryError(
+            f"{name!r} is not an environment's name: expected registry:NAME, or "
+            "registry:NAME?manifest=PATH_OR_URL. `lanista envs list` lists them."
+        )
+    entry = open_registry(manifest or None)[identifier]
+    if not isinstance(entry, RemoteRegistryEntry):
+        raise RegistryError(f"The entry {identifier} is not a program: only its own make() can make it.")
+    return LocatedProgram(os.fspath(entry.fetch()), entry.additional_args)

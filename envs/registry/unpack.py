@@ -1,6 +1,6 @@
-"""Unpacks a zip archive from a stranger: into its folder and nowhere else, or not at all.
+"""Unpack an untrusted zip archive: into its folder and nowhere else, or not at all.
 
-The members of a zip archive, each looked at before any is written.
+All members are checked before any is written.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from zipfile import BadZipFile, LargeZipFile, ZipFile, ZipInfo
 from ..errors import UnsafeArchiveError
 from .download import require_room
 
-MOST_MEMBERS = 200_000
-MOST_GROWTH, ALWAYS_ALLOWED = 100, 1 << 30
-"""Unpacked, an archive may be so many times its own size; or so many bytes, whatever its own."""
+MAX_MEMBERS = 200_000
+MAX_RATIO, ALWAYS_ALLOWED = 100, 1 << 30
+"""The unpacked size may be this many times the archive's; or this many bytes, whatever the archive's."""
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul", *(f"{port}{k}" for port in ("com", "lpt") for k in range(10))}
 )
-"""What Windows takes for devices, with any ending."""
+"""Names that Windows reserves for devices, with any extension."""
 
 
-class Kind(Enum):
+class MemberKind(Enum):
     """What a member becomes."""
 
     FILE = "file"
@@ -40,36 +40,37 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Member:
-    """A member that may be written."""
+    """A member that is safe to write."""
 
     info: ZipInfo
     parts: tuple[str, ...]
-    """Its path below the folder into which it is unpacked."""
-    kind: Kind
+    """Its path relative to the folder that the archive is unpacked into."""
+    kind: MemberKind
 
     @property
     def name(self) -> str:
-        """As messages show it."""
+        """The path, as messages show it."""
         return "/".join(self.parts)
 
 
-def checked(infos: Sequence[ZipInfo], archive_size: int, platform: str = sys.platform) -> list[Member]:
-    """The members of an archive of `archive_size` bytes.
+def check_members(infos: Sequence[ZipInfo], archive_size: int, platform: str = sys.platform) -> list[Member]:
+    """Check the members of an archive of `archive_size` bytes.
 
     Raises:
-        UnsafeArchiveError: one of them would be written elsewhere, over another, or fill the disk; named.
+        UnsafeArchiveError: one of them, which is named, would be written elsewhere or over another, or all
+            together would fill the disk.
     """
-    if len(infos) > MOST_MEMBERS:
-        raise UnsafeArchiveError(f"It has {len(infos)} members, expected at most {MOST_MEMBERS}.")
+    if len(infos) > MAX_MEMBERS:
+        raise UnsafeArchiveError(f"It has {len(infos)} members, expected at most {MAX_MEMBERS}.")
     members = [_member(info, platform) for info in infos]
     members = [member for member in members if member.parts]  # "./" is the folder itself
     total = sum(info.file_size for info in infos)
-    if total > max(ALWAYS_ALLOWED, MOST_GROWTH * archive_size):
+    if total > max(ALWAYS_ALLOWED, MAX_RATIO * archive_size):
         raise UnsafeArchiveError(
-            f"It would be {total} bytes unpacked, of {archive_size} packed: expected at most {MOST_GROWTH} "
+            f"It would be {total} bytes unpacked, of {archive_size} packed: expected at most {MAX_RATIO} "
             "times as many."
         )
-    _require_apart(members)
+    _require_distinct(members)
     return members
 
 
@@ -91,16 +92,16 @@ def _member(info: ZipInfo, platform: str) -> Member:
     return Member(info, parts, _kind(info, name, shown, platform))
 
 
-def _kind(info: ZipInfo, name: str, shown: str, platform: str) -> Kind:
+def _kind(info: ZipInfo, name: str, shown: str, platform: str) -> MemberKind:
     mode = info.external_attr >> 16
     kind = stat.S_IFMT(mode)
     if kind == stat.S_IFLNK:
         if platform == "win32":
             raise UnsafeArchiveError(f"The member {shown} is a symbolic link, which Windows does not take.")
-        return Kind.LINK
+        return MemberKind.LINK
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise UnsafeArchiveError(f"The member {shown} is neither a file nor a folder.")
-    return Kind.FOLDER if name.endswith("/") or kind == stat.S_IFDIR else Kind.FILE
+    return MemberKind.FOLDER if name.endswith("/") or kind == stat.S_IFDIR else MemberKind.FILE
 
 
 def _require_windows_names(parts: Sequence[str], shown: str) -> None:
@@ -109,27 +110,27 @@ def _require_windows_names(parts: Sequence[str], shown: str) -> None:
             raise UnsafeArchiveError(f"The member {shown} has a name that Windows does not take: {part!r}.")
 
 
-def _require_apart(members: Sequence[Member]) -> None:
-    """Refuse two members that one file system would take for one, and members below no folder."""
+def _require_distinct(members: Sequence[Member]) -> None:
+    """Refuse two members whose names some file system considers equal, and members inside a file or link."""
     spelled: dict[tuple[str, ...], tuple[tuple[str, ...], Member]] = {}
     solid: dict[tuple[str, ...], Member] = {}
     for member in members:
         for depth in range(1, len(member.parts) + 1):
             prefix = member.parts[:depth]
-            other = spelled.setdefault(_alike(prefix), (prefix, member))
+            other = spelled.setdefault(_folded(prefix), (prefix, member))
             if other[0] != prefix:
                 raise UnsafeArchiveError(
                     f"The members {other[1].name!r} and {member.name!r} differ by letters that some systems "
-                    "take for the same."
+                    "consider the same."
                 )
-        key = _alike(member.parts)
-        if member.kind is not Kind.FOLDER:
+        key = _folded(member.parts)
+        if member.kind is not MemberKind.FOLDER:
             if key in solid:
                 raise UnsafeArchiveError(f"The member {member.name!r} is there twice.")
             solid[key] = member
     for member in members:
-        key = _alike(member.parts)
-        depths = range(1, len(key) + (member.kind is Kind.FOLDER))
+        key = _folded(member.parts)
+        depths = range(1, len(key) + (member.kind is MemberKind.FOLDER))
         below = next((solid[key[:depth]] for depth in depths if key[:depth] in solid), None)
         if below is not None:
             raise UnsafeArchiveError(
@@ -137,43 +138,43 @@ def _require_apart(members: Sequence[Member]) -> None:
             )
 
 
-def _alike(parts: Sequence[str]) -> tuple[str, ...]:
-    """The same for paths that some file system takes for one."""
+def _folded(parts: Sequence[str]) -> tuple[str, ...]:
+    """A key that is equal for paths that some file system considers equal."""
     return tuple(
         unicodedata.normalize("NFC", unicodedata.normalize("NFC", part).casefold()) for part in parts
     )
 
 
 _CHUNK = 1 << 20
-_LONGEST_LINK = 4096
-"""Bytes of a symbolic link's target."""
+_MAX_LINK = 4096
+"""The most bytes of a symbolic link's target."""
 _PROGRAMS = (
     b"#!",
     b"\x7fELF",
     *(bytes.fromhex(magic) for magic in ("feedface", "feedfacf", "cefaedfe", "cffaedfe", "cafebabe")),
 )
-"""How files begin that a system executes: scripts, and programs of Linux and macOS."""
+"""Magic numbers of executables: scripts, and programs for Linux and macOS."""
 _LIBRARIES = (".so", ".dylib", ".bundle", ".dll")
 
 
 def unpack(archive: Path, folder: Path, platform: str = sys.platform) -> None:
     """Unpack `archive` into the new folder `folder`.
 
-    Members keep no rights of their own: what begins like a program may be executed, nothing else. A member
-    that would be written elsewhere, over another or through a link is refused, and so is the archive.
+    Permissions stored in the archive are ignored: only files that start like a program are executable. An
+    archive with a member that would be written elsewhere, over another, or through a link is refused.
 
     Raises:
-        UnsafeArchiveError: naming the member; `folder` is then not there.
-        RegistryError: there is no room.
-        OSError: it cannot be written.
+        UnsafeArchiveError: names the member; `folder` does not exist then.
+        RegistryError: there is not enough room on the disk.
+        OSError: the folder is not writable.
     """
     folder.mkdir()
     try:
         try:
             with ZipFile(archive) as opened:
-                members = checked(opened.infolist(), archive.stat().st_size, platform)
+                members = check_members(opened.infolist(), archive.stat().st_size, platform)
                 total = sum(member.info.file_size for member in members)
-                require_room(folder, total, "What is to be unpacked")
+                require_room(folder, total, "The unpacked archive")
                 _write(opened, members, folder)
         except (BadZipFile, LargeZipFile, NotImplementedError, zlib.error, EOFError, RuntimeError) as error:
             raise UnsafeArchiveError(f"It is damaged, or no zip archive: {error}.") from error
@@ -185,13 +186,13 @@ def unpack(archive: Path, folder: Path, platform: str = sys.platform) -> None:
 def _write(opened: ZipFile, members: Sequence[Member], folder: Path) -> None:
     for member in members:
         target = folder.joinpath(*member.parts)
-        if member.kind is Kind.FOLDER:
+        if member.kind is MemberKind.FOLDER:
             target.mkdir(parents=True, exist_ok=True)
-        elif member.kind is Kind.FILE:
+        elif member.kind is MemberKind.FILE:
             target.parent.mkdir(parents=True, exist_ok=True)
             _write_file(opened, member, target)
-    # Last of all, so that nothing is written through them.
-    links = [member for member in members if member.kind is Kind.LINK]
+    # Last, so that nothing is written through them.
+    links = [member for member in members if member.kind is MemberKind.LINK]
     for member in links:
         target = folder.joinpath(*member.parts)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -217,18 +218,18 @@ def _write_file(opened: ZipFile, member: Member, target: Path) -> None:
 
 def _link(opened: ZipFile, member: Member, place: Path) -> None:
     with opened.open(member.info) as source:
-        data = source.read(_LONGEST_LINK + 1)
+        data = source.read(_MAX_LINK + 1)
     try:
         target = data.decode("utf-8")
     except UnicodeDecodeError:
         target = ""
-    if not target or len(data) > _LONGEST_LINK or "\0" in target or os.path.isabs(target):
+    if not target or len(data) > _MAX_LINK or "\0" in target or os.path.isabs(target):
         raise UnsafeArchiveError(f"The member {member.name!r} is a symbolic link that leads anywhere.")
     os.symlink(target, place)
 
 
 def _require_inside(folder: Path, link: Path, member: Member) -> None:
-    """Now that all links are there, see where this one really leads, through whatever others."""
+    """Now that all links exist, resolve this one, through others if need be, and check where it ends."""
     root, end = os.path.realpath(folder), os.path.realpath(link)
     if end != root and not end.startswith(root + os.sep):
         raise UnsafeArchiveError(

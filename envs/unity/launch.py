@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..grpc.server import TrainerEndpoint
-from ..registry.named import located
+from ..registry.registry import locate
 from . import ports
 from .connection import EngineConnection
 from .executables import check_executable, find_executable
@@ -172,7 +172,7 @@ def resolve(file_name: str, platform: str = sys.platform) -> list[str]:
     file_name = file_name.strip()
     if file_name.startswith(SCENE):
         return _scene_command(file_name)
-    registered = located(file_name)
+    registered = locate(file_name)
     if registered is not None:
         return [find_executable(registered.program, platform)]
     if file_name.startswith(HOSTED):
@@ -209,7 +209,7 @@ def with_registered(file_name: str, additional: Sequence[str]) -> list[str]:
     Raises:
         UnityEnvironmentException: The registry's environment cannot be had.
     """
-    registered = located(file_name)
+    registered = locate(file_name)
     return [*additional, *(registered.arguments if registered else ())]
 
 

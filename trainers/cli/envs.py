@@ -37,12 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do what the arguments say."""
     from ...envs.registry import RegistryError
-    from ...envs.registry.registry import registry_of
+    from ...envs.registry.registry import open_registry
     from ..utils.logging import configure_logging
 
     configure_logging().setLevel(logging.INFO)
     try:
-        registry = registry_of(arguments.manifest)
+        registry = open_registry(arguments.manifest)
         if arguments.action == "list":
             _print_table(registry)
         elif arguments.action == "fetch":
@@ -65,12 +65,12 @@ def _remote(registry: UnityEnvRegistry, identifier: str) -> RemoteRegistryEntry:
 
 
 def _remove(entry: RemoteRegistryEntry, *, forget: bool) -> None:
-    place = entry.build().place
-    with place.claimed():
-        removed = place.remove()
+    build = entry.build()
+    with build.locked():
+        removed = build.remove()
         if forget:
-            place.forget()
-    print(f"Removed {place.folder}." if removed else f"{entry.identifier} is not here.")
+            build.remove_record()
+    print(f"Removed {build.folder}." if removed else f"{entry.identifier} is not here.")
     if forget:
         print("Its checksum is forgotten.")
 
@@ -89,7 +89,7 @@ def _print_table(registry: UnityEnvRegistry) -> None:
     for identifier in sorted(registry):
         entry = _remote(registry, identifier)
         try:
-            here = "yes" if entry.build().place.program() else ""
+            here = "yes" if entry.build().program else ""
         except NoBuildError:
             here = f"no build (only {', '.join(entry.platforms) or 'none'})"
         reward = "" if entry.expected_reward is None else f"{entry.expected_reward:g}"

@@ -3,16 +3,17 @@
 import functools
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
-from lanista.envs.registry import download, named
+from lanista.envs.registry import registry
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("LANISTA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(download, "PAUSE", 0.0)
-    named._located.cache_clear()
+    monkeypatch.setattr("pooch.core.time", SimpleNamespace(sleep=lambda seconds: None))
+    registry._locate.cache_clear()
     return tmp_path / "cache"
 
 

@@ -77,7 +77,7 @@ def test_arguments_of_the_entry_stand_behind_those_of_the_caller(ball, server, t
 
 
 def test_a_file_name_is_not_the_callers_affair(ball):
-    with pytest.raises(TypeError, match="knows its own"):
+    with pytest.raises(TypeError, match="has its own program"):
         ball.make(file_name="x")
 
 
@@ -85,16 +85,16 @@ def test_a_file_name_is_not_the_callers_affair(ball):
 def test_the_first_download_is_remembered_and_another_file_refused(ball, server, cache, caplog):
     caplog.set_level(logging.INFO)
     ball.fetch()
-    assert "The manifest gives no checksum of Ball. SHA-256" in caplog.text
-    place = ball.build().place
-    assert place.remove()
+    assert "The manifest gives no checksum for Ball. SHA-256" in caplog.text
+    build = ball.build()
+    assert build.remove()
     pack(server.files / "Ball.zip", "ball3d")
     with pytest.raises(
         RegistryError, match=r"another file than at its first download.*envs remove Ball --forget"
     ):
         ball.fetch()
-    assert place.program() is None and not place.folder.exists()
-    place.forget()
+    assert build.program is None and not build.folder.exists()
+    build.remove_record()
     assert ball.fetch().is_file()
 
 
@@ -128,7 +128,7 @@ def test_an_archive_that_is_unsafe_leaves_nothing(server, cache):
 def test_an_archive_without_a_program_is_told(server):
     with zipfile.ZipFile(server.files / "Ball.zip", "w") as zipped:
         zipped.writestr("Ball.exe", "1")
-    with pytest.raises(RegistryError, match=r"no program for this platform.*\.x86_64.*there is Ball.exe"):
+    with pytest.raises(RegistryError, match=r"no program for this platform.*\.x86_64.*it contains Ball.exe"):
         entry(server.url("Ball.zip")).fetch()
 
 
@@ -147,13 +147,11 @@ def test_two_processes_fetch_it_once(ball, server, cache):
 
 @linux
 def test_what_a_killed_process_left_is_removed(ball, cache):
-    place = ball.build().place
-    place.root.mkdir(parents=True)
-    place.partial().mkdir()
-    place.partial().write_text("half")
-    place.folder.mkdir()  # renamed, and killed before it was written down
+    build = ball.build()
+    build._partial().mkdir(parents=True)
+    build.folder.mkdir()  # renamed, and killed before its record was written
     ball.fetch()
-    assert not list(place.root.glob("*.partial")) and place.program() is not None
+    assert not list((cache / "environments").glob("*.partial")) and build.program is not None
 
 
 @pytest.mark.parametrize("platform, says", [("win32", "win_url is missing"), ("aix", "a build for aix")])
@@ -165,8 +163,8 @@ def test_a_platform_without_a_build_is_told_which_there_are(platform, says):
 
 @pytest.mark.parametrize("name", ["../../x", "/etc", "", "..", "a/b\\c", "é" * 300, "CON"])
 def test_no_name_leads_out_of_the_cache(name, cache):
-    place = RemoteRegistryEntry(name, None, None, "https://x/y.zip", None, None).build("linux").place
-    assert place.folder.parent == cache / "environments" and len(place.folder.name) < 90
+    build = RemoteRegistryEntry(name, None, None, "https://x/y.zip", None, None).build("linux")
+    assert build.folder.parent == cache / "environments" and len(build.folder.name) < 90
 
 
 def test_a_registry_is_a_mapping_whose_last_entry_counts(tmp_path):
@@ -213,7 +211,7 @@ def test_without_the_network_the_last_manifest_serves(server, caplog):
 
     assert read() == ["Ball"]
     (server.files / "m.yaml").write_text("<html>log in to this network</html>")
-    assert read() == ["Ball"] and "The copy of an earlier time is used" in caplog.text
+    assert read() == ["Ball"] and "An earlier copy is used" in caplog.text
     server.http.server_close()
     server.http.shutdown()
     assert read() == ["Ball"]
@@ -222,8 +220,8 @@ def test_without_the_network_the_last_manifest_serves(server, caplog):
 @pytest.mark.parametrize(
     "text, says",
     [
-        ("a: [", "line 1: it is no YAML"),
-        ("\xff", "it is no YAML"),
+        ("a: [", "line 1: it is not valid YAML"),
+        ("\xff", "it is not valid YAML"),
         ("[]", "expected a list under `environments`"),
         ("environments: [3]", "item 0 of `environments`"),
         ("environments: [{A: 3}]", "A: expected a mapping"),
@@ -273,7 +271,7 @@ def test_a_name_of_the_command_line(tmp_path, server):
     with pytest.raises(UnknownEntryError, match=r"Did you mean Ball\?"):
         resolve(f"registry:Balk?manifest={path}")
     for name in ("registry:", "registry:?manifest=x", "registry:Ball?manifest="):
-        with pytest.raises(RegistryError, match="names no environment"):
+        with pytest.raises(RegistryError, match="is not an environment's name"):
             resolve(name)
 
 
@@ -289,7 +287,7 @@ def test_importing_the_package_asks_nobody():
 
 
 def test_a_damaged_record_is_as_good_as_none(ball):
-    place = ball.build("linux").place
-    place.root.mkdir(parents=True)
-    (place.root / f"{place.key}.json").write_text(json.dumps({"url": 3}))
-    assert place.record() is None and place.program() is None
+    build = ball.build("linux")
+    build.folder.parent.mkdir(parents=True)
+    build.folder.with_name(f"{build.folder.name}.json").write_text(json.dumps({"url": 3}))
+    assert build.record is None and build.program is None

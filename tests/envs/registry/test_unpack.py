@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lanista.envs.registry import UnsafeArchiveError
 from lanista.envs.registry import unpack as members
-from lanista.envs.registry.unpack import checked, unpack
+from lanista.envs.registry.unpack import check_members, unpack
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="rights and symbolic links")
 
@@ -76,9 +76,9 @@ def test_a_name_that_leads_elsewhere_is_refused(tmp_path, name, why):
 def test_names_that_windows_does_not_take(name):
     info = zipfile.ZipInfo("x")
     info.orig_filename = name
-    assert checked([info], 100, "linux")
+    assert check_members([info], 100, "linux")
     with pytest.raises(UnsafeArchiveError, match="Windows"):
-        checked([info], 100, "win32")
+        check_members([info], 100, "win32")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_links_are_refused_where_there_are_none():
     info = zipfile.ZipInfo("x")
     info.external_attr = (stat.S_IFLNK | 0o777) << 16
     with pytest.raises(UnsafeArchiveError, match="Windows"):
-        checked([info], 100, "win32")
+        check_members([info], 100, "win32")
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFIFO, stat.S_IFCHR, stat.S_IFSOCK])
@@ -184,7 +184,7 @@ def test_a_bomb_that_lies_about_its_size_is_stopped(tmp_path):
 
 
 def test_more_members_than_a_game_has_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(members, "MOST_MEMBERS", 2)
+    monkeypatch.setattr(members, "MAX_MEMBERS", 2)
     packed = archive(tmp_path / "a.zip", *((str(k), "") for k in range(3)))
     with pytest.raises(UnsafeArchiveError, match="3 members"):
         unpack(packed, tmp_path / "out")

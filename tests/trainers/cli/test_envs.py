@@ -8,7 +8,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import yaml
-from lanista.envs.registry import named
+from lanista.envs.registry import registry
 from lanista.envs.scenes.registry import export
 from lanista.trainers.cli.main import run
 
@@ -20,7 +20,7 @@ def manifest(tmp_path, monkeypatch):
     """A server with the manifest of one environment, the scene basic."""
     monkeypatch.setenv("LANISTA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "120")
-    named._located.cache_clear()
+    registry._locate.cache_clear()
     files = tmp_path / "files"
     files.mkdir()
     handler = functools.partial(SimpleHTTPRequestHandler, directory=str(files))
