@@ -2,13 +2,27 @@
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .envs.wrappers import make_aec, make_gym, make_parallel, make_sb3, make_vector
+    from .trainers.api import train
     from .trainers.policies.onnx.load import load
+    from .trainers.runner.result import TrainingResult
+
+__all__ = [
+    "TrainingResult",
+    "__version__",
+    "load",
+    "make_aec",
+    "make_gym",
+    "make_parallel",
+    "make_sb3",
+    "make_vector",
+    "train",
+]
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "load"]
 
 
 def _refuse(message: str) -> None:
@@ -27,10 +41,20 @@ if sys.version_info < (3, 10):  # noqa: UP036
     )
 
 
-def __getattr__(name: str) -> Any:
-    """`load`, with what it needs, once it is asked for: the package itself costs nothing to import."""
-    if name == "load":
-        from .trainers.policies.onnx.load import load
+# What follows costs nothing until a name is asked for.
+from ._lazy import lazy_exports  # noqa: E402
 
-        return load
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+_MODULES = {
+    ".envs.wrappers": (
+        "make_aec",
+        "make_gym",
+        "make_parallel",
+        "make_sb3",
+        "make_vector",
+    ),
+    ".trainers.api": ("train",),
+    ".trainers.policies.onnx.load": ("load",),
+    ".trainers.runner.result": ("TrainingResult",),
+}
+
+__getattr__, __dir__ = lazy_exports(__name__, _MODULES)

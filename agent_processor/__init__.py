@@ -1,1 +1,37 @@
-"""The first floor: from steps to trajectories. Knows nothing of algorithms."""
+"""The first floor: from steps to trajectories. It knows no algorithm."""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from .processor import AgentManager, AgentProcessor
+    from .queues import AgentManagerQueue
+    from .stats_sink import StatsSink
+    from .trajectory import AgentKey, Rollout, Trajectory
+
+__all__ = [
+    "AgentKey",
+    "AgentManager",
+    "AgentManagerQueue",
+    "AgentProcessor",
+    "Rollout",
+    "StatsSink",
+    "Trajectory",
+]
+
+_MODULES = {
+    ".processor": (
+        "AgentManager",
+        "AgentProcessor",
+    ),
+    ".queues": ("AgentManagerQueue",),
+    ".stats_sink": ("StatsSink",),
+    ".trajectory": (
+        "AgentKey",
+        "Rollout",
+        "Trajectory",
+    ),
+}
+
+__getattr__, __dir__ = lazy_exports(__name__, _MODULES)

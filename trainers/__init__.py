@@ -1,8 +1,56 @@
-"""The second floor: from trajectories to brains."""
+"""The second floor: from trajectories to trained models."""
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from .. import _refuse
+from .._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from .callbacks.base import Callback
+    from .callbacks.events import (
+        CheckpointSaved,
+        EpisodeEnd,
+        EvaluationEnd,
+        EvaluationStep,
+        StepTaken,
+        SummaryDue,
+        TrainingBegin,
+        TrainingEnd,
+        UpdateEnd,
+    )
+    from .learn import run_training
+    from .settings.command_line import parse_command_line
+    from .settings.errors import TrainerConfigError
+    from .settings.models.behavior import TrainerSettings
+    from .settings.options import RunOptions
+    from .stats.reporter import StatsReporter
+    from .stats.summary import StatsSummary
+    from .stats.writer import StatsPropertyType, StatsWriter
+    from .utils.errors import TrainerError
+
+__all__ = [
+    "Callback",
+    "CheckpointSaved",
+    "EpisodeEnd",
+    "EvaluationEnd",
+    "EvaluationStep",
+    "RunOptions",
+    "StatsPropertyType",
+    "StatsReporter",
+    "StatsSummary",
+    "StatsWriter",
+    "StepTaken",
+    "SummaryDue",
+    "TrainerConfigError",
+    "TrainerError",
+    "TrainerSettings",
+    "TrainingBegin",
+    "TrainingEnd",
+    "UpdateEnd",
+    "parse_command_line",
+    "run_training",
+]
 
 _NEEDED = {
     "mlagents_envs": "mlagents-envs",
@@ -16,3 +64,32 @@ _NEEDED = {
 _missing = [package for module, package in _NEEDED.items() if find_spec(module) is None]
 if _missing:
     _refuse(f"{', '.join(_missing)} is not installed for this Python: pip install {' '.join(_missing)}")
+
+_MODULES = {
+    ".callbacks.base": ("Callback",),
+    ".callbacks.events": (
+        "CheckpointSaved",
+        "EpisodeEnd",
+        "EvaluationEnd",
+        "EvaluationStep",
+        "StepTaken",
+        "SummaryDue",
+        "TrainingBegin",
+        "TrainingEnd",
+        "UpdateEnd",
+    ),
+    ".learn": ("run_training",),
+    ".settings.command_line": ("parse_command_line",),
+    ".settings.errors": ("TrainerConfigError",),
+    ".settings.models.behavior": ("TrainerSettings",),
+    ".settings.options": ("RunOptions",),
+    ".stats.reporter": ("StatsReporter",),
+    ".stats.summary": ("StatsSummary",),
+    ".stats.writer": (
+        "StatsPropertyType",
+        "StatsWriter",
+    ),
+    ".utils.errors": ("TrainerError",),
+}
+
+__getattr__, __dir__ = lazy_exports(__name__, _MODULES)

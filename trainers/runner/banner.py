@@ -16,6 +16,9 @@ from ... import __version__
 from ...envs.protocol.handshake import API_VERSION, PACKAGE_VERSION
 from ..settings.options import RunOptions
 
+PASSED_ENV = "lanista_env_"
+"""How the modules are called that hold environments which were passed to `lanista.train` as objects."""
+
 
 def version_block() -> str:
     """Name and versions. The lower lines are ML-Agents', with the release that Lanista stands in for."""
@@ -44,7 +47,13 @@ def next_steps(
     for name in behaviors:
         brain = folder / f"{name}.onnx"
         if brain.exists():
-            yield f"The brain of {name} is {brain}. See it act: {_play(options, brain)}"
+            passed = (options.env_settings.env_path or "").startswith(f"python:{PASSED_ENV}")
+            act = (
+                f"Let it act: lanista.load({str(brain)!r})"
+                if passed
+                else f"See it act: {_play(options, brain)}"
+            )
+            yield f"The brain of {name} is {brain}. {act}"
     if unfinished:
         yield "To go on with this run, give the same command with --resume (and without --force)."
 

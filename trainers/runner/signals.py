@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
 
@@ -31,6 +32,8 @@ class StopSignals:
         self._ask = ask
 
     def __enter__(self) -> StopSignals:
+        if threading.current_thread() is not threading.main_thread():
+            return self  # Python handles signals in the main thread alone
         for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):  # no system has all of them
             number = getattr(signal, name, None)
             # Who starts a run with nohup does not want it to end with the terminal.

@@ -88,9 +88,22 @@ def parse_command_line(argv: Sequence[str] | None = None) -> RunOptions:
     for flag in line.removed:
         logger.warning("The command line argument %s was removed.", flag)
     typed = set(line.given) | {path for _, path, _ in line.assignments}
-    _settle_force(options.checkpoint_settings, typed)
-    _settle_beginning(options.checkpoint_settings, typed)
+    settle_start(options.checkpoint_settings, typed)
     return options
+
+
+def settle_start(settings: CheckpointSettings, given: set[Path]) -> None:
+    """Decide how the run starts where force, resume and initialize_from contradict each other.
+
+    Args:
+        settings: Changed in place.
+        given: The paths of values that were given beside the configuration files: they win.
+
+    Raises:
+        TrainerConfigError: Two of those contradict each other.
+    """
+    _settle_force(settings, given)
+    _settle_beginning(settings, given)
 
 
 def _settle_force(settings: CheckpointSettings, given: set[Path]) -> None:

@@ -1,0 +1,139 @@
+"""`lanista.train`: a run from Python, by whatever names its configuration and its environment."""
+
+import logging
+import threading
+
+import lanista
+import numpy as np
+import pytest
+import torch
+import yaml
+from lanista.trainers import Callback, RunOptions, TrainerConfigError
+from line_game import LineGame
+
+TINY = {
+    "trainer_type": "ppo",
+    "hyperparameters": {"batch_size": 16, "buffer_size": 64},
+    "network_settings": {"hidden_units": 8, "num_layers": 1},
+    "max_steps": 200,
+    "time_horizon": 8,
+    "summary_freq": 100,
+}
+CONFIG = {"behaviors": {"Tiny": TINY}, "torch_settings": {"num_threads": 1}}
+
+
+@pytest.fixture(autouse=True)
+def _folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+
+def make_game(seed=0):
+    return LineGame(seed, ["Tiny?team=0"], agents=4, max_len=12, cont=1)
+
+
+def test_a_run_returns_its_models_rewards_steps_and_folder(tmp_path):
+    result = lanista.train(CONFIG, env=make_game, run_id="r")
+    assert (tmp_path / result.folder) == tmp_path / "results" / "r"
+    assert result.steps == {"Tiny": pytest.approx(200, abs=40)}
+    assert np.isfinite(result.rewards["Tiny"])
+    policy = lanista.load(result.brains["Tiny"])
+    assert policy is not None and result.brains["Tiny"] == result.folder / "Tiny.onnx"
+
+
+def test_overrides_win_over_every_kind_of_configuration(tmp_path):
+    overrides = {"behaviors.Tiny.max_steps": 100, "env_settings.seed": 3}
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(CONFIG))
+    for k, config in enumerate([CONFIG, RunOptions.from_dict(CONFIG), "c.yaml", tmp_path / "c.yaml"]):
+        result = lanista.train(config, env=make_game, run_id=f"r{k}", overrides=overrides)
+        assert result.steps["Tiny"] < 160
+    assert CONFIG["behaviors"]["Tiny"]["max_steps"] == 200  # the caller's dict stays as it is
+
+
+def test_a_preset_and_a_scene_are_taken_by_their_names():
+    overrides = {"behaviors.Basic.max_steps": 150, "behaviors.Basic.hyperparameters.buffer_size": 64}
+    assert "Basic" in lanista.train("ppo/basic", env="scene:basic", run_id="r", overrides=overrides).brains
+
+
+@pytest.mark.parametrize("make", [lambda seed: make_game(seed), make_game], ids=["lambda", "function"])
+def test_a_function_makes_the_environments(make):
+    overrides = {"env_settings.num_envs": 2}
+    assert lanista.train(CONFIG, env=make, run_id="r", overrides=overrides).steps["Tiny"] >= 200
+
+
+def test_an_environment_stays_open_and_the_callers():
+    game = make_game()
+    closed = []
+    game.close = lambda: closed.append(True)
+    lanista.train(CONFIG, env=game, run_id="r")
+    assert not closed
+    game.close()
+    assert closed
+
+
+def test_one_environment_cannot_be_several():
+    with pytest.raises(ValueError, match="2 are asked for"):
+        lanista.train(CONFIG, env=make_game(), overrides={"env_settings.num_envs": 2})
+
+
+def test_what_is_no_environment_is_refused():
+    with pytest.raises(TypeError, match="Expected what --env takes"):
+        lanista.train(CONFIG, env=3)
+
+
+def test_it_works_off_the_main_thread():
+    results = []
+    thread = threading.Thread(target=lambda: results.append(lanista.train(CONFIG, env=make_game, run_id="r")))
+    thread.start()
+    thread.join()
+    assert results[0].steps["Tiny"] >= 200
+
+
+def test_the_log_and_the_threads_of_torch_are_the_callers_again():
+    logger, threads = logging.getLogger("lanista"), torch.get_num_threads()
+    before = logger.level, logger.propagate, logger.handlers[:]
+    lanista.train(CONFIG, env=make_game, run_id="r")
+    assert (logger.level, logger.propagate, logger.handlers[:]) == before
+    assert torch.get_num_threads() == threads
+
+
+def test_a_run_is_resumed_overwritten_or_refused():
+    lanista.train(CONFIG, env=make_game, run_id="r")
+    with pytest.raises(Exception, match=r"--force|--resume"):
+        lanista.train(CONFIG, env=make_game, run_id="r")
+    more = {"behaviors.Tiny.max_steps": 400}
+    assert lanista.train(CONFIG, env=make_game, run_id="r", resume=True, overrides=more).steps["Tiny"] >= 400
+    assert lanista.train(CONFIG, env=make_game, run_id="r", force=True).steps["Tiny"] < 400
+    with pytest.raises(TrainerConfigError, match="leave one of them out"):
+        lanista.train(CONFIG, env=make_game, run_id="r", resume=True, force=True)
+
+
+def test_a_wrong_override_names_its_place():
+    with pytest.raises(TrainerConfigError, match=r"lanista\.train: behaviors\.Tiny\.max_step"):
+        lanista.train(CONFIG, env=make_game, overrides={"behaviors.Tiny.max_step": 3})
+
+
+def test_a_behavior_that_the_dict_does_not_name_is_refused():
+    with pytest.raises(TrainerConfigError, match="Tiny has not been specified"):
+        lanista.train({"behaviors": {"Tinny": TINY}}, env=make_game, run_id="r")
+
+
+def test_callbacks_are_called():
+    class Updates(Callback):
+        count = 0
+
+        def on_update_end(self, event):
+            self.count += 1
+
+    updates = Updates()
+    lanista.train(CONFIG, env=make_game, run_id="r", callbacks=[updates])
+    assert updates.count >= 2
+
+
+def test_a_deterministic_run_repeats_bit_for_bit():
+    def weights(run_id):
+        run = lanista.train(
+            CONFIG, env=make_game, run_id=run_id, deterministic=True, overrides={"env_settings.seed": 5}
+        )
+        return run.brains["Tiny"].read_bytes()
+
+    assert weights("a") == weights("b")

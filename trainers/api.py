@@ -1,0 +1,176 @@
+"""Training from Python: `lanista.train`."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from mlagents_envs.base_env import BaseEnv
+
+from .callbacks.base import Callback
+from .learn import run_training
+from .runner.banner import PASSED_ENV
+from .runner.result import TrainingResult
+from .settings.command_line import assign, settle_start, split_path
+from .settings.options import RunOptions
+from .settings.yaml_source import Source, preset_names, read_file, read_preset
+from .utils.logging import PACKAGE
+
+Config: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | RunOptions"
+"""A configuration file, a preset's name, the tree of a configuration, or options that are read already."""
+
+EnvSource: TypeAlias = "str | BaseEnv | Callable[..., Any]"
+"""What `--env` takes, an environment, or a function that makes environments."""
+
+_PLACE = "lanista.train"
+"""How messages call the place where a value was given that stands in no file."""
+
+_numbers = itertools.count(1)
+
+
+def train(
+    config: Config,
+    *,
+    env: EnvSource | None = None,
+    run_id: str | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    force: bool = False,
+    deterministic: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> TrainingResult:
+    """Train as `lanista-learn` does, in this process, and return what came of it.
+
+    It works in any thread, and in a notebook; Ctrl-C ends the run in good order in the main thread only. One
+    run at a time: torch's number of threads and the package's log belong to the process; both are restored.
+
+    Args:
+        config: A configuration file, a preset's name (`"ppo/ball3d"`), a dict of that form, or RunOptions.
+        env: What `--env` takes (`"scene:ball3d"`, a path, `"gymnasium:CartPole-v1"`); a BaseEnv, which is not
+            closed; or a function that makes a BaseEnv, a Gymnasium or a PettingZoo environment. The function
+            gets a `seed` if it has such a parameter, and is called once more before the run, as a check.
+            None: `env_settings.env_path` of the configuration, or else the Unity Editor.
+        run_id: The name of the run's folder in `checkpoint_settings.results_dir`.
+        overrides: Values by their dotted paths, as `--set` takes them: `{"behaviors.Basic.max_steps": 8000}`.
+        resume: Continue the run of this id.
+        force: Overwrite the run of this id.
+        deterministic: As `--deterministic`: with a seed, a run is repeatable bit for bit.
+        callbacks: Called as the run goes on, after those that the configuration names.
+
+    Raises:
+        TrainerConfigError: Something in the configuration is wrong.
+        TrainerError, UnityException: The run cannot start, or ended with an error; what could be saved is.
+        ValueError: A path among `overrides` cannot be read, or `env` is a single environment and several are
+            asked for.
+    """
+    with _env_path(env) as path:
+        given = {
+            "env_settings.env_path": path,
+            "checkpoint_settings.run_id": run_id,
+            "checkpoint_settings.resume": resume or None,
+            "checkpoint_settings.force": force or None,
+            **(overrides or {}),
+        }
+        options = _options(config, {key: value for key, value in given.items() if value is not None})
+        if deterministic or (isinstance(config, RunOptions) and config.repeatable):
+            options.act_deterministically()
+        if isinstance(env, BaseEnv) and options.env_settings.environments > 1:
+            raise ValueError(
+                f"env is one environment, and {options.env_settings.environments} are asked for "
+                "(env_settings.num_envs): give a function that makes them."
+            )
+        with _process_as_before():
+            run_training(options, callbacks=callbacks)
+        settings = options.checkpoint_settings
+        return TrainingResult.from_folder(Path(settings.results_dir) / settings.run_id)
+
+
+def _options(config: Config, overrides: Mapping[str, Any]) -> RunOptions:
+    source = _source(config)
+    paths = {split_path(text): value for text, value in overrides.items()}
+    for path, value in paths.items():
+        assign(source, path, value, _PLACE)
+    options = RunOptions.from_source(source)
+    settle_start(options.checkpoint_settings, set(paths))
+    return options
+
+
+def _source(config: Config) -> Source:
+    if isinstance(config, RunOptions):
+        return Source(config.as_dict())
+    if isinstance(config, Mapping):
+        return Source(dict(config), _PLACE)
+    name = os.fspath(config)
+    is_preset = not Path(name).exists() and name.replace("\\", "/").removesuffix(".yaml") in preset_names()
+    return read_preset(name) if is_preset else read_file(name)
+
+
+@contextmanager
+def _env_path(env: EnvSource | None) -> Iterator[str | None]:
+    """What `env_settings.env_path` calls the environment while the run lasts."""
+    if env is None or isinstance(env, str):
+        yield env
+    elif isinstance(env, BaseEnv):
+        with _kept_open(env), _importable(lambda: env, type(env).__name__) as path:
+            yield path
+    elif callable(env):
+        module, name = getattr(env, "__module__", ""), getattr(env, "__qualname__", "")
+        if module != "__main__" and name and getattr(sys.modules.get(module), name, None) is env:
+            yield f"python:{module}:{name}"
+            return
+        with _importable(env, getattr(env, "__name__", type(env).__name__)) as path:
+            yield path
+    else:
+        raise TypeError(
+            f"env is {env!r}. Expected what --env takes, a BaseEnv, or a function that makes an environment; "
+            "for an environment of Gymnasium or PettingZoo give the function that makes it."
+        )
+
+
+@contextmanager
+def _importable(make: Callable[..., Any], name: str) -> Iterator[str]:
+    """Name a function `python:module:function` that no module has (a lambda, one of a notebook)."""
+    module = ModuleType(f"{PASSED_ENV}{next(_numbers)}")
+    name = name if name.isidentifier() else "make"
+    setattr(module, name, make)
+    sys.modules[module.__name__] = module
+    try:
+        yield f"python:{module.__name__}:{name}"
+    finally:
+        del sys.modules[module.__name__]
+
+
+@contextmanager
+def _kept_open(env: BaseEnv) -> Iterator[None]:
+    """The run closes the environments that it steps; this one is the caller's."""
+    own = vars(env).get("close")
+    env.close = lambda: None
+    try:
+        yield
+    finally:
+        del env.close
+        if own is not None:
+            env.close = own
+
+
+@contextmanager
+def _process_as_before() -> Iterator[None]:
+    """A run sets up the package's log and torch's threads; afterwards they are the caller's again."""
+    logger = logging.getLogger(PACKAGE)
+    before = logger.level, logger.propagate, logger.handlers[:]
+    torch = importlib.import_module("torch")
+    threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        logger.setLevel(before[0])
+        logger.propagate, logger.handlers[:] = before[1:]
+        torch.set_num_threads(threads)
