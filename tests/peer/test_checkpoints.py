@@ -17,7 +17,7 @@ def test_networks_judge_as_mlagents_own(peer, name, tmp_path):
     make(peer.python, name, tmp_path)
     case = case_of(name)
     algorithm = algorithm_of(case)
-    assert algorithm.begin_with(load_checkpoint(tmp_path / "checkpoint.pt")) == []
+    assert algorithm.initialize_from(load_checkpoint(tmp_path / "checkpoint.pt")) == []
     assert_judges_alike(algorithm, case, tmp_path / "said.npz")
     if name == "ball3d":
         assert_brains_act_alike(algorithm.network, tmp_path / "run" / "real" / "3DBall.onnx", tmp_path)

@@ -11,6 +11,7 @@ from lanista.trainers.checkpoints.transfer import (
     find_start,
     initial_checkpoint,
     load_matching,
+    load_optimizers,
 )
 from lanista.trainers.learn import _seed
 from lanista.trainers.settings.options import RunOptions
@@ -198,40 +199,50 @@ class FakeAdam:
 
 def test_all_that_fits_is_taken_with_the_optimiser_s_state():
     first, second, adam = Network(), Network(), FakeAdam()
-    assert load_matching({"Policy": second}, adam, saved_by(first)) == []
+    assert load_matching({"Policy": second}, saved_by(first)) == []
+    assert load_optimizers({"Optimizer": adam}, saved_by(first)) == []
     for name, tensor in second.state_dict().items():
         assert torch.equal(tensor, first.state_dict()[name]), name
     assert adam.state["steps"] == 7
 
 
 def test_what_does_not_fit_is_named_and_stays_as_it_was():
-    first, second, adam = Network(size=5), Network(extra=True), FakeAdam()
+    first, second = Network(size=5), Network(extra=True)
     before = {name: tensor.clone() for name, tensor in second.state_dict().items()}
     first.norm.num_batches_tracked += 3
-    mismatches = load_matching({"Policy": second}, adam, saved_by(first))
+    mismatches = load_matching({"Policy": second}, saved_by(first))
     assert [misfit.split(" ")[0] for misfit in mismatches] == ["Policy.norm", "Policy.body", "Policy.extra"]
     assert "of shape [5] there, [3] here" in mismatches[0] and "not in the file" in mismatches[2]
     assert torch.equal(second.head.weight, first.head.weight)
     for name in ("norm.num_batches_tracked", "norm.running_mean", "body.weight", "body.bias"):
         assert torch.equal(second.state_dict()[name], before[name]), "a module is taken whole or not at all"
+
+
+@pytest.mark.parametrize(
+    "state, reason", [({}, "not in the file"), ({"Optimizer": {"steps": 1}}, "not in the file")]
+)
+def test_an_optimizer_that_does_not_fit_is_named_and_stays_as_it_was(state, reason):
+    adam = FakeAdam()
+    (mismatch,) = load_optimizers({"Optimizer": adam}, state)
+    assert mismatch.startswith("Optimizer (") and reason in mismatch
     assert adam.state["steps"] == 0
 
 
 def test_what_the_network_lacks_is_named():
-    assert load_matching({"Policy": Network()}, FakeAdam(), saved_by(Network(extra=True))) == [
+    assert load_matching({"Policy": Network()}, saved_by(Network(extra=True))) == [
         "Policy.extra (this network has no such part)"
     ]
 
 
 def test_a_second_network_may_be_missing():
-    mismatches = load_matching({"Policy": Network(), "Critic": Network()}, FakeAdam(), saved_by(Network()))
+    mismatches = load_matching({"Policy": Network(), "Critic": Network()}, saved_by(Network()))
     assert [re.split(r"[. ]", misfit)[0] for misfit in mismatches] == ["Critic"] * 3
 
 
 @pytest.mark.parametrize("state", [{}, {"Policy": 3}, {"Policy": {"network_body.x": torch.ones(1)}}])
 def test_a_file_of_which_nothing_fits_is_refused(state):
     with pytest.raises(CheckpointError, match="nothing of its policy fits"):
-        load_matching({"Policy": Network()}, FakeAdam(), state)
+        load_matching({"Policy": Network()}, state)
 
 
 # The seed ---------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ def test_a_resumed_run_goes_on_bit_for_bit(tmp_path, kind):
     one = learner(tmp_path, kind)
     collect(one, 60)
     one.trainer.take_in()
-    assert one.algorithm.figures(one.trainer.step)
+    assert one.algorithm.metrics(one.trainer.step)
     one.save()
     two = learner(tmp_path, kind, resume=True)
     weights = []

@@ -71,7 +71,7 @@ def test_an_update_moves_every_part_of_actor_and_critic(trainer, memory):
     networks = [algorithm.network] if critic is None else [algorithm.network, critic]
     before = [{k: v.clone() for k, v in one.state_dict().items()} for one in networks]
     rows = rollout(trainer == "poca", memory["memory_size"] if memory else 0)
-    algorithm.normalize(rows)
+    algorithm.update_normalizer(rows)
     evaluation = algorithm.evaluate(rows, {"extrinsic": rows.reward}, {"extrinsic": False})
     assert evaluation.steps.obs[1].dtype == np.uint8
     losses = algorithm.update(evaluation.steps, 0, UpdateThreads(1, fixed=True))

@@ -350,7 +350,7 @@ def test_what_a_dead_engine_s_agents_had_earned_is_in_no_return(monkeypatch, for
 
 def test_forgotten_episodes_reach_the_algorithm_in_their_turn(monkeypatch):
     calls = []
-    monkeypatch.setattr(PPO, "forget", lambda self, env, ids: calls.append(("forgotten", env, ids)))
+    monkeypatch.setattr(PPO, "reset_agents", lambda self, env, ids: calls.append(("forgotten", env, ids)))
     plain = PPO.evaluate
     monkeypatch.setattr(PPO, "evaluate", lambda *given: calls.append("evaluated") or plain(*given))
     played(monkeypatch, [(A, 3, False), EpisodesForgotten(0), (A, 3, False)])
@@ -396,7 +396,7 @@ def test_critics_begin_anew_behind_what_is_left_out():
     trainer = trainer_with(Events())
     trainer.non_finite = NonFinite.DROP
     told = []
-    trainer.algorithm.forget = lambda env, ids: told.append(("forget", env, ids.tolist()))
+    trainer.algorithm.reset_agents = lambda env, ids: told.append(("forget", env, ids.tolist()))
     evaluate = trainer.algorithm.evaluate
     trainer.algorithm.evaluate = lambda *given: (told.append("evaluate"), evaluate(*given))[1]
     rewarded(trainer, 1.0, 2.0)

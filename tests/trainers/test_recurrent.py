@@ -43,12 +43,12 @@ def test_agents_that_end_or_are_forgotten_leave_nothing():
     states = np.arange(3 * SIZE, dtype=np.float32).reshape(3, SIZE)
     memories.write([A, B, C], states, np.array([False, True, False]))
     np.testing.assert_array_equal(memories.read([C, B, A]), [states[2], np.zeros(SIZE), states[0]])
-    memories.forget(1)
+    memories.reset_agents(1)
     assert len(memories) == 1
-    memories.forget(0, np.array([1, 7], np.int32))
+    memories.reset_agents(0, np.array([1, 7], np.int32))
     assert len(memories) == 0
     memories.write([A, B, C], states, np.array([False] * 3))
-    memories.forget()
+    memories.reset_agents()
     assert len(memories) == 0
 
 

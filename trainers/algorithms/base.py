@@ -1,31 +1,298 @@
-"""What trainers need of a behaviour's actions."""
+"""The base classes of all algorithms: one constructor, observation statistics, transfer and state."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, NamedTuple
 
-from mlagents_envs.base_env import ActionSpec
-from torch import Tensor
+import numpy as np
+import torch
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
-
-class UpdateResult(NamedTuple):
-    """What one gradient step of an off-policy algorithm reports."""
-
-    figures: dict[str, float]
-    """By statistics' names, such as "Losses/Value Loss"."""
-    errors: Tensor | None
-    """[B] the absolute temporal-difference error of each step, for priorities; None if there is none."""
+from ...agent_processor.trajectory import Rollout
+from ...envs.validation import NonFinite
+from ..buffers.replay.columns import ExtraColumn
+from ..buffers.replay.sampler import ReplayBatch
+from ..buffers.rollout_buffer import Evaluation, Steps
+from ..checkpoints.transfer import as_lanista_state, load_matching, load_optimizers
+from ..networks.modules.precision import Precision
+from ..networks.multi_actor import Network
+from ..policies.exploration import Explorer
+from ..settings.models.algorithms import TeamRewardKind
+from ..settings.models.behavior import TrainerSettings
+from .common.observations import update_normalizer
+from .common.optim import GuardedAdam
+from .common.schedules import LEARNING_RATE_FLOOR, Schedule
+from .common.threads import UpdateThreads
 
 
 class UnsupportedActionError(ValueError):
-    """Actions that the algorithm has no way to learn."""
+    """Actions that the algorithm cannot learn."""
+
+
+class UpdateResult(NamedTuple):
+    """The outcome of one gradient step of an off-policy algorithm."""
+
+    metrics: dict[str, float]
+    """By statistics' names, such as "Losses/Value Loss"."""
+    td_errors: Tensor | None
+    """[B] the absolute temporal-difference error of each step, for priorities; None without any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What the rest of the trainer has to know of an algorithm."""
+
+    is_team: bool = False
+    """It learns from what groups earn, which is then reported too."""
+    is_greedy: bool = False
+    """Its agents explore only while they learn; in evaluation they act deterministically."""
+    needs_teammates: bool = False
+    """Rollouts hold the steps of teammates too, whose rewards count as the agent's."""
+    roster_size: int = 0
+    """The number of slots in the rosters of rollouts; 0: rollouts have none."""
+    team_reward: TeamRewardKind | None = None
+    """How the rewards of a group's members become one for all; None: each has its own."""
+    loads_mlagents: bool = False
+    """A run can start from the weights of an ML-Agents checkpoint."""
+
+
+class Algorithm(ABC):
+    """The networks of one behavior and how they learn.
+
+    A subclass creates its networks and optimizers in `build` and lists them in `modules`, `optimizers` and
+    `generators`, from which saving, loading and transfer follow.
+    """
+
+    name: ClassVar[str] = ""
+    """In messages."""
+    traits: Traits = Traits()
+    network: Network
+    """What acts and is exported."""
+    exploration: float = 0.0
+    """The probability of a random action until the next update."""
+    explorer: Explorer | None = None
+    """How agents of a greedy policy explore while they learn."""
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: TrainerSettings,
+        device: torch.device,
+        seed: int,
+        non_finite: NonFinite,
+        precision: Precision = Precision.FLOAT32,
+    ) -> None:
+        """Build the networks.
+
+        Args:
+            spec: of the behavior.
+            settings: of the behavior.
+            device: the learner's.
+            seed: of the initial weights; the generators of the algorithm are derived from it.
+            non_finite: how to handle gradients and statistics that are not finite.
+            precision: of the matrix products in updates.
+
+        Raises:
+            UnsupportedActionError: the algorithm cannot learn such actions.
+            UnsupportedObservationError: an observation cannot be encoded or does not exist; the message names
+                it.
+            TrainerError: a custom network cannot be built.
+        """
+        self.spec, self.device, self.non_finite, self.precision = spec, device, non_finite, precision
+        self.hyper = settings.hyperparameters
+        self.signals = list(settings.reward_signals)
+        self.gammas = [signal.gamma for signal in settings.reward_signals.values()]
+        memory = settings.network_settings.memory
+        self.is_recurrent = memory is not None
+        self.sequence_length = 1 if memory is None else memory.sequence_length
+        """Of the sequences that are learned from; 1 without a memory."""
+        self.build(settings, seed)
+
+    @abstractmethod
+    def build(self, settings: TrainerSettings, seed: int) -> None:
+        """Create networks, optimizers, generators and schedules; called at the end of the constructor."""
+
+    @abstractmethod
+    def modules(self) -> dict[str, nn.Module]:
+        """The networks by their checkpoint entries, the policy first: what another run can start from."""
+
+    @abstractmethod
+    def optimizers(self) -> dict[str, GuardedAdam]:
+        """The optimizers by their checkpoint entries, the policy's first."""
+
+    def generators(self) -> dict[str, torch.Generator]:
+        """The random generators by their checkpoint entries."""
+        return {}
+
+    def target_modules(self) -> dict[str, nn.Module]:
+        """Target networks by their checkpoint entries: saved, but derived from `modules` in a transfer."""
+        return {}
+
+    @property
+    def policy(self) -> Network:
+        """The network that imitation trains; `network` unless one of its members acts."""
+        return self.network
+
+    @property
+    def policy_optimizer(self) -> GuardedAdam:
+        """The optimizer of the policy's parameters."""
+        return next(iter(self.optimizers().values()))
+
+    # Experience -----------------------------------------------------------------------------------------
+
+    def update_normalizer(self, rollout: Rollout) -> None:
+        """Let the running observation statistics see the trajectories' own steps.
+
+        Raises:
+            FloatingPointError: the statistics overflow, and `non_finite` is STOP.
+        """
+        network = self.network
+        update_normalizer(
+            rollout,
+            network.encoder,
+            network.update_normalization,
+            self.policy_optimizer,
+            self.spec,
+            self.device,
+        )
+
+    def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        """Drop what is kept of agents whose unfinished episodes will never end.
+
+        Args:
+            env: of this environment alone; None: of all.
+            agent_ids: [n] these agents of it; None: all.
+        """
+        return
+
+    def warn_of_group_rewards(self, rollout: Rollout) -> None:
+        """Recommend a team's trainer where groups earn rewards and this algorithm does not share them."""
+        if rollout.group_reward[: rollout.steps].any():
+            self.policy_optimizer.warn_once(
+                "Group rewards without a team's trainer",
+                f"{self.name} counts what a group earns as each living member's own; trainer_type: poca also "
+                "learns what each of them had to do with it, and what it earns after a member's end",
+            )
+
+    # Transfer and state ---------------------------------------------------------------------------------
+
+    def initialize_from(self, state: Mapping[str, Any]) -> list[str]:
+        """Start from another run's `state_dict` as far as it fits.
+
+        The optimizers' states are taken over with the weights if all of these fit.
+
+        Returns:
+            What was not taken over, with the reasons; empty if everything was.
+
+        Raises:
+            CheckpointError: nothing of the policy fits.
+        """
+        modules = self.modules()
+        ours, mismatches = as_lanista_state(modules, state, mlagents=self.traits.loads_mlagents)
+        mismatches = mismatches + load_matching(modules, ours)
+        mismatches += self.on_transfer(state, mismatches)
+        return mismatches or load_optimizers(self.optimizers(), ours)
+
+    def on_transfer(self, state: Mapping[str, Any], mismatches: Sequence[str]) -> list[str]:
+        """Derive what depends on transferred weights, such as targets; returns further mismatches."""
+        return []
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, normalizers, optimizers and random states: all that the next update depends on."""
+        modules = self.modules() | self.target_modules()
+        return {
+            **{entry: module.state_dict() for entry, module in modules.items()},
+            **{entry: optimizer.state_dict() for entry, optimizer in self.optimizers().items()},
+            **{entry: generator.get_state() for entry, generator in self.generators().items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        for entry, module in (self.modules() | self.target_modules()).items():
+            module.load_state_dict(state[entry])
+        for entry, optimizer in self.optimizers().items():
+            optimizer.load_state_dict(state[entry])
+        for entry, generator in self.generators().items():
+            generator.set_state(state[entry].cpu())
+
+
+class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
+    """Learns from the steps of its newest policy: evaluates them, updates, and discards them."""
+
+    steps_type: type[Steps]
+    """The columns that the rollout buffer holds."""
+
+    @abstractmethod
+    def evaluate(
+        self,
+        rollout: Rollout,
+        rewards: Mapping[str, NDArray[np.float32]],
+        ignores_done: Mapping[str, bool],
+    ) -> Evaluation[Steps]:
+        """Values, returns and advantages of the trajectories' own steps.
+
+        Args:
+            rollout: the trajectories.
+            rewards: [steps] of each signal.
+            ignores_done: the signals that go on after an episode has ended.
+        """
+
+    @abstractmethod
+    def update(self, steps: Steps, policy_step: int, threads: UpdateThreads) -> dict[str, float]:
+        """Learn from the steps; metrics by statistics' names."""
+
+
+class OffPolicyAlgorithm(Algorithm):
+    """Learns from batches of a replay buffer."""
+
+    extra_columns: Sequence[ExtraColumn] = ()
+    """Columns that a batch has beside those of every batch; filled by `extra`."""
+
+    def __init__(
+        self,
+        spec: BehaviorSpec,
+        settings: TrainerSettings,
+        device: torch.device,
+        seed: int,
+        non_finite: NonFinite,
+        precision: Precision = Precision.FLOAT32,
+    ) -> None:
+        hyper = settings.hyperparameters
+        linear = getattr(hyper, "learning_rate_schedule", "constant") == "linear"
+        self.learning_rate = Schedule(hyper.learning_rate, LEARNING_RATE_FLOOR, settings.max_steps, linear)
+        super().__init__(spec, settings, device, seed, non_finite, precision)
+
+    @abstractmethod
+    def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
+        """Expected returns of the own steps [steps, signals], by the statistic's name: "Value"."""
+
+    def extra(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
+        """[steps, ...] the `extra_columns` of the trajectories' own steps, by name."""
+        return {}
+
+    @abstractmethod
+    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> UpdateResult:
+        """One gradient step.
+
+        Raises:
+            FloatingPointError: the gradient is not finite, and `non_finite` is STOP.
+        """
+
+    def metrics(self, policy_step: int) -> dict[str, float]:
+        """Additional metrics of summaries, by statistics' names."""
+        return {}
 
 
 def require_discrete(spec: ActionSpec, because: str, instead: str) -> None:
     """Refuse all but discrete actions alone.
 
     Args:
-        spec: of the behaviour.
+        spec: of the behavior.
         because: why they are needed: "DQN ... , so it needs discrete ones alone".
         instead: which trainers there are for other actions, as a sentence.
 
@@ -37,7 +304,7 @@ def require_discrete(spec: ActionSpec, because: str, instead: str) -> None:
 
 
 def require_continuous(spec: ActionSpec, because: str, instead: str) -> None:
-    """The same of continuous actions.
+    """Refuse all but continuous actions alone; arguments as of `require_discrete`.
 
     Raises:
         UnsupportedActionError: some are discrete, or there are none.

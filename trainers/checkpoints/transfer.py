@@ -129,70 +129,76 @@ class Optimizer(Protocol):
         ...
 
 
-def load_matching(
-    networks: Mapping[str, nn.Module], optimizer: Optimizer, state: Mapping[str, Any]
-) -> list[str]:
-    """Give networks what fits of a checkpoint; of a module (a layer, a normaliser) all tensors, or none.
-
-    The optimiser's state goes with the weights, if all of them fit. Of a checkpoint of ML-Agents the policy
-    must fit as a whole.
+def as_lanista_state(
+    modules: Mapping[str, nn.Module], state: Mapping[str, Any], *, mlagents: bool
+) -> tuple[Mapping[str, Any], list[str]]:
+    """A checkpoint in Lanista's own form, and what of an ML-Agents checkpoint has none, with the reasons.
 
     Args:
-        networks: by their entries in a checkpoint, the policy first.
-        optimizer: theirs, its state being the entry `Optimizer`.
-        state: the checkpoint.
+        modules: the networks by their checkpoint entries, the policy first.
+        state: the checkpoint. The policy of one of ML-Agents must fit as a whole.
+        mlagents: whether checkpoints of ML-Agents can be read.
+
+    Raises:
+        CheckpointError: it is one of ML-Agents, and cannot be read or does not fit.
+    """
+    from .mlagents.weights import as_ours, is_mlagents
+
+    if not is_mlagents(state):
+        return state, []
+    if not mlagents:
+        raise CheckpointError(
+            "it is ML-Agents', whose weights begin runs with trainer_type ppo, poca or sac alone"
+        )
+    return as_ours(modules, state)
+
+
+def load_matching(modules: Mapping[str, nn.Module], state: Mapping[str, Any]) -> list[str]:
+    """Load what fits of a checkpoint; of a module (a layer, a normalizer) all tensors, or none.
+
+    Args:
+        modules: the networks by their checkpoint entries, the policy first.
+        state: the checkpoint, in Lanista's form.
 
     Returns:
-        What was not taken over, with the reason; empty if everything was.
+        What was not loaded, with the reasons; empty if everything was.
 
     Raises:
         CheckpointError: nothing of the policy fits.
     """
-    from .mlagents.weights import as_ours, is_mlagents
-
-    told: list[str] = []
-    if is_mlagents(state):
-        state, told = as_ours(networks, state)
-    mismatches = told + load_matching_weights(networks, state)
-    if not mismatches:
-        load_matching_optimizer(optimizer, state)
-    return mismatches
-
-
-def load_matching_weights(networks: Mapping[str, nn.Module], state: Mapping[str, Any]) -> list[str]:
-    """`load_matching` without the optimiser, and of our own checkpoints alone."""
-    from .mlagents.weights import is_mlagents
-
-    if is_mlagents(state):
-        raise CheckpointError(
-            "it is ML-Agents', whose weights begin runs with trainer_type ppo, poca or sac alone"
-        )
     mismatches: list[str] = []
-    for index, (entry, network) in enumerate(networks.items()):
+    for index, (entry, network) in enumerate(modules.items()):
         saved = state.get(entry)
         if not isinstance(saved, Mapping):
             saved = {}
-        taken, unfit = fitting(network.state_dict(), saved)
-        if not taken and index == 0:
+        matching, unfit = fitting(network.state_dict(), saved)
+        if not matching and index == 0:
             raise CheckpointError(
                 f"nothing of its policy fits: {_some(unfit)}. Take the network_settings of the run that it "
                 "is from (its configuration.yaml has them), and an environment with the same observations "
                 "and actions"
             )
-        network.load_state_dict(taken, strict=False)
+        network.load_state_dict(matching, strict=False)
         mismatches += [f"{entry}.{what}" for what in unfit]
     return mismatches
 
 
-def load_matching_optimizer(optimizer: Optimizer, state: Mapping[str, Any], entry: str = "Optimizer") -> str:
-    """Give an optimiser, whose weights have been taken over, its state too. Why that does not fit, or ""."""
-    moments = state.get(entry)
-    if not isinstance(moments, Mapping):
-        return "not in the file"
-    unfit = fitting(optimizer.state_dict(), moments)[1]
-    if not unfit:
-        optimizer.load_state_dict(moments)
-    return "; ".join(unfit)
+def load_optimizers(optimizers: Mapping[str, Optimizer], state: Mapping[str, Any]) -> list[str]:
+    """Load the states of optimizers, by their checkpoint entries, whose weights have all been loaded.
+
+    Returns:
+        What was not loaded, with the reasons.
+    """
+    mismatches: list[str] = []
+    for entry, optimizer in optimizers.items():
+        saved = state.get(entry)
+        if not isinstance(saved, Mapping):
+            mismatches.append(f"{entry} (not in the file)")
+        elif unfit := fitting(optimizer.state_dict(), saved)[1]:
+            mismatches.append(f"{entry} ({'; '.join(unfit)})")
+        else:
+            optimizer.load_state_dict(saved)
+    return mismatches
 
 
 def fitting(own: Mapping[str, Any], saved: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -21,7 +21,7 @@ from .modules.chunking import encode
 from .modules.distributions import ActionDistribution
 from .modules.sequences import Runs, by_place
 from .observation_kinds import UnsupportedObservationError
-from .observations import only_vectors
+from .observations import ObservationEncoder, only_vectors
 
 
 class Actors(nn.Module):
@@ -86,6 +86,11 @@ class Actors(nn.Module):
         actor = self.members[place if len(self.members) > 1 else 0]
         assert isinstance(actor, Actor)
         return actor
+
+    @property
+    def encoder(self) -> ObservationEncoder:
+        """That of the first actor; all read and normalize observations alike."""
+        return self.member(0).encoder
 
     @property
     def memory_size(self) -> int:

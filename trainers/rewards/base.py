@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from ...agent_processor.trajectory import Rollout
 from ...envs.validation import NonFinite
-from ..algorithms.common.observations import count_observations
+from ..algorithms.common.observations import update_normalizer
 from ..algorithms.common.optim import GuardedAdam
 from ..checkpoints.transfer import fitting
 from ..networks.observations import ObservationEncoder
@@ -118,7 +118,7 @@ class NetworkSignal(ABC):
             FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
         """
         encoder = self._encoder
-        count_observations(
+        update_normalizer(
             rollout, encoder, encoder.update_normalization, self.optimizer, self.spec, self.device
         )
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...agent_processor.trajectory import Rollout
 from ...envs.validation import NonFinite
-from ..algorithms.common.observations import tensors
+from ..algorithms.common.observations import to_tensors
 from ..buffers.demonstrations import Demonstrations
 from ..networks.modules.chunking import in_portions
 from ..networks.modules.distributions import Actions, to_engine
@@ -81,7 +81,7 @@ class GAIL(NetworkSignal):
         self.beta = 0.0
         """The price of information in the bottleneck."""
         self.random = torch.Generator().manual_seed(seed + 1)
-        self._expert_obs = tensors(demos.obs, device)
+        self._expert_obs = to_tensors(demos.obs, device)
         self._expert_acted = self._demonstrated(demos)
         self.discriminator.encoder.update_normalization(self._expert_obs)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import torch
 from mlagents_envs.base_env import BehaviorSpec
@@ -17,9 +17,8 @@ from mlagents_envs.base_env import BehaviorSpec
 from ...agent_processor.stats_sink import StatsSink
 from ...envs.errors import DemonstrationError
 from ...envs.validation import NonFinite
-from ..algorithms.base import UnsupportedActionError
+from ..algorithms.base import Algorithm, OffPolicyAlgorithm, OnPolicyAlgorithm, UnsupportedActionError
 from ..algorithms.coma.coma import COMA
-from ..algorithms.common.optim import GuardedAdam
 from ..algorithms.common.threads import UpdateThreads
 from ..algorithms.ddpg.ddpg import DDPG
 from ..algorithms.ddpg.td3 import TD3
@@ -51,9 +50,6 @@ from ..utils.plugins import cause
 from .off_policy import OffPolicyTrainer
 from .on_policy import OnPolicyTrainer
 from .trainer import Trainer, TrainerEvents
-
-Algorithm = Any
-"""A PPO, SAC, ... or what a plug-in makes; trainers say what they ask of it."""
 
 _algorithms: dict[str, Callable[..., Any]] = {
     "ppo": PPO,
@@ -126,10 +122,11 @@ def make_reward_providers(
 
 
 def _of_environment(algorithm: Algorithm) -> RewardProvider:
-    if isinstance(algorithm, COMA):
-        return TeamReward(algorithm.hyper.reward)
+    traits = algorithm.traits
+    if traits.team_reward is not None:
+        return TeamReward(traits.team_reward)
     # A team's value counts what every member earns.
-    return ExtrinsicReward(with_mates=isinstance(algorithm, POCA))
+    return ExtrinsicReward(with_mates=traits.needs_teammates)
 
 
 def _squashed(algorithm: Algorithm) -> bool:
@@ -150,7 +147,6 @@ def make_cloning(
 
     Raises:
         DemonstrationError: the demonstration cannot be read, or is not of this behaviour.
-        TrainerError: a plug-in's algorithm does not say which parameters its policy has.
     """
     own, hyper, memory = (
         settings.behavioral_cloning,
@@ -160,7 +156,7 @@ def make_cloning(
     if own is None:
         return None
     return BehavioralCloning(
-        _student(algorithm, settings.trainer_type),
+        Student(algorithm.policy, algorithm.policy_optimizer.flat),
         load_demonstrations(own.demo_path, spec),
         own,
         learning_rate=hyper.learning_rate,
@@ -170,19 +166,6 @@ def make_cloning(
         seed=seed,
         non_finite=non_finite,
     )
-
-
-def _student(algorithm: Algorithm, trainer_type: str) -> Student:
-    """The policy, with the parameters that its optimiser moves."""
-    optimizer = getattr(algorithm, "actor_optimizer", None) or getattr(algorithm, "optimizer", None)
-    if not isinstance(optimizer, GuardedAdam):
-        raise TrainerError(
-            f"behavioral_cloning does not know the parameters of the policy of trainer_type: {trainer_type}. "
-            "Its algorithm needs an attribute `optimizer`, a "
-            "lanista.trainers.algorithms.common.optim.GuardedAdam. Or remove the section."
-        )
-    network = algorithm.networks.actors if isinstance(algorithm, COMA) else algorithm.network
-    return Student(network, optimizer.flat)
 
 
 def make_policy(
@@ -230,7 +213,7 @@ def make_trainer(
     trainer: Trainer
     if isinstance(settings.hyperparameters, OffPolicyHyperparamSettings):
         trainer = OffPolicyTrainer(
-            *(settings, algorithm, providers, stats, events, spec),
+            *(settings, cast(OffPolicyAlgorithm, algorithm), providers, stats, events, spec),
             name=name,
             training=training,
             non_finite=non_finite,
@@ -242,7 +225,7 @@ def make_trainer(
         )
     else:
         trainer = OnPolicyTrainer(
-            *(settings, algorithm, providers, stats, events),
+            *(settings, cast("OnPolicyAlgorithm[Any]", algorithm), providers, stats, events),
             training=training,
             non_finite=non_finite,
             returns_kept=returns_kept,

@@ -13,11 +13,12 @@ from torch import Tensor
 
 from ...agent_processor.queues import AgentManagerQueue
 from ...envs.base import BehaviorId, Decision, EnvironmentStep
+from ..algorithms.base import Algorithm
 from ..policies.agent_states import ActingMemories, Asking
 from ..policies.greedy import GreedyPolicy
 from ..policies.policy import Policy
 from ..policies.slot_policy import PlacePolicy
-from .factory import Algorithm, make_policy
+from .factory import make_policy
 
 Places = Callable[[Sequence[DecisionSteps], Sequence[Asking]], Tensor]
 """[n] the places of the agents of all batches, where agents act by them."""
@@ -52,8 +53,7 @@ class InferencePolicy:
         self._published: AgentManagerQueue[dict[str, Tensor]] = AgentManagerQueue(name)
         network = algorithm.network
         self.network = copy.deepcopy(network).cpu().requires_grad_(False) if apart else network
-        explorer = getattr(algorithm, "explorer", None)
-        make = partial(make_policy, spec=spec, deterministic=deterministic, explorer=explorer)
+        make = partial(make_policy, spec=spec, deterministic=deterministic, explorer=algorithm.explorer)
         self.policy: Policy = make(self.network, seed=seed)
         self.opponent: Callable[[Any], Policy] = partial(make, seed=0)
         """Makes what acts by another network, and as the policy does otherwise."""

@@ -93,9 +93,9 @@ class Learner:
 
     def _acts_without_chance(self) -> bool:
         """Whether agents do what is likeliest; greedy ones do anyway, and explore while they learn."""
-        if self.algorithm.greedy_when_tested and not self.run.training:
+        if self.algorithm.traits.is_greedy and not self.run.training:
             return True
-        explores = getattr(self.algorithm, "explorer", None) is not None
+        explores = self.algorithm.explorer is not None
         return self.settings.network_settings.deterministic and not explores
 
     def _make_trainer(self) -> Trainer:
@@ -141,7 +141,7 @@ class Learner:
                 self.reporter,
                 memory_size=self.side.network.memory_size,
                 trajectory_queue=self.collected,
-                places=self.trainer.places,
+                places=self.algorithm.traits.roster_size,
                 by_worker=self.settings.worker_statistics,
             )
             self.managers[behavior_id] = manager

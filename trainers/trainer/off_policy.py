@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from ...agent_processor.stats_sink import StatsSink
 from ...agent_processor.trajectory import Rollout
 from ...envs.validation import NonFinite
-from ..algorithms.base import UpdateResult
+from ..algorithms.base import OffPolicyAlgorithm, UpdateResult
 from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
 from ..buffers.replay.buffer import Replay
-from ..buffers.replay.columns import ExtraColumn, ReplayLayout
+from ..buffers.replay.columns import ReplayLayout
 from ..buffers.replay.memory_limit import require_room, size_text
 from ..buffers.replay.reward_scaling import RewardScale
 from ..buffers.replay.sampler import ReplayBatch, Sampler
@@ -32,7 +32,7 @@ from ..stats.timers import Timers
 from ..utils.errors import TrainerError
 from .episode_stats import EPISODES, EpisodeStats
 from .schedules import UpdateSchedule
-from .trainer import AVERAGE, LearningAlgorithm, Rewards, Trainer, TrainerEvents
+from .trainer import AVERAGE, Rewards, Trainer, TrainerEvents
 
 logger = logging.getLogger(__name__)
 
@@ -44,44 +44,6 @@ ONE_THREAD = 4_000_000
 """Products of a batch's pass through a policy of dense layers up to which one thread computes it."""
 KEPT_SHARE = 0.8
 """Of `buffer_size`, what stays when a replay has grown beyond it; so ML-Agents does."""
-
-
-class OffPolicyAlgorithm(LearningAlgorithm, Protocol):
-    """What an algorithm adds: how it values steps, and how it learns from a batch."""
-
-    gammas: list[float]
-    """Of each signal."""
-    network: Any
-    """What acts and is exported."""
-    sequence_length: int
-    """Of the sequences that it learns from; 1 without a memory."""
-
-    def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
-        """What is expected of each of the own steps [steps, signals], by the statistic's name: "Value"."""
-        ...
-
-    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """The unfinished episodes of all agents, of one environment's or of some of it will never end."""
-        ...
-
-    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> UpdateResult:
-        """One gradient step."""
-        ...
-
-    def figures(self, policy_step: int) -> dict[str, float]:
-        """What is told at summaries, such as the share of chance, by statistics' names."""
-        ...
-
-
-@runtime_checkable
-class KeepsColumns(Protocol):
-    """An algorithm that wants to have more back with a batch than every batch holds."""
-
-    extra_columns: Sequence[ExtraColumn]
-
-    def extra(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
-        """[steps, ...] the columns of the trajectories' own steps, by name."""
-        ...
 
 
 class OffPolicyTrainer(Trainer):
@@ -171,7 +133,7 @@ class OffPolicyTrainer(Trainer):
             memory_size=algorithm.network.memory_size,
             longest=self.settings.time_horizon,
             prioritized=self.own.prioritized_replay,
-            extra=algorithm.extra_columns if isinstance(algorithm, KeepsColumns) else (),
+            extra=algorithm.extra_columns,
         )
         frames = self.own.frame_stack
         if frames > 1 and max(layout.stacks, default=1) == 1:
@@ -185,7 +147,7 @@ class OffPolicyTrainer(Trainer):
     # Taking in ------------------------------------------------------------------------------------------
 
     def _forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        self.algorithm.forget(env, agent_ids)
+        self.algorithm.reset_agents(env, agent_ids)
         if self.reward_scale is not None:
             self.reward_scale.forget(env, agent_ids)
 
@@ -199,7 +161,7 @@ class OffPolicyTrainer(Trainer):
         columns = np.stack([rewards[signal] for signal in self.algorithm.signals], axis=1)
         if self.reward_scale is not None:
             self.reward_scale.add(kept, columns)
-        extra = self.algorithm.extra(kept) if isinstance(self.algorithm, KeepsColumns) else None
+        extra = self.algorithm.extra(kept)
         self._replay_for(kept).append(kept, columns, extra)
 
     def _replay_for(self, rollout: Rollout) -> Replay:
@@ -228,7 +190,7 @@ class OffPolicyTrainer(Trainer):
 
     def _before_summary(self) -> None:
         if self.training:
-            for key, value in self.algorithm.figures(self.step).items():
+            for key, value in self.algorithm.metrics(self.step).items():
                 self.stats.add_stat(key, value, AVERAGE)
 
     # Learning -------------------------------------------------------------------------------------------
@@ -264,10 +226,10 @@ class OffPolicyTrainer(Trainer):
         with self.timers.span("Replay.sample"):
             batch = self._batch(replay)
         learnt = self._learn_from(batch)
-        self.sampler.learnt(replay, learnt.errors)
-        for key, value in learnt.figures.items():
+        self.sampler.learnt(replay, learnt.td_errors)
+        for key, value in learnt.metrics.items():
             self.stats.add_stat(key, value, AVERAGE)
-        return learnt.figures
+        return learnt.metrics
 
     def _learn_from(self, batch: ReplayBatch) -> UpdateResult:
         """The policy's own gradient step, and those by demonstrations."""

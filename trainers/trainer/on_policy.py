@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Generic, Protocol
+from typing import Any, Generic
 
 import numpy as np
 import torch
@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 from ...agent_processor.stats_sink import StatsSink
 from ...agent_processor.trajectory import AgentKey, Rollout
 from ...envs.validation import NonFinite
+from ..algorithms.base import OnPolicyAlgorithm
 from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
-from ..buffers.rollout_buffer import Evaluation, Steps, UpdateBuffer
+from ..buffers.rollout_buffer import Steps, UpdateBuffer
 from ..rewards.base import RewardProvider
 from ..rewards.training import SignalLearning
 from ..settings.models.behavior import TrainerSettings
 from ..stats.timers import Timers
 from .episode_stats import EpisodeStats
-from .trainer import AVERAGE, LearningAlgorithm, Rewards, Trainer, TrainerEvents
+from .trainer import AVERAGE, Rewards, Trainer, TrainerEvents
 
 PORTIONS = 64
 """A buffer is filled in about so many passes. A pass costs most by the call, not by the step; and the
@@ -31,39 +32,6 @@ TEAM_PORTIONS = 16
 """The same where teams are judged, by products that small portions would not fill."""
 LARGEST_PORTION = 4096
 """Beyond this many steps the calls of a pass cost nothing, and what waits costs memory."""
-
-
-class OnPolicyAlgorithm(LearningAlgorithm, Protocol[Steps]):
-    """What an algorithm adds: how it values steps, and how it learns from them."""
-
-    looks_at_mates: bool
-    """Rollouts are to hold the teammates' steps too."""
-    learns_as_team: bool
-    """What groups earn is of interest, and is reported."""
-    steps_kind: type[Steps]
-    """The columns that the update buffer keeps."""
-
-    @property
-    def places(self) -> int:
-        """Of the rosters that rollouts are to have; 0: none."""
-        ...
-
-    def evaluate(
-        self,
-        rollout: Rollout,
-        rewards: Mapping[str, NDArray[np.float32]],
-        ignores_done: Mapping[str, bool],
-    ) -> Evaluation[Steps]:
-        """What the critic makes of the trajectories' own steps, given their rewards [steps] per signal."""
-        ...
-
-    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """The unfinished episodes of all agents, of one environment's or of some of it will never end."""
-        ...
-
-    def update(self, steps: Steps, policy_step: int, threads: UpdateThreads) -> dict[str, float]:
-        """Learn from the steps, `threads` going over the minibatches; figures by statistics' names."""
-        ...
 
 
 class OnPolicyTrainer(Trainer, Generic[Steps]):
@@ -86,7 +54,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         timers: Timers | None = None,
     ) -> None:
         """Prepare to collect. `seed`: of the order in which signals that learn themselves take the steps."""
-        portions = TEAM_PORTIONS if algorithm.learns_as_team else PORTIONS
+        portions = TEAM_PORTIONS if algorithm.traits.is_team else PORTIONS
         super().__init__(
             settings,
             algorithm,
@@ -96,14 +64,12 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             training=training,
             non_finite=non_finite,
             timers=timers,
-            episodes=EpisodeStats(list(providers), returns_kept, groups=algorithm.learns_as_team),
+            episodes=EpisodeStats(list(providers), returns_kept, groups=algorithm.traits.is_team),
             portion=min(settings.hyperparameters.buffer_size // portions, LARGEST_PORTION),
         )
         self.algorithm: OnPolicyAlgorithm[Steps] = algorithm
-        self.looks_at_mates = algorithm.looks_at_mates
-        self.places = algorithm.places
         self.update_threads = update_threads or UpdateThreads(ACTING_THREADS)
-        self.buffer = UpdateBuffer(algorithm.steps_kind, settings.hyperparameters.buffer_size)
+        self.buffer = UpdateBuffer(algorithm.steps_type, settings.hyperparameters.buffer_size)
         self.signal_learning = self._signal_learning(device or torch.device("cpu"), seed)
 
     def _signal_learning(self, device: torch.device, seed: int) -> SignalLearning | None:
@@ -115,7 +81,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         return SignalLearning(self.learned, hyper.batch_size, getattr(hyper, "num_epoch", 1), device, seed)
 
     def _forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        self.algorithm.forget(env, agent_ids)
+        self.algorithm.reset_agents(env, agent_ids)
 
     def _learn(self) -> bool:
         if len(self.buffer) <= self.settings.hyperparameters.buffer_size:
@@ -131,7 +97,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             return
         ignores = {name: provider.ignores_done for name, provider in self.providers.items()}
         # Judging teams computes as much as learning does, a single agent's critic hardly.
-        with self.update_threads.judging() if self.algorithm.learns_as_team else nullcontext():
+        with self.update_threads.judging() if self.algorithm.traits.is_team else nullcontext():
             evaluation = self.algorithm.evaluate(kept, rewards, ignores)
         self._begin_anew(gaps)
         self._report_estimates(kept, evaluation.estimates)
@@ -148,7 +114,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
     def _begin_anew(self, agents: Iterable[AgentKey]) -> None:
         """Critics are not to go on from what they remember of episodes that have a gap."""
         for env, of_env in groupby(sorted(set(agents)), key=attrgetter("env")):
-            self.algorithm.forget(env, np.array([agent.agent for agent in of_env], dtype=np.int32))
+            self.algorithm.reset_agents(env, np.array([agent.agent for agent in of_env], dtype=np.int32))
 
     @np.errstate(over="ignore", invalid="ignore")
     def _update(self) -> None:

@@ -18,6 +18,7 @@ from ...agent_processor.stats_sink import StatsSink
 from ...agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout, Trajectory
 from ...envs.base import StatsAggregationMethod
 from ...envs.validation import NonFinite
+from ..algorithms.base import Algorithm
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
 from ..rewards.base import LearnedReward, RewardProvider
 from ..settings.models.behavior import TrainerSettings
@@ -36,39 +37,6 @@ LARGEST_REWARD = 1e34
 
 Rewards = Mapping[str, NDArray[np.float32]]
 """[steps] of each signal, times its strength."""
-
-
-class LearningAlgorithm(Protocol):
-    """What every algorithm has."""
-
-    signals: list[str]
-    greedy_when_tested: bool
-    """Its agents try things by chance only while they learn."""
-
-    @property
-    def exploration(self) -> float:
-        """How much chance there is in what agents do, until the next update."""
-        ...
-
-    def normalize(self, rollout: Rollout) -> None:
-        """Let the running observation statistics take in these steps."""
-        ...
-
-    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
-        """Take over what fits of another run's `state_dict`; what does not, with the reasons.
-
-        Raises:
-            CheckpointError: nothing of the policy fits.
-        """
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that the next update depends on."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
-        ...
 
 
 class TrainerEvents(Protocol):
@@ -102,15 +70,10 @@ class TrainerEvents(Protocol):
 class Trainer(ABC):
     """Takes in the trajectories of one behaviour; what is made of them is each kind of trainer's subject."""
 
-    looks_at_mates = False
-    """Rollouts are to hold the teammates' steps too."""
-    places = 0
-    """Of the rosters that rollouts are to have; 0: none."""
-
     def __init__(
         self,
         settings: TrainerSettings,
-        algorithm: LearningAlgorithm,
+        algorithm: Algorithm,
         providers: Mapping[str, RewardProvider],
         stats: StatsSink,
         events: TrainerEvents,
@@ -212,7 +175,7 @@ class Trainer(ABC):
         def flush() -> None:
             if ready:
                 with self.timers.span("process_trajectory"):
-                    self.process(gather(ready, with_mates=self.looks_at_mates))
+                    self.process(gather(ready, with_mates=self.algorithm.traits.needs_teammates))
                 ready.clear()
 
         for trajectory in collected:
@@ -249,7 +212,7 @@ class Trainer(ABC):
     def process(self, rollout: Rollout) -> None:
         """Value the steps, count the rewards, and keep the steps for the next update."""
         if self.training:
-            self.algorithm.normalize(rollout)
+            self.algorithm.update_normalizer(rollout)
             for signal in self.learned.values():
                 signal.observe(rollout)
         rewards = {
@@ -321,7 +284,7 @@ class Trainer(ABC):
         Raises:
             CheckpointError: nothing of the policy fits.
         """
-        mismatches = self.algorithm.begin_with(state)
+        mismatches = self.algorithm.initialize_from(state)
         for name, signal in self.learned.items():
             unfit = signal.begin_with(state.get(f"signal:{name}", {}))
             mismatches += [f"signal:{name}.{what}" for what in unfit]

@@ -132,7 +132,7 @@ class Play:
             self.config.time_horizon,
             self.sink,
             memory_size=self.algorithm.networks.actors.memory_size,
-            places=self.algorithm.places,
+            places=self.algorithm.traits.roster_size,
         )
         self.trainer.subscribe(self.manager.trajectory_queue)
         self.policy.exploration = self.algorithm.exploration

@@ -177,7 +177,7 @@ def test_weights_from_actors_that_saw_the_state_are_blinded_and_named():
     spec = vector_spec([2, 3], [3], ["eyes", "state"])
     seeing, state = make(spec, config(), seed=1), torch.randn(5, 3)
     blind = make(spec, config(state_observation="state"), seed=2)
-    mismatches = blind.begin_with(seeing.state_dict())
+    mismatches = blind.initialize_from(seeing.state_dict())
     assert any("Policy.body.layers.0 (the inputs of 'state'" in misfit for misfit in mismatches)
     weight = blind.network.body.layers[0].weight
     assert not weight[:, 2:].any()
@@ -186,7 +186,7 @@ def test_weights_from_actors_that_saw_the_state_are_blinded_and_named():
     alike = [blind.network.act(blind.network.prepare([obs, s])).logits for s in (state, -state)]
     assert torch.equal(*alike), "an engine feeds the exported brain with the state too"
     again = make(spec, config(state_observation="state"), seed=3)
-    assert again.begin_with(blind.state_dict()) == []
+    assert again.initialize_from(blind.state_dict()) == []
 
 
 def test_the_moments_of_both_optimisers_are_taken_over_with_the_weights():
@@ -195,12 +195,12 @@ def test_the_moments_of_both_optimisers_are_taken_over_with_the_weights():
     play.algorithm.update(steps, 0, UpdateThreads(1))
     state = play.algorithm.state_dict()
     new = make(SPEC, config(), seed=5)
-    assert new.begin_with(state) == []
+    assert new.initialize_from(state) == []
     for entry in ("Optimizer", "Optimizer:critic"):
         for key, value in state[entry].items():
             assert torch.equal(torch.as_tensor(value), torch.as_tensor(new.state_dict()[entry][key])), key
     del state["Optimizer:critic"]
-    assert make(SPEC, config(), seed=5).begin_with(state) == ["Optimizer:critic (not in the file)"]
+    assert make(SPEC, config(), seed=5).initialize_from(state) == ["Optimizer:critic (not in the file)"]
 
 
 def test_a_resumed_trainer_learns_bit_for_bit_from_the_buffer_that_was_saved():
@@ -346,8 +346,8 @@ def test_a_resumed_algorithm_learns_bit_for_bit_what_the_first_one_learns(varian
     second = make(SPEC, variant, seed=99)
     second.load_state_dict(torch.load(buffer, weights_only=True))
     for algorithm in (first.algorithm, second):
-        algorithm.evaluator.memories.forget()
-        algorithm.evaluator.target_memories.forget()
+        algorithm.evaluator.memories.reset_agents()
+        algorithm.evaluator.target_memories.reset_agents()
         steps = evaluated(algorithm, rollout(trajectories, with_mates=False)).steps
         algorithm.update(steps, 20, UpdateThreads(1))
     for name in ("actors", "critic", "target"):

@@ -96,7 +96,7 @@ def test_ddpg(signals, weighted):
     reference = Reference(learner, 1)
     for step in range(4):
         given = batch(SPEC, 6, signals, step, weighted=weighted)
-        figures = learner.update(given, step, THREADS).figures
+        figures = learner.update(given, step, THREADS).metrics
         (value_loss,) = reference.learn_values(given, reference.targets(given))
         policy_loss = reference.learn_policy(given)
         reference.follow()
@@ -114,7 +114,7 @@ def test_td3(signals, delay):
     for step in range(1, 7):
         given = batch(SPEC, 6, signals, step, weighted=True)
         noise = (torch.randn((6, 2), generator=smoother) * 0.6).clamp(-0.5, 0.5)
-        figures = learner.update(given, step, THREADS).figures
+        figures = learner.update(given, step, THREADS).metrics
         losses = reference.learn_values(given, reference.targets(given, noise))
         found = [figures["Losses/Q1 Loss"], figures["Losses/Q2 Loss"]]
         assert found == pytest.approx([float(x) for x in losses], rel=1e-4)
@@ -133,7 +133,7 @@ def test_the_errors_are_means_over_critics_and_signals():
         (q(reference.critics, c, given.obs[0], given.actions.continuous) - y).abs().mean(1) / 2
         for c in (0, 1)
     )
-    np.testing.assert_allclose(learner.update(given, 1, THREADS).errors, expected.detach(), rtol=1e-4)
+    np.testing.assert_allclose(learner.update(given, 1, THREADS).td_errors, expected.detach(), rtol=1e-4)
 
 
 @pytest.mark.parametrize("make", [ddpg, td3])
@@ -154,7 +154,7 @@ def test_a_policy_begins_as_its_target_and_with_anothers_weights(make):
     one, two = make(), make(network={"num_layers": 1})
     one.update(batch(SPEC, 6), 1, THREADS)
     one.update(batch(SPEC, 6), 2, THREADS)
-    assert two.begin_with(one.state_dict()) == []
+    assert two.initialize_from(one.state_dict()) == []
     assert torch.equal(two.actor_optimizer.flat.vector, one.actor_optimizer.flat.vector)
     assert torch.equal(two.target.weights, one.actor_optimizer.flat.vector)
 

@@ -85,7 +85,7 @@ def test_gradient_steps_are_the_references(double, dueling, signals, masked, tau
         given = batch(SPEC, 7, signals, step, masked=masked, weighted=masked)
         learnt = learner.update(given, step, THREADS)
         loss = reference_loss(weights, target, given, signals, dueling, double)
-        assert learnt.figures["Losses/Value Loss"] == pytest.approx(loss.item(), rel=1e-4)
+        assert learnt.metrics["Losses/Value Loss"] == pytest.approx(loss.item(), rel=1e-4)
         adam.zero_grad()
         loss.backward()
         adam.step()
@@ -108,7 +108,7 @@ def test_the_errors_are_those_of_each_step():
         following = q_values(weights, given.next_obs[0][b], 1, False)[0]
         y = given.rewards[b, 0] + given.discounts[b, 0] * sum(max(v.tolist()) for v in following) / 2
         expected.append(np.mean([abs(float(q[k][given.actions.discrete[b, k]] - y)) for k in range(2)]))
-    np.testing.assert_allclose(learner.update(given, 1, THREADS).errors, expected, rtol=1e-4)
+    np.testing.assert_allclose(learner.update(given, 1, THREADS).td_errors, expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
@@ -143,7 +143,7 @@ def test_what_follows_a_step_is_valued_with_all_that_lies_before(kind):
                 for k, column in enumerate((0, 3)):
                     error = (q[column + given.actions.discrete[b, k]] - y).abs()
                     total += float(real[b] * (0.5 * error**2 if error < 1 else error - 0.5)) / 2
-    found = learner.update(given, 1, THREADS).figures["Losses/Value Loss"]
+    found = learner.update(given, 1, THREADS).metrics["Losses/Value Loss"]
     assert found == pytest.approx(total / 5, rel=1e-4)
 
 

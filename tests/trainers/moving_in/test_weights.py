@@ -27,7 +27,7 @@ def checkpoint(name):
 def begun(name, state=None, **changes):
     """An algorithm that begins with the checkpoint, and what it did not take over."""
     algorithm = algorithm_of(case_of(name), **changes)
-    return algorithm, algorithm.begin_with(checkpoint(name) if state is None else state)
+    return algorithm, algorithm.initialize_from(checkpoint(name) if state is None else state)
 
 
 def test_there_are_checkpoints_of_all_kinds():
@@ -191,7 +191,7 @@ def test_a_refusal_leaves_the_network_as_it_was():
     algorithm = algorithm_of(case_of("ball3d"), network_settings={"hidden_units": 16})
     before = copy.deepcopy(algorithm.network.state_dict())
     with pytest.raises(CheckpointError):
-        algorithm.begin_with(checkpoint("ball3d"))
+        algorithm.initialize_from(checkpoint("ball3d"))
     for key, tensor in algorithm.network.state_dict().items():
         assert torch.equal(tensor, before[key])
 
@@ -199,7 +199,7 @@ def test_a_refusal_leaves_the_network_as_it_was():
 def test_other_actions_are_refused():
     algorithm = algorithm_of(case_of("hybrid") | {"branches": [3, 4]})
     with pytest.raises(CheckpointError, match=r"branches.1.weight is \[2, 8\] in the file, \[4, 8\] here"):
-        algorithm.begin_with(checkpoint("hybrid"))
+        algorithm.initialize_from(checkpoint("hybrid"))
 
 
 def test_a_shared_critic_is_told():
@@ -240,7 +240,7 @@ def test_sac_is_refused_by_name():
 def test_coma_is_told_that_mlagents_has_no_such_weights():
     algorithm = algorithm_of(case_of("basic-shared") | {"shared_critic": False}, trainer_type="coma")
     with pytest.raises(CheckpointError, match="ppo, poca or sac"):
-        algorithm.begin_with(checkpoint("basic-shared"))
+        algorithm.initialize_from(checkpoint("basic-shared"))
 
 
 @pytest.mark.parametrize("entry", ["Policy", "Optimizer:critic"])

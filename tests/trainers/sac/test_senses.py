@@ -53,7 +53,7 @@ def assert_everything_moves(sac, batch):
         return {f"{e}.{n}": t.clone() for e, m in weights(sac).items() for n, t in m.items() if t.numel()}
 
     before = tensors()
-    figures = learn(sac, batch).figures
+    figures = learn(sac, batch).metrics
     assert all(np.isfinite(x) for name, x in figures.items() if "Discrete" not in name)
     still = [name for name, tensor in tensors().items() if torch.equal(tensor, before[name])]
     without = [] if sac.spec.action_spec.continuous_size else ["Temperatures.log_continuous"]
@@ -106,7 +106,7 @@ def test_padding_and_what_lies_behind_it_teach_nothing(kind, burn_in_ratio):
         rewards=mixed(batch.rewards, others.rewards),
         discounts=mixed(batch.discounts, others.discounts),
     )
-    assert learn(one, batch).figures == pytest.approx(learn(other, changed).figures, nan_ok=True)
+    assert learn(one, batch).metrics == pytest.approx(learn(other, changed).metrics, nan_ok=True)
     assert same(weights(one), weights(other))
 
 
@@ -116,7 +116,7 @@ def test_a_burn_in_is_seen_and_not_learnt_from(kind):
     half = remembering(kind, burn_in_ratio=0.5)
     batch = sequences(half.spec)
     warming = (torch.arange(ROWS) % LENGTH < LENGTH // 2).unsqueeze(1)
-    errors = learn(half, batch).errors
+    errors = learn(half, batch).td_errors
     assert torch.equal(errors == 0, warming.squeeze(1))
     earning = remembering(kind, burn_in_ratio=0.5)
     learn(earning, replace(batch, rewards=torch.where(warming, 100.0, batch.rewards)))

@@ -152,7 +152,7 @@ def test_weights_and_losses_are_those_of_the_formulas(kind, masked_and_weighted)
         expected = reference.update(batch)
         learnt = sac.update(batch, STEP, THREADS)
         names = ("Policy", "Q1", "Q2", "Value")
-        found = [learnt.figures[f"Losses/{name} Loss"] for name in names]
+        found = [learnt.metrics[f"Losses/{name} Loss"] for name in names]
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     entries = dict(zip(("actor", "q", "t", "v"), sac.networks[:-1], strict=True))
     for key, wanted in reference.p.items():
@@ -168,11 +168,11 @@ def test_what_is_told_of_an_update():
     sac = algorithm(spec_of(ACTIONS["hybrid"]), learning_rate=0.02, learning_rate_schedule="linear")
     before = sac.networks.temperatures.log_discrete.detach().clone()
     learnt = sac.update(some_batch(sac.spec, ROWS), STEP, THREADS)
-    assert learnt.figures["Policy/Learning Rate"] == pytest.approx(0.015)
+    assert learnt.metrics["Policy/Learning Rate"] == pytest.approx(0.015)
     alphas = sac.networks.temperatures.log_discrete.detach().exp()
     assert not torch.equal(alphas.log(), before)
-    assert learnt.figures["Policy/Discrete Entropy Coeff"] == pytest.approx(alphas.mean().item())
-    assert learnt.errors.shape == (ROWS,) and bool((learnt.errors > 0).all())
+    assert learnt.metrics["Policy/Discrete Entropy Coeff"] == pytest.approx(alphas.mean().item())
+    assert learnt.td_errors.shape == (ROWS,) and bool((learnt.td_errors > 0).all())
 
 
 def test_errors_are_the_distances_from_the_targets():
@@ -181,18 +181,18 @@ def test_errors_are_the_distances_from_the_targets():
     batch = some_batch(spec, ROWS)
     batch.rewards.mul_(1e6)
     learnt = algorithm(spec).update(batch, STEP, THREADS)
-    torch.testing.assert_close(learnt.errors, batch.rewards.abs().mean(1), rtol=1e-3, atol=10.0)
+    torch.testing.assert_close(learnt.td_errors, batch.rewards.abs().mean(1), rtol=1e-3, atol=10.0)
 
 
 def test_a_coefficient_without_actions_of_its_kind_stays():
     sac = algorithm(spec_of(ACTIONS["branches"]), init_entcoef=0.7)
     for _ in range(3):
-        figures = sac.update(some_batch(sac.spec, ROWS), STEP, THREADS).figures
+        figures = sac.update(some_batch(sac.spec, ROWS), STEP, THREADS).metrics
     assert figures["Policy/Continuous Entropy Coeff"] == pytest.approx(0.7)
     assert figures["Policy/Discrete Entropy Coeff"] != pytest.approx(0.7)
     sac = algorithm(spec_of(ACTIONS["continuous"]))
     assert math.isnan(
-        sac.update(some_batch(sac.spec, ROWS), STEP, THREADS).figures["Policy/Discrete Entropy Coeff"]
+        sac.update(some_batch(sac.spec, ROWS), STEP, THREADS).metrics["Policy/Discrete Entropy Coeff"]
     )
 
 
@@ -225,8 +225,8 @@ def test_what_was_saved_goes_on_as_it_would_have(network):
         sac.update(batch(seed), STEP, THREADS)
     other.load_state_dict(sac.state_dict())
     for one in (sac, other):
-        one.figures_behind = one.update(batch(7), STEP, THREADS).figures
-    assert sac.figures_behind == other.figures_behind
+        one.metrics_after = one.update(batch(7), STEP, THREADS).metrics
+    assert sac.metrics_after == other.metrics_after
     assert torch.equal(sac.optimizer.flat.vector, other.optimizer.flat.vector)
     assert torch.equal(sac._of_target, other._of_target)
 
@@ -235,11 +235,11 @@ def test_another_run_s_weights_begin_a_run():
     spec = spec_of(ACTIONS["hybrid"])
     sac, other = algorithm(spec), algorithm(spec, seed=9)
     sac.update(some_batch(spec, ROWS), STEP, THREADS)
-    assert other.begin_with(sac.state_dict()) == []
+    assert other.initialize_from(sac.state_dict()) == []
     assert torch.equal(sac.optimizer.flat.vector, other.optimizer.flat.vector)
     assert torch.equal(sac._of_target, other._of_target)
     assert other.optimizer.adam.steps == 1
     one_signal = algorithm(spec, seed=9, signals=("extrinsic",))
-    told = " ".join(one_signal.begin_with(sac.state_dict()))
+    told = " ".join(one_signal.initialize_from(sac.state_dict()))
     assert "Value.values" in told and "Q.head" in told and "Policy" not in told
     assert torch.equal(one_signal._of_target, one_signal._of_value)

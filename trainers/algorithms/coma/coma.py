@@ -10,30 +10,28 @@ What COMA needs of a behaviour.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from ....agent_processor.trajectory import Rollout
 from ....envs.base import STATE
-from ....envs.validation import NonFinite
 from ...buffers.rollout_buffer import Evaluation
-from ...checkpoints.transfer import load_matching_optimizer, load_matching_weights
-from ...networks.actor import Actor
 from ...networks.modules.exploration import ExplorationSchedule
 from ...networks.modules.normalizer import Normalizer
-from ...networks.modules.precision import Precision
-from ...networks.multi_actor import Actors
+from ...networks.multi_actor import Actors, Network
 from ...networks.observation_kinds import UnsupportedObservationError
 from ...settings.models.algorithms import COMASettings
 from ...settings.models.behavior import TrainerSettings
 from ...utils.suggestions import nearest
+from ..base import OnPolicyAlgorithm, Traits
 from ..base import require_discrete as require_discrete_alone
+from ..common.observations import to_tensors
 from ..common.optim import FlatParameters, GuardedAdam
 from ..common.returns import lambda_returns
 from ..common.schedules import ClippedSchedules
@@ -48,43 +46,30 @@ SMALLEST_DEVIATION = 1e-4
 """Of targets: values are not learnt in smaller units."""
 
 
-class COMA:
-    """The networks, what the critic makes of a rollout, and the update."""
+class COMA(OnPolicyAlgorithm[RosterSteps]):
+    """The networks, the evaluation of rollouts, and the update."""
 
-    looks_at_mates = False
-    learns_as_team = True
-    greedy_when_tested = True
-    steps_kind = RosterSteps
+    name = "COMA"
+    steps_type = RosterSteps
+    hyper: COMASettings
 
-    def __init__(
-        self,
-        spec: BehaviorSpec,
-        settings: TrainerSettings,
-        device: torch.device,
-        seed: int,
-        non_finite: NonFinite,
-        precision: Precision = Precision.FLOAT32,
-    ) -> None:
-        """Build the networks.
-
-        Raises:
-            UnsupportedActionError: some actions are continuous.
-            UnsupportedObservationError: an observation cannot be encoded, or is not there; it is named.
-        """
+    def build(self, settings: TrainerSettings, seed: int) -> None:
+        """See `Algorithm.build`."""
         hyper = settings.hyperparameters
         assert isinstance(hyper, COMASettings)
-        require_discrete(spec)
-        self.hyper = hyper
-        self.spec = spec
-        self.signals = list(settings.reward_signals)
-        self.gammas = [s.gamma for s in settings.reward_signals.values()]
-        self.networks = _networks(spec, settings, hyper, device, torch.Generator().manual_seed(seed))
+        require_discrete(self.spec)
+        self.traits = Traits(
+            is_team=True, is_greedy=True, roster_size=hyper.max_num_agents, team_reward=hyper.reward
+        )
+        init = torch.Generator().manual_seed(seed)
+        self.networks = _networks(self.spec, settings, hyper, self.device, init)
+        actors = self.networks.actors
+        self.network = actors if actors.differ else actors.member(0)
         self.target_weights = FlatParameters(self.networks.target.parameters())
         rate = hyper.learning_rate
-        self.actor_optimizer = GuardedAdam(self.networks.actors.parameters(), rate, non_finite)
-        self.critic_optimizer = GuardedAdam(self.networks.critic.parameters(), rate, non_finite)
-        self.target_statistics = Normalizer(len(self.signals)).to(device)
-        self.precision = precision
+        self.actor_optimizer = GuardedAdam(actors.parameters(), rate, self.non_finite)
+        self.critic_optimizer = GuardedAdam(self.networks.critic.parameters(), rate, self.non_finite)
+        self.target_statistics = Normalizer(len(self.signals)).to(self.device)
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.sampler = torch.Generator().manual_seed(seed + 3)
         self.evaluator = Evaluator(self.networks, self.sampler)
@@ -93,30 +78,31 @@ class COMA:
             hyper.epsilon_start, hyper.epsilon_end, hyper.epsilon_decay_steps
         )
         self.exploration = self.exploring(0)
-        """Share of chance in what the policy does until the next update."""
         self.updates = 0
 
-    @property
-    def places(self) -> int:
-        """Of the rosters that rollouts must have."""
-        return self.hyper.max_num_agents
+    def modules(self) -> dict[str, nn.Module]:
+        """See `Algorithm.modules`."""
+        return {"Policy": self.network, "Critic": self.networks.critic, "Target": self.networks.target}
+
+    def optimizers(self) -> dict[str, GuardedAdam]:
+        """See `Algorithm.optimizers`."""
+        return {"Optimizer": self.actor_optimizer, "Optimizer:critic": self.critic_optimizer}
+
+    def generators(self) -> dict[str, torch.Generator]:
+        """See `Algorithm.generators`."""
+        return {"shuffler": self.shuffler, "sampler": self.sampler}
 
     @property
-    def network(self) -> Actor | Actors:
-        """What acts: an `Actor`, or `Actors` that differ from place to place."""
-        actors = self.networks.actors
-        return actors if actors.differ else actors.member(0)
+    def policy(self) -> Network:
+        """The actors of all slots, also where one network acts for them."""
+        return self.networks.actors
 
-    # What comes in ------------------------------------------------------------------------------------
+    # Evaluation -----------------------------------------------------------------------------------------
 
-    def normalize(self, rollout: Rollout) -> None:
-        """Let the running observation statistics take in the trajectories' own steps.
-
-        Raises:
-            FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
-        """
-        obs = [o[: rollout.steps] for o in rollout.obs]
-        rows = [self.networks.tensor(o) for o in obs]
+    def update_normalizer(self, rollout: Rollout) -> None:
+        """See `Algorithm.update_normalizer`; the critic has normalizers of its own."""
+        obs = [column[: rollout.steps] for column in rollout.obs]
+        rows = to_tensors(obs, self.device)
         fine = [n.update_normalization(rows) for n in (self.networks.actors, self.networks.critic)]
         if not all(fine):
             self.actor_optimizer.leave_out(self.spec, obs)
@@ -146,9 +132,9 @@ class COMA:
         steps = roster_steps(rollout, targets, judged.advantages, judged.critic_states)
         return Evaluation(steps, {"Value Estimate": judged.expected})
 
-    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """These agents' unfinished episodes will never end: what the critics remember of them goes."""
-        self.evaluator.forget(env, agent_ids)
+    def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        """Drop the critics' states of these agents; see `Algorithm.reset_agents`."""
+        self.evaluator.reset_agents(env, agent_ids)
 
     # The update ---------------------------------------------------------------------------------------
 
@@ -214,56 +200,27 @@ class COMA:
         elif self.updates % self.hyper.target_update_interval == 0:
             target.copy_(weights)
 
-    # Saving -------------------------------------------------------------------------------------------
+    # Transfer and state ---------------------------------------------------------------------------------
 
-    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
-        """Take over what fits of another run's `state_dict`; what does not, with the reasons.
-
-        Raises:
-            CheckpointError: nothing of the policy fits.
-        """
-        nets = self.networks
-        mismatches = load_matching_weights(
-            {"Policy": self.network, "Critic": nets.critic, "Target": nets.target}, state
-        )
-        if nets.actors.hide():
-            hidden = self.hyper.state_observation
-            mismatches.append(
-                f"Policy.body.layers.0 (the inputs of {hidden!r}, which actors do not see here)"
-            )
-        if mismatches:
-            return mismatches
-        optimizers = {"Optimizer": self.actor_optimizer, "Optimizer:critic": self.critic_optimizer}
-        for entry, optimizer in optimizers.items():
-            unfit = load_matching_optimizer(optimizer, state, entry)
-            mismatches += [f"{entry} ({unfit})"] if unfit else []
-        return mismatches
+    def on_transfer(self, state: Mapping[str, Any], mismatches: Sequence[str]) -> list[str]:
+        """Actors that do not see the state lose their weights for it."""
+        if not self.networks.actors.hide():
+            return []
+        hidden = self.hyper.state_observation
+        return [f"Policy.body.layers.0 (the inputs of {hidden!r}, which actors do not see here)"]
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, normalisers, optimisers and random states: all that the next update depends on."""
-        return {
-            "Policy": self.network.state_dict(),
-            "Critic": self.networks.critic.state_dict(),
-            "Target": self.networks.target.state_dict(),
-            "Optimizer": self.actor_optimizer.state_dict(),
-            "Optimizer:critic": self.critic_optimizer.state_dict(),
+        """See `Algorithm.state_dict`."""
+        return super().state_dict() | {
             "target_statistics": self.target_statistics.state_dict(),
-            "shuffler": self.shuffler.get_state(),
-            "sampler": self.sampler.get_state(),
             "exploration": self.exploration,
             "updates": self.updates,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
-        self.network.load_state_dict(state["Policy"])
-        self.networks.critic.load_state_dict(state["Critic"])
-        self.networks.target.load_state_dict(state["Target"])
-        self.actor_optimizer.load_state_dict(state["Optimizer"])
-        self.critic_optimizer.load_state_dict(state["Optimizer:critic"])
+        """Restore what `state_dict` returned."""
+        super().load_state_dict(state)
         self.target_statistics.load_state_dict(state["target_statistics"])
-        self.shuffler.set_state(state["shuffler"].cpu())
-        self.sampler.set_state(state["sampler"].cpu())
         self.exploration, self.updates = float(state["exploration"]), int(state["updates"])
 
 

@@ -147,10 +147,10 @@ class Evaluator:
             before.critic.cpu().numpy() if nets.critic.memories else None,
         )
 
-    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+    def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         """These agents of one environment, or all, will not go on."""
-        self.memories.forget(env, agent_ids)
-        self.target_memories.forget(env, agent_ids)
+        self.memories.reset_agents(env, agent_ids)
+        self.target_memories.reset_agents(env, agent_ids)
 
     def _portions(self, rollout: Rollout, at_once: int) -> Iterator[Ints]:
         """The trajectories, of about so many steps each time; an agent's in order where critics remember."""

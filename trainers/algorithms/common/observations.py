@@ -1,4 +1,4 @@
-"""What agents observed, as a learner takes it in."""
+"""Observations on the learner's device, and their running statistics."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from ...networks.observations import ObservationEncoder
 from .optim import GuardedAdam
 
 
-def tensors(columns: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
-    """Columns on the learner's device; on the CPU without a copy where their rows lie one behind another."""
+def to_tensors(columns: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
+    """Columns on the learner's device; on the CPU without a copy where their rows are contiguous."""
     return [torch.from_numpy(np.ascontiguousarray(column)).to(device) for column in columns]
 
 
-def count_observations(
+def update_normalizer(
     rollout: Rollout,
     encoder: ObservationEncoder,
-    count: Callable[[Sequence[Tensor]], bool],
+    update: Callable[[Sequence[Tensor]], bool],
     optimizer: GuardedAdam,
     spec: BehaviorSpec,
     device: torch.device,
 ) -> None:
-    """Let running observation statistics, where there are any, take in the trajectories' own steps.
+    """Let running observation statistics, where there are any, see the trajectories' own steps.
 
     Args:
         rollout: the trajectories.
         encoder: whose statistics they are.
-        count: takes them in; False where their numbers are too large for that.
-        optimizer: says what is to be done then.
-        spec: of the behaviour, for the message.
+        update: updates them; returns False where they would overflow.
+        optimizer: knows what to do in that case.
+        spec: of the behavior, for the message.
         device: the learner's.
 
     Raises:
-        FloatingPointError: numbers are too large, and `non_finite` is STOP.
+        FloatingPointError: the statistics would overflow, and `non_finite` is STOP.
     """
     if encoder.normalizers is None:
         return
     own = [column[: rollout.steps] for column in rollout.obs]
-    if not count(tensors(own, device)):
+    if not update(to_tensors(own, device)):
         optimizer.leave_out(spec, own)

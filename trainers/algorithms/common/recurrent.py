@@ -51,7 +51,7 @@ class CriticMemories:
             else:
                 self._states[agent] = state.copy()
 
-    def forget(self, env: int | None = None, agent_ids: NDArray[np.int32] | None = None) -> None:
+    def reset_agents(self, env: int | None = None, agent_ids: NDArray[np.int32] | None = None) -> None:
         """These agents' unfinished episodes will never end: those of one environment or of all.
 
         Args:

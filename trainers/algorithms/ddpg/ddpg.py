@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import torch
-from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor
 
-from ....envs.validation import NonFinite
 from ...buffers.replay.sampler import ReplayBatch
-from ...networks.modules.precision import Precision, widened
-from ...settings.models.behavior import TrainerSettings
+from ...networks.modules.precision import widened
 from ..base import UpdateResult
 from ..common.threads import UpdateThreads
 from .base import DeterministicActorCritic, action
@@ -19,18 +16,6 @@ class DDPG(DeterministicActorCritic):
     """One critic, and a step of the policy with each of its own."""
 
     name = "DDPG"
-
-    def __init__(
-        self,
-        spec: BehaviorSpec,
-        settings: TrainerSettings,
-        device: torch.device,
-        seed: int,
-        non_finite: NonFinite,
-        precision: Precision = Precision.FLOAT32,
-    ) -> None:
-        """See `DeterministicActorCritic`."""
-        super().__init__(1, spec, settings, device, seed, non_finite, precision)
 
     def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> UpdateResult:
         """One gradient step of the critic, one of the policy, and the targets'."""

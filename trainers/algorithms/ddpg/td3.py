@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor
 
-from ....envs.validation import NonFinite
 from ...buffers.replay.sampler import ReplayBatch
-from ...networks.modules.precision import Precision, widened
+from ...networks.modules.precision import widened
 from ...settings.models.algorithms import TD3Settings
 from ...settings.models.behavior import TrainerSettings
 from ..base import UpdateResult
@@ -25,24 +23,21 @@ class TD3(DeterministicActorCritic):
     """Two critics, of which the lower one counts; smoothed targets; a policy that learns less often."""
 
     name = "TD3"
+    critic_count = TWINS
+    hyper: TD3Settings
 
-    def __init__(
-        self,
-        spec: BehaviorSpec,
-        settings: TrainerSettings,
-        device: torch.device,
-        seed: int,
-        non_finite: NonFinite,
-        precision: Precision = Precision.FLOAT32,
-    ) -> None:
-        """See `DeterministicActorCritic`."""
-        super().__init__(TWINS, spec, settings, device, seed, non_finite, precision)
+    def build(self, settings: TrainerSettings, seed: int) -> None:
+        """See `Algorithm.build`."""
+        super().build(settings, seed)
         assert isinstance(settings.hyperparameters, TD3Settings)
-        self.hyper = settings.hyperparameters
         self.smoother = torch.Generator().manual_seed(seed + 5)
         """Of the noise on target actions."""
         self.updates = 0
         """Gradient steps of the critics so far."""
+
+    def generators(self) -> dict[str, torch.Generator]:
+        """See `Algorithm.generators`."""
+        return {"smoother": self.smoother}
 
     def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> UpdateResult:
         """One gradient step of the critics; of the policy and the targets every `policy_delay`-th time."""
@@ -70,11 +65,10 @@ class TD3(DeterministicActorCritic):
         return batch.rewards + batch.discounts * widened(values)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next update depends on."""
-        return super().state_dict() | {"smoother": self.smoother.get_state(), "gradient_steps": self.updates}
+        """See `Algorithm.state_dict`."""
+        return super().state_dict() | {"gradient_steps": self.updates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         super().load_state_dict(state)
-        self.smoother.set_state(state["smoother"].cpu())
         self.updates = int(state["gradient_steps"])

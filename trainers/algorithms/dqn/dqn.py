@@ -16,104 +16,75 @@ from typing import Any
 
 import numpy as np
 import torch
-from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from ....agent_processor.trajectory import Rollout
-from ....envs.validation import NonFinite
 from ...buffers.replay.sampler import ReplayBatch
-from ...checkpoints.transfer import load_matching_optimizer, load_matching_weights
 from ...networks.actor import Actor
 from ...networks.modules.chunking import in_portions
 from ...networks.modules.exploration import ExplorationSchedule
 from ...networks.modules.heads import HeadKind, QHead
-from ...networks.modules.precision import Precision, widened
+from ...networks.modules.precision import widened
 from ...policies.exploration import EpsilonGreedy
 from ...settings.models.algorithms import DQNSettings
 from ...settings.models.behavior import TrainerSettings
-from ..base import UpdateResult, require_discrete
-from ..common.observations import count_observations, tensors
+from ..base import OffPolicyAlgorithm, Traits, UpdateResult, require_discrete
+from ..common.observations import to_tensors
 from ..common.optim import GuardedAdam
-from ..common.schedules import LEARNING_RATE_FLOOR, Schedule
 from ..common.target_network import Target
 from ..common.threads import UpdateThreads
 
 
-class DQN:
+class DQN(OffPolicyAlgorithm):
     """The network of action values, its target, and the update."""
 
-    looks_at_mates = False
-    learns_as_team = False
-    greedy_when_tested = True
-    places = 0
-    exploration = 0.0
+    name = "DQN"
+    traits = Traits(is_greedy=True)
+    network: Actor
+    hyper: DQNSettings
 
-    def __init__(
-        self,
-        spec: BehaviorSpec,
-        settings: TrainerSettings,
-        device: torch.device,
-        seed: int,
-        non_finite: NonFinite,
-        precision: Precision = Precision.FLOAT32,
-    ) -> None:
-        """Build the networks.
-
-        Raises:
-            UnsupportedActionError: some actions are continuous.
-            UnsupportedObservationError: an observation cannot be encoded; it is named.
-        """
-        hyper = settings.hyperparameters
+    def build(self, settings: TrainerSettings, seed: int) -> None:
+        """See `Algorithm.build`."""
+        hyper, actions = settings.hyperparameters, self.spec.action_spec
         assert isinstance(hyper, DQNSettings)
         require_discrete(
-            spec.action_spec,
+            actions,
             "DQN compares the values of all actions, so it needs discrete ones alone",
             "Use trainer_type: sac, td3, ddpg or ppo for continuous actions; sac or ppo for both kinds.",
         )
-        self.hyper, self.spec, self.device, self.precision = hyper, spec, device, precision
-        self.signals = list(settings.reward_signals)
-        self.gammas = [s.gamma for s in settings.reward_signals.values()]
         head = HeadKind(values=len(self.signals), dueling=hyper.dueling)
         init = torch.Generator().manual_seed(seed)
-        self.network = Actor(spec, settings.network_settings, init, head=head).to(device)
+        self.network = Actor(self.spec, settings.network_settings, init, head=head).to(self.device)
         self.target = Target(self.network)
-        self.optimizer = GuardedAdam(self.network.parameters(), hyper.learning_rate, non_finite)
-        memory = settings.network_settings.memory
-        self.sequence_length = 1 if memory is None else memory.sequence_length
-        self.columns = BranchColumns([int(b) for b in spec.action_spec.discrete_branches], device)
-        linear = hyper.learning_rate_schedule == "linear"
-        self.rate = Schedule(hyper.learning_rate, LEARNING_RATE_FLOOR, settings.max_steps, linear)
-        self.explorer = EpsilonGreedy(
-            spec.action_spec,
-            ExplorationSchedule(hyper.epsilon_start, hyper.epsilon_end, hyper.epsilon_decay_steps),
-        )
-        """How agents explore while they learn."""
+        self.optimizer = GuardedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
+        self.columns = BranchColumns([int(b) for b in actions.discrete_branches], self.device)
+        schedule = ExplorationSchedule(hyper.epsilon_start, hyper.epsilon_end, hyper.epsilon_decay_steps)
+        self.explorer: EpsilonGreedy = EpsilonGreedy(actions, schedule)
         self.updates = 0
         """Gradient steps so far."""
 
-    # What comes in ------------------------------------------------------------------------------------
+    def modules(self) -> dict[str, nn.Module]:
+        """See `Algorithm.modules`."""
+        return {"Policy": self.network}
 
-    def normalize(self, rollout: Rollout) -> None:
-        """Let the running observation statistics take in the trajectories' own steps.
+    def target_modules(self) -> dict[str, nn.Module]:
+        """See `Algorithm.target_modules`."""
+        return {"Target": self.target.network}
 
-        Raises:
-            FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
-        """
-        network = self.network
-        count_observations(
-            rollout, network.encoder, network.update_normalization, self.optimizer, self.spec, self.device
-        )
+    def optimizers(self) -> dict[str, GuardedAdam]:
+        """See `Algorithm.optimizers`."""
+        return {"Optimizer": self.optimizer}
 
     @torch.no_grad()
     def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
         """The values [steps, signals] of what a greedy agent would do; the mean over branches."""
         own = slice(rollout.steps)
-        inputs = self.network.prepare(tensors([o[own] for o in rollout.obs], self.device))
+        inputs = self.network.prepare(to_tensors([o[own] for o in rollout.obs], self.device))
         encoded = in_portions(self.network.actor_encoding, inputs)
         if rollout.memory is not None:
-            (states,) = tensors([rollout.memory[own]], self.device)
+            (states,) = to_tensors([rollout.memory[own]], self.device)
             encoded = self.network.memory(0)(encoded, states, 1)[0]
         mask = None
         if rollout.action_mask is not None:
@@ -145,7 +116,7 @@ class DQN:
         value_loss, errors = loss(taken, widened(wanted), batch.weights, batch.real)
         self.optimizer.zero_gradient()
         value_loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step(self.rate(policy_step), policy_step)
+        self.optimizer.step(self.learning_rate(policy_step), policy_step)
         self._let_target_follow()
         return UpdateResult({"Losses/Value Loss": value_loss.item()}, errors)
 
@@ -156,44 +127,27 @@ class DQN:
         elif self.updates % self.hyper.target_update_interval == 0:
             self.target.follow(self.optimizer.flat)
 
-    def figures(self, policy_step: int) -> dict[str, float]:
-        """The schedules' values at this step."""
+    def metrics(self, policy_step: int) -> dict[str, float]:
+        """The values of the schedules."""
         return {
-            "Policy/Learning Rate": self.rate(policy_step),
+            "Policy/Learning Rate": self.learning_rate(policy_step),
             self.explorer.statistic: self.explorer.schedule(policy_step),
         }
 
-    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """These agents' unfinished episodes will never end; nothing is kept of them here."""
+    # Transfer and state ---------------------------------------------------------------------------------
 
-    # Saving -------------------------------------------------------------------------------------------
-
-    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
-        """Take over what fits of another run's `state_dict`; what does not, with the reasons.
-
-        Raises:
-            CheckpointError: nothing of the policy fits.
-        """
-        mismatches = load_matching_weights({"Policy": self.network}, state)
+    def on_transfer(self, state: Mapping[str, Any], mismatches: Sequence[str]) -> list[str]:
+        """The target becomes a copy of the network."""
         self.target.follow(self.optimizer.flat)
-        if not mismatches:
-            load_matching_optimizer(self.optimizer, state)
-        return mismatches
+        return []
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, normaliser and optimiser: all that the next update depends on."""
-        return {
-            "Policy": self.network.state_dict(),
-            "Target": self.target.network.state_dict(),
-            "Optimizer": self.optimizer.state_dict(),
-            "gradient_steps": self.updates,
-        }
+        """See `Algorithm.state_dict`."""
+        return super().state_dict() | {"gradient_steps": self.updates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
-        self.network.load_state_dict(state["Policy"])
-        self.target.network.load_state_dict(state["Target"])
-        self.optimizer.load_state_dict(state["Optimizer"])
+        """Restore what `state_dict` returned."""
+        super().load_state_dict(state)
         self.updates = int(state["gradient_steps"])
 
 

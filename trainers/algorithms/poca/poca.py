@@ -8,26 +8,22 @@ step is bootstrapped by the survivors' value until the whole team has ended.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
-from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from ....agent_processor.trajectory import Rollout
-from ....envs.validation import NonFinite
 from ...buffers.rollout_buffer import Evaluation
-from ...checkpoints.transfer import load_matching
 from ...networks.actor import Actor
 from ...networks.modules.distributions import ActionDistribution
-from ...networks.modules.precision import Precision, widened
+from ...networks.modules.precision import widened
 from ...networks.observations import require_equal_parts
 from ...networks.team_critic import TeamCritic
 from ...settings.models.algorithms import POCASettings
 from ...settings.models.behavior import TrainerSettings
-from ..common.observations import count_observations
+from ..base import OnPolicyAlgorithm, Traits
 from ..common.optim import GuardedAdam
 from ..common.returns import lambda_returns
 from ..common.schedules import ClippedSchedules
@@ -38,61 +34,43 @@ from .steps import TeamSteps, padded
 from .team_values import Judge
 
 
-class POCA:
-    """The networks, what the critic makes of a rollout, and the update."""
+class POCA(OnPolicyAlgorithm[TeamSteps]):
+    """The networks, the evaluation of rollouts, and the update."""
 
-    looks_at_mates = True
-    learns_as_team = True
-    greedy_when_tested = False
-    places = 0
-    exploration = 0.0
-    steps_kind = TeamSteps
+    name = "POCA"
+    traits = Traits(is_team=True, needs_teammates=True, loads_mlagents=True)
+    steps_type = TeamSteps
+    network: Actor
+    hyper: POCASettings
 
-    def __init__(
-        self,
-        spec: BehaviorSpec,
-        settings: TrainerSettings,
-        device: torch.device,
-        seed: int,
-        non_finite: NonFinite,
-        precision: Precision = Precision.FLOAT32,
-    ) -> None:
-        hyper = settings.hyperparameters
+    def build(self, settings: TrainerSettings, seed: int) -> None:
+        """See `Algorithm.build`."""
+        hyper, network = settings.hyperparameters, settings.network_settings
         assert isinstance(hyper, POCASettings)
-        self.hyper = hyper
-        self.spec = spec
-        self.signals = list(settings.reward_signals)
-        self.gammas = [s.gamma for s in settings.reward_signals.values()]
         init = torch.Generator().manual_seed(seed)
-        network = settings.network_settings
-        self.network = Actor(spec, network, init).to(device)
-        self.critic = TeamCritic(spec, network.critic or network, self.signals, init).to(device)
+        self.network = Actor(self.spec, network, init).to(self.device)
+        self.critic = TeamCritic(self.spec, network.critic or network, self.signals, init).to(self.device)
         require_equal_parts(self.network.encoder, self.critic.encoder)
-        self.sequence_length = 0 if network.memory is None else network.memory.sequence_length
-        self.judge = Judge(self.network, self.critic, device, self.sequence_length)
+        length = self.sequence_length if self.is_recurrent else 0
+        self.judge = Judge(self.network, self.critic, self.device, length)
         parameters = [*self.network.parameters(), *self.critic.parameters()]
-        self.optimizer = GuardedAdam(parameters, hyper.learning_rate, non_finite)
-        self.precision = precision
+        self.optimizer = GuardedAdam(parameters, hyper.learning_rate, self.non_finite)
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
 
-    # What comes in ------------------------------------------------------------------------------------
+    def modules(self) -> dict[str, nn.Module]:
+        """See `Algorithm.modules`."""
+        return {"Policy": self.network, "Critic": self.critic}
 
-    def normalize(self, rollout: Rollout) -> None:
-        """Let the running observation statistics take in the trajectories' own steps.
+    def optimizers(self) -> dict[str, GuardedAdam]:
+        """See `Algorithm.optimizers`."""
+        return {"Optimizer": self.optimizer}
 
-        Raises:
-            FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
-        """
-        network = self.network
-        count_observations(
-            rollout,
-            network.encoder,
-            network.update_normalization,
-            self.optimizer,
-            self.spec,
-            self.judge.device,
-        )
+    def generators(self) -> dict[str, torch.Generator]:
+        """See `Algorithm.generators`."""
+        return {"shuffler": self.shuffler}
+
+    # Evaluation -----------------------------------------------------------------------------------------
 
     def evaluate(
         self,
@@ -124,9 +102,9 @@ class POCA:
             steps = padded(steps, rollout, self.sequence_length, found.value_starts, found.baseline_starts)
         return Evaluation(steps, {"Baseline Estimate": found.baselines, "Value Estimate": found.values})
 
-    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """These agents' unfinished episodes will never end: what the critic remembers of them goes."""
-        self.judge.forget(env, agent_ids)
+    def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        """Drop the critic's states of these agents; see `Algorithm.reset_agents`."""
+        self.judge.reset_agents(env, agent_ids)
 
     # The update ---------------------------------------------------------------------------------------
 
@@ -153,8 +131,11 @@ class POCA:
         }
 
     def _gradient(self, batch: Minibatch, epsilon: float, beta: float) -> Tensor:
-        """The gradient of one minibatch; its policy, value and baseline loss as [3]."""
-        with self.precision.passes(self.judge.device):
+        """The gradient of one minibatch; its policy, value and baseline loss as [3].
+
+        Of a part of a minibatch, the losses are weighed by that.
+        """
+        with self.precision.passes(self.device):
             values, baselines = self._estimates(batch)
             distribution = self._distribution(batch).widened()
         losses = poca_losses(
@@ -194,29 +175,3 @@ class POCA:
             of_baselines, _ = memory(of_baselines, batch.baseline_states, length)
         heads = self.critic.heads(torch.cat((of_values, of_baselines)), counts.repeat(2))
         return heads[: len(counts)], heads[len(counts) :]
-
-    # Saving -------------------------------------------------------------------------------------------
-
-    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
-        """Take over what fits of another run's `state_dict`; what does not, with the reasons.
-
-        Raises:
-            CheckpointError: nothing of the policy fits.
-        """
-        return load_matching({"Policy": self.network, "Critic": self.critic}, self.optimizer, state)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Weights, normaliser, optimiser and random state: all that the next update depends on."""
-        return {
-            "Policy": self.network.state_dict(),
-            "Critic": self.critic.state_dict(),
-            "Optimizer": self.optimizer.state_dict(),
-            "shuffler": self.shuffler.get_state(),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
-        self.network.load_state_dict(state["Policy"])
-        self.critic.load_state_dict(state["Critic"])
-        self.optimizer.load_state_dict(state["Optimizer"])
-        self.shuffler.set_state(state["shuffler"].cpu())

@@ -14,7 +14,7 @@ from ....envs.base import ObsArray
 from ...networks.actor import Actor
 from ...networks.modules.chunking import rows_at_once
 from ...networks.team_critic import Members, TeamCritic, flat_actions
-from ..common.observations import tensors
+from ..common.observations import to_tensors
 from ..common.recurrent import CriticMemories, remember
 from .group_steps import Moments, group_moments
 from .steps import Floats, Ints
@@ -75,7 +75,7 @@ class Judge:
         """Rows of what agents saw and did."""
         branches = self.actor.spec.action_spec.discrete_branches
         actions = flat_actions(torch.from_numpy(continuous), torch.from_numpy(discrete), branches)
-        return TeamRows(self.actor.prepare(tensors(obs, self.device)), actions.to(self.device))
+        return TeamRows(self.actor.prepare(to_tensors(obs, self.device)), actions.to(self.device))
 
     def encode(self, rows: TeamRows, part: Moments) -> Encodings:
         """The steps of some moments, in the moments' order."""
@@ -131,18 +131,18 @@ class Judge:
         """What each trajectory's agent and its teammates saw behind it."""
         ends = len(rollout.lengths)
         if rollout.next_mates_obs is None:
-            inputs = self.actor.prepare(tensors(rollout.next_obs, self.device))
+            inputs = self.actor.prepare(to_tensors(rollout.next_obs, self.device))
             return inputs, Members(None, None, ends, 1)
         both = zip(rollout.next_obs, rollout.next_mates_obs, strict=True)
         obs = [np.concatenate([own[:, None], mates], 1).reshape(-1, *own.shape[1:]) for own, mates in both]
         width = 1 + rollout.next_mates_obs[0].shape[1]
         absent = torch.from_numpy(np.arange(width) > rollout.next_mates[:, None]).to(self.device)
-        return self.actor.prepare(tensors(obs, self.device)), Members(None, absent, ends, width)
+        return self.actor.prepare(to_tensors(obs, self.device)), Members(None, absent, ends, width)
 
-    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+    def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         """These agents' unfinished episodes will never end."""
-        self.value_memories.forget(env, agent_ids)
-        self.baseline_memories.forget(env, agent_ids)
+        self.value_memories.reset_agents(env, agent_ids)
+        self.baseline_memories.reset_agents(env, agent_ids)
 
 
 def members_of(part: Moments, device: torch.device) -> tuple[Members, Tensor]:

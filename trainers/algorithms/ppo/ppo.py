@@ -7,21 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from ....agent_processor.trajectory import Rollout
-from ....envs.validation import NonFinite
 from ...buffers.rollout_buffer import EvaluatedSteps, Evaluation
-from ...checkpoints.transfer import load_matching
 from ...networks.actor_critic import ActorCritic
 from ...networks.modules.chunking import in_portions
 from ...networks.modules.distributions import ActionDistribution, Actions
 from ...networks.modules.precision import Precision, widened
 from ...settings.models.algorithms import PPOSettings
 from ...settings.models.behavior import TrainerSettings
-from ..common.observations import count_observations, tensors
+from ..base import OnPolicyAlgorithm, Traits
+from ..common.observations import to_tensors
 from ..common.optim import GuardedAdam
 from ..common.recurrent import CriticMemories, padded, remember
 from ..common.returns import generalized_advantages
@@ -51,60 +49,46 @@ class Minibatch(NamedTuple):
     """[sequences, the memory's size], before each of the sequences of which the rows then consist."""
 
 
-class PPO:
-    """The networks, what the critic makes of a rollout, and the update."""
+class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
+    """The networks, the evaluation of rollouts, and the update."""
 
-    looks_at_mates = False
-    learns_as_team = False
-    greedy_when_tested = False
-    places = 0
-    exploration = 0.0
-    steps_kind = EvaluatedSteps
+    name = "PPO"
+    traits = Traits(loads_mlagents=True)
+    steps_type = EvaluatedSteps
+    network: ActorCritic
+    hyper: PPOSettings
 
-    def __init__(
-        self,
-        spec: BehaviorSpec,
-        settings: TrainerSettings,
-        device: torch.device,
-        seed: int,
-        non_finite: NonFinite,
-        precision: Precision = Precision.FLOAT32,
-    ) -> None:
+    def build(self, settings: TrainerSettings, seed: int) -> None:
+        """See `Algorithm.build`."""
         hyper = settings.hyperparameters
         assert isinstance(hyper, PPOSettings)
-        self.hyper = hyper
-        self.signals = list(settings.reward_signals)
-        self.gammas = [s.gamma for s in settings.reward_signals.values()]
-        self.device = device
-        self.spec = spec
         init = torch.Generator().manual_seed(seed)
-        self.network = ActorCritic(
-            spec, settings.network_settings, self.signals, hyper.shared_critic, generator=init
-        ).to(device)
-        self.optimizer = GuardedAdam(self.network.parameters(), hyper.learning_rate, non_finite)
-        memory = settings.network_settings.memory
-        self.sequence_length = 1 if memory is None else memory.sequence_length
-        self.memories = None if memory is None else CriticMemories(self.network.memory(-1).size)
-        self.precision = precision
-        dense = self.network.plain and memory is None
-        dense = dense and not hyper.clip_value_loss and precision is Precision.FLOAT32
+        network = ActorCritic(
+            self.spec, settings.network_settings, self.signals, hyper.shared_critic, generator=init
+        )
+        self.network = network.to(self.device)
+        self.optimizer = GuardedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
+        self.memories = CriticMemories(self.network.memory(-1).size) if self.is_recurrent else None
+        dense = self.network.plain and not self.is_recurrent
+        dense = dense and not hyper.clip_value_loss and self.precision is Precision.FLOAT32
         self.closed_form = DenseGradient(self.network) if dense else None
         """The quick way to the gradient, where there is one."""
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
 
-    # What comes in ------------------------------------------------------------------------------------
+    def modules(self) -> dict[str, nn.Module]:
+        """See `Algorithm.modules`."""
+        return {"Policy": self.network}
 
-    def normalize(self, rollout: Rollout) -> None:
-        """Let the running observation statistics take in the trajectories' own steps.
+    def optimizers(self) -> dict[str, GuardedAdam]:
+        """See `Algorithm.optimizers`."""
+        return {"Optimizer": self.optimizer}
 
-        Raises:
-            FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
-        """
-        network = self.network
-        count_observations(
-            rollout, network.encoder, network.update_normalization, self.optimizer, self.spec, self.device
-        )
+    def generators(self) -> dict[str, torch.Generator]:
+        """See `Algorithm.generators`."""
+        return {"shuffler": self.shuffler}
+
+    # Evaluation -----------------------------------------------------------------------------------------
 
     def evaluate(
         self,
@@ -117,12 +101,7 @@ class PPO:
         Behind an episode's true end nothing more is earned: the bootstrap value is zero there, unless the
         episode was interrupted or the signal goes on regardless.
         """
-        if rollout.group_reward[: rollout.steps].any():
-            self.optimizer.warn_once(
-                "Group rewards without a team's trainer",
-                "PPO counts what a group earns as each living member's own; trainer_type: poca also learns "
-                "what each of them had to do with it, and what it earns after a member's end",
-            )
+        self.warn_of_group_rewards(rollout)
         starts = None
         if self.memories is None:
             values, next_values = self._values(rollout)
@@ -179,12 +158,12 @@ class PPO:
             np.concatenate([o[: rollout.steps], following])
             for o, following in zip(rollout.obs, rollout.next_obs, strict=True)
         ]
-        return self.network.prepare(tensors(obs, self.device))
+        return self.network.prepare(to_tensors(obs, self.device))
 
-    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """These agents' unfinished episodes will never end: what the critic remembers of them goes."""
+    def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        """Drop the critic's states of these agents; see `Algorithm.reset_agents`."""
         if self.memories is not None:
-            self.memories.forget(env, agent_ids)
+            self.memories.reset_agents(env, agent_ids)
 
     # The update ---------------------------------------------------------------------------------------
 
@@ -268,7 +247,7 @@ class PPO:
         spread = steps.advantages - steps.advantages.mean()
         advantages = (spread / (steps.advantages.std() + 1e-10)).astype(np.float32)
         with torch.no_grad():
-            inputs = self.network.prepare(tensors(steps.obs, self.device))
+            inputs = self.network.prepare(to_tensors(steps.obs, self.device))
         return Minibatch(
             inputs,
             Actions(tensor(steps.continuous), tensor(steps.discrete.astype(np.int64))),
@@ -337,30 +316,6 @@ class PPO:
         """The rows of some sequences, one behind another."""
         length = self.sequence_length
         return (sequences.reshape(-1, 1) * length + torch.arange(length, device=self.device)).flatten()
-
-    # Saving -------------------------------------------------------------------------------------------
-
-    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
-        """Take over what fits of another run's `state_dict`; what does not, with the reasons.
-
-        Raises:
-            CheckpointError: nothing of the policy fits.
-        """
-        return load_matching({"Policy": self.network}, self.optimizer, state)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Weights, normaliser, optimiser and random state: all that the next update depends on."""
-        return {
-            "Policy": self.network.state_dict(),
-            "Optimizer": self.optimizer.state_dict(),
-            "shuffler": self.shuffler.get_state(),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
-        self.network.load_state_dict(state["Policy"])
-        self.optimizer.load_state_dict(state["Optimizer"])
-        self.shuffler.set_state(state["shuffler"].cpu())
 
 
 def _means(losses: Sequence[tuple[Array, Array]]) -> tuple[float, float]:

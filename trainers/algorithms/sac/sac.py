@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from ....agent_processor.trajectory import Rollout
-from ....envs.validation import NonFinite
 from ...buffers.replay.columns import ExtraColumn
 from ...buffers.replay.sampler import ReplayBatch
 from ...checkpoints.mlagents.weights import is_mlagents, take_target
-from ...checkpoints.transfer import load_matching
 from ...networks.actor import Actor
 from ...networks.modules.chunking import in_portions
 from ...networks.modules.precision import Precision
@@ -25,56 +23,37 @@ from ...networks.observations import require_equal_parts
 from ...networks.sac import Sequences, Temperatures, TwinQ, ValueNetwork
 from ...settings.models.algorithms import SACSettings
 from ...settings.models.behavior import TrainerSettings
-from ..base import UpdateResult
-from ..common.observations import count_observations, tensors
+from ..base import OffPolicyAlgorithm, Traits, UpdateResult
+from ..common.observations import to_tensors
 from ..common.optim import FlatParameters, GuardedAdam
 from ..common.recurrent import CriticMemories, first_of_sequences, remember
-from ..common.schedules import LEARNING_RATE_FLOOR, Schedule
 from ..common.threads import UpdateThreads
 from .fused import DenseGradient, fits
 from .losses import follow
 from .update import VALUE_STATES, DerivedGradient, Losses, Networks
 
 
-class SAC:
-    """The networks, what is told of a rollout, and the update."""
+class SAC(OffPolicyAlgorithm):
+    """The networks, the value estimates, and the update."""
 
-    looks_at_mates = False
-    learns_as_team = False
-    greedy_when_tested = False
-    places = 0
-    exploration = 0.0
+    name = "SAC"
+    traits = Traits(loads_mlagents=True)
+    network: Actor
+    hyper: SACSettings
 
-    def __init__(
-        self,
-        spec: BehaviorSpec,
-        settings: TrainerSettings,
-        device: torch.device,
-        seed: int,
-        non_finite: NonFinite,
-        precision: Precision = Precision.FLOAT32,
-    ) -> None:
+    def build(self, settings: TrainerSettings, seed: int) -> None:
+        """See `Algorithm.build`."""
         hyper = settings.hyperparameters
         assert isinstance(hyper, SACSettings)
-        self.hyper = hyper
-        self.spec = spec
-        self.device = device
-        self.signals = list(settings.reward_signals)
-        self.gammas = [s.gamma for s in settings.reward_signals.values()]
-        self.precision = precision
-        self.networks = _networks(spec, settings, device, seed)
+        self.networks = _networks(self.spec, settings, self.device, seed)
         self.network = self.networks.actor
-        memory = settings.network_settings.memory
-        self.sequence_length = 1 if memory is None else memory.sequence_length
         value = self.networks.value
-        self.memories = None if memory is None else CriticMemories(value.memory.size)
-        self.extra_columns = [] if memory is None else [ExtraColumn(VALUE_STATES, (value.memory.size,))]
+        self.memories = CriticMemories(value.memory.size) if self.is_recurrent else None
+        self.extra_columns = [ExtraColumn(VALUE_STATES, (value.memory.size,))] if self.is_recurrent else []
         self._starts = np.zeros((0, 0), np.float32)
-        """[sequences, size] V's states before each sequence of the rollout that was last judged."""
-        learnt = self.networks[:-1]
-        self.optimizer = GuardedAdam(
-            [p for network in learnt for p in network.parameters()], hyper.learning_rate, non_finite
-        )
+        """[sequences, size] V's states before each sequence of the rollout that was last evaluated."""
+        parameters = [p for network in self.networks[:-1] for p in network.parameters()]
+        self.optimizer = GuardedAdam(parameters, hyper.learning_rate, self.non_finite)
         """One for all: its arithmetic on a tensor does not depend on the others."""
         size = sum(p.numel() for p in value.parameters())
         self._of_value = self.optimizer.flat.vector.detach()[-size:]
@@ -82,8 +61,23 @@ class SAC:
         self.networks.target.requires_grad_(False)
         self.gradient: DerivedGradient | DenseGradient = self._gradient()
         self.noise = torch.Generator().manual_seed(seed + 1)
-        linear = hyper.learning_rate_schedule == "linear"
-        self.learning_rate = Schedule(hyper.learning_rate, LEARNING_RATE_FLOOR, settings.max_steps, linear)
+
+    def modules(self) -> dict[str, nn.Module]:
+        """See `Algorithm.modules`; in the optimizer's order."""
+        actor, q, temperatures, value, _ = self.networks
+        return {"Policy": actor, "Q": q, "Temperatures": temperatures, "Value": value}
+
+    def target_modules(self) -> dict[str, nn.Module]:
+        """See `Algorithm.target_modules`."""
+        return {"Target": self.networks.target}
+
+    def optimizers(self) -> dict[str, GuardedAdam]:
+        """See `Algorithm.optimizers`."""
+        return {"Optimizer": self.optimizer}
+
+    def generators(self) -> dict[str, torch.Generator]:
+        """See `Algorithm.generators`."""
+        return {"noise": self.noise}
 
     def _gradient(self) -> DerivedGradient | DenseGradient:
         """The quick way to the gradient, where there is one."""
@@ -95,29 +89,13 @@ class SAC:
             sequences = Sequences(length, min(int(self.hyper.burn_in_ratio * length), length - 1))
         return DerivedGradient(self.networks, sequences, self.hyper.n_step, self.precision, self.device)
 
-    # What comes in ------------------------------------------------------------------------------------
-
-    def normalize(self, rollout: Rollout) -> None:
-        """Let the running observation statistics take in the trajectories' own steps.
-
-        Raises:
-            FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
-        """
-        network = self.network
-        count_observations(
-            rollout, network.encoder, network.update_normalization, self.optimizer, self.spec, self.device
-        )
+    # Estimates ------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
     def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
         """V of the trajectories' own steps [steps, signals], in their order, to be reported."""
-        if rollout.group_reward[: rollout.steps].any():
-            self.optimizer.warn_once(
-                "Group rewards without a team's trainer",
-                "SAC counts what a group earns as each living member's own; trainer_type: poca also learns "
-                "what each of them had to do with it, and what it earns after a member's end",
-            )
-        inputs = self.network.prepare(tensors([o[: rollout.steps] for o in rollout.obs], self.device))
+        self.warn_of_group_rewards(rollout)
+        inputs = self.network.prepare(to_tensors([o[: rollout.steps] for o in rollout.obs], self.device))
         value = self.networks.value
         if self.memories is None:
             return {"Value": in_portions(value, inputs).cpu().numpy()}
@@ -134,10 +112,10 @@ class SAC:
         states[first_of_sequences(rollout, self.sequence_length)] = self._starts
         return {VALUE_STATES: states}
 
-    def forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """These agents' unfinished episodes will never end: what the critic remembers of them goes."""
+    def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        """Drop the critic's states of these agents; see `Algorithm.reset_agents`."""
         if self.memories is not None:
-            self.memories.forget(env, agent_ids)
+            self.memories.reset_agents(env, agent_ids)
 
     # The update ---------------------------------------------------------------------------------------
 
@@ -173,52 +151,22 @@ class SAC:
         follow(self._of_target, self._of_value, self.hyper.tau)
         return losses
 
-    def figures(self, policy_step: int) -> dict[str, float]:
-        """What is told of each update is all that there is to tell."""
-        return {}
+    def learnt(self, real: Tensor) -> Tensor:
+        """Of a column [B] of whole sequences, the steps behind the burn-in."""
+        sequences = self.gradient.sequences if isinstance(self.gradient, DerivedGradient) else None
+        return real if sequences is None else sequences.learnt(real)
 
-    # Saving -------------------------------------------------------------------------------------------
+    # Transfer -------------------------------------------------------------------------------------------
 
-    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
-        """Take over what fits of another run's `state_dict`; what does not, with the reasons.
-
-        Raises:
-            CheckpointError: nothing of the policy fits.
-        """
-        mismatches = load_matching(self._learnt(), self.optimizer, state)
+    def on_transfer(self, state: Mapping[str, Any], mismatches: Sequence[str]) -> list[str]:
+        """The target becomes the slow copy of the value in the checkpoint, or a copy of the value."""
         self._of_target.copy_(self._of_value)
         if not any(clause.startswith(("Value", "value_network")) for clause in mismatches):
-            self._take_target(state)
-        return mismatches
-
-    def _take_target(self, state: Mapping[str, Any]) -> None:
-        """The slow copy of the value that has been taken over, where the checkpoint has it."""
-        if is_mlagents(state):
-            take_target(self.networks.target, state)
-        elif isinstance(state.get("Target"), Mapping):
-            self.networks.target.load_state_dict(state["Target"])
-
-    def _learnt(self) -> dict[str, torch.nn.Module]:
-        """By their entries in a checkpoint, in the optimiser's order."""
-        actor, q, temperatures, value, _ = self.networks
-        return {"Policy": actor, "Q": q, "Temperatures": temperatures, "Value": value}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Weights, normaliser, optimiser and random state: all that the next update depends on."""
-        return {
-            **{entry: network.state_dict() for entry, network in self._learnt().items()},
-            "Target": self.networks.target.state_dict(),
-            "Optimizer": self.optimizer.state_dict(),
-            "noise": self.noise.get_state(),
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
-        for entry, network in self._learnt().items():
-            network.load_state_dict(state[entry])
-        self.networks.target.load_state_dict(state["Target"])
-        self.optimizer.load_state_dict(state["Optimizer"])
-        self.noise.set_state(state["noise"].cpu())
+            if is_mlagents(state):
+                take_target(self.networks.target, state)
+            elif isinstance(state.get("Target"), Mapping):
+                self.networks.target.load_state_dict(state["Target"])
+        return []
 
 
 def _networks(spec: BehaviorSpec, settings: TrainerSettings, device: torch.device, seed: int) -> Networks:

@@ -99,7 +99,7 @@ class Evaluator:
             if name not in self._policies:
                 self._policies[name] = EvaluationPolicy(
                     *(learner.spec, learner.algorithm.network, learner.settings.time_horizon),
-                    learner.trainer.places,
+                    learner.algorithm.traits.roster_size,
                 )
             self._policies[name].begin(learner.algorithm.network.state_dict())
         steps = {name: learners[name].trainer.step for name in scores}
