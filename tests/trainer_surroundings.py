@@ -36,6 +36,14 @@ class Events:
         self.calls.append(("updated", figures))
 
 
+def given_signals(signals):
+    """Settings and stand-ins of the signals of a case of the reference data, by their names."""
+    chosen = {name: {key: each[key] for key in ("gamma", "strength")} for name, each in signals.items()}
+    if "gail" in chosen:
+        chosen["gail"]["demo_path"] = "-"
+    return chosen, {name: GivenReward(name in ("curiosity", "rnd")) for name in signals}
+
+
 class GivenReward:
     """A reward signal whose rewards are those of the reference data."""
 

@@ -42,7 +42,7 @@ from mlagents_envs.exception import UnityException
 SESSIONS = Path(os.environ.get("LANISTA_TRANSCRIPTS") or Path(__file__).parents[1] / "real" / "transcripts")
 NAME = "environment 7"
 KEPT = 60
-"""Messages of each session that are mutated; the third one describes the behaviours."""
+"""Messages of each session that are mutated."""
 LIMIT = 5.0
 """Seconds after which a message counts as a hang."""
 SIZES = (0, 1, 0x7F, 0x80, 0xFF)
@@ -90,7 +90,7 @@ class Reader:
         channels = [StatsSideChannel(), EnvironmentParametersChannel(), EngineConfigurationChannel()]
         self.channels = SideChannelManager(channels, where=NAME)
         self.decoder = Decoder(NAME)
-        self.decoder.decode(session[2])
+        next(message for message in session if self.decoder.decode(message).specs)  # they are described first
         statistic = OutgoingMessage()
         statistic.write_string("Crawler/Speed")
         statistic.write_float32(1.5)

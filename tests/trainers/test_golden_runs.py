@@ -7,6 +7,7 @@ import goldendata
 import pytest
 import yaml
 from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.options import RunOptions
 from line_runs import Runs
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -35,18 +36,15 @@ def plain(names):
     return sorted({re.sub(r"-\d+\.(pt|onnx)$|(?<=tfevents\.).*", "-N", name) for name in names})
 
 
-def with_previous(case):
-    """The inputs of the runs before, and of this one."""
-    others = {c.values[0]["name"]: c.values[0]["inputs"] for c in goldendata.cases("training_status")}
-    return [others[name] for name in case["inputs"]["previous_runs_in_same_results_directory"]], case[
-        "inputs"
-    ]
+def run_id(inputs):
+    return parse_command_line(inputs["argv"]).checkpoint_settings.run_id
 
 
 @pytest.mark.parametrize("case", goldendata.cases("training_status"))
 def test_a_run_leaves_what_the_reference_leaves(case, runs, tmp_path, capsys):
-    previous, inputs = with_previous(case)
-    expected = case["expected"]
+    inputs, expected = case["inputs"], case["expected"]
+    names = inputs["previous_runs_in_same_results_directory"]
+    previous = [goldendata.case_named("training_status", name)["inputs"] for name in names]
     for earlier in previous:
         play(runs, tmp_path, earlier)
     capsys.readouterr()
@@ -57,10 +55,10 @@ def test_a_run_leaves_what_the_reference_leaves(case, runs, tmp_path, capsys):
         assert status == 1 and error["error_message"].split(".")[0] in err
         return
     assert status == 0, err
-    run = tmp_path / "results" / inputs["argv"][inputs["argv"].index("--run-id") + 1]
+    run = tmp_path / "results" / run_id(inputs)
     compare_files(run, expected, better=error is not None)
     if error is None:
-        compare_status(run, expected, inputs)
+        compare_status(run, expected, [each for each in (*previous, inputs) if run_id(each) == run.name])
         compare_curves(run, expected)
         compare_lines(out, expected)
 
@@ -82,14 +80,14 @@ def compare_files(run, expected, better):
     assert better or set(told["gauge_names"]) <= set(timers["gauges"])
 
 
-def compare_status(run, expected, inputs):
+def compare_status(run, expected, runs_of_it):
     tree = json.loads((run / "run_logs" / "training_status.json").read_text())
     (reference,) = (v for k, v in expected["training_status"].items() if k.startswith(run.name + "/"))
     assert set(tree) == set(reference)
     assert tree["metadata"].keys() == reference["metadata"].keys()
     assert tree["metadata"]["stats_format_version"] == reference["metadata"]["stats_format_version"]
-    behaviors = yaml.safe_load(inputs["yaml"])["behaviors"]
-    for name, settings in behaviors.items():
+    for name in expected["configuration"][f"{run.name}/configuration.yaml"]["behaviors"]:
+        chosen = [settings_of(each, name) for each in runs_of_it]
         mine, theirs = tree[name], reference[name]
         assert set(mine) == set(theirs)
         assert [set(e) for e in mine["checkpoints"]] == [set(e) for e in theirs["checkpoints"]]
@@ -99,12 +97,36 @@ def compare_status(run, expected, inputs):
             assert entry["file_path"] == f"results/{run.name}/{name}/{name}-{step}.onnx"
             assert entry["auxillary_file_paths"] == [f"results/{run.name}/{name}/{name}-{step}.pt"]
             assert load_checkpoint(entry["auxillary_file_paths"][0])["step"] == step
-        # The last but one just before a multiple of the interval, the last beyond max_steps.
-        before, last = (entry["steps"] for entry in mine["checkpoints"])
-        assert 0 < -before % settings["checkpoint_interval"] <= settings["time_horizon"]
-        assert 0 < last - settings["max_steps"] <= settings["time_horizon"] * inputs["environment"]["agents"]
+            assert occasions(step, chosen) & occasions(other["steps"], chosen)
+        assert tree[name]["checkpoints"][-1]["steps"] > chosen[-1]["max_steps"]
         final = mine["final_checkpoint"]
         assert final == {**mine["checkpoints"][-1], "file_path": theirs["final_checkpoint"]["file_path"]}
+
+
+def settings_of(inputs, behavior):
+    """What decides when a run of these inputs writes checkpoints."""
+    settings = RunOptions.from_dict(yaml.safe_load(inputs["yaml"])).behavior(behavior)
+    return {
+        "max_steps": settings.max_steps,
+        "interval": settings.checkpoint_interval,
+        "horizon": settings.time_horizon,
+        "agents": inputs["environment"]["agents"],
+    }
+
+
+def occasions(step, runs_of_it):
+    """What a checkpoint of this step may have been written for.
+
+    One is written just before the trajectory that reaches a multiple of the interval, and one at the end of
+    a run, which all agents' trajectories may take beyond max_steps.
+    """
+    found = set()
+    for k, chosen in enumerate(runs_of_it):
+        if 0 < -step % chosen["interval"] <= chosen["horizon"]:
+            found.add((k, -(-step // chosen["interval"])))
+        if 0 < step - chosen["max_steps"] <= chosen["horizon"] * chosen["agents"]:
+            found.add((k, "end"))
+    return found
 
 
 def compare_curves(run, expected):

@@ -24,7 +24,8 @@ from mlagents_envs.base_env import (
     ObservationSpec,
     ObservationType,
 )
-from trainer_surroundings import Events, GivenReward, Record
+from referencenets import spec_of_shapes
+from trainer_surroundings import Events, Record, given_signals
 
 
 class LearnedReward:
@@ -91,7 +92,7 @@ def rollout_of(lengths, obs=None, rewards=None, next_obs=None, done=None, interr
     flags = lambda x: np.zeros(j, bool) if x is None else np.array(x)  # noqa: E731
     return Rollout(
         numbers=np.arange(n),
-        obs=[random.normal(size=(n, 3)).astype(np.float32) if obs is None else obs],
+        obs=obs or [random.normal(size=(n, 3)).astype(np.float32)],
         continuous=random.uniform(-0.9, 0.9, (n, 1)).astype(np.float32),
         discrete=np.zeros((n, 0), np.int32),
         log_probs=np.full((n, 1), -1.0, np.float32),
@@ -104,7 +105,7 @@ def rollout_of(lengths, obs=None, rewards=None, next_obs=None, done=None, interr
         prev_discrete=np.zeros((n, 0), np.int32),
         mates=None,
         lengths=np.array(lengths),
-        next_obs=[np.zeros((j, 3), np.float32) if next_obs is None else next_obs],
+        next_obs=next_obs or [np.zeros((j, 3), np.float32)],
         next_mates_obs=None,
         next_mates=np.zeros(j, np.int64),
         done_reached=flags(done),
@@ -158,15 +159,10 @@ def feed(trainer, *lengths):
 @pytest.mark.parametrize("case", cases("returns", "sac_process"))
 def test_trajectories_are_stored_and_told_of_as_the_reference_does(case):
     given = case["inputs"]
-    signals = {
-        name: {k: v for k, v in s.items() if k in ("gamma", "strength")}
-        for name, s in given["signals"].items()
-    }
-    size = len(given["trajectories"][0]["obs"][0][0])
-    providers = {name: GivenReward(ignores_done=name in ("curiosity", "rnd")) for name in signals}
-    config = settings(max_steps=10**6, summary_freq=10**6)
-    config.reward_signals = {name: Signal(**one) for name, one in signals.items()}
-    algorithm = SAC(spec_of(size), config, torch.device("cpu"), 0, NonFinite.STOP)
+    signals, providers = given_signals(given["signals"])
+    spec = spec_of_shapes([np.shape(o) for o in given["trajectories"][0]["next_obs"]], continuous=1)
+    config = settings(reward_signals=signals, max_steps=10**6, summary_freq=10**6)
+    algorithm = SAC(spec, config, torch.device("cpu"), 0, NonFinite.STOP)
     record = Record()
     trainer = OffPolicyTrainer(
         config,
@@ -174,7 +170,7 @@ def test_trajectories_are_stored_and_told_of_as_the_reference_does(case):
         providers,
         record,
         Events(),
-        spec_of(size),
+        spec,
         returns_kept=given["reward_buffer_capacity"],
     )
     for trajectory, expected in zip(given["trajectories"], case["expected"]["trajectories"], strict=True):
@@ -186,9 +182,9 @@ def test_trajectories_are_stored_and_told_of_as_the_reference_does(case):
         env, _, agent = trajectory["agent_id"].removeprefix("agent_").partition("-")
         one = rollout_of(
             [len(trajectory["rewards"])],
-            np.array(trajectory["obs"], np.float32)[:, 0],
+            [array(rows) for rows in zip(*trajectory["obs"])],
             array(trajectory["rewards"]),
-            np.array(trajectory["next_obs"], np.float32),
+            [array(row)[None] for row in trajectory["next_obs"]],
             [trajectory["done_reached"]],
             [trajectory["interrupted"]],
             [AgentKey(int(env), int(agent))],
@@ -199,19 +195,13 @@ def test_trajectories_are_stored_and_told_of_as_the_reference_does(case):
         check(trainer, record, one.steps, expected)
 
 
-class Signal:
-    """A reward signal's settings: those of the reference data are not all trainable yet."""
-
-    def __init__(self, gamma, strength):
-        self.gamma, self.strength = gamma, strength
-
-
 def check(trainer, record, steps, expected):
     replay = trainer.replay
     places = np.arange(replay.head - steps, replay.head)
     assert replay.columns.ended[places].tolist() == expected["done_stored"]
-    _, following = replay.observations[0].pairs(places, replay.columns.following[places].astype(np.int64))
-    np.testing.assert_allclose(following, np.array(expected["next_obs_stored"])[:, 0], rtol=1e-6)
+    following = replay.columns.following[places].astype(np.int64)
+    for column, wanted in zip(replay.observations, zip(*expected["next_obs_stored"]), strict=True):
+        np.testing.assert_allclose(column.pairs(places, following)[1], array(wanted), rtol=1e-6)
     assert trainer.step == expected["step"]
     assert [[c[0], c[2]] for c in record.calls] == [[c[0], c[2]] for c in expected["stats_reported"]]
     close = {"rtol": 1e-4, "atol": 1e-5}
@@ -222,14 +212,14 @@ def check(trainer, record, steps, expected):
     for key, sums in expected["collected_rewards"].items():
         column = trainer.episodes.names.index(key)
         # Agents whose episode has ended have no entry here (pitfalls B1: theirs grow for ever).
-        living = {k: v for k, v in sums.items() if v != 0}
+        living = {k: v for k, v in sums.items() if isinstance(v, float)}
         got = {str(agent): total[column] for agent, total in trainer.episodes.sums.items()}
         assert set(got) == set(living)
         for agent, total in living.items():
             assert got[agent] == pytest.approx(total, rel=1e-4, abs=1e-5)
 
 
-LOOPS = [case for case in cases("sac", "update_loop") if case.values[0]["inputs"]["trainer"] == "sac"]
+LOOPS = cases("sac", "update_loop", where=lambda case: case["inputs"]["trainer"] == "sac")
 
 
 @pytest.mark.parametrize("case", LOOPS)

@@ -1,14 +1,13 @@
 """A recorded session of a real Unity player through the whole trainer: its bytes are replayed.
 
-It has every kind of sensor, two teams, and hybrid actions with masks. What the trainer answers moves nobody.
+What the trainer answers changes nothing.
 """
 
 import base64
-import gzip
 import io
-import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -19,68 +18,102 @@ from lanista.envs.protocol import messages
 from lanista.trainers.checkpoints.manager import load_checkpoint
 from PIL import Image
 from scripted_engine import executable
+from transcripts import FILES, decisions_of, messages_of, specs_of
 
-FOLDER = Path(os.environ.get("LANISTA_TRANSCRIPTS") or Path(__file__).parents[1] / "real" / "transcripts")
 YAML = """\
-behaviors:
-  Hybrid:
-    trainer_type: ppo
-    hyperparameters: {batch_size: 16, buffer_size: 64}
-    network_settings: {hidden_units: 16, num_layers: 1, normalize: true, vis_encode_type: match3}
-    max_steps: 200
-    time_horizon: 8
-    summary_freq: 100
-torch_settings: {num_threads: 1}  # other numbers round sums otherwise, and are chosen by how long they take
+default_settings:
+  trainer_type: ppo
+  hyperparameters: {{batch_size: 16, buffer_size: 64}}
+  network_settings: {{hidden_units: 16, num_layers: 1, normalize: true, vis_encode_type: match3}}
+  time_horizon: 8
+  summary_freq: 100
+behaviors: {behaviors}
+torch_settings: {{num_threads: 1}}  # other numbers round sums otherwise, and are chosen by how long they take
 """
 
 
-def requests() -> list[bytes]:
-    """What the player sent, in order."""
-    with gzip.open(FOLDER / "hybrid_float.jsonl.gz", "rt", encoding="utf-8") as file:
-        lines = map(json.loads, file)
-        return [
-            base64.b64decode(line["b64"])
-            for line in lines
-            if line["kind"] == "rpc" and line["dir"] == "engine->trainer"
-        ]
+def images_of(message: messages.UnityMessageProto) -> list[messages.ObservationProto]:
+    """The observations that are images and were sent as floats."""
+    agents = [a for listed in message.unity_output.rl_output.agentInfos.values() for a in listed.value]
+    return [
+        o for agent in agents for o in agent.observations if len(o.shape) == 3 and o.HasField("float_data")
+    ]
 
 
-def with_png(data: bytes) -> bytes:
-    """The message as the player writes it where its image sensor's compression is set to PNG."""
-    message = messages.UnityMessageProto.FromString(data)
-    for listed in message.unity_output.rl_output.agentInfos.values():
-        for agent in listed.value:
-            for seen in agent.observations:
-                if len(seen.shape) == 3:
-                    planes = np.array(seen.float_data.data, np.float32).reshape(seen.shape)
-                    pixels = np.rint(planes * 255).astype(np.uint8).transpose(1, 2, 0)
-                    file = io.BytesIO()
-                    Image.fromarray(pixels).save(file, "PNG")
-                    seen.ClearField("float_data")
-                    seen.compression_type, seen.compressed_data = 1, file.getvalue()
-    return message.SerializeToString()
+def with_images(path: Path) -> bool:
+    """Whether a recorded session has images as floats."""
+    return any(images_of(messages.UnityMessageProto.FromString(data)) for _, data in messages_of(path))
 
 
-def trained(folder: Path, sent: list[bytes]) -> Ended:
+def sent(path: Path, as_png: bool) -> list[bytes]:
+    """What the player sent, with images of 8 bits as floats, or as its image sensor's compression writes them."""
+    result = []
+    for _, data in messages_of(path):
+        message = messages.UnityMessageProto.FromString(data)
+        for seen in images_of(message):
+            planes = np.array(seen.float_data.data, np.float32).reshape(seen.shape)
+            pixels = np.rint(planes * 255).clip(0, 255).astype(np.uint8)
+            del seen.float_data.data[:]
+            if as_png:
+                seen.ClearField("float_data")
+                seen.compression_type, seen.compressed_data = 1, png(pixels)
+            else:
+                seen.float_data.data.extend((pixels / np.float32(255)).ravel())
+        result.append(message.SerializeToString())
+    return result
+
+
+def png(pixels: np.ndarray) -> bytes:
+    """Planes [C, height, width]: one in shades of gray, others as files of three one after another."""
+    file = io.BytesIO()
+    if len(pixels) == 1:
+        Image.fromarray(pixels[0]).save(file, "PNG")
+    for start in range(0, len(pixels) if len(pixels) > 1 else 0, 3):
+        three = np.zeros((3, *pixels.shape[1:]), np.uint8)
+        three[: len(pixels) - start] = pixels[start : start + 3]
+        Image.fromarray(three.transpose(1, 2, 0)).save(file, "PNG")
+    return file.getvalue()
+
+
+def trained(folder: Path, sent: list[bytes], yaml: str) -> Ended:
     folder.mkdir()
     (folder / "requests").write_bytes(b"\n".join(map(base64.b64encode, sent)))
     script = f"import base64\nfor line in open({str(folder / 'requests')!r}): ask(base64.b64decode(line))"
-    ended = learn(folder, "--env", executable(folder, script), yaml=YAML)
+    ended = learn(folder, "--env", executable(folder, script), yaml=yaml)
     assert ended.good, ended.out
     return ended
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the replaying engine is a script with a first line")
-def test_an_image_as_floats_and_as_png_teach_the_same(tmp_path: Path) -> None:
-    sent = requests()
-    runs = [trained(tmp_path / name, each) for name, each in (("f", sent), ("p", [*map(with_png, sent)]))]
-    states = [load_checkpoint(*run.files("checkpoint.pt")) for run in runs]
-    assert states[0]["step"] == states[1]["step"] >= 200
+@pytest.mark.parametrize("path", filter(with_images, FILES), ids=lambda path: path.name)
+def test_an_image_as_floats_and_as_png_teach_the_same(path: Path, tmp_path: Path) -> None:
+    steps = {name.partition("?")[0]: 0 for name in specs_of(path)}
+    steps = {name: decisions_of(path, name) * 3 // 5 for name in steps}
+    yaml = YAML.format(behaviors={name: {"max_steps": count} for name, count in steps.items()})
+    runs = [trained(tmp_path / str(as_png), sent(path, as_png), yaml) for as_png in (False, True)]
+    for behavior, specification in specs_of(path).items():
+        name = behavior.partition("?")[0]
+        compare(*runs, name, steps[name])
+        check_interface(runs[1], name, specification)
+
+
+def compare(floats: Ended, compressed: Ended, behavior: str, max_steps: int) -> None:
+    """Both runs' last checkpoints are equal."""
+    states = [
+        load_checkpoint(*(p for p in run.files("checkpoint.pt") if p.parent.name == behavior))
+        for run in (floats, compressed)
+    ]
+    assert states[0]["step"] == states[1]["step"] >= max_steps
     assert states[0]["Policy"].keys() == states[1]["Policy"].keys()
     for key, value in states[0]["Policy"].items():
         assert torch.equal(value, states[1]["Policy"][key]), key
-    (path,) = (p for p in runs[1].files("Hybrid.onnx") if p.parent.name == "r")
+
+
+def check_interface(run: Ended, behavior: str, specification: dict[str, Any]) -> None:
+    """The brain takes what the engine sends."""
+    (path,) = (p for p in run.files(f"{behavior}.onnx") if p.parent.name == "r")
     inputs = {each.name: each.shape[1:] for each in onnxruntime.InferenceSession(path).get_inputs()}
-    assert inputs == {
-        "obs_0": [6, 5], "obs_1": [3], "obs_2": [3, 12, 20], "obs_3": [15], "obs_4": [12], "action_masks": [5]
-    }  # fmt: skip
+    wanted = {f"obs_{k}": each["shape"] for k, each in enumerate(specification["observation_specs"])}
+    if branches := specification["action_spec"]["discrete_branches"]:
+        wanted["action_masks"] = [sum(branches)]
+    assert inputs == wanted

@@ -99,9 +99,7 @@ def columns_of(steps: Demonstrations) -> dict[str, np.ndarray]:
     return columns
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in goldendata.cases("demo", "load") if "buffer" in c.values[0]["expected"]]
-)
+@pytest.mark.parametrize("case", goldendata.cases("demo", "load", where=lambda c: "buffer" in c["expected"]))
 def test_loaded(case: dict, tmp_path: Path) -> None:
     expected, path = case["expected"], written(case, tmp_path)
     files = files_in_order(case, path)
@@ -130,7 +128,7 @@ def test_loaded(case: dict, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [c for c in goldendata.cases("demo", "load") if "buffer" not in c.values[0]["expected"]]
+    "case", goldendata.cases("demo", "load", where=lambda c: "buffer" not in c["expected"])
 )
 def test_demonstrations_of_another_behaviour_are_refused(case: dict, tmp_path: Path) -> None:
     with pytest.raises(DemonstrationError) as caught:

@@ -18,8 +18,10 @@ from lanista.envs.side_channels import (
 from lanista.trainers.settings import RunOptions, TrainerSettings
 from mlagents_envs import exception as exceptions
 
-# The reference lets Python's own errors out here; ours say what is wrong with the message.
-MEANING = {"ValueError": exceptions.UnitySideChannelException}
+
+def error_of(name: str) -> type[Exception]:
+    """The class of an error; ours say what is wrong where the reference lets Python's own errors out."""
+    return getattr(exceptions, name, exceptions.UnitySideChannelException)
 
 
 def make(name: str, channel_id: str | None = None):
@@ -74,7 +76,7 @@ def test_writes(case):
         assert all(text.encode() in sent for text in texts)
         return
     if expected.get("error"):
-        with pytest.raises(getattr(exceptions, expected["error"]["error_class"])):
+        with pytest.raises(error_of(expected["error"]["error_class"])):
             make_calls()
     else:
         make_calls()
@@ -100,8 +102,7 @@ def test_reads(case):
         SideChannelManager(channels).process(bytes_of(case["inputs"]["bytes"]))
 
     if "error_class" in expected:
-        name = expected["error_class"]
-        with pytest.raises(MEANING.get(name) or getattr(exceptions, name)):
+        with pytest.raises(error_of(expected["error_class"])):
             read()
         return
     read()
@@ -128,15 +129,19 @@ def test_analytics_read_as_the_reference_s_do(case):
     """Versions are those of the installation, and configurations hold what each trainer's do."""
     given, expected = case["inputs"], case["expected"]["messages"]
     assert str(side_channels.TrainingAnalyticsSideChannel.CHANNEL_ID) == given["channel_id"]
-    if given["calls"] == ["environment_initialized"]:
-        channel = side_channels.DefaultTrainingAnalyticsSideChannel()
-        channel.environment_initialized()
-    else:
+    if "training_started" in given["calls"]:
         channel = side_channels.TrainingAnalyticsSideChannel()
         settings = TrainerSettings(trainer_type=given["trainer"])
         options = RunOptions(behaviors={given["behavior"]: settings})
-        channel.environment_initialized(options.as_dict(), "cpu")
-        channel.training_started(given["behavior"], settings.as_dict())
+        arguments = {
+            "environment_initialized": (options.as_dict(), "cpu"),
+            "training_started": (given["behavior"], settings.as_dict()),
+        }
+        for name in given["calls"]:
+            getattr(channel, name)(*arguments[name])
+    else:
+        channel = side_channels.DefaultTrainingAnalyticsSideChannel()
+        channel.environment_initialized()
     found = packed(channel)
     assert [message.type_url for message in found] == [message["type_url"] for message in expected]
     installed = {"python_version", "torch_version"}

@@ -1,12 +1,10 @@
 """Bytes that are not what they should be end in a WireError that says where they came from."""
 
-import base64
-import gzip
 import io
-import json
 import random
+import re
 from functools import cache
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,9 +16,8 @@ from lanista.envs.protocol.decoder import Decoder, encode_actions
 from lanista.envs.protocol.engine import decode_reply
 from mlagents_envs.base_env import ActionTuple
 from PIL import Image
+from transcripts import FILES, messages_of
 from wirereference import trainer_message
-
-FILES = sorted((Path(__file__).parents[2] / "real" / "transcripts").glob("*.jsonl.gz"))
 
 
 def pictures() -> bytes:
@@ -42,16 +39,26 @@ def pictures() -> bytes:
     return messages.UnityMessageProto(unity_output=output).SerializeToString()
 
 
+class Session(NamedTuple):
+    """Some messages of a session."""
+
+    before: list[bytes]
+    """Of the handshake."""
+    first: bytes
+    """The one that describes the behaviors."""
+    others: list[bytes]
+
+
 @cache
-def real_messages() -> list[tuple[bytes, list[bytes]]]:
-    """Of each session the message that describes the behaviours, and some more."""
+def real_messages() -> list[Session]:
+    """The beginning of each session; last, one with compressed images."""
     result = []
     for path in FILES:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            lines = [json.loads(line) for line in file]
-        data = [base64.b64decode(x["b64"]) for x in lines if x.get("dir") == "engine->trainer"]
-        result.append((data[2], data[:20]))
-    result.append((pictures(), [pictures()] * 3))
+        data = [message for _, message in messages_of(path)]
+        decoder = Decoder()
+        start = next(i for i, message in enumerate(data) if decoder.decode(message).specs)
+        result.append(Session(data[:start], data[start], data[start : start + 20]))
+    result.append(Session([], pictures(), [pictures()] * 3))
     return result
 
 
@@ -89,13 +96,13 @@ def survives(decoder: Decoder, data: bytes) -> bool:
 @given(st.integers(0, 2**64))
 def test_mutated_real_messages_decode_or_raise_a_wire_error(seed: int) -> None:
     rng = random.Random(seed)
-    first, others = rng.choice(real_messages())
+    before, first, others = rng.choice(real_messages())
     decoder = Decoder("environment 7")
     if rng.random() < 0.3:
         survives(decoder, mutated(first, rng))
         return
     decoder.decode(first)
-    survives(decoder, mutated(rng.choice(others), rng))
+    survives(decoder, mutated(rng.choice(before + others), rng))
 
 
 @settings(max_examples=200, deadline=None)
@@ -113,10 +120,10 @@ def test_any_bytes_decode_or_raise_a_wire_error(data: bytes) -> None:
 def test_what_protobuf_accepts_of_a_mutated_message_means_the_same_to_the_decoder(seed: int) -> None:
     """Where both read it, they read the same agents: no mutation slips through the comparison of layouts."""
     rng = random.Random(seed)
-    first, others = rng.choice(real_messages())
+    _, first, others = rng.choice(real_messages())
     decoder = Decoder("environment 7")
     decoder.decode(first)
-    data = mutated(rng.choice(others[2:]), rng)
+    data = mutated(rng.choice(others), rng)
     try:
         proto = messages.UnityMessageProto.FromString(data).unity_output
     except Exception:
@@ -140,7 +147,7 @@ def test_what_protobuf_accepts_of_a_mutated_message_means_the_same_to_the_decode
 
 
 def test_a_message_cut_anywhere_has_no_agents() -> None:
-    first, _ = real_messages()[0]
+    first = min((session.first for session in real_messages()), key=len)
     whole = [
         cut
         for cut in range(len(first))
@@ -149,14 +156,19 @@ def test_a_message_cut_anywhere_has_no_agents() -> None:
     assert whole == []
 
 
-def test_the_error_names_environment_behavior_and_byte() -> None:
-    first, others = real_messages()[0]
+@pytest.mark.parametrize("session", real_messages()[:-1])
+def test_the_error_names_environment_behavior_and_byte(session: Session) -> None:
     decoder = Decoder("environment 7")
-    decoder.decode(first)
-    data = bytearray(others[5])
-    at = data.index(b"VectorSensor")
-    data[at - 1] = 0x7F  # the name's length
-    with pytest.raises(WireError, match=rf"environment 7: behavior '3DBall\?team=0': .*byte {at}.*longer"):
+    specs = decoder.decode(session.first).specs
+    data = bytearray(session.others[-1])
+    name, at = min(
+        (name, data.index(spec.observation_specs[0].name.encode()))
+        for name, spec in specs.items()
+        if spec.observation_specs[0].name.encode() in data
+    )
+    data[at - 1] = 0x7F  # the length of the observation's name
+    place = rf"environment 7: behavior '{re.escape(name)}': .*byte {at}.*longer"
+    with pytest.raises(WireError, match=place):
         decoder.decode(bytes(data))
 
 

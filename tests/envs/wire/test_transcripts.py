@@ -1,15 +1,8 @@
-"""Whole sessions of a real Unity player, byte for byte, through the codec in both directions.
-
-The files are those of the folder that LANISTA_TRANSCRIPTS names, else of `tests/real/transcripts`.
-"""
+"""Whole sessions of a real Unity player, byte for byte, through the codec in both directions."""
 
 import base64
-import gzip
-import json
-import os
 import struct
 import uuid
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,24 +23,12 @@ from lanista.envs.side_channels.engine_configuration import EngineConfigurationC
 from lanista.envs.side_channels.environment_parameters import EnvironmentParametersChannel
 from lanista.envs.side_channels.manager import SideChannelManager
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec
+from transcripts import FILES, lines
+from transcripts import messages_of as rpcs
 
-FOLDER = Path(os.environ.get("LANISTA_TRANSCRIPTS") or Path(__file__).parents[2] / "real" / "transcripts")
-FILES = sorted(FOLDER.glob("*.jsonl.gz"))
 ANALYTICS = "b664a4a9-d86f-5a5f-95cb-e8353a7e8356"
 
 pytestmark = pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
-
-
-@cache
-def lines(path: Path) -> list[dict[str, Any]]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
-def rpcs(path: Path, direction: str) -> Iterator[tuple[int, bytes]]:
-    for line in lines(path):
-        if line["kind"] == "rpc" and line["dir"] == direction:
-            yield line["i"], base64.b64decode(line["b64"])
 
 
 def of_call(path: Path, kind: str, key: str) -> dict[int, list[dict[str, Any]]]:
@@ -92,9 +73,10 @@ def side_channel_messages(data: bytes) -> list[tuple[str, bytes]]:
 def test_the_engine_introduces_itself(path: Path) -> None:
     first = decoded(path)[0]
     handshake = next(line for line in lines(path) if line.get("op") == "handshake_done")
+    meta = lines(path)[0]
     assert first.hello is not None
-    assert first.hello.communication_version == "1.5.0"
-    assert first.hello.package_version == lines(path)[0]["sdk"].split()[-1]
+    assert first.hello.communication_version == meta["communicator"]
+    assert first.hello.package_version == meta["sdk"].split()[-1]
     capabilities = first.hello.capabilities.proto()
     assert {name: getattr(capabilities, name) for name in handshake["capabilities"]} == handshake[
         "capabilities"

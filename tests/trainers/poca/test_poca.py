@@ -25,7 +25,7 @@ from mlagents_envs.base_env import (
     ObservationSpec,
     ObservationType,
 )
-from trainer_surroundings import Events, GivenReward, Record
+from trainer_surroundings import Events, Record, given_signals
 
 OBS = [ObservationSpec((3,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "v")]
 SPEC = BehaviorSpec(OBS, ActionSpec(1, (2,)))
@@ -74,15 +74,11 @@ def rollout_of(lengths, mates, generator, **columns):
 @pytest.mark.parametrize("case", cases("returns", "poca_process"))
 def test_trajectories_are_valued_as_the_reference_values_them(case):
     given = case["inputs"]
-    signals = {
-        name: {k: v for k, v in s.items() if k in ("gamma", "strength")}
-        for name, s in given["signals"].items()
-    }
+    signals, providers = given_signals(given["signals"])
     config = settings(
         hyperparameters={"lambd": given["lambd"]}, reward_signals=signals, max_steps=10**6, summary_freq=10**6
     )
     poca = algorithm(config)
-    providers = {name: GivenReward(name in ("curiosity", "rnd")) for name in signals}
     record = Record()
     kept = given["reward_buffer_capacity"]
     trainer = OnPolicyTrainer(config, poca, providers, record, Events(), returns_kept=kept)

@@ -127,7 +127,7 @@ def test_rnd(case):
     signal = made(RND, settings_of(RNDSettings, given, learning_rate=0.0), given)
     for network, weights in ((signal.target, "target_weights"), (signal.predictor, "predictor_weights")):
         load_parameters(body_tensors(network.body, 0, "_encoder."), given[weights])
-    steps = steps_of(given["batch"], ())
+    steps = steps_of(given["batch"], given["spec"]["action_spec"]["discrete_branches"])
     rollout = rollout_of_steps([len(steps)], seed=0)
     rollout = replace(rollout, obs=[obs.numpy() for obs in steps.obs])
     assert signal.ignores_done is expected["ignore_done"]
@@ -177,7 +177,7 @@ def demonstrations(spec, batch):
 
 @pytest.mark.parametrize("case", cases("rewards", "gail"))
 def test_gail(case):
-    """pitfalls C24: the penalty is over all observations; the reference's cases have one."""
+    """pitfalls C24: the penalty is over all observations; the reference's is over the first alone."""
     given, expected = case["inputs"], case["expected"]
     keys = {key: given[key] for key in ("use_actions", "use_vail")}
     settings = settings_of(GAILSettings, given, demo_path="-", learning_rate=0.0, **keys)
@@ -199,6 +199,24 @@ def test_gail(case):
     totals = []
     descend = signal._descend
     signal._descend = lambda loss, *rest: totals.append(loss.item()) or descend(loss, *rest)
-    found = signal.learn_from(signal.sample(policy), signal.sample(expert), Chances(mix, noise), 0)
-    assert found == {key: approximately(value) for key, value in expected["stats"].items()}
-    assert totals == [approximately(expected["total_loss"])]
+    samples = signal.sample(policy), signal.sample(expert)
+    of_first, of_all = (penalty(signal.discriminator, *samples, mix, noise, n) for n in (1, sensors))
+    found = signal.learn_from(*samples, Chances(mix, noise), 0)
+    name = "Policy/GAIL Grad Mag Loss"
+    assert of_first == approximately(expected["stats"][name])
+    wanted = {**expected["stats"], name: of_all}
+    assert found == {key: approximately(value) for key, value in wanted.items()}
+    assert totals == [approximately(expected["total_loss"] - of_first + of_all)]
+
+
+def penalty(network, policy, expert, mix, noise, count):
+    """10 E (|dD/do| - 1)^2, o being the first `count` observations."""
+    inputs = [
+        (eps * ours + (1 - eps) * theirs).requires_grad_()
+        for eps, ours, theirs in zip(mix, policy.obs, expert.obs)
+    ]
+    acted = None if policy.acted is None else mix[-1] * policy.acted + (1 - mix[-1]) * expert.acted
+    found = network(network.prepare(inputs), acted, None if noise is None else noise[2])
+    slopes = torch.autograd.grad(found.expert.sum(), inputs[:count])
+    lengths = (sum(slope.square().flatten(1).sum(1) for slope in slopes) + 1e-7).sqrt()
+    return 10 * (lengths - 1).square().mean().item()

@@ -111,10 +111,13 @@ def test_summaries_and_checkpoints_fall_due_at_the_reference_s_steps(case):
 @pytest.mark.parametrize("case", goldendata.cases("stats", "checkpoints"))
 def test_as_many_checkpoints_stay_as_the_reference_keeps(case, tmp_path):
     status = TrainingStatus(tmp_path / "run_logs" / "training_status.json")
-    manager = CheckpointManager("B", tmp_path, case["inputs"]["keep_checkpoints"], status)
-    for step, expected in zip(case["inputs"]["steps"], case["expected"]["after_each"]):
+    after = case["expected"]["after_each"]
+    (behavior,) = {file.rpartition("-")[0] for each in after for file in each["files"]}
+    manager = CheckpointManager(behavior, tmp_path, case["inputs"]["keep_checkpoints"], status)
+    for step, expected in zip(case["inputs"]["steps"], after, strict=True):
         manager.save(step, {"global_step": step}, export=lambda path: path.write_bytes(b"model"))
-        listed = [entry["steps"] for entry in status.get("B", "checkpoints")]
-        files = sorted(path.name for path in (tmp_path / "B").iterdir() if path.name != "checkpoint.pt")
+        listed = [entry["steps"] for entry in status.get(behavior, "checkpoints")]
+        folder = tmp_path / behavior
+        files = sorted(path.name for path in folder.iterdir() if path.name != "checkpoint.pt")
         assert listed == expected["listed_steps"]
         assert files == sorted(expected["files"])
