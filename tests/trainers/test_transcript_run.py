@@ -35,9 +35,8 @@ torch_settings: {{num_threads: 1}}  # other numbers round sums otherwise, and ar
 def images_of(message: messages.UnityMessageProto) -> list[messages.ObservationProto]:
     """The observations that are images and were sent as floats."""
     agents = [a for listed in message.unity_output.rl_output.agentInfos.values() for a in listed.value]
-    return [
-        o for agent in agents for o in agent.observations if len(o.shape) == 3 and o.HasField("float_data")
-    ]
+    seen = [observation for agent in agents for observation in agent.observations]
+    return [each for each in seen if len(each.shape) == 3 and each.HasField("float_data")]
 
 
 def with_images(path: Path) -> bool:
@@ -46,7 +45,7 @@ def with_images(path: Path) -> bool:
 
 
 def sent(path: Path, as_png: bool) -> list[bytes]:
-    """What the player sent, with images of 8 bits as floats, or as its image sensor's compression writes them."""
+    """What the player sent, with its images (rounded to 8 bits) as floats or as compressed by its sensor."""
     result = []
     for _, data in messages_of(path):
         message = messages.UnityMessageProto.FromString(data)
@@ -85,7 +84,7 @@ def trained(folder: Path, sent: list[bytes], yaml: str) -> Ended:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the replaying engine is a script with a first line")
-@pytest.mark.parametrize("path", filter(with_images, FILES), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*filter(with_images, FILES)], ids=lambda path: path.name)
 def test_an_image_as_floats_and_as_png_teach_the_same(path: Path, tmp_path: Path) -> None:
     steps = {name.partition("?")[0]: 0 for name in specs_of(path)}
     steps = {name: decisions_of(path, name) * 3 // 5 for name in steps}
