@@ -1,0 +1,192 @@
+"""Changes one line of the product at a time and sees whether the tests notice.
+
+    .venv/bin/pytest -q -n 2 --cov=. --cov-context=test --cov-report=     # once: which tests run which lines
+    python tests/mutations.py --count 300 --seed 0 --table before.csv     # draws mutations and tries them
+    python tests/mutations.py --again before.csv --table after.csv        # tries the same on another state
+
+A mutation replaces an operator, a constant or a condition of one line that some test runs. It is caught if
+one of the tests that run the line fails, or does not end. `--again` finds each mutated line of a table by
+its text, in whichever file it stands now; a line that is gone or stands in several places is reported so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import csv
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from coverage import CoverageData
+
+ROOT = Path(__file__).parents[1]
+FLOORS = ("envs", "agent_processor", "trainers")
+MOST_TESTS = 40
+"""Of the tests that run a line; a mutation that these do not notice survives."""
+TIMEOUT = 300.0
+"""Seconds after which the tests of a mutation count as hanging."""
+
+SWAPS: dict[type[ast.AST], str] = {
+    ast.Lt: "<=",
+    ast.LtE: "<",
+    ast.Gt: ">=",
+    ast.GtE: ">",
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+    ast.In: "not in",
+    ast.NotIn: "in",
+    ast.Add: "-",
+    ast.Sub: "+",
+    ast.Mult: "/",
+    ast.Div: "*",
+    ast.FloorDiv: "*",
+    ast.And: "or",
+    ast.Or: "and",
+}
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One changed line."""
+
+    file: str
+    line: int
+    before: str
+    after: str
+    outcome: str = ""
+    """caught, survived, gone, ambiguous."""
+
+
+def mutations_of(path: Path) -> Iterator[Mutation]:
+    """Every mutation of a file that stays within one line."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    for node in ast.walk(ast.parse(text)):
+        for start, end, new in _edits(node, lines):
+            line = lines[node.lineno - 1]  # type: ignore[attr-defined]
+            changed = line[:start] + new + line[end:]
+            yield Mutation(path.relative_to(ROOT).as_posix(), node.lineno, line, changed)  # type: ignore[attr-defined]
+
+
+def _edits(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, int, str]]:
+    """Columns [start, end) of the node's first line, and what replaces them."""
+    if getattr(node, "lineno", None) is None or node.lineno != node.end_lineno:  # type: ignore[attr-defined]
+        return
+    line = lines[node.lineno - 1]  # type: ignore[attr-defined]
+    if not line.isascii():  # ast counts bytes
+        return
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        yield node.left.end_col_offset, node.comparators[0].col_offset, f" {SWAPS[type(node.ops[0])]} "
+    elif isinstance(node, ast.BinOp) and type(node.op) in SWAPS:
+        between = line[node.left.end_col_offset : node.right.col_offset]
+        if not set(between) & set("()"):
+            yield node.left.end_col_offset, node.right.col_offset, f" {SWAPS[type(node.op)]} "
+    elif isinstance(node, ast.BoolOp):
+        first, second = node.values[:2]
+        if not set(line[first.end_col_offset : second.col_offset]) & set("()"):
+            yield first.end_col_offset, second.col_offset, f" {SWAPS[type(node.op)]} "
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        if "(" not in line[node.col_offset : node.operand.col_offset]:
+            yield node.col_offset, node.operand.col_offset, ""
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        yield node.col_offset, node.end_col_offset, str(not node.value)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        yield node.col_offset, node.end_col_offset, repr(node.value + 1)
+
+
+def draw(count: int, seed: int, tests: dict[str, dict[int, list[str]]]) -> list[Mutation]:
+    """Mutations of lines that tests run, sampled without replacement."""
+    every = [
+        mutation
+        for floor in FLOORS
+        for path in sorted((ROOT / floor).rglob("*.py"))
+        for mutation in mutations_of(path)
+        if tests.get(mutation.file, {}).get(mutation.line)
+    ]
+    return random.Random(seed).sample(every, min(count, len(every)))
+
+
+def tests_of_lines() -> dict[str, dict[int, list[str]]]:
+    """Which tests run each line, from the coverage data of a run with `--cov-context=test`."""
+    data = CoverageData(str(ROOT / ".coverage"))
+    data.read()
+    found = {}
+    for file in data.measured_files():
+        path = Path(file)
+        if path.is_relative_to(ROOT):
+            contexts = data.contexts_by_lineno(file)
+            named = {n: sorted({c.split("|")[0] for c in cs if c}) for n, cs in contexts.items()}
+            found[path.relative_to(ROOT).as_posix()] = named
+    return found
+
+
+def find(mutation: Mutation) -> Mutation:
+    """The same change where its line stands today."""
+    places = [
+        (path, number)
+        for floor in FLOORS
+        for path in (ROOT / floor).rglob("*.py")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if line.strip() == mutation.before.strip()
+    ]
+    if len(places) != 1:
+        outcome = "ambiguous" if places else "gone"
+        return Mutation(mutation.file, mutation.line, mutation.before, mutation.after, outcome)
+    path, number = places[0]
+    line = path.read_text(encoding="utf-8").splitlines()[number - 1]
+    indent = line[: len(line) - len(line.lstrip())]
+    return Mutation(path.relative_to(ROOT).as_posix(), number, line, indent + mutation.after.strip())
+
+
+def attempt(mutation: Mutation, tests: list[str]) -> str:
+    """Change the line, run the tests, change it back: caught or survived."""
+    path = ROOT / mutation.file
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines(keepends=True)
+    lines[mutation.line - 1] = mutation.after + "\n"
+    path.write_text("".join(lines), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests[:MOST_TESTS]]
+    try:
+        ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=TIMEOUT, check=False)
+        return "survived" if ended.returncode == 0 else "caught"
+    except subprocess.TimeoutExpired:
+        return "caught"
+    finally:
+        path.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    """Try the mutations, and write the table after each of them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--again", type=Path, help="a table whose caught mutations are tried on this state")
+    parser.add_argument("--table", type=Path, default=Path("mutations.csv"))
+    args = parser.parse_args()
+    tests = tests_of_lines()
+    if args.again:
+        rows = csv.DictReader(args.again.open(encoding="utf-8"))
+        known = [Mutation(**{**row, "line": int(row["line"])}) for row in rows]  # type: ignore[arg-type]
+        wanted = [find(mutation) for mutation in known if mutation.outcome == "caught"]
+    else:
+        wanted = draw(args.count, args.seed, tests)
+    with args.table.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Mutation)])
+        writer.writeheader()
+        for mutation in wanted:
+            outcome = mutation.outcome or attempt(
+                mutation, tests.get(mutation.file, {}).get(mutation.line, [])
+            )
+            writer.writerow({**asdict(mutation), "outcome": outcome})
+            file.flush()
+            print(f"{outcome:9s} {mutation.file}:{mutation.line}: {mutation.after.strip()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
