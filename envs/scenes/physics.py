@@ -41,10 +41,8 @@ _FRICTION = np.float32(FRICTION)
 _NEAR = np.float32(-CONTACT_OFFSET)
 _CORRECTION_SPEED = np.float32(0.8 / TIME_STEP)
 _MAX_DEPENETRATION = np.float32(10)
-_ROLLING = np.float32(1 / 3.5)
-"""1 / (1 + m r² / I) with I = 2/5 m r²: the part of the slip that friction has to give to the velocity."""
 _TWIST = np.float32(1 / 0.4)
-"""m r² / I: what a velocity given by friction adds to the speed of the ball's surface."""
+"""m r² / I with I = 2/5 m r²: what a velocity given by friction adds to the speed of the ball's surface."""
 _TINY = np.float32(1e-12)
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
@@ -61,6 +59,7 @@ class Balls:
         self.gravity = GRAVITY
         self.angular_drag = 0.05
         self._radius: Array = np.full((3, count), 0.5, np.float32)
+        self._negative_inverse_radius: Array = -_ONE / self._radius
         self._smallest_radius = 0.5
         # Spin times radius: the speed of the surface. With it no step needs the radius again.
         self._roll: Array = np.zeros((3, count), np.float32)
@@ -76,6 +75,7 @@ class Balls:
         """Give the balls `which` other radii; they keep their spin."""
         self._roll[:, which] *= radius / self._radius[0, which]
         self._radius[:, which] = radius
+        self._negative_inverse_radius = -_ONE / self._radius
         self._smallest_radius = float(self._radius.min())
 
     @property
@@ -134,11 +134,18 @@ class Balls:
         moving *= touching
         keeping *= touching
 
-        # What friction would have to give in order that the ball's surface rests on the box.
+        # What friction would have to give so that the ball rests on the box at the contact: a point on the
+        # box's surface, which is nearer to the centre of a ball that is pressed in. `lever`: as a share of r.
+        lever = overlap * self._negative_inverse_radius
+        lever += _ONE
+        twist = lever * _TWIST
         stick = _cross(roll, normal)
+        stick *= lever
         stick += normal * approach
         stick -= velocity
-        stick *= _ROLLING
+        lever *= twist
+        lever += _ONE
+        stick /= lever
         grip = _FRICTION / np.sqrt(SUM.dot(stick * stick) + _TINY)
 
         move = stick * np.minimum(moving * grip, _ONE)
@@ -149,7 +156,9 @@ class Balls:
         friction = stick * np.minimum(keeping * grip, _ONE)
         velocity += normal * keeping
         velocity += friction
-        roll += _cross(friction, normal) * _TWIST
+        turn = _cross(friction, normal)
+        turn *= twist
+        roll += turn
         self._limit_spin()
 
     def _limit_spin(self) -> None:
