@@ -1,4 +1,4 @@
-"""Engines as environments of Gymnasium and PettingZoo. Imports neither before one of the names is used."""
+"""Engines as Gymnasium and PettingZoo environments. Imports neither library before it is used."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ __all__ = [
     "make_parallel",
     "make_vector",
 ]
-"""All but `UnityVecEnv` and `make_sb3`, for which few have what they need: Stable-Baselines3."""
+"""All but `UnityVecEnv` and `make_sb3`, which need Stable-Baselines3."""
 
-_HOMES = {
+_MODULES = {
     "UnityAECEnv": "aec_env",
     "UnityGymException": "errors",
     "UnityParallelEnv": "parallel_env",
@@ -48,10 +48,10 @@ _HOMES = {
     "make_sb3": "sb3_vec_env",
     "make_vector": "make",
 }
-_OTHER_NAMES = {"UnityToPettingZooWrapper": "UnityParallelEnv"}
+_ALIASES = {"UnityToPettingZooWrapper": "UnityParallelEnv"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(load(_HOMES[name]), _OTHER_NAMES.get(name, name))
+    return getattr(load(_MODULES[name]), _ALIASES.get(name, name))

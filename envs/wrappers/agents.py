@@ -1,7 +1,4 @@
-"""The agents of one behaviour by their slots: what they see, have got, and whether they wait.
-
-Places that stay, for agents whose ids do not.
-"""
+"""One behavior's agents in fixed slots: observations, rewards, and which agents request a decision."""
 
 from __future__ import annotations
 
@@ -15,194 +12,194 @@ from numpy.typing import NDArray
 from ..base import BehaviorSteps, ObsArray
 
 VACANT = -1
-"""Where an agent's id would be: nobody. Engines count from 0."""
+"""In place of an agent's id: the slot is empty. Engines count from 0."""
 
 SlotNumbers = NDArray[np.intp]
-_NOBODY: SlotNumbers = np.zeros(0, np.intp)
+_NONE: SlotNumbers = np.zeros(0, np.intp)
 
 
-class Slots:
-    """Which agent of a behaviour holds which slot; numbers from 0, as many as there were agents at once.
+class SlotAssignment:
+    """Assigns a behavior's agents to slots, numbered from 0; there are as many as there were agents at once.
 
-    An engine gives an agent a new id with every episode, or the same again, and does not say whose successor
-    it is. Who appears takes a free slot: the one that it held before, else one that somebody of its group has
-    left, else one that anybody has left, else one that nobody has had yet; several go by their ids.
+    An engine gives an agent a new id with every episode, or the same again, and does not say which former
+    agent it continues. A new agent takes a free slot: the one that it held before, else one last held by its
+    group, else one last held by another agent, else one never used; several new agents go by their ids.
     """
 
     def __init__(self) -> None:
         self.holders: NDArray[np.int64] = np.zeros(0, np.int64)
-        """[n] The engine's ids; VACANT where nobody is."""
+        """[n] The engine's ids; VACANT for an empty slot."""
         self.groups: NDArray[np.int64] = np.zeros(0, np.int64)
-        """[n] The group of whoever holds a slot or held it last; 0 is none, VACANT where nobody was."""
+        """[n] The group of the slot's current or last agent; 0 is none, VACANT for a slot never used."""
         self._former: NDArray[np.int64] = np.zeros(0, np.int64)
         self._slot_of: dict[int, int] = {}
-        self._seated = (np.zeros(0, np.int64), _NOBODY)
-        """What `seat` was asked last, and its answer, until something changes: most steps tell the same."""
+        self._last_assignment = (np.zeros(0, np.int64), _NONE)
+        """The last arguments and result of `assign`, until something changes: most steps repeat them."""
 
     def __len__(self) -> int:
         return len(self.holders)
 
     def clear(self) -> None:
-        """Nobody holds a slot, and nobody did: the engine begins anew. The slots remain."""
+        """Empty all slots and their history, as the engine resets. The slots remain."""
         for array in (self.holders, self.groups, self._former):
             array[:] = VACANT
         self._slot_of.clear()
-        self._forget()
+        self._drop_last_assignment()
 
     def reserve(self, size: int) -> None:
-        """Have at least so many slots."""
+        """Have at least `size` slots."""
         more = np.full(max(0, size - len(self)), VACANT, np.int64)
         self.holders = np.append(self.holders, more)
         self.groups = np.append(self.groups, more)
         self._former = np.append(self._former, more)
 
-    def leave(self, agents: NDArray[np.integer]) -> SlotNumbers:
+    def release(self, agents: NDArray[np.integer]) -> SlotNumbers:
         """Free the slots of agents whose episodes have ended.
 
         Args:
             agents: [k] ids.
 
         Returns:
-            [k] the slots that they held; VACANT for those who held none.
+            [k] the slots that they held; VACANT for agents that held none.
         """
         slots = np.array([self._slot_of.pop(int(agent), VACANT) for agent in agents], np.intp)
         self.holders[slots[slots != VACANT]] = VACANT
         if len(slots):
-            self._forget()
+            self._drop_last_assignment()
         return slots
 
-    def seat(
+    def assign(
         self, agents: NDArray[np.integer], groups: NDArray[np.integer]
     ) -> tuple[SlotNumbers, SlotNumbers]:
-        """Find the slots of agents, and give one to those who have none; where all are taken, a new one.
+        """Look up the slots of agents, and assign one to those without; if all are taken, a new one.
 
         Args:
             agents: [k] ids.
             groups: [k] their groups.
 
         Returns:
-            [k] their slots, and those of them whose agents had none.
+            [k] their slots, and the newly assigned ones among them.
         """
-        asked, answer = self._seated
-        if np.array_equal(asked, agents):
-            return answer, _NOBODY
+        known, slots = self._last_assignment
+        if np.array_equal(known, agents):
+            return slots, _NONE
         new = [row for row, agent in enumerate(agents) if int(agent) not in self._slot_of]
         for row in sorted(new, key=lambda row: int(agents[row])):
-            self._admit(int(agents[row]), int(groups[row]))
+            self._assign_new(int(agents[row]), int(groups[row]))
         slots = np.array([self._slot_of[int(agent)] for agent in agents], np.intp)
-        self._seated = (np.array(agents, np.int64), slots)
+        self._last_assignment = (np.array(agents, np.int64), slots)
         return slots, slots[new]
 
-    def _admit(self, agent: int, group: int) -> None:
+    def _assign_new(self, agent: int, group: int) -> None:
         free = np.flatnonzero(self.holders == VACANT)
         if not len(free):
             free = np.array([len(self)])
             self.reserve(len(self) + 1)
         former = self._former[free]
-        # The last key decides first; equal ones go by their numbers.
+        # lexsort: the last key is the primary one; ties go by slot number.
         slot = int(free[np.lexsort((former == VACANT, self.groups[free] != group, former != agent))[0]])
         self.holders[slot] = self._former[slot] = agent
         self.groups[slot] = group
         self._slot_of[agent] = slot
 
-    def _forget(self) -> None:
-        self._seated = (np.zeros(0, np.int64), _NOBODY)
+    def _drop_last_assignment(self) -> None:
+        self._last_assignment = (np.zeros(0, np.int64), _NONE)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedEpisodes:
     """Episodes that ended within one step, k of them."""
 
     slots: SlotNumbers
-    """[k] whose they were."""
+    """[k] The slots of their agents."""
     agent_id: NDArray[np.int64]
-    """[k] the engine's ids, which are over."""
+    """[k] The engine's ids, which are no longer in use."""
     obs: list[ObsArray]
-    """[k, *shape] per sensor: what was seen last."""
+    """[k, *shape] per sensor: the final observations."""
 
 
-class Crew:
-    """One behaviour's slots, n of them, and what an engine has told of them since the step began.
+class SlottedAgents:
+    """One behavior's n slots, and what the engine has reported about them since the step started.
 
-    A slot's observation is what its agent saw when it was asked last; when an episode has ended and the next
-    one has not begun, what was seen at its end.
+    A slot's observation is that of its agent's last decision request; after an episode, until the next one
+    starts, the final observation.
     """
 
     def __init__(self, name: str, spec: BehaviorSpec) -> None:
-        """Nobody holds a slot yet.
+        """All slots are empty.
 
         Args:
-            name: The engine's full name of the behaviour, such as `3DBall?team=0`.
-            spec: What its agents see and do.
+            name: The engine's full name of the behavior, such as `3DBall?team=0`.
+            spec: Its observations and actions.
         """
         self.name = name
         self.spec = spec
-        self.slots = Slots()
+        self.slots = SlotAssignment()
         self.obs: list[ObsArray] = [np.zeros((0, *s.shape), np.float32) for s in spec.observation_specs]
-        """[n, *shape] per sensor; what was handed out is not written to again."""
+        """[n, *shape] per sensor; arrays that were handed out are not written to again."""
         self.forbidden: list[NDArray[np.bool_]] = [
             np.zeros((0, size), np.bool_) for size in spec.action_spec.discrete_branches
         ]
-        """[n, size] per branch: True where an action is not allowed."""
+        """[n, size] per branch: True for actions that are not allowed."""
         self._order: SlotNumbers = np.zeros(0, np.intp)
         """The slots of the last DecisionSteps, row for row."""
-        self.begin()
+        self.start_step()
 
     def __len__(self) -> int:
         return len(self.slots)
 
-    def begin(self) -> None:
-        """A step begins: nothing has been told in it yet."""
+    def start_step(self) -> None:
+        """Start a step: reset what is counted per step."""
         size = len(self)
         self.reward: NDArray[np.float32] = np.zeros(size, np.float32)
-        """[n] since the step began; what was got before the first action of an episode is not counted."""
+        """[n] Since the step started; rewards before the first action of an episode are not counted."""
         self.group_reward: NDArray[np.float32] = np.zeros(size, np.float32)
-        """[n] likewise."""
+        """[n] As `reward`."""
         self.asks: NDArray[np.bool_] = np.zeros(size, np.bool_)
-        """[n] Waits for an action."""
+        """[n] The agent requests a decision."""
         self.terminated: NDArray[np.bool_] = np.zeros(size, np.bool_)
         """[n] An episode has ended in this step."""
         self.truncated: NDArray[np.bool_] = np.zeros(size, np.bool_)
-        """[n] An episode was interrupted in this step, as by a limit of steps."""
-        self.ended: list[Ended] = []
+        """[n] An episode was interrupted in this step, by a step limit for example."""
+        self.ended: list[EndedEpisodes] = []
         self._written = False
 
     def clear(self) -> None:
-        """The engine begins anew: all episodes are over without a word."""
+        """Empty all slots, as the engine resets: all episodes are over without a terminal step."""
         self.slots.clear()
         self._order = np.zeros(0, np.intp)
         self.obs = [np.zeros_like(array) for array in self.obs]
         self.forbidden = [np.zeros_like(mask) for mask in self.forbidden]
-        self.begin()
+        self.start_step()
 
     def reserve(self, size: int) -> None:
-        """Have at least so many slots, vacant ones where there are no agents yet."""
+        """Have at least `size` slots; the new ones are empty."""
         self.slots.reserve(size)
         self._grow(len(self.slots))
 
-    def take(self, steps: BehaviorSteps) -> None:
-        """Take in what the engine has told of this behaviour: first who ended, then who waits."""
+    def update(self, steps: BehaviorSteps) -> None:
+        """Take in a message's steps: first the episodes that ended, then the decision requests."""
         decisions, terminals = steps
         if len(terminals):
             self._end(terminals)
-        self._ask(decisions)
+        self._request(decisions)
 
-    def rows(self, action: ActionTuple) -> ActionTuple | None:
-        """Those rows of an action per slot that belong to whoever waits, in the engine's order.
+    def select_requested(self, action: ActionTuple) -> ActionTuple | None:
+        """Select the rows of the agents that request a decision, in the engine's order.
 
         Args:
             action: [n, continuous] and [n, branches].
 
         Returns:
-            [k, continuous] and [k, branches] for the k that wait; None where nobody does.
+            [k, continuous] and [k, branches] for the k requests; None if there are none.
         """
         if not len(self._order):
             return None
         return ActionTuple(action.continuous[self._order], action.discrete[self._order])
 
     def _end(self, terminals: TerminalSteps) -> None:
-        slots = self.slots.leave(terminals.agent_id)
-        known = slots != VACANT  # the others ended before they were asked for anything
+        slots = self.slots.release(terminals.agent_id)
+        known = slots != VACANT  # the others ended before their first decision request
         slots = slots[known]
         if not len(slots):
             return
@@ -213,11 +210,11 @@ class Crew:
         self.truncated[slots] = interrupted
         self.asks[slots] = False
         obs = [np.asarray(array)[known] for array in terminals.obs]
-        self.ended.append(Ended(slots, np.asarray(terminals.agent_id, np.int64)[known], obs))
+        self.ended.append(EndedEpisodes(slots, np.asarray(terminals.agent_id, np.int64)[known], obs))
         self._write(slots, obs)
 
-    def _ask(self, decisions: DecisionSteps) -> None:
-        self._order, new = self.slots.seat(decisions.agent_id, np.asarray(decisions.group_id))
+    def _request(self, decisions: DecisionSteps) -> None:
+        self._order, new = self.slots.assign(decisions.agent_id, np.asarray(decisions.group_id))
         slots = self._order
         if not len(slots):
             return
@@ -233,13 +230,13 @@ class Crew:
             mask[slots] = False if masks is None else masks[branch]
 
     def _write(self, slots: SlotNumbers, obs: list[ObsArray]) -> None:
-        for index, told in enumerate(obs):
+        for index, values in enumerate(obs):
             array = self.obs[index]
-            if array.dtype != told.dtype and len(told):  # pictures that come as bytes
-                self.obs[index] = array.astype(told.dtype)
+            if array.dtype != values.dtype and len(values):  # images that arrive as bytes
+                self.obs[index] = array.astype(values.dtype)
             elif not self._written:
                 self.obs[index] = array.copy()
-            self.obs[index][slots] = told
+            self.obs[index][slots] = values
         self._written = True
 
     def _grow(self, size: int) -> None:
@@ -247,10 +244,10 @@ class Crew:
         if not more:
             return
         for name in ("reward", "group_reward", "asks", "terminated", "truncated"):
-            setattr(self, name, _longer(getattr(self, name), more))
-        self.obs = [_longer(array, more) for array in self.obs]
-        self.forbidden = [_longer(mask, more) for mask in self.forbidden]
+            setattr(self, name, _extended(getattr(self, name), more))
+        self.obs = [_extended(array, more) for array in self.obs]
+        self.forbidden = [_extended(mask, more) for mask in self.forbidden]
 
 
-def _longer(array: NDArray[Any], more: int) -> NDArray[Any]:
+def _extended(array: NDArray[Any], more: int) -> NDArray[Any]:
     return np.concatenate([array, np.zeros((more, *array.shape[1:]), array.dtype)])

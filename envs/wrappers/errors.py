@@ -1,4 +1,4 @@
-"""What goes wrong between an engine and those who use it as Gymnasium's or PettingZoo's."""
+"""Errors of the Gymnasium and PettingZoo wrappers."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from gymnasium.error import Error
 
 
 class UnityGymException(Error):  # type: ignore[misc]  # noqa: N818
-    """An engine is not such an environment, or the environment is not used as one. ML-Agents' name."""
+    """The engine does not fit the interface, or the interface is misused. ML-Agents' name."""
 
 
 def no_environment() -> UnityGymException:
-    """It has been closed."""
+    """The error for an environment that is closed."""
     return UnityGymException("No environment loaded: it was closed. Make a new one.")
 
 
 def must_reset(why: str) -> UnityGymException:
-    """An action was given where nobody waits for one."""
-    return UnityGymException(f"{why} Call reset() to begin the next episode.")
+    """The error for an action without a running episode."""
+    return UnityGymException(f"{why} Call reset() to start the next episode.")
 
 
 def invalid_action(action: Any, space: Any, why: str, whose: str = "") -> UnityGymException:
-    """An action is not of its space."""
+    """The error for an action outside its space."""
     found = f"an array of shape {action.shape} and type {action.dtype}" if _array(action) else repr(action)
     return UnityGymException(
         f"Invalid action{whose}, got {found} but was expecting action from {space}: {why}."

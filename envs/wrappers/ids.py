@@ -1,4 +1,4 @@
-"""The id `lanista/Unity-v0` for `gymnasium.make` and `make_vec`; importing this registers it."""
+"""The id `lanista/Unity-v0` for `gymnasium.make` and `make_vec`, registered on import."""
 
 from gymnasium import register
 

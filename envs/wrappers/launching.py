@@ -1,9 +1,4 @@
-"""Starting engines for the wrappers.
-
-Engines as the wrappers have them started; again, when they are to have another seed.
-
-Several engines as one: their agents side by side.
-"""
+"""Launch engines for the wrappers: restarted for a new seed, and several as one."""
 
 from __future__ import annotations
 
@@ -37,27 +32,28 @@ from ..side_channels import (
 from ..unity.environment import UnityEnvironment
 
 SEEDS = 2**31
-"""The wire has 32 bits for a seed, one of them for the sign."""
+"""The protocol has 32 bits for a seed, one of them for the sign."""
 
 
 class LaunchedEnvironment(BaseEnv):  # type: ignore[misc]
-    """An engine and the side channels that it was given."""
+    """A launched engine and its side channels."""
 
     def __init__(
         self, start: Callable[[int], BaseEnv], seed: int, name: str = "", channels: Sequence[SideChannel] = ()
     ) -> None:
-        """Start it.
+        """Start the engine.
 
         Args:
-            start: Starts the engine with a seed. What it returns is closed before it is called again.
-            seed: 0 or more; what does not fit in 31 bits is taken modulo 2**31.
+            start: Starts the engine with a seed. The environment that it returns is closed before the next
+                call.
+            seed: 0 or more; used modulo 2**31.
             name: For messages.
-            channels: What the engine was given.
+            channels: The engine's side channels.
         """
         self.name = name
         self.seed = int(seed) % SEEDS
         self.side_channel = {type(channel).__name__: channel for channel in channels}
-        """The channels by the names of their classes, as ML-Agents' PettingZoo wrappers have them."""
+        """The channels by class name, as in ML-Agents' PettingZoo wrappers."""
         self._start = start
         self._parameters: dict[str, object] = {}
         self._env = start(self.seed)
@@ -65,64 +61,63 @@ class LaunchedEnvironment(BaseEnv):  # type: ignore[misc]
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
-        """The behaviours that the engine has shown so far."""
+        """The behaviors that the engine has reported so far."""
         return self._env.behavior_specs  # type: ignore[no-any-return]
 
     def set_parameters(self, parameters: Mapping[str, object]) -> None:
         """Set environment parameters, numbers or samplers; they arrive with the next step or reset.
 
         Raises:
-            UnityEnvironmentException: The environment takes none.
+            UnityEnvironmentException: The environment has no parameters.
         """
-        take = getattr(self._env, "set_parameters", None)
-        if take is None:
+        set_parameters = getattr(self._env, "set_parameters", None)
+        if set_parameters is None:
             raise UnityEnvironmentException(
-                f"{self.name} takes no parameters; give its own arguments behind its name, as in "
-                "NAME?key=value."
+                f"{self.name} has no parameters; append its own arguments to its name, as in NAME?key=value."
             )
-        take(parameters)
+        set_parameters(parameters)
         self._parameters.update(parameters)
 
     def reset(self) -> None:
-        """As of the engine."""
+        """See `BaseEnv`."""
         self._env.reset()
 
     def step(self) -> None:
-        """As of the engine."""
+        """See `BaseEnv`."""
         self._env.step()
 
     def get_steps(self, behavior_name: str) -> BehaviorSteps:
-        """As of the engine."""
+        """See `BaseEnv`."""
         return self._env.get_steps(behavior_name)  # type: ignore[no-any-return]
 
     def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
-        """As of the engine."""
+        """See `BaseEnv`."""
         self._env.set_actions(behavior_name, action)
 
     def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
-        """As of the engine."""
+        """See `BaseEnv`."""
         self._env.set_action_for_agent(behavior_name, agent_id, action)
 
     def close(self) -> None:
-        """End the engine; nothing where a start has failed."""
+        """Close the engine; does nothing if its last start failed."""
         if self._loaded:
             self._loaded = False
             self._env.close()
 
 
 class ReseededEnvironment(LaunchedEnvironment):
-    """An engine that is started again for another seed: it gets its seed at its start."""
+    """An engine that is restarted for another seed, since it gets its seed at its start."""
 
-    def reseed(self, seed: int, untouched: bool = False) -> bool:
-        """Start the engine again with a seed, unless it is `untouched` since its start and has this seed.
+    def reseed(self, seed: int, is_fresh: bool = False) -> bool:
+        """Restart the engine with a seed, unless it `is_fresh` after a start with this seed.
 
         Environment parameters that were set by `set_parameters` stay set.
 
         Returns:
-            Whether it was started again; it is to be reset then.
+            Whether it was restarted, and must be reset.
         """
         seed = int(seed) % SEEDS
-        if untouched and seed == self.seed:
+        if is_fresh and seed == self.seed:
             return False
         self._env.close()
         self._loaded = False
@@ -148,25 +143,25 @@ def launch(
 
     Args:
         file_name: The executable, a scene such as `scene:ball3d`, or None for the Unity Editor.
-        seed: Of the engine's chance, further engines' are the next ones; None for another one each time.
-        reseed: A seed that is given to `reset` later starts the engine again, except the Editor.
-        num_engines: How many, whose agents are put side by side. They compute at the same time.
-        time_scale: How much faster than real time the game goes; None leaves it.
+        seed: Seeds the engine; further engines get the next numbers. None for a random one.
+        reseed: Restart the engine, unless it is the Editor, when `reset` is given a seed.
+        num_engines: How many engines, whose agents are combined. They compute in parallel.
+        time_scale: How much faster than real time the game runs; None leaves it unchanged.
         parameters: Values of environment parameters, numbers or samplers.
-        side_channels: More channels, of a single engine. One of those that Lanista itself makes, for the
-            engine's configuration, parameters and statistics, takes that one's place.
-        **options: As of `UnityEnvironment`.
+        side_channels: Further channels, of a single engine. A channel for the engine's configuration,
+            parameters or statistics replaces the one that Lanista would create.
+        **options: See `UnityEnvironment`.
 
     Raises:
         TypeError: There is no such option.
-        UnityEnvironmentException: Several engines where there can be only one.
+        UnityEnvironmentException: Several engines where only one is possible.
         UnityException: As `UnityEnvironment`.
     """
     _check_options(options)
     if num_engines != 1:
         _check_several(num_engines, file_name, side_channels)
     chosen = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
-    channels = _with_ours(side_channels)
+    channels = _with_default_channels(side_channels)
 
     def start(seed: int) -> BaseEnv:
         if in_process(file_name):
@@ -174,18 +169,20 @@ def launch(
             return make_source(str(file_name), seed, arguments, areas)
         if num_engines == 1:
             return _start(file_name, seed, channels, time_scale, options)
-        with ExitStack() as started:  # ends them where one of them does not start
+        with ExitStack() as started:  # closes them if one of them does not start
             engines = []
             for index in range(num_engines):
                 own = {**options, "worker_id": options.get("worker_id", 0) + index}
-                engines.append(_start(file_name, (seed + index) % SEEDS, _with_ours(()), time_scale, own))
+                engines.append(
+                    _start(file_name, (seed + index) % SEEDS, _with_default_channels(()), time_scale, own)
+                )
                 started.callback(engines[-1].close)
             started.pop_all()
         return JoinedEnvironment(engines)
 
-    kind_of_env = ReseededEnvironment if reseed and file_name is not None else LaunchedEnvironment
+    launched_class = ReseededEnvironment if reseed and file_name is not None else LaunchedEnvironment
     shown = channels if num_engines == 1 else ()
-    env = kind_of_env(start, chosen, file_name or "Unity Editor", shown)
+    env = launched_class(start, chosen, file_name or "Unity Editor", shown)
     if parameters:
         try:
             env.set_parameters(parameters)
@@ -208,8 +205,8 @@ def _start(
     return UnityEnvironment(file_name, seed=seed, side_channels=channels, **options)
 
 
-def _with_ours(side_channels: Sequence[SideChannel]) -> list[SideChannel]:
-    """The channels, and those of Lanista's whose kind is not among them."""
+def _with_default_channels(side_channels: Sequence[SideChannel]) -> list[SideChannel]:
+    """The given channels, and Lanista's own of the kinds that are missing."""
     channels = list(side_channels)
     for kind in (EngineConfigurationChannel, EnvironmentParametersChannel, StatsSideChannel):
         if not any(isinstance(channel, kind) for channel in channels):
@@ -218,16 +215,16 @@ def _with_ours(side_channels: Sequence[SideChannel]) -> list[SideChannel]:
 
 
 def _check_several(number: int, file_name: str | None, side_channels: Sequence[SideChannel]) -> None:
-    """Refuse a number of engines that cannot be."""
+    """Refuse an impossible number of engines."""
     if number < 1:
         raise UnityEnvironmentException(f"num_engines is {number}; it needs at least 1.")
     if file_name is None:
         raise UnityEnvironmentException(
-            f"num_engines is {number}, but there is only one Editor. Give file_name, or leave it out."
+            f"num_engines is {number}, but there is only one Editor. Set file_name, or leave it out."
         )
     if in_process(file_name):
         raise UnityEnvironmentException(
-            f"num_engines is {number}, but {file_name} is no engine of its own. Give num_areas={number}."
+            f"num_engines is {number}, but {file_name} is not a process of its own. Set num_areas={number}."
         )
     if side_channels:
         raise UnityEnvironmentException(
@@ -241,36 +238,36 @@ def _check_options(options: Mapping[str, Any]) -> None:
         if option not in known:
             near = get_close_matches(option, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}."
-            raise TypeError(f"There is no option {option!r} of an engine; {hint}")
+            raise TypeError(f"Unknown engine option {option!r}; {hint}")
 
 
 class JoinedEnvironment(InProcessEnvironment):
-    """n engines of one kind, answered together: they compute at the same time, and the slowest sets the pace.
+    """n engines of one kind as one: they compute in parallel, at the pace of the slowest.
 
-    Rows of the first engine's agents come first. Of engine k, the agent a is a * n + k here; groups likewise.
+    Rows of the first engine's agents come first. Agent a of engine k has the id a * n + k; groups likewise.
     """
 
     def __init__(self, engines: Sequence[UnityEnvironment]) -> None:
-        """Take them over; `close` ends them."""
+        """Take ownership of the engines; `close` closes them."""
         super().__init__()
         self._engines = list(engines)
         self._specs: dict[str, BehaviorSpec] = {}
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
-        """The behaviours that some engine has shown so far."""
+        """The behaviors that any engine has reported so far."""
         return BehaviorMapping(self._specs)  # type: ignore[no-any-return]
 
     def reset(self) -> None:
-        """Let all engines begin anew. Raises as `UnityEnvironment.reset`."""
+        """Reset all engines. Raises as `UnityEnvironment.reset`."""
         for engine in self._engines:
             engine.send_reset()
         self._receive()
 
     def step(self) -> None:
-        """Let all agents act. Raises as `UnityEnvironment.step`."""
+        """Step all engines. Raises as `UnityEnvironment.step`."""
         for name, action in self._actions.items():
-            self._hand_out(name, action)
+            self._send_actions(name, action)
         for engine in self._engines:
             engine.send_step()
         self._receive()
@@ -281,12 +278,12 @@ class JoinedEnvironment(InProcessEnvironment):
             engine.set_parameters(parameters)
 
     def close(self) -> None:
-        """End all engines, also where ending one of them fails."""
+        """Close all engines, even if closing one of them fails."""
         with ExitStack() as stack:
             for engine in self._engines:
                 stack.callback(engine.close)
 
-    def _hand_out(self, name: str, action: ActionTuple) -> None:
+    def _send_actions(self, name: str, action: ActionTuple) -> None:
         first = 0
         for engine in self._engines:
             if name not in engine.behavior_specs:
@@ -303,25 +300,25 @@ class JoinedEnvironment(InProcessEnvironment):
             for name, spec in engine.behavior_specs.items():
                 self._specs.setdefault(name, spec)
         for name, spec in self._specs.items():
-            self._steps[name] = self._joined(name, spec)
+            self._steps[name] = self._concatenate(name, spec)
 
-    def _joined(self, name: str, spec: BehaviorSpec) -> BehaviorSteps:
-        told = [
+    def _concatenate(self, name: str, spec: BehaviorSpec) -> BehaviorSteps:
+        steps = [
             engine.get_steps(name) if name in engine.behavior_specs else no_steps(spec)
             for engine in self._engines
         ]
-        decisions, terminals = [each for each, _ in told], [each for _, each in told]
+        decisions, terminals = [each for each, _ in steps], [each for _, each in steps]
         return (
             DecisionSteps(
                 *(self._obs(decisions, spec), np.concatenate([each.reward for each in decisions])),
-                *(self._numbers([each.agent_id for each in decisions]), _masks(decisions, spec)),
+                *(self._unique_ids([each.agent_id for each in decisions]), _masks(decisions, spec)),
                 self._groups([each.group_id for each in decisions]),
                 np.concatenate([each.group_reward for each in decisions]),
             ),
             TerminalSteps(
                 *(self._obs(terminals, spec), np.concatenate([each.reward for each in terminals])),
                 np.concatenate([each.interrupted for each in terminals]),
-                self._numbers([each.agent_id for each in terminals]),
+                self._unique_ids([each.agent_id for each in terminals]),
                 self._groups([each.group_id for each in terminals]),
                 np.concatenate([each.group_reward for each in terminals]),
             ),
@@ -331,21 +328,23 @@ class JoinedEnvironment(InProcessEnvironment):
     def _obs(
         batches: Sequence[DecisionSteps] | Sequence[TerminalSteps], spec: BehaviorSpec
     ) -> list[NDArray[np.float32]]:
-        there = [batch for batch in batches if len(batch)] or batches[:1]  # the others know no dtype
+        there = [batch for batch in batches if len(batch)] or batches[
+            :1
+        ]  # empty batches may have another dtype
         return [np.concatenate([batch.obs[k] for batch in there]) for k in range(len(spec.observation_specs))]
 
-    def _numbers(self, ids: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
+    def _unique_ids(self, ids: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
         count = len(self._engines)
         return np.concatenate([each * count + k for k, each in enumerate(ids)]).astype(np.int32)
 
     def _groups(self, groups: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
-        """0 is no group anywhere."""
+        """Unique group ids; 0, no group, stays 0."""
         found = [np.asarray(each) for each in groups]
-        return np.where(np.concatenate(found) > 0, self._numbers(found), 0).astype(np.int32)
+        return np.where(np.concatenate(found) > 0, self._unique_ids(found), 0).astype(np.int32)
 
 
 def _masks(decisions: Sequence[DecisionSteps], spec: BehaviorSpec) -> list[NDArray[np.bool_]] | None:
-    """[rows, size] per branch; None where no engine tells of any."""
+    """[rows, size] per branch; None if no engine sends masks."""
     if all(each.action_mask is None for each in decisions):
         return None
     return [

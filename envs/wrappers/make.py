@@ -1,4 +1,4 @@
-"""Engines launched and wrapped in one call."""
+"""Launch and wrap an engine in one call."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def make_gym(
 
     Args:
         file_name: The executable, a scene such as `scene:ball3d?areas=1`, or None for the Unity Editor.
-        uint8_visual: As of `UnityToGymWrapper`, and so on.
-        flatten_branched: Likewise.
-        allow_multiple_obs: Likewise.
-        action_space_seed: Likewise.
-        render_mode: Likewise.
-        **engine: As of `launch`: `seed`, `reseed`, `num_engines`, `time_scale`, `parameters`,
-            `side_channels`, and what `UnityEnvironment` takes.
+        uint8_visual: See `UnityToGymWrapper`, as for the following.
+        flatten_branched: See there.
+        allow_multiple_obs: See there.
+        action_space_seed: See there.
+        render_mode: See there.
+        **engine: For `launch`: `seed`, `reseed`, `num_engines`, `time_scale`, `parameters`,
+            `side_channels`, and the arguments of `UnityEnvironment`.
     """
     wrapper = load("gym_env").UnityToGymWrapper
 
@@ -46,7 +46,7 @@ def make_gym(
             render_mode=render_mode,
         )
 
-    return _launched(wrap, file_name, engine)  # type: ignore[no-any-return]
+    return _launch_wrapped(wrap, file_name, engine)  # type: ignore[no-any-return]
 
 
 def make_vector(
@@ -64,15 +64,15 @@ def make_vector(
     """Launch an engine with any number of agents as a `gymnasium.vector.VectorEnv`.
 
     Args:
-        file_name: As of `make_gym`.
-        num_envs: As of `UnityVectorEnv`, and so on.
-        uint8_visual: Likewise.
-        flatten_branched: Likewise.
-        allow_multiple_obs: Likewise.
-        add_group_reward: Likewise.
-        action_space_seed: Likewise.
-        render_mode: Likewise.
-        **engine: As of `make_gym`.
+        file_name: See `make_gym`.
+        num_envs: See `UnityVectorEnv`, as for the following.
+        uint8_visual: See there.
+        flatten_branched: See there.
+        allow_multiple_obs: See there.
+        add_group_reward: See there.
+        action_space_seed: See there.
+        render_mode: See there.
+        **engine: See `make_gym`.
     """
     wrapper = load("vector_env").UnityVectorEnv
 
@@ -88,33 +88,33 @@ def make_vector(
             render_mode=render_mode,
         )
 
-    return _launched(wrap, file_name, engine)  # type: ignore[no-any-return]
+    return _launch_wrapped(wrap, file_name, engine)  # type: ignore[no-any-return]
 
 
 def make_parallel(
     file_name: str | None = None, *, add_group_reward: bool = False, **engine: Any
 ) -> UnityParallelEnv:
-    """Launch an engine as a `pettingzoo.ParallelEnv`. Arguments as of `UnityParallelEnv` and `make_gym`."""
+    """Launch an engine as a `pettingzoo.ParallelEnv`. Arguments: see `UnityParallelEnv` and `make_gym`."""
     wrapper = load("parallel_env").UnityParallelEnv
 
     def wrap(env: BaseEnv) -> Any:
         return wrapper(env, engine.get("seed"), add_group_reward=add_group_reward)
 
-    return _launched(wrap, file_name, engine)  # type: ignore[no-any-return]
+    return _launch_wrapped(wrap, file_name, engine)  # type: ignore[no-any-return]
 
 
 def make_aec(file_name: str | None = None, *, add_group_reward: bool = False, **engine: Any) -> UnityAECEnv:
-    """Launch an engine as a `pettingzoo.AECEnv`. Arguments as of `UnityAECEnv` and `make_gym`."""
+    """Launch an engine as a `pettingzoo.AECEnv`. Arguments: see `UnityAECEnv` and `make_gym`."""
     wrapper = load("aec_env").UnityAECEnv
 
     def wrap(env: BaseEnv) -> Any:
         return wrapper(env, engine.get("seed"), add_group_reward=add_group_reward)
 
-    return _launched(wrap, file_name, engine)  # type: ignore[no-any-return]
+    return _launch_wrapped(wrap, file_name, engine)  # type: ignore[no-any-return]
 
 
-def _launched(wrap: Any, file_name: str | None, engine: dict[str, Any]) -> Any:
-    """Launch and wrap; an engine that cannot be wrapped is ended."""
+def _launch_wrapped(wrap: Any, file_name: str | None, engine: dict[str, Any]) -> Any:
+    """Launch and wrap; an engine that cannot be wrapped is closed."""
     env = launch(file_name, **engine)
     try:
         return wrap(env)

@@ -1,4 +1,4 @@
-"""Pictures of an engine: what an agent's camera sees, or what the environment draws."""
+"""Rendered frames: what an agent's camera sees, or what the environment draws."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ import numpy as np
 from mlagents_envs.base_env import BaseEnv, BehaviorSpec
 from numpy.typing import NDArray
 
-from .agents import Crew
+from .agents import SlottedAgents
 from .errors import UnityGymException
-from .spaces import picture_sensor, shown
+from .spaces import camera_sensor, to_rgb
 
 RENDER_MODES = ["rgb_array"]
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """Where pictures come from."""
+class FrameSource:
+    """Where frames come from."""
 
     sensor: int | None
-    """An agent's; None: the environment draws itself."""
+    """The index of the agent's camera sensor; None: the environment draws itself."""
 
-    def of(self, env: BaseEnv, crew: Crew, slot: int) -> NDArray[np.uint8]:
-        """[height, width, 3] as the agent in a slot saw it when it was asked last."""
+    def render(self, env: BaseEnv, batch: SlottedAgents, slot: int) -> NDArray[np.uint8]:
+        """[height, width, 3] at the last decision request of the agent in a slot."""
         if self.sensor is None:
             drawn: NDArray[np.uint8] = np.asarray(env.draw(), np.uint8)
             return drawn
-        return shown(crew.obs[self.sensor][slot])
+        return to_rgb(batch.obs[self.sensor][slot])
 
 
-def check_render_mode(render_mode: str | None, env: BaseEnv, spec: BehaviorSpec) -> Picture | None:
-    """Where the pictures of a render mode come from; None without one.
+def check_render_mode(render_mode: str | None, env: BaseEnv, spec: BehaviorSpec) -> FrameSource | None:
+    """Choose the source of frames for a render mode; None without one.
 
     Raises:
-        UnityGymException: There is no such mode, or nothing to show.
+        UnityGymException: The mode does not exist, or there is nothing to show.
     """
     if render_mode is None:
         return None
     if render_mode not in RENDER_MODES:
-        raise UnityGymException(f"The render mode {render_mode!r} is not known; give 'rgb_array' or None.")
+        raise UnityGymException(f"Unknown render mode {render_mode!r}: expected 'rgb_array' or None.")
     if hasattr(env, "draw"):
-        return Picture(None)
-    sensor = picture_sensor(spec.observation_specs)
+        return FrameSource(None)
+    sensor = camera_sensor(spec.observation_specs)
     if sensor is None:
         shapes = ", ".join(f"{each.name} {each.shape}" for each in spec.observation_specs)
         raise UnityGymException(
-            "render_mode='rgb_array' needs a picture of 1 or 3 channels among what the agents see, but they "
-            f"see {shapes}. Leave it out, or add a Camera Sensor in Unity."
+            "render_mode='rgb_array' needs an image of 1 or 3 channels among the observations, which are "
+            f"{shapes}. Leave it out, or add a Camera Sensor in Unity."
         )
-    return Picture(sensor)
+    return FrameSource(sensor)

@@ -1,4 +1,4 @@
-"""An engine with many agents as a `VecEnv` of Stable-Baselines3."""
+"""An engine with many agents as a Stable-Baselines3 `VecEnv`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from .vector_env import UnityVectorEnv
 class UnityVecEnv(VecEnv):  # type: ignore[misc]
     """A `UnityVectorEnv` for Stable-Baselines3.
 
-    Several observations are a Dict with the keys `visual_0`, ..., `set_0`, ..., `vector`: for its
-    `MultiInputPolicy`. Infos have `agent_id` and `asks`, and at the end of an episode `terminal_observation`
-    and `TimeLimit.truncated`. `env_method("action_masks")` has the masks, as MaskablePPO of sb3-contrib asks.
+    Several observations are a Dict with the keys `visual_0`, ..., `set_0`, ..., `vector`, for
+    `MultiInputPolicy`. Infos contain `agent_id` and `asks`, and at the end of an episode
+    `terminal_observation` and `TimeLimit.truncated`. `env_method("action_masks")` returns the masks, as
+    sb3-contrib's MaskablePPO expects.
     """
 
     def __init__(self, env: UnityVectorEnv) -> None:
-        """Wrap.
+        """Wrap a vector environment.
 
         Raises:
-            UnityGymException: Actions are of both kinds, which Stable-Baselines3 has no policy for.
+            UnityGymException: There are continuous and discrete actions; Stable-Baselines3 has no policy for
+                both at once.
         """
         if isinstance(env.single_action_space, spaces.Tuple):
             raise UnityGymException(
@@ -41,44 +43,44 @@ class UnityVecEnv(VecEnv):  # type: ignore[misc]
         super().__init__(env.num_envs, self._space(env.single_observation_space), env.single_action_space)
 
     def reset(self) -> Any:
-        """Begin all episodes anew; after `seed`, with that of the first slot."""
-        seen, infos = self.env.reset(seed=self._seeds[0], options=self._options[0] or None)
+        """Restart all episodes; after `seed`, with that of the first slot."""
+        observations, infos = self.env.reset(seed=self._seeds[0], options=self._options[0] or None)
         self._reset_seeds()
         self._reset_options()
-        self.reset_infos = self._listed(infos)
-        return self._keyed(seen)
+        self.reset_infos = self._info_dicts(infos)
+        return self._as_dict(observations)
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Say what the agents do."""
+        """Set the agents' actions."""
         self._actions = actions
 
     def step_wait(self) -> tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
-        """Let them act: observations, rewards, ends, infos."""
-        seen, rewards, terminated, truncated, infos = self.env.step(self._actions)
-        ends = terminated | truncated
-        told = self._listed(infos)
-        for slot in np.flatnonzero(ends):
-            told[slot]["terminal_observation"] = self._keyed(infos["final_obs"][slot])
-            told[slot]["TimeLimit.truncated"] = bool(truncated[slot])
-        return self._keyed(seen), rewards.astype(np.float32), ends, told
+        """Step the engine: observations, rewards, dones, infos."""
+        observations, rewards, terminated, truncated, infos = self.env.step(self._actions)
+        dones = terminated | truncated
+        dicts = self._info_dicts(infos)
+        for slot in np.flatnonzero(dones):
+            dicts[slot]["terminal_observation"] = self._as_dict(infos["final_obs"][slot])
+            dicts[slot]["TimeLimit.truncated"] = bool(truncated[slot])
+        return self._as_dict(observations), rewards.astype(np.float32), dones, dicts
 
     def close(self) -> None:
-        """End the engine."""
+        """Close the engine."""
         self.env.close()
 
     def action_masks(self) -> NDArray[np.bool_] | None:
-        """[n, sizes of all branches] True where an action is allowed now; None without branches."""
+        """[n, sizes of all branches] True for actions that are allowed now; None without branches."""
         return self._masks
 
     def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
-        """What each agent sees, with the render mode `rgb_array`."""
+        """The frame of each slot, with the render mode `rgb_array`."""
         return self.env.render() or [None] * self.num_envs
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Of the vectorised environment, the same for each slot; masks of each its own.
+        """An attribute of the vector environment, the same for each slot, except `action_masks`.
 
         Raises:
-            AttributeError: There is none.
+            AttributeError: There is no such attribute.
         """
         slots = list(self._get_indices(indices))
         if attr_name == "action_masks":
@@ -89,36 +91,40 @@ class UnityVecEnv(VecEnv):  # type: ignore[misc]
         return [getattr(self.env, attr_name)] * len(slots)
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Of the vectorised environment, for all slots at once."""
+        """Set an attribute of the vector environment, for all slots at once."""
         setattr(self.env, attr_name, value)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
     ) -> list[Any]:
-        """What a method gives for each slot."""
+        """Call a method for each slot."""
         return [method(*method_args, **method_kwargs) for method in self.get_attr(method_name, indices)]
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
-        """No slot has wrappers of its own."""
+        """False: slots have no wrappers of their own."""
         return [False for _ in self._get_indices(indices)]
 
-    def _listed(self, infos: dict[str, Any]) -> list[dict[str, Any]]:
+    def _info_dicts(self, infos: dict[str, Any]) -> list[dict[str, Any]]:
         masks = infos.get(ACTION_MASK)
         self._masks = None if masks is None else masks.astype(np.bool_)
-        told = zip(infos["agent_id"].tolist(), infos["asks"].tolist())
-        return [{"agent_id": agent, "asks": asks} for agent, asks in told]
+        slots = zip(infos["agent_id"].tolist(), infos["asks"].tolist())
+        return [{"agent_id": agent, "asks": asks} for agent, asks in slots]
 
     def _space(self, space: Any) -> Any:
         if not isinstance(space, spaces.Tuple):
             return space
         return spaces.Dict(dict(zip(self.env.observation_keys, space)))
 
-    def _keyed(self, seen: Any) -> Any:
-        return dict(zip(self.env.observation_keys, seen)) if isinstance(seen, tuple) else seen
+    def _as_dict(self, observations: Any) -> Any:
+        return (
+            dict(zip(self.env.observation_keys, observations))
+            if isinstance(observations, tuple)
+            else observations
+        )
 
 
 def make_sb3(file_name: str | None = None, num_envs: int | None = None, **options: Any) -> UnityVecEnv:
-    """Launch an engine with any number of agents for Stable-Baselines3. Arguments as of `make_vector`."""
+    """Launch an engine with any number of agents for Stable-Baselines3. Arguments: see `make_vector`."""
     env = make_vector(file_name, num_envs, **options)
     try:
         return UnityVecEnv(env)

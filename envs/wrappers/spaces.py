@@ -1,7 +1,4 @@
-"""What agents can do, as spaces of Gymnasium, and values of these as an engine takes them.
-
-What agents see, as spaces of Gymnasium and values of these.
-"""
+"""Actions and observations as Gymnasium spaces, and the conversion of their values."""
 
 from __future__ import annotations
 
@@ -23,22 +20,22 @@ from .errors import UnityGymException, invalid_action
 logger = logging.getLogger(__name__)
 
 
-class Actions:
-    """A behaviour's actions as a space.
+class ActionConverter:
+    """A behavior's actions as a space.
 
-    Continuous ones are a Box from -1 to 1, float32; one branch is Discrete, several MultiDiscrete, or
-    Discrete over all their combinations, the last branch's number changing fastest; both kinds are a Tuple.
+    Continuous actions are a Box from -1 to 1, float32; one branch is Discrete; several are MultiDiscrete, or
+    Discrete over all combinations, in which the last branch changes fastest; both kinds are a Tuple.
     """
 
     def __init__(self, spec: ActionSpec, flatten_branched: bool = False) -> None:
         """Make the space.
 
         Args:
-            spec: The behaviour's.
-            flatten_branched: Several branches are one Discrete.
+            spec: The behavior's.
+            flatten_branched: Flatten several branches to one Discrete.
 
         Raises:
-            UnityGymException: There are no actions, or combinations are asked for beside continuous ones.
+            UnityGymException: There are no actions, or branches to flatten next to continuous actions.
         """
         self.spec = spec
         self._combinations: NDArray[np.int32] | None = None
@@ -48,7 +45,7 @@ class Actions:
         if flatten_branched and branches and spec.continuous_size:
             raise UnityGymException(
                 f"flatten_branched makes one Discrete of branches, but there are {spec.continuous_size} "
-                f"continuous actions beside the branches {branches}. Leave it out, and actions are a Tuple."
+                f"continuous actions next to the branches {branches}. Leave it out, and actions are a Tuple."
             )
         if flatten_branched and len(branches) > 1:
             every = itertools.product(*map(range, branches))
@@ -63,23 +60,23 @@ class Actions:
         self.space = parts[0] if len(parts) == 1 else spaces.Tuple(parts)
         self._parts = parts
 
-    def one(self, action: Any, whose: str = "") -> ActionTuple:
-        """The action of one agent, [1, continuous] and [1, branches]. Raises as `of`."""
+    def convert_one(self, action: Any, whose: str = "") -> ActionTuple:
+        """Convert one agent's action to [1, continuous] and [1, branches]. Raises as `convert`."""
         if len(self._parts) > 1:
             self._check_parts(action, whose)
-            return self.of(tuple(self._array(part, whose)[None] for part in action), 1, whose)
-        return self.of(self._array(action, whose)[None], 1, whose)
+            return self.convert(tuple(self._array(part, whose)[None] for part in action), 1, whose)
+        return self.convert(self._array(action, whose)[None], 1, whose)
 
-    def of(self, actions: Any, agents: int, whose: str = "") -> ActionTuple:
-        """The actions of n agents, [n, continuous] and [n, branches].
+    def convert(self, actions: Any, agents: int, whose: str = "") -> ActionTuple:
+        """Convert the actions of n agents to [n, continuous] and [n, branches].
 
         Args:
-            actions: A value of the space, with n in front of every shape.
+            actions: In the space, with n in front of every shape.
             agents: n.
             whose: For the message, such as ` of the agent 'Ball?team=0?agent_id=3'`.
 
         Raises:
-            UnityGymException: A shape or kind is wrong, a branch has no such action, or a number is none.
+            UnityGymException: A shape or dtype is wrong, an action does not exist, or a value is not finite.
         """
         values = actions
         if len(self._parts) == 1:
@@ -96,28 +93,28 @@ class Actions:
         return ActionTuple(continuous, discrete)
 
     def mask(self, forbidden: Sequence[NDArray[np.bool_]]) -> Any:
-        """An agent's allowed actions, in the form that the space's `sample` takes.
+        """One agent's action mask, in the form that the space's `sample` takes.
 
         Args:
-            forbidden: [size] per branch, True where an action is not allowed.
+            forbidden: [size] per branch, True for actions that are not allowed.
 
         Returns:
-            int8, 1 where an action is allowed: [size] for Discrete, a tuple of such for MultiDiscrete; in a
-            Tuple, behind the None of the continuous actions. None where there are no branches.
+            int8, 1 for allowed actions: [size] for Discrete, a tuple of such for MultiDiscrete; in a Tuple,
+            after the None of the continuous actions. None without branches.
         """
         if not len(forbidden):
             return None
         if self._combinations is not None:
             branches = self._combinations.T
-            told: Any = ~np.any([closed[of] for closed, of in zip(forbidden, branches)], axis=0)
-            told = told.astype(np.int8)
+            allowed: Any = ~np.any([closed[of] for closed, of in zip(forbidden, branches)], axis=0)
+            allowed = allowed.astype(np.int8)
         else:
-            told = tuple(np.logical_not(closed).astype(np.int8) for closed in forbidden)
-            told = told if len(told) > 1 else told[0]
-        return told if len(self._parts) == 1 else (None, told)
+            allowed = tuple(np.logical_not(closed).astype(np.int8) for closed in forbidden)
+            allowed = allowed if len(allowed) > 1 else allowed[0]
+        return allowed if len(self._parts) == 1 else (None, allowed)
 
     def masks(self, forbidden: Sequence[NDArray[np.bool_]]) -> NDArray[np.int8]:
-        """The same for n agents as one array int8 [n, sizes of all branches], or [n, combinations]."""
+        """The action masks of n agents as one int8 array: [n, sizes of all branches] or [n, combinations]."""
         if self._combinations is None:
             closed = np.concatenate(list(forbidden), axis=1)
         else:
@@ -140,21 +137,21 @@ class Actions:
 
     def _check_parts(self, action: Any, whose: str) -> None:
         if not isinstance(action, (tuple, list)) or len(action) != len(self._parts):
-            why = f"a tuple of {len(self._parts)} is expected, the continuous actions first"
+            why = f"expected a tuple of {len(self._parts)}, the continuous actions first"
             raise invalid_action(action, self.space, why, whose)
 
     def _continuous(self, space: Any, value: NDArray[Any], agents: int, whose: str) -> NDArray[np.float32]:
         self._check_shape(space, value, (agents, *space.shape), whose)
         if value.dtype.kind not in "fiu":
-            raise invalid_action(value, space, "it is no array of numbers", whose)
+            raise invalid_action(value, space, "it is not an array of numbers", whose)
         if not np.isfinite(value).all():
-            raise invalid_action(value, space, "NaN or an infinity is in it", whose)
+            raise invalid_action(value, space, "it contains NaN or infinity", whose)
         return value.astype(np.float32)
 
     def _discrete(self, space: Any, value: NDArray[Any], agents: int, whose: str) -> NDArray[np.int32]:
         self._check_shape(space, value, (agents, *space.shape), whose)
         if value.dtype.kind not in "iub":
-            raise invalid_action(value, space, f"it is not whole numbers but {value.dtype}", whose)
+            raise invalid_action(value, space, f"expected integers, found {value.dtype}", whose)
         value = value.reshape(agents, -1)
         sizes = [int(space.n)] if isinstance(space, spaces.Discrete) else space.nvec
         if ((value < 0) | (value >= sizes)).any():
@@ -166,22 +163,22 @@ class Actions:
         if value.shape != shape:
             one = shape[0] == 1 and value.shape[:1] == (1,)
             expected, found = (shape[1:], value.shape[1:]) if one else (shape, value.shape)
-            why = f"the shape {expected} is expected, found {found}"
+            why = f"expected the shape {expected}, found {found}"
             raise invalid_action(value[0] if one else value, space, why, whose)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One array of an observation: a sensor's, or several vectors one after the other."""
+class ObservationPart:
+    """One array of an observation: one sensor's, or several vectors concatenated."""
 
     key: str
-    """Its name among others."""
+    """Its name among the parts."""
     sensors: tuple[int, ...]
     space: Any
     """A Box."""
 
-    def of(self, obs: Sequence[ObsArray]) -> ObsArray:
-        """[n, *shape] from the sensors' [n, *shape], in an array of its own."""
+    def convert(self, obs: Sequence[ObsArray]) -> ObsArray:
+        """[n, *shape] from the sensors' [n, *shape], in a new array."""
         first = obs[self.sensors[0]]
         if len(self.sensors) > 1:
             return np.concatenate([obs[index] for index in self.sensors], axis=1)
@@ -190,11 +187,11 @@ class Part:
         return first.copy() if first.dtype == BYTES else np.rint(first * FULL).astype(np.uint8)
 
 
-class View:
-    """A behaviour's observations as a space: a Box, or a Tuple or Dict of them."""
+class ObservationConverter:
+    """A behavior's observations as a space: a Box, or a Tuple or Dict of them."""
 
-    def __init__(self, parts: Sequence[Part], kind: type | None = None) -> None:
-        """`kind`: `tuple` or `dict` for several parts, or for one that is to be in one; None: a Box."""
+    def __init__(self, parts: Sequence[ObservationPart], kind: type | None = None) -> None:
+        """`kind`: `tuple` or `dict`, also of a single part; None: a Box."""
         self._parts = list(parts)
         self._kind = kind
         self.keys = [part.key for part in self._parts]
@@ -206,19 +203,19 @@ class View:
         else:
             self.space = self._parts[0].space
 
-    def of(self, obs: Sequence[ObsArray]) -> Any:
-        """The observations of n agents: as the space, with n in front of every shape.
+    def convert(self, obs: Sequence[ObsArray]) -> Any:
+        """Convert the observations of n agents: in the space, with n in front of every shape.
 
         Args:
             obs: [n, *shape] per sensor.
         """
-        told = [part.of(obs) for part in self._parts]
+        values = [part.convert(obs) for part in self._parts]
         if self._kind is dict:
-            return dict(zip(self.keys, told))
-        return tuple(told) if self._kind is tuple else told[0]
+            return dict(zip(self.keys, values))
+        return tuple(values) if self._kind is tuple else values[0]
 
     def row(self, observations: Any, index: int) -> Any:
-        """One agent's observation among those of n, in arrays of its own."""
+        """One agent's observation from those of n, in new arrays."""
         if self._kind is dict:
             return {key: array[index].copy() for key, array in observations.items()}
         if self._kind is tuple:
@@ -226,50 +223,53 @@ class View:
         return observations[index].copy()
 
 
-def gym_view(specs: Sequence[ObservationSpec], uint8_visual: bool, allow_multiple: bool) -> View:
-    """Pictures, sets and vectors as ML-Agents' Gym wrapper gives them, which leaves sets out.
+def gym_observations(
+    specs: Sequence[ObservationSpec], uint8_visual: bool, allow_multiple: bool
+) -> ObservationConverter:
+    """Observations as in ML-Agents' Gym wrapper, which however leaves out entity lists.
 
-    The vectors are one, all of them concatenated. With `allow_multiple` a Tuple: each picture (or grid), each
-    set of things [most, size], the vector. Without, the first that there is of: a picture, the vector, a set.
+    All vectors are concatenated to one. With `allow_multiple`, a Tuple: each image (or grid), each entity
+    list [max entities, size], the vector. Without, the first that exists of: image, vector, entity list.
 
     Args:
-        specs: The behaviour's.
-        uint8_visual: Pictures are bytes, 0 to 255; else float32, 0 to 1. [channels, height, width].
+        specs: The behavior's.
+        uint8_visual: Images are uint8, 0 to 255; else float32, 0 to 1. [channels, height, width].
         allow_multiple: As above.
 
     Raises:
-        UnityGymException: There is nothing to see.
+        UnityGymException: There are no observations.
     """
-    pictures = [
-        Part(f"visual_{k}", (index,), _picture(specs[index].shape, uint8_visual))
-        for k, index in enumerate(_of_rank(specs, 3))
+    images = [
+        ObservationPart(f"visual_{k}", (index,), _image_space(specs[index].shape, uint8_visual))
+        for k, index in enumerate(_indices_of_rank(specs, 3))
     ]
     sets = [
-        Part(f"set_{k}", (index,), _numbers(specs[index].shape)) for k, index in enumerate(_of_rank(specs, 2))
+        ObservationPart(f"set_{k}", (index,), _unbounded(specs[index].shape))
+        for k, index in enumerate(_indices_of_rank(specs, 2))
     ]
-    flat = _of_rank(specs, 1)
+    flat = _indices_of_rank(specs, 1)
     size = sum(specs[index].shape[0] for index in flat)
-    vectors = [Part("vector", tuple(flat), _numbers((size,)))] if flat else []
-    every = [*pictures, *sets, *vectors]
+    vectors = [ObservationPart("vector", tuple(flat), _unbounded((size,)))] if flat else []
+    every = [*images, *sets, *vectors]
     if not every:
         raise UnityGymException("There are no observations provided by the environment.")
     if allow_multiple:
-        return View(every, tuple)
-    chosen = [*pictures, *vectors, *sets][0]
+        return ObservationConverter(every, tuple)
+    chosen = [*images, *vectors, *sets][0]
     left_out = [spec.name for index, spec in enumerate(specs) if index not in chosen.sensors]
     if left_out:
         logger.warning(
-            "Of what the agents see, %s is left out; with allow_multiple_obs=True all is given, as a Tuple.",
+            "The observations %s are left out; with allow_multiple_obs=True all are included, as a Tuple.",
             ", ".join(left_out),
         )
-    return View([chosen])
+    return ObservationConverter([chosen])
 
 
-def sensor_view(specs: Sequence[ObservationSpec]) -> View:
-    """Every sensor by itself: a Box where there is one, a Dict by their names where there are several.
+def sensor_observations(specs: Sequence[ObservationSpec]) -> ObservationConverter:
+    """Every sensor as it is: a Box for one, a Dict by name for several.
 
     Raises:
-        UnityGymException: There is nothing to see.
+        UnityGymException: There are no observations.
     """
     if not specs:
         raise UnityGymException("There are no observations provided by the environment.")
@@ -277,29 +277,29 @@ def sensor_view(specs: Sequence[ObservationSpec]) -> View:
     for index, key in enumerate(keys):
         if key in keys[:index]:
             keys[index] = f"{key}_{index}"
-    parts = [Part(key, (index,), _numbers(specs[index].shape)) for index, key in enumerate(keys)]
-    return View(parts, dict if len(parts) > 1 else None)
+    parts = [ObservationPart(key, (index,), _unbounded(specs[index].shape)) for index, key in enumerate(keys)]
+    return ObservationConverter(parts, dict if len(parts) > 1 else None)
 
 
-def picture_sensor(specs: Sequence[ObservationSpec]) -> int | None:
-    """The first sensor that can be shown: a picture of 1 or 3 channels."""
-    return next((i for i in _of_rank(specs, 3) if specs[i].shape[0] in (1, 3)), None)
+def camera_sensor(specs: Sequence[ObservationSpec]) -> int | None:
+    """The first sensor that can be shown: an image of 1 or 3 channels."""
+    return next((i for i in _indices_of_rank(specs, 3) if specs[i].shape[0] in (1, 3)), None)
 
 
-def shown(pixels: ObsArray) -> NDArray[np.uint8]:
-    """[height, width, 3] of [1 or 3 channels, height, width], bytes or 0 to 1."""
+def to_rgb(pixels: ObsArray) -> NDArray[np.uint8]:
+    """Convert [1 or 3 channels, height, width], uint8 or 0 to 1, to [height, width, 3]."""
     found = pixels if pixels.dtype == BYTES else np.rint(np.clip(pixels, 0, 1) * FULL)
     whole = np.broadcast_to(found, (3, *found.shape[1:]))
     return whole.transpose(1, 2, 0).astype(np.uint8)
 
 
-def _of_rank(specs: Sequence[ObservationSpec], rank: int) -> list[int]:
+def _indices_of_rank(specs: Sequence[ObservationSpec], rank: int) -> list[int]:
     return [index for index, spec in enumerate(specs) if len(spec.shape) == rank]
 
 
-def _numbers(shape: tuple[int, ...]) -> Any:
+def _unbounded(shape: tuple[int, ...]) -> Any:
     return spaces.Box(-np.inf, np.inf, shape, np.float32)
 
 
-def _picture(shape: tuple[int, ...], as_bytes: bool) -> Any:
+def _image_space(shape: tuple[int, ...], as_bytes: bool) -> Any:
     return spaces.Box(0, 255, shape, np.uint8) if as_bytes else spaces.Box(0, 1, shape, np.float32)

@@ -1,4 +1,4 @@
-"""An engine stepped for agents who hold slots: behind all of the wrappers."""
+"""The engine loop that all wrappers share, for agents in slots."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from mlagents_envs.base_env import ActionTuple, BaseEnv
 
 from ..base import BehaviorName
 from ..side_channels import SideChannel
-from .agents import Crew
+from .agents import SlottedAgents
 from .errors import UnityGymException, no_environment
 
 logger = logging.getLogger(__name__)
 
-PATIENCE = 10_000
-"""Messages of an engine in which nobody who may act is asked, before it is given up."""
+MAX_SILENT_MESSAGES = 10_000
+"""Consecutive messages without a decision request after which the engine is considered silent."""
 
 PARAMETERS = "parameters"
-"""The option of `reset` with values for the engine's environment parameters."""
+"""The key in `reset`'s options for values of the engine's environment parameters."""
 
 
-class Play:
-    """A BaseEnv and the crews of its behaviours.
+class EngineStepper:
+    """A BaseEnv and the agents of its behaviors.
 
-    The engine begins an agent's next episode by itself. `reset` makes it begin all of them anew.
+    The engine starts an agent's next episode by itself. `reset` restarts all of them.
     """
 
     def __init__(self, env: BaseEnv) -> None:
-        """Reset the engine, so that it shows its behaviours.
+        """Reset the engine, so that it reports its behaviors.
 
         Raises:
-            UnityGymException: No agent asks for an action.
+            UnityGymException: No agent requests a decision.
         """
-        self.crews: dict[str, Crew] = {}
+        self.batches: dict[str, SlottedAgents] = {}
         self._env: BaseEnv | None = env
-        self._untouched = False
-        """The engine stands as its first reset since its start has left it."""
+        self._is_fresh = False
+        """Nothing has happened since the reset that followed the engine's start."""
         self._warned = False
-        self._begin_anew()
-        self._untouched = True
+        self._restart_episodes()
+        self._is_fresh = True
 
     @property
     def env(self) -> BaseEnv:
-        """What is stepped.
+        """The engine.
 
         Raises:
-            UnityGymException: It has been closed.
+            UnityGymException: The environment is closed.
         """
         if self._env is None:
             raise no_environment()
@@ -55,57 +55,57 @@ class Play:
 
     @property
     def side_channel(self) -> dict[str, SideChannel]:
-        """The engine's side channels by the names of their classes, where this package has launched it."""
+        """The side channels by class name; empty unless this package launched the engine."""
         return getattr(self.env, "side_channel", {})
 
     def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:
-        """Let the engine begin anew, and wait until somebody asks for an action.
+        """Restart all episodes, and wait for the first decision request.
 
-        What comes after a given seed is always the same, as far as the engine is deterministic: unless it
-        has just been started with this seed, it is started again.
+        With a seed the sequence that follows is reproducible if the engine is deterministic: the engine is
+        restarted unless it has just been started with this seed.
 
         Args:
-            seed: Of the engine's chance from now on; None leaves it as it is.
-            options: `parameters`: values for the engine's environment parameters. Others are ignored.
+            seed: Seeds the engine's random numbers; None leaves them as they are.
+            options: `parameters`: values for the engine's environment parameters. Other keys are ignored.
 
         Raises:
-            UnityGymException: It has been closed, or no agent asks for an action.
+            UnityGymException: The environment is closed, or no agent requests a decision.
         """
         _ = self.env  # closed?
         if seed is not None:
             self._reseed(seed)
         if options and PARAMETERS in options:
             self._set_parameters(options[PARAMETERS])
-            self._untouched = False
-        if not self._untouched:
-            self._begin_anew()
-        self._untouched = False
+            self._is_fresh = False
+        if not self._is_fresh:
+            self._restart_episodes()
+        self._is_fresh = False
 
-    def step(self, actions: Mapping[str, ActionTuple], enough: Callable[[], bool]) -> None:
-        """Let those act who wait for it, and the engine go on until it has told enough.
+    def step(self, actions: Mapping[str, ActionTuple], is_done: Callable[[], bool]) -> None:
+        """Send actions for the requested decisions, and step the engine until `is_done`.
 
         Args:
-            actions: By behaviour, an action for each slot: [n, continuous], [n, branches]. Without, zeros.
-            enough: Asked after each of the engine's messages. Who waits for an action in one that was not
-                enough gets zeros.
+            actions: By behavior, an action per slot: [n, continuous], [n, branches]. Missing ones are zeros.
+            is_done: Checked after each message of the engine. Agents that request a decision in a message
+                in between get zeros.
 
         Raises:
-            UnityGymException: It has been closed, or the engine never tells enough.
+            UnityGymException: The environment is closed, or the engine is silent.
         """
         env = self.env
-        self._untouched = False
-        for name, crew in self.crews.items():
-            rows = crew.rows(actions[name]) if name in actions else None
+        self._is_fresh = False
+        for name, batch in self.batches.items():
+            rows = batch.select_requested(actions[name]) if name in actions else None
             if rows is not None:
                 env.set_actions(name, rows)
-            crew.begin()
+            batch.start_step()
         env.step()
-        self._take()
-        self._go_on_until(enough)
+        self._update()
+        self._step_until(is_done)
 
-    def anybody_asks(self) -> bool:
-        """Whether an agent waits for an action."""
-        return any(crew.asks.any() for crew in self.crews.values())
+    def any_asks(self) -> bool:
+        """Whether an agent requests a decision."""
+        return any(batch.asks.any() for batch in self.batches.values())
 
     def close(self) -> None:
         """Close the engine; a second time does nothing."""
@@ -113,31 +113,31 @@ class Play:
         if env is not None:
             env.close()
 
-    def _begin_anew(self) -> None:
+    def _restart_episodes(self) -> None:
         env = self.env
-        for crew in self.crews.values():
-            crew.clear()
+        for batch in self.batches.values():
+            batch.clear()
         env.reset()
-        self._take()
-        self._go_on_until(self.anybody_asks)
+        self._update()
+        self._step_until(self.any_asks)
 
-    def _go_on_until(self, enough: Callable[[], bool]) -> None:
-        for _ in range(PATIENCE):
-            if enough():
+    def _step_until(self, is_done: Callable[[], bool]) -> None:
+        for _ in range(MAX_SILENT_MESSAGES):
+            if is_done():
                 return
             self.env.step()
-            self._take()
+            self._update()
         raise UnityGymException(
-            f"In {PATIENCE} messages of the engine no agent has asked for an action: those of "
-            f"{', '.join(self.crews) or 'no behaviour at all'} are silent. In Unity, agents ask if they have "
-            "a Decision Requester, or call RequestDecision."
+            f"In {MAX_SILENT_MESSAGES} messages of the engine no agent has requested a decision: those of "
+            f"{', '.join(self.batches) or 'no behavior at all'} are silent. In Unity, agents need a Decision "
+            "Requester, or must call RequestDecision."
         )
 
-    def _take(self) -> None:
+    def _update(self) -> None:
         for name, spec in self.env.behavior_specs.items():
-            if name not in self.crews:
-                self.crews[name] = Crew(name, spec)
-            self.crews[name].take(self.env.get_steps(name))
+            if name not in self.batches:
+                self.batches[name] = SlottedAgents(name, spec)
+            self.batches[name].update(self.env.get_steps(name))
 
     def _reseed(self, seed: int) -> None:
         reseed = getattr(self.env, "reseed", None)
@@ -145,15 +145,15 @@ class Play:
             if not self._warned:
                 self._warned = True
                 logger.warning(
-                    "The seed %d does not reach the engine, which got its seed when it was started. What "
-                    "make_gym and its like have launched is started again for a seed, but for the Editor and "
+                    "The seed %d does not reach the engine, which got its seed when it was started. Engines "
+                    "that make_gym and its siblings launch are restarted for a seed, except the Editor and "
                     "with reseed=False.",
                     seed,
                 )
             return
-        if reseed(seed, self._untouched):
-            self._begin_anew()
-            self._untouched = True
+        if reseed(seed, self._is_fresh):
+            self._restart_episodes()
+            self._is_fresh = True
 
     def _set_parameters(self, parameters: Mapping[str, object]) -> None:
         set_parameters = getattr(self.env, "set_parameters", None)
@@ -164,18 +164,18 @@ class Play:
         set_parameters(parameters)
 
 
-def crews_of_one_behavior(play: Play) -> list[Crew]:
-    """The crews of the only behaviour, one for each of its teams.
+def batches_of_one_behavior(stepper: EngineStepper) -> list[SlottedAgents]:
+    """The agents of the only behavior, one batch per team.
 
     Raises:
-        UnityGymException: There are several behaviours.
+        UnityGymException: There are several behaviors.
     """
-    crews = list(play.crews.values())
-    names = {BehaviorName.parse(crew.name).name for crew in crews}
+    batches = list(stepper.batches.values())
+    names = {BehaviorName.parse(batch.name).name for batch in batches}
     if len(names) > 1:
         raise UnityGymException(
             "There can only be one behavior in a UnityEnvironment if it is wrapped in a gym, but "
-            f"{len(names)} were found: {', '.join(sorted(play.crews))}. UnityParallelEnv and UnityAECEnv "
-            "take several."
+            f"{len(names)} were found: {', '.join(sorted(stepper.batches))}. UnityParallelEnv and "
+            "UnityAECEnv accept several."
         )
-    return crews
+    return batches

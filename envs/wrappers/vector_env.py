@@ -1,7 +1,4 @@
-"""An engine with many agents of one behaviour as a vectorised environment of Gymnasium.
-
-What a vectorised environment tells besides observations, rewards and ends.
-"""
+"""An engine with many agents of one behavior as a Gymnasium vector environment."""
 
 from __future__ import annotations
 
@@ -15,35 +12,35 @@ from mlagents_envs.base_env import ActionTuple, BaseEnv
 from numpy.typing import NDArray
 
 from ..side_channels import SideChannel
-from .agents import VACANT, Crew
+from .agents import VACANT, SlottedAgents
 from .errors import UnityGymException, must_reset
 from .rendering import RENDER_MODES, check_render_mode
-from .spaces import Actions, View, gym_view
-from .stepper import Play, crews_of_one_behavior
+from .spaces import ActionConverter, ObservationConverter, gym_observations
+from .stepper import EngineStepper, batches_of_one_behavior
 
 try:
     from gymnasium.vector import AutoresetMode
 except ImportError as error:
     raise ImportError(
-        f"Vectorised environments need gymnasium 1.1 or later, found {gymnasium.__version__}."
+        f"Vector environments need gymnasium 1.1 or later, found {gymnasium.__version__}."
     ) from error
 
 
 class UnityVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[misc]
-    """All agents of a behaviour as a `gymnasium.vector.VectorEnv`: a slot is a sub-environment.
+    """All agents of a behavior as a `gymnasium.vector.VectorEnv`: a slot is a sub-environment.
 
-    Engines begin an agent's next episode by themselves, and tell its first observation in the same message as
-    the end of the last one. So the mode is `AutoresetMode.SAME_STEP`: what was seen at the end is
+    Engines start an agent's next episode by themselves, and send its first observation in the same message as
+    the end of the last one. So the mode is `AutoresetMode.SAME_STEP`: final observations are in
     `infos["final_obs"]`. (With `NEXT_STEP`, the first action of every episode would be lost.)
 
-    A step lasts until an agent asks for an action. Who does not ask, because it acts at another pace or its
-    next episode has not begun, has the reward 0, its observation as it was, and False in `infos["asks"]`. The
-    action that is given for it is not used. No reward is lost thereby: the engine tells it when it tells of
-    the agent again. Learners may leave such rows out.
+    A step lasts until an agent requests a decision. An agent that requests none, because it has another
+    decision period or its next episode has not started, has the reward 0, its previous observation, and False
+    in `infos["asks"]`; its action is ignored. No reward is lost: the engine reports it with the agent's next
+    step. Learners may leave such rows out.
 
-    `infos` has, each with a mask under `_` and its name: `asks`; `agent_id`, the engine's ids of agents and
-    episodes, -1 where nobody is; `group_id`, `group_reward`; and where there are branches `action_mask`,
-    int8 [n, sizes of all branches], 1 where an action is allowed.
+    `infos` contains, each with a mask under `_` and its name: `asks`; `agent_id`, the engine's ids of agents
+    and episodes, -1 for an empty slot; `group_id`; `group_reward`; and if there are branches `action_mask`,
+    int8 [n, sizes of all branches], 1 for allowed actions.
     """
 
     metadata = {  # noqa: RUF012
@@ -64,203 +61,205 @@ class UnityVectorEnv(gymnasium.vector.VectorEnv):  # type: ignore[misc]
         action_space_seed: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        """Reset the engine and look at what it shows.
+        """Reset the engine and read its behavior.
 
         Args:
-            env: An engine whose agents are of one behaviour; its teams' observations and actions must be
-                alike, and are put one behind the other.
-            num_envs: How many slots; by default as many as agents ask for an action at first. Give it where
-                some come later.
-            uint8_visual: As of `UnityToGymWrapper`.
-            flatten_branched: Likewise.
-            allow_multiple_obs: Likewise.
-            add_group_reward: The group's reward is added to the agents' own.
-            action_space_seed: Of the action spaces' `sample`.
-            render_mode: None, or `rgb_array` where agents see a picture.
+            env: An engine with a single behavior; its teams must have the same observations and actions, and
+                are concatenated.
+            num_envs: The number of slots; by default that of the first decision requests. Give it if more
+                agents appear later.
+            uint8_visual: See `UnityToGymWrapper`.
+            flatten_branched: See there.
+            allow_multiple_obs: See there.
+            add_group_reward: Add the group's reward to the agents' own.
+            action_space_seed: Seeds the action spaces' `sample`.
+            render_mode: None, or `rgb_array` if agents observe an image.
 
         Raises:
-            UnityGymException: There are several behaviours, teams that are not alike, more agents than slots,
-                nothing to see or to do, or no picture to render.
+            UnityGymException: There are several behaviors, teams with different specifications, more agents
+                than slots, no observations or no actions, or no image to render.
         """
-        self._play = Play(env)
-        self._crews = crews_of_one_behavior(self._play)
+        self._stepper = EngineStepper(env)
+        self._batches = batches_of_one_behavior(self._stepper)
         self._add_group_reward = add_group_reward
-        spec = self._alike()
+        spec = self._common_spec()
         self.num_envs = self._reserve(num_envs)
-        self._view = gym_view(spec.observation_specs, uint8_visual, allow_multiple_obs)
-        self._actions = Actions(spec.action_spec, flatten_branched)
-        self.single_observation_space = self._view.space
+        self._observations = gym_observations(spec.observation_specs, uint8_visual, allow_multiple_obs)
+        self._actions = ActionConverter(spec.action_spec, flatten_branched)
+        self.single_observation_space = self._observations.space
         self.single_action_space = self._actions.space
-        self.observation_space = batch_space(self._view.space, self.num_envs)
+        self.observation_space = batch_space(self._observations.space, self.num_envs)
         self.action_space = batch_space(self._actions.space, self.num_envs)
         if action_space_seed is not None:
             self.single_action_space.seed(action_space_seed)
             self.action_space.seed(action_space_seed)
         self.render_mode = render_mode
-        self._picture = check_render_mode(render_mode, env, spec)
-        self._begun = False
+        self._frames = check_render_mode(render_mode, env, spec)
+        self._was_reset = False
 
     @property
     def names(self) -> list[str]:
-        """Of each slot, the engine's full name of its behaviour."""
-        return [crew.name for crew in self._crews for _ in range(len(crew))]
+        """The engine's full behavior name of each slot."""
+        return [batch.name for batch in self._batches for _ in range(len(batch))]
 
     @property
     def observation_keys(self) -> list[str]:
-        """Names for the parts of a Tuple of observations: `visual_0`, ..., `set_0`, ..., `vector`."""
-        return self._view.keys
+        """Names of the parts of a Tuple of observations: `visual_0`, ..., `set_0`, ..., `vector`."""
+        return self._observations.keys
 
     @property
     def side_channel(self) -> dict[str, SideChannel]:
-        """The engine's side channels by the names of their classes, where this package has launched it."""
-        return self._play.side_channel
+        """The side channels by class name; empty unless this package launched the engine."""
+        return self._stepper.side_channel
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Let the engine begin all episodes anew.
+        """Restart all episodes.
 
         Args:
-            seed: Of the engine's chance from now on: an engine that this package launched is started again.
+            seed: Seeds the engine, which is restarted for it if this package launched it.
             options: `parameters`: a dict of values for the engine's environment parameters.
 
         Returns:
-            The observations and the infos; zeros for who is not asked at first.
+            The observations and the infos; zeros for agents that do not request a decision.
 
         Raises:
             UnityGymException: The environment is closed, there are more agents than slots, or `reset_mask`
-                asks for single slots to begin anew, which an engine cannot do.
+                selects single slots, which an engine cannot reset.
         """
         if options and "reset_mask" in options:
             raise UnityGymException(
-                "reset_mask asks for some slots to begin anew, but an engine can only begin all anew."
+                "reset_mask selects some slots, but an engine can only restart all episodes together."
             )
         super().reset(seed=seed)
-        self._play.reset(seed, options)
+        self._stepper.reset(seed, options)
         self._check_size()
-        self._begun = True
-        return self._view.of(self._obs()), infos_of(self._crews, self._actions)
+        self._was_reset = True
+        return self._observations.convert(self._obs()), make_infos(self._batches, self._actions)
 
     def step(
         self, actions: Any
     ) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """Let the agents act.
+        """Send the agents' actions and step the engine.
 
         Args:
-            actions: Of the action space: one for each slot, with n in front of every shape.
+            actions: In the action space: one per slot, with n in front of every shape.
 
         Returns:
             Observations, rewards, terminations, truncations [n], infos.
 
         Raises:
-            UnityGymException: The environment is closed or was not reset, an action is not of its space, or
-                there are more agents than slots.
+            UnityGymException: The environment is closed or has not been reset, an action is not in its space,
+                or there are more agents than slots.
         """
-        _ = self._play.env  # closed?
-        if not self._begun:
+        _ = self._stepper.env  # closed?
+        if not self._was_reset:
             raise must_reset("You are calling step() before the first episode.")
-        self._play.step(self._split(self._actions.of(actions, self.num_envs)), self._play.anybody_asks)
+        self._stepper.step(self._split(self._actions.convert(actions, self.num_envs)), self._stepper.any_asks)
         self._check_size()
-        infos = infos_of(self._crews, self._actions)
-        tell_of_ends(infos, self._crews, self._view)
-        rewards = joined([crew.reward for crew in self._crews]).astype(np.float64)
+        infos = make_infos(self._batches, self._actions)
+        add_final_infos(infos, self._batches, self._observations)
+        rewards = concatenate([batch.reward for batch in self._batches]).astype(np.float64)
         if self._add_group_reward:
             rewards += infos["group_reward"]
-        terminated = joined([crew.terminated for crew in self._crews])
-        truncated = joined([crew.truncated for crew in self._crews])
-        return self._view.of(self._obs()), rewards, terminated, truncated, infos
+        terminated = concatenate([batch.terminated for batch in self._batches])
+        truncated = concatenate([batch.truncated for batch in self._batches])
+        return self._observations.convert(self._obs()), rewards, terminated, truncated, infos
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
-        """What each slot's agent sees now, [height, width, 3]; None without a render mode."""
-        if self._picture is None:
+        """The current frame of each slot, [height, width, 3]; None without a render mode."""
+        if self._frames is None:
             return None
-        places = [(crew, slot) for crew in self._crews for slot in range(len(crew))]
-        return tuple(self._picture.of(self._play.env, crew, slot) for crew, slot in places)
+        slots = [(batch, slot) for batch in self._batches for slot in range(len(batch))]
+        return tuple(self._frames.render(self._stepper.env, batch, slot) for batch, slot in slots)
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End the engine."""
-        self._play.close()
+        """Close the engine."""
+        self._stepper.close()
 
-    def _alike(self) -> Any:
-        """The specification of all teams."""
-        first, *others = [crew.spec for crew in self._crews]
-        for crew, spec in zip(self._crews[1:], others):
+    def _common_spec(self) -> Any:
+        """The specification that all teams share."""
+        first, *others = [batch.spec for batch in self._batches]
+        for batch, spec in zip(self._batches[1:], others):
             shapes = [[sensor.shape for sensor in each.observation_specs] for each in (first, spec)]
             if shapes[0] != shapes[1] or first.action_spec != spec.action_spec:
                 raise UnityGymException(
-                    f"The teams {self._crews[0].name} and {crew.name} see or do different things: they have "
-                    "no common space. UnityParallelEnv and UnityAECEnv take them."
+                    f"The teams {self._batches[0].name} and {batch.name} have different observations or "
+                    "actions, and so no common space. UnityParallelEnv and UnityAECEnv accept them."
                 )
         return first
 
     def _reserve(self, num_envs: int | None) -> int:
-        found = sum(map(len, self._crews))
+        found = sum(map(len, self._batches))
         if num_envs is not None and num_envs > found:
-            if len(self._crews) > 1:
+            if len(self._batches) > 1:
                 raise UnityGymException(
-                    f"num_envs is {num_envs}, but {found} agents were found, of several teams; leave it out."
+                    f"num_envs is {num_envs}, but {found} agents of several teams were found; leave it out."
                 )
-            self._crews[0].reserve(num_envs)
+            self._batches[0].reserve(num_envs)
         self.num_envs = num_envs or found
         self._check_size()
         return self.num_envs
 
     def _check_size(self) -> None:
-        if len(self._play.crews) == len(self._crews) and sum(map(len, self._crews)) <= self.num_envs:
+        if len(self._stepper.batches) == len(self._batches) and sum(map(len, self._batches)) <= self.num_envs:
             return
-        crews = crews_of_one_behavior(self._play)
-        found = sum(map(len, crews))
-        if found > self.num_envs or any(map(len, crews[len(self._crews) :])):
+        batches = batches_of_one_behavior(self._stepper)
+        found = sum(map(len, batches))
+        if found > self.num_envs or any(map(len, batches[len(self._batches) :])):
             raise UnityGymException(
                 f"The environment has {self.num_envs} slots, but {found} agents of "
-                f"{', '.join(crew.name for crew in crews)} were there at once. Give num_envs={found}."
+                f"{', '.join(batch.name for batch in batches)} existed at once. Set num_envs={found}."
             )
 
     def _split(self, action: ActionTuple) -> dict[str, ActionTuple]:
-        ends = np.cumsum([len(crew) for crew in self._crews])[:-1]
+        ends = np.cumsum([len(batch) for batch in self._batches])[:-1]
         parts = zip(np.split(action.continuous, ends), np.split(action.discrete, ends))
-        return {crew.name: ActionTuple(*part) for crew, part in zip(self._crews, parts)}
+        return {batch.name: ActionTuple(*part) for batch, part in zip(self._batches, parts)}
 
     def _obs(self) -> list[NDArray[Any]]:
-        sensors = zip(*(crew.obs for crew in self._crews))
-        return [joined(arrays) for arrays in sensors]
+        sensors = zip(*(batch.obs for batch in self._batches))
+        return [concatenate(arrays) for arrays in sensors]
 
 
-def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """The crews' [n, ...] one behind the other."""
+def concatenate(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Concatenate the teams' [n, ...] arrays."""
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def infos_of(crews: Sequence[Crew], actions: Actions) -> dict[str, Any]:
-    """What is known of every slot: an array [n] for each name, and under `_` and the name who has it."""
-    told: dict[str, Any] = {
-        "asks": joined([crew.asks for crew in crews]).copy(),
-        "agent_id": joined([crew.slots.holders for crew in crews]).copy(),
-        "group_id": np.maximum(joined([crew.slots.groups for crew in crews]), 0),
-        "group_reward": joined([crew.group_reward for crew in crews]).copy(),
+def make_infos(batches: Sequence[SlottedAgents], actions: ActionConverter) -> dict[str, Any]:
+    """The infos: an array [n] per name, and its mask under `_` and the name."""
+    infos: dict[str, Any] = {
+        "asks": concatenate([batch.asks for batch in batches]).copy(),
+        "agent_id": concatenate([batch.slots.holders for batch in batches]).copy(),
+        "group_id": np.maximum(concatenate([batch.slots.groups for batch in batches]), 0),
+        "group_reward": concatenate([batch.group_reward for batch in batches]).copy(),
     }
-    if crews[0].forbidden:
-        branches = zip(*(crew.forbidden for crew in crews))
-        told["action_mask"] = actions.masks([joined(branch) for branch in branches])
-    slots = len(told["asks"])
-    return told | {f"_{key}": np.ones(slots, np.bool_) for key in told}
+    if batches[0].forbidden:
+        branches = zip(*(batch.forbidden for batch in batches))
+        infos["action_mask"] = actions.masks([concatenate(branch) for branch in branches])
+    slots = len(infos["asks"])
+    return infos | {f"_{key}": np.ones(slots, np.bool_) for key in infos}
 
 
-def tell_of_ends(infos: dict[str, Any], crews: Sequence[Crew], view: View) -> None:
-    """Add `final_obs` and `final_info` where episodes have ended."""
-    slots = sum(map(len, crews))
+def add_final_infos(
+    infos: dict[str, Any], batches: Sequence[SlottedAgents], observations: ObservationConverter
+) -> None:
+    """Add `final_obs` and `final_info` of episodes that have ended."""
+    slots = sum(map(len, batches))
     last = np.full(slots, None, object)
     over = np.zeros(slots, np.bool_)
     agents = np.full(slots, VACANT, np.int64)
     first = 0
-    for crew in crews:
-        for ended in crew.ended:
-            seen = view.of(ended.obs)
+    for batch in batches:
+        for ended in batch.ended:
+            values = observations.convert(ended.obs)
             for row, slot in enumerate(ended.slots + first):
-                last[slot] = view.row(seen, row)
+                last[slot] = observations.row(values, row)
             over[ended.slots + first] = True
             agents[ended.slots + first] = ended.agent_id
-        first += len(crew)
+        first += len(batch)
     if over.any():
         final = {"agent_id": agents, "_agent_id": over.copy()}
         infos.update(final_obs=last, _final_obs=over.copy(), final_info=final, _final_info=over)

@@ -71,7 +71,7 @@ def test_a_vector_has_the_agents_of_all_engines():
     [
         (None, {"num_engines": 2}, "only one Editor"),
         ("scene:basic", {"num_engines": 0}, "needs at least 1"),
-        ("gymnasium:CartPole-v1", {"num_engines": 2}, "Give num_areas=2"),
+        ("gymnasium:CartPole-v1", {"num_engines": 2}, "Set num_areas=2"),
         ("scene:basic", {"num_engines": 2, "side_channels": [object()]}, "belongs to one engine"),
     ],
 )

@@ -86,10 +86,10 @@ def test_a_scene_plays_the_same_from_the_same_seed(scene):
 
 def test_a_start_can_be_refused(caplog):
     env = make_gym("scene:basic", reseed=False)
-    pid = env._play.env._env._connection._process.pid
+    pid = env._stepper.env._env._connection._process.pid
     env.reset()
     env.reset(seed=4)
-    assert env._play.env._env._connection._process.pid == pid
+    assert env._stepper.env._env._connection._process.pid == pid
     assert "does not reach the engine" in caplog.text
     env.close()
 
@@ -108,7 +108,7 @@ def test_channels_of_ones_own_take_the_place_of_ours():
 
 
 def test_wrong_names_are_told_before_anything_is_started():
-    with pytest.raises(TypeError, match=r"no option 'no_graphic'.*did you mean 'no_graphics'"):
+    with pytest.raises(TypeError, match=r"Unknown engine option 'no_graphic'.*did you mean 'no_graphics'"):
         make_gym("scene:basic", no_graphic=True)
     with pytest.raises(UnityEnvironmentException, match="basic"):
         make_gym("scene:basik")
@@ -133,9 +133,9 @@ def test_an_engine_that_cannot_be_wrapped_is_ended():
 @pytest.mark.parametrize(
     ("missing", "wanted", "told"),
     [
-        ("gymnasium", "make_gym", "missing: pip install 'lanista[gymnasium]'"),
-        ("pettingzoo", "UnityParallelEnv", "missing: pip install 'lanista[pettingzoo]'"),
-        ("stable_baselines3", "make_sb3", "missing: pip install stable-baselines3"),
+        ("gymnasium", "make_gym", "not installed: pip install 'lanista[gymnasium]'"),
+        ("pettingzoo", "UnityParallelEnv", "not installed: pip install 'lanista[pettingzoo]'"),
+        ("stable_baselines3", "make_sb3", "not installed: pip install stable-baselines3"),
     ],
 )
 def test_a_missing_library_is_named_with_how_to_get_it(missing, wanted, told):
@@ -151,7 +151,7 @@ def test_a_missing_library_is_named_with_how_to_get_it(missing, wanted, told):
 def test_an_engine_that_died_is_told_and_started_again_by_a_seed():
     env = make_gym("scene:ball3d?areas=1", seed=1)
     env.reset()
-    env._play.env._env._connection._process.kill()
+    env._stepper.env._env._connection._process.kill()
     with pytest.raises(UnityEnvironmentException, match="SIGKILL"):
         env.step(STILL)
     seen, _ = env.reset(seed=2)

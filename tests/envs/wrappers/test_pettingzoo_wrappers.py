@@ -60,7 +60,7 @@ def test_who_has_ended_is_gone_until_the_next_reset():
     assert engine.acted[1] == {0: ([1, 1], []), 9: ([0, 0], [])}, "its successor stands still"
     _, _, terminated, truncated, infos = act(env)
     assert env.agents == [] and truncated == {A: True} and infos[A]["interrupted"]
-    with pytest.raises(UnityGymException, match=r"no agent lives. Call reset\(\)"):
+    with pytest.raises(UnityGymException, match=r"no agent is alive. Call reset\(\)"):
         env.step({})
     env.reset()
     assert env.agents == [A, B] and env.possible_agents == [A, B]
@@ -175,7 +175,7 @@ def test_a_seed_makes_samples_repeatable():
 @pytest.mark.parametrize(
     ("actions", "told"),
     [
-        ({A: np.zeros(3)}, rf"Invalid action of the agent '{A}'.*\(2,\) is expected, found \(3,\)"),
+        ({A: np.zeros(3)}, rf"Invalid action of the agent '{A}'.*expected the shape \(2,\), found \(3,\)"),
         ({A: STILL, "Bal?team=0?agent_id=0": STILL}, rf"no agent 'Bal\?.*did you mean '{A}'"),
         ({}, rf"missing: {A}"),
     ],
@@ -225,7 +225,7 @@ def test_in_turns_the_dead_step_first_and_are_gone():
         ("0", 0, 0, False), ("1", 0, 0, False), ("1", 9, -1, True), ("0", 1, 0, False), ("0", 8, 2, True)
     ]  # fmt: skip
     assert env.agents == []
-    with pytest.raises(UnityGymException, match="no agent lives"):
+    with pytest.raises(UnityGymException, match="no agent is alive"):
         env.step(None)
 
 

@@ -112,7 +112,7 @@ def test_nothing_to_see_or_to_do_is_refused():
 
 
 def test_a_silent_engine_is_given_up(monkeypatch):
-    monkeypatch.setattr("lanista.envs.wrappers.stepper.PATIENCE", 20)
+    monkeypatch.setattr("lanista.envs.wrappers.stepper.MAX_SILENT_MESSAGES", 20)
     with pytest.raises(UnityGymException, match=r"20 messages.*Decision Requester"):
         wrap([])
 
@@ -179,7 +179,7 @@ def test_hybrid_actions_are_a_tuple():
     assert {env.action_space.sample(info["action_mask"])[1] for _ in range(20)} == {1}
     env.step((np.float32([0.5, -1]), 2))
     assert engine.acted[0][0] == ([0.5, -1], [2])
-    with pytest.raises(UnityGymException, match="a tuple of 2 is expected"):
+    with pytest.raises(UnityGymException, match="expected a tuple of 2"):
         env.step(np.float32([0.5, -1]))
     with pytest.raises(UnityGymException, match=r"flatten_branched.*2 continuous"):
         wrap([Asks(0)], spec=spec_of((1,), continuous=2, branches=(3,)), flatten_branched=True)
@@ -197,16 +197,16 @@ def test_masks_are_what_sample_takes(branches, allowed):
 @pytest.mark.parametrize(
     ("spec", "action", "told"),
     [
-        (BALL, np.zeros(3), r"shape \(2,\) is expected, found \(3,\)"),
-        (BALL, np.zeros((1, 2)), r"shape \(2,\) is expected, found \(1, 2\)"),
-        (BALL, 0.0, r"shape \(2,\) is expected, found \(\)"),
+        (BALL, np.zeros(3), r"expected the shape \(2,\), found \(3,\)"),
+        (BALL, np.zeros((1, 2)), r"expected the shape \(2,\), found \(1, 2\)"),
+        (BALL, 0.0, r"expected the shape \(2,\), found \(\)"),
         (BALL, [np.nan, 0], "NaN"),
-        (BALL, ["left", "right"], "no array of numbers"),
+        (BALL, ["left", "right"], "not an array of numbers"),
         (spec_of((1,), branches=(3,)), 3, "no such action"),
         (spec_of((1,), branches=(3,)), -1, "no such action"),
-        (spec_of((1,), branches=(3,)), 0.5, "not whole numbers"),
-        (spec_of((1,), branches=(3,)), None, "not whole numbers"),
-        (spec_of((1,), branches=(3,)), [1], r"shape \(\) is expected, found \(1,\)"),
+        (spec_of((1,), branches=(3,)), 0.5, "expected integers"),
+        (spec_of((1,), branches=(3,)), None, "expected integers"),
+        (spec_of((1,), branches=(3,)), [1], r"expected the shape \(\), found \(1,\)"),
         (spec_of((1,), branches=(3, 2)), [1, 2], "no such action"),
         (spec_of((1,), branches=(3, 2)), [[1], [1, 2]], "inhomogeneous"),
     ],
@@ -232,9 +232,9 @@ def test_pictures_are_rendered():
     picture = env.render()
     assert picture.shape == (4, 6, 3) and picture.dtype == np.uint8 and (picture == 51).all()
     assert wrap([Asks(0)], spec=spec)[0].render() is None
-    with pytest.raises(UnityGymException, match=r"needs a picture.*sensor\(1,\)"):
+    with pytest.raises(UnityGymException, match=r"needs an image.*sensor\(1,\)"):
         wrap([Asks(0)], render_mode="rgb_array")
-    with pytest.raises(UnityGymException, match=r"'human' is not known"):
+    with pytest.raises(UnityGymException, match="Unknown render mode 'human'"):
         wrap([Asks(0)], spec=spec, render_mode="human")
 
 

@@ -148,7 +148,7 @@ def test_teams_that_are_alike_are_put_one_behind_the_other():
 
 def test_teams_that_differ_and_several_behaviours_are_refused():
     script = {NAME: [Asks(0)], "Ball?team=1": [Asks(1)]}
-    with pytest.raises(UnityGymException, match=r"Ball\?team=0 and Ball\?team=1 see or do different"):
+    with pytest.raises(UnityGymException, match=r"Ball\?team=0 and Ball\?team=1 have different observations"):
         wrap(script, specs={NAME: BALL, "Ball?team=1": spec_of((2,), continuous=2)})
     with pytest.raises(UnityGymException, match="only be one behavior"):
         wrap({NAME: [Asks(0)], "Cube?team=0": [Asks(1)]}, specs={NAME: BALL, "Cube?team=0": BALL})
@@ -190,7 +190,7 @@ def test_actions_of_another_shape_name_both():
     with pytest.raises(UnityGymException, match=r"Call reset\(\)"):
         env.step(still(env))
     env.reset()
-    with pytest.raises(UnityGymException, match=r"shape \(2, 2\) is expected, found \(2,\)"):
+    with pytest.raises(UnityGymException, match=r"expected the shape \(2, 2\), found \(2,\)"):
         env.step(np.zeros(2, np.float32))
     env.close()
     env.close()
