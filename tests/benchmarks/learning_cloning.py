@@ -25,7 +25,7 @@ import torch
 from lanista.envs.validation import NonFinite
 from lanista.trainers.algorithms.common.optim import FlatParameters
 from lanista.trainers.algorithms.imitation.behavioral_cloning import BehavioralCloning
-from lanista.trainers.algorithms.imitation.policy_targets import Student
+from lanista.trainers.algorithms.imitation.policy_targets import ClonedPolicy
 from lanista.trainers.buffers.demonstrations import Demonstrations, load_demonstrations, of_episodes
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.settings.models.networks import NetworkSettings
@@ -64,7 +64,7 @@ def clone(demos: Demonstrations, seed: int, updates: int, *, engine_actions: boo
     policy = Actor(demos.spec, network, torch.Generator().manual_seed(seed))
     policy.update_normalization([torch.from_numpy(column) for column in demos.obs])
     cloning = BehavioralCloning(
-        Student(policy, FlatParameters(policy.parameters())),
+        ClonedPolicy(policy, FlatParameters(policy.parameters())),
         demos,
         BehavioralCloningSettings(demo_path="", engine_actions=engine_actions),
         learning_rate=1e-3,

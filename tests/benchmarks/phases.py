@@ -116,7 +116,7 @@ def install(phases: Phases) -> None:
         (ppo, "ppo_losses", "update: loss and its gradient"),
         (torch.Tensor, "backward", "update: backward pass"),
         (flat.FlatAdam, "step", "update: optimiser"),
-        (gradient.GuardedAdam, "step", "update: finite check"),
+        (gradient.CheckedAdam, "step", "update: finite check"),
         (Learner, "summary", "summaries"),
         (Learner, "save", "checkpoints"),
         (TrainerController, "_loop", REST),

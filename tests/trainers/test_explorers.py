@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lanista.envs.base import EnvironmentStep
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.modules.exploration import ExplorationSchedule
-from lanista.trainers.networks.modules.heads import HeadKind
+from lanista.trainers.networks.modules.heads import HeadConfig
 from lanista.trainers.policies.exploration import DRIFT, ActionNoise, EpsilonGreedy, action_noise
 from lanista.trainers.policies.greedy import GreedyPolicy, policy_of
 from lanista.trainers.settings.models.algorithms import DDPGSettings, NoiseType
@@ -116,12 +116,12 @@ DISCRETE = vector_spec([3], 0, (3, 4))
 
 def continuous(kind=NoiseType.ORNSTEIN_UHLENBECK, deviation=3.0, **keys):
     explorer = ActionNoise(CONTINUOUS.action_spec, kind, ExplorationSchedule(deviation, 0.0, 100))
-    return greedy_policy(CONTINUOUS, HeadKind(deterministic=True), explorer, **keys)
+    return greedy_policy(CONTINUOUS, HeadConfig(deterministic=True), explorer, **keys)
 
 
 def discrete(start=1.0, signals=1, **keys):
     explorer = EpsilonGreedy(DISCRETE.action_spec, ExplorationSchedule(start, 0.0, 100))
-    return greedy_policy(DISCRETE, HeadKind(values=signals, dueling=True), explorer, **keys)
+    return greedy_policy(DISCRETE, HeadConfig(values=signals, dueling=True), explorer, **keys)
 
 
 def act(policy, step=0, ids=range(30), mask=None):

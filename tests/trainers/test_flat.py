@@ -16,7 +16,7 @@ def test_adam_on_the_vector_moves_every_weight_as_torch_adam_does():
     adam, reference = FlatAdam(flat, 0.01), torch.optim.Adam(theirs.parameters(), lr=0.01)
     for step in range(30):
         x = torch.randn(11, 5, generator=torch.Generator().manual_seed(step))
-        flat.zero_gradient()
+        flat.zero_grad()
         ours(x).square().sum().backward()
         adam.step()
         reference.zero_grad()
@@ -40,7 +40,7 @@ def test_a_saved_optimiser_goes_on_bit_for_bit():
                         p.copy_(w)
                 adam = FlatAdam(FlatParameters(net.parameters()), 0.01)
                 adam.load_state_dict(saved)
-            adam.parameters.zero_gradient()
+            adam.parameters.zero_grad()
             net(torch.ones(3, 5) * step).sum().backward()
             adam.step()
         return adam.parameters.vector

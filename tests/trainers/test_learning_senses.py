@@ -7,7 +7,7 @@ from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.validation import NonFinite
 from lanista.trainers.algorithms.coma.critic import CentralCritic, Steps
 from lanista.trainers.algorithms.common.threads import UpdateThreads
-from lanista.trainers.networks.multi_actor import Actors
+from lanista.trainers.networks.multi_actor import MultiActor
 from lanista.trainers.policies.greedy import CheckpointPolicy
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.settings.models.networks import NetworkSettings
@@ -102,7 +102,7 @@ def test_coma_s_actors_and_critic_read_them_too(shared, hidden):
     """`hidden` is the state, which the critic alone reads: a vector, or an image."""
     spec = spec_of_shapes(SHAPES, [0, 0, 0, 1], branches=(2,))
     config, places, rows = NetworkSettings(hidden_units=8, normalize=True), 2, 6
-    actors = Actors(spec, config, places, shared=shared, indexed=shared, hidden=hidden)
+    actors = MultiActor(spec, config, places, shared=shared, indexed=shared, hidden=hidden)
     critic = CentralCritic(spec, config, places, ["a"], hidden, 1 if shared else places)
     obs = [torch.from_numpy(o) for o in observations(np.random.default_rng(0), rows)]
     where = torch.tensor([0, 1] * 3)
@@ -126,7 +126,7 @@ def test_coma_s_actors_and_critic_read_them_too(shared, hidden):
 def test_coma_s_actor_of_a_checkpoint_passes_over_a_state_that_is_a_picture():
     """Though what it reads is a vector alone."""
     spec, ids, zeros = spec_of_shapes([(3,), (3, 20, 20)], branches=(5,)), np.arange(40), np.zeros(40)
-    actor = Actors(spec, NetworkSettings(hidden_units=8), 2, hidden=1).alone(0)
+    actor = MultiActor(spec, NetworkSettings(hidden_units=8), 2, hidden=1).alone(0)
     with torch.no_grad():
         actor.actions.weight.mul_(30.0)
     vectors = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.networks.modules import chunking as portions
-from lanista.trainers.networks.modules.chunking import PICTURES_AT_ONCE, in_portions
+from lanista.trainers.networks.modules.chunking import CHUNK_BYTES, chunked_forward
 from lanista.trainers.networks.modules.visual import VisualEncoder
 from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
 from lanista.trainers.policies.onnx.load import load
@@ -164,11 +164,11 @@ def test_pictures_go_through_a_network_some_at_a_time() -> None:
         sizes.append(inputs[0].nbytes)
         return inputs[1] + inputs[0][:, 0, 0, :1]
 
-    found = in_portions(network, [pictures, vectors])
+    found = chunked_forward(network, [pictures, vectors])
     assert torch.equal(found, vectors + pictures[:, 0, 0, :1])
-    assert len(sizes) == 3 and max(sizes) <= PICTURES_AT_ONCE
+    assert len(sizes) == 3 and max(sizes) <= CHUNK_BYTES
     sizes.clear()
-    in_portions(lambda inputs: sizes.append(0) or inputs[0], [vectors])
+    chunked_forward(lambda inputs: sizes.append(0) or inputs[0], [vectors])
     assert len(sizes) == 1, "vectors go together"
 
 
@@ -187,9 +187,9 @@ def test_pictures_are_judged_some_at_a_time(
 
     monkeypatch.setattr(VisualEncoder, "forward", watched)
     monkeypatch.setattr(portions, "FEWEST", 6)
-    for at_once in (PICTURES_AT_ONCE, 1):
+    for at_once in (CHUNK_BYTES, 1):
         rows: list[int] = []
-        monkeypatch.setattr(portions, "PICTURES_AT_ONCE", at_once)
+        monkeypatch.setattr(portions, "CHUNK_BYTES", at_once)
         learner = make(tmp_path / str(at_once), spec, trainer, memory=False)
         play(learner, spec, as_bytes=True, ticks=30)
         states.append(learner.trainer.state_dict())

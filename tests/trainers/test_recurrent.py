@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.agent_processor.trajectory import AgentKey
 from lanista.envs.validation import NonFinite
-from lanista.trainers.algorithms.common.recurrent import CriticMemories, remember, waves
+from lanista.trainers.algorithms.common.recurrent import CriticStates, remember, waves
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.networks.modules.memory import Memory
@@ -39,7 +39,7 @@ def test_an_agents_trajectories_take_turns():
 
 
 def test_agents_that_end_or_are_forgotten_leave_nothing():
-    memories = CriticMemories(SIZE)
+    memories = CriticStates(SIZE)
     states = np.arange(3 * SIZE, dtype=np.float32).reshape(3, SIZE)
     memories.write([A, B, C], states, np.array([False, True, False]))
     np.testing.assert_array_equal(memories.read([C, B, A]), [states[2], np.zeros(SIZE), states[0]])
@@ -56,7 +56,7 @@ def test_agents_that_end_or_are_forgotten_leave_nothing():
 @given(st.data(), st.sampled_from(["lstm", "gru"]), st.integers(1, 4))
 def test_steps_in_one_go_are_the_steps_one_by_one(data, kind, sequence_length):
     """Whatever the lengths and the order of the agents' trajectories, and however these are drained."""
-    made, memories = memory(kind), CriticMemories(SIZE)
+    made, memories = memory(kind), CriticStates(SIZE)
     by_hand = {}
     for _ in range(data.draw(st.integers(1, 3))):
         count = data.draw(st.integers(1, 5))
@@ -92,7 +92,7 @@ def test_steps_in_one_go_are_the_steps_one_by_one(data, kind, sequence_length):
 
 def test_an_agent_that_begins_anew_has_no_memory_of_an_episode_that_never_ended():
     """As after a reset of the engine, which may give out the same ids again."""
-    made, memories = memory(), CriticMemories(SIZE)
+    made, memories = memory(), CriticStates(SIZE)
     steps = torch.randn(2, 3)
     remember(made, memories, recurrent_rollout([2], [A], [True]), 2, steps)
     said = remember(made, memories, recurrent_rollout([2], [A], [True]), 2, steps)

@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, UpdateBuffer
+from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, RolloutBuffer
 
 
 def steps_in_one_piece(count):
@@ -24,12 +24,12 @@ def steps_in_one_piece(count):
 
 
 def test_columns_that_share_memory_come_back():
-    buffer = UpdateBuffer(EvaluatedSteps)
+    buffer = RolloutBuffer(EvaluatedSteps)
     buffer.append(steps_in_one_piece(5))
     file = io.BytesIO()
     torch.save(buffer.state_dict(), file)
     file.seek(0)
-    again = UpdateBuffer(EvaluatedSteps)
+    again = RolloutBuffer(EvaluatedSteps)
     again.load_state_dict(torch.load(file, weights_only=True))
     assert len(again) == 5
     got, expected = again.columns(), steps_in_one_piece(5)
@@ -44,7 +44,7 @@ def through_a_file(buffer):
     file = io.BytesIO()
     torch.save(buffer.state_dict(), file)
     file.seek(0)
-    again = UpdateBuffer(EvaluatedSteps)
+    again = RolloutBuffer(EvaluatedSteps)
     again.load_state_dict(torch.load(file, weights_only=True))
     return again
 
@@ -57,7 +57,7 @@ def filmed(pixels):
 
 def test_pictures_of_bytes_come_back_as_bytes():
     pixels = np.arange(2 * 5 * 3 * 4 * 6, dtype=np.uint8).reshape(2, 5, 3, 4, 6)
-    buffer = UpdateBuffer(EvaluatedSteps)
+    buffer = RolloutBuffer(EvaluatedSteps)
     buffer.append(filmed(pixels[0]))
     again = through_a_file(buffer)
     again.append(filmed(pixels[1]))
@@ -70,7 +70,7 @@ def test_pictures_of_bytes_come_back_as_bytes():
 def test_a_sensor_whose_compression_was_changed_before_a_resume_goes_on_as_numbers(saved):
     pixels = np.arange(3 * 3 * 4 * 6, dtype=np.uint8).reshape(3, 3, 4, 6)
     kinds = {np.uint8: pixels, np.float32: pixels / np.float32(255)}
-    buffer = UpdateBuffer(EvaluatedSteps)
+    buffer = RolloutBuffer(EvaluatedSteps)
     buffer.append(filmed(kinds[saved]))
     again = through_a_file(buffer)
     again.append(filmed(kinds[np.float32 if saved is np.uint8 else np.uint8]))
@@ -94,7 +94,7 @@ class Watched(np.ndarray):
 @pytest.mark.parametrize("expected", [0, 40])
 def test_pictures_are_stored_once(expected):
     """Neither the trajectories' own arrays nor copies of the buffer's stay beside it."""
-    buffer = UpdateBuffer(EvaluatedSteps, expected)
+    buffer = RolloutBuffer(EvaluatedSteps, expected)
     for update in range(2):
         for value in range(8):
             pictures = np.full((5, 3, 4, 6), 10 * update + value, np.uint8).view(Watched)
@@ -108,7 +108,7 @@ def test_pictures_are_stored_once(expected):
 
 
 def test_a_part_without_room_for_its_pictures_leaves_the_others_as_they_are(monkeypatch):
-    buffer = UpdateBuffer(EvaluatedSteps)
+    buffer = RolloutBuffer(EvaluatedSteps)
     pixels = np.arange(5 * 3 * 4 * 6).astype(np.uint8).reshape(5, 3, 4, 6)
     buffer.append(filmed(pixels))
 
@@ -123,7 +123,7 @@ def test_a_part_without_room_for_its_pictures_leaves_the_others_as_they_are(monk
 
 
 def test_parts_stay_where_there_is_no_memory_to_join_them(monkeypatch):
-    buffer = UpdateBuffer(EvaluatedSteps)
+    buffer = RolloutBuffer(EvaluatedSteps)
     for _ in range(2):
         buffer.append(steps_in_one_piece(3))
 

@@ -17,7 +17,7 @@ from ...agent_processor.trajectory import Rollout
 from ...envs.validation import NonFinite
 from ..buffers.replay.columns import ExtraColumn
 from ..buffers.replay.sampler import ReplayBatch
-from ..buffers.rollout_buffer import Evaluation, Steps
+from ..buffers.rollout_buffer import RolloutEvaluation, Steps
 from ..checkpoints.transfer import as_lanista_state, load_matching, load_optimizers
 from ..networks.modules.precision import Precision
 from ..networks.multi_actor import Network
@@ -25,7 +25,7 @@ from ..policies.exploration import Explorer
 from ..settings.models.algorithms import TeamRewardKind
 from ..settings.models.behavior import TrainerSettings
 from .common.observations import update_normalizer
-from .common.optim import GuardedAdam
+from .common.optim import CheckedAdam
 from .common.schedules import LEARNING_RATE_FLOOR, Schedule
 from .common.threads import UpdateThreads
 
@@ -122,7 +122,7 @@ class Algorithm(ABC):
         """The networks by their checkpoint entries, the policy first: what another run can start from."""
 
     @abstractmethod
-    def optimizers(self) -> dict[str, GuardedAdam]:
+    def optimizers(self) -> dict[str, CheckedAdam]:
         """The optimizers by their checkpoint entries, the policy's first."""
 
     def generators(self) -> dict[str, torch.Generator]:
@@ -139,7 +139,7 @@ class Algorithm(ABC):
         return self.network
 
     @property
-    def policy_optimizer(self) -> GuardedAdam:
+    def policy_optimizer(self) -> CheckedAdam:
         """The optimizer of the policy's parameters."""
         return next(iter(self.optimizers().values()))
 
@@ -233,7 +233,7 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
         rollout: Rollout,
         rewards: Mapping[str, NDArray[np.float32]],
         ignores_done: Mapping[str, bool],
-    ) -> Evaluation[Steps]:
+    ) -> RolloutEvaluation[Steps]:
         """Values, returns and advantages of the trajectories' own steps.
 
         Args:

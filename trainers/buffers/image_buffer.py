@@ -12,7 +12,7 @@ SLACK = 1.25
 """Of what is expected: trajectories come on top. The system gives memory only as it is filled."""
 
 
-class Album:
+class ImageBuffer:
     """One sensor's pictures, in the order in which they came."""
 
     def __init__(self, expected: int) -> None:

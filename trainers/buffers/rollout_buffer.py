@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ...envs.base import ObsArray
 from ...envs.images import as_floats
-from .image_buffer import Album
+from .image_buffer import ImageBuffer
 
-PICTURE_AXES = 4
+IMAGE_AXES = 4
 """Of a column of pictures: [N, C, H, W]."""
 
 
@@ -68,7 +68,7 @@ class Columns(Protocol):
         ...
 
 
-class StepColumns(Columns, Protocol):
+class OnPolicySteps(Columns, Protocol):
     """What an update of the policy learns from."""
 
     advantages: NDArray[np.float32]
@@ -78,11 +78,11 @@ class StepColumns(Columns, Protocol):
 
 
 Kept = TypeVar("Kept", bound=Columns)
-Steps = TypeVar("Steps", bound=StepColumns)
+Steps = TypeVar("Steps", bound=OnPolicySteps)
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation(Generic[Steps]):
+class RolloutEvaluation(Generic[Steps]):
     """What an algorithm makes of some trajectories."""
 
     steps: Steps
@@ -149,7 +149,7 @@ def _fill(column: Any, parts: list[Any]) -> None:
         start += len(part)
 
 
-class UpdateBuffer(Generic[Kept]):
+class RolloutBuffer(Generic[Kept]):
     """Collects evaluated steps until an update takes them all.
 
     Pictures go at once to where they stay: joined at last, they would take their memory twice.
@@ -165,7 +165,7 @@ class UpdateBuffer(Generic[Kept]):
         self._kind = kind
         self._expected = expected
         self._parts: list[Kept] = []
-        self._albums: dict[tuple[str, int], Album] = {}
+        self._albums: dict[tuple[str, int], ImageBuffer] = {}
         """By column, and place in its list."""
         self._length = 0
 
@@ -179,10 +179,10 @@ class UpdateBuffer(Generic[Kept]):
             for field in fields(self._kind)
             if isinstance(column := getattr(steps, field.name), list)
             for k, array in enumerate(column)
-            if array.ndim == PICTURE_AXES
+            if array.ndim == IMAGE_AXES
         }
         for place, array in pictures.items():
-            self._albums.setdefault(place, Album(self._expected)).reserve(array)
+            self._albums.setdefault(place, ImageBuffer(self._expected)).reserve(array)
         for place, array in pictures.items():
             self._albums[place].append(array)
         self._parts.append(self._without(steps, pictures) if pictures else steps)
@@ -232,7 +232,7 @@ class UpdateBuffer(Generic[Kept]):
 
 def _copied(column: Any) -> Any:
     if isinstance(column, list):
-        return [array if array.ndim == PICTURE_AXES else array.copy() for array in column]
+        return [array if array.ndim == IMAGE_AXES else array.copy() for array in column]
     return None if column is None else column.copy()
 
 

@@ -16,8 +16,8 @@ from mlagents_envs.base_env import (
 
 from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
-from ..networks.modules.heads import HeadKind
-from ..networks.multi_actor import Actors, Network
+from ..networks.modules.heads import HeadConfig
+from ..networks.multi_actor import MultiActor, Network
 from ..settings.models.networks import NetworkSettings
 from .file import CheckpointError
 
@@ -32,12 +32,12 @@ def describe_network(
     reward_signals: list[str],
     shared_critic: bool | None,
     actors: Mapping[str, Any] | None = None,
-    head: HeadKind | None = None,
+    head: HeadConfig | None = None,
 ) -> dict[str, Any]:
     """Plain values, fit for a checkpoint, from which `build_network` makes the same network.
 
-    `shared_critic` is None where the network is an actor alone; `actors` are the arguments of `Actors`, where
-    actors differ from place to place; `head` is that of an actor alone.
+    `shared_critic` is None where the network is an actor alone; `actors` are the arguments of `MultiActor`,
+    where actors differ from slot to slot; `head` is that of an actor alone.
     """
     return {
         "behavior": behavior,
@@ -84,9 +84,9 @@ def build_network(state: Mapping[str, Any]) -> tuple[str, Network]:
         spec, settings = build_spec(described), NetworkSettings.model_validate(described["network"])
         network: Network
         if described.get("actors") is not None:
-            network = Actors(spec, settings, **described["actors"])
+            network = MultiActor(spec, settings, **described["actors"])
         elif described["shared_critic"] is None:
-            network = Actor(spec, settings, head=HeadKind(**(described.get("head") or {})))
+            network = Actor(spec, settings, head=HeadConfig(**(described.get("head") or {})))
         else:
             network = ActorCritic(spec, settings, described["reward_signals"], described["shared_critic"])
         network.load_state_dict(state["Policy"])

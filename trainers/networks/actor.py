@@ -12,7 +12,7 @@ from ..settings.models.networks import NetworkSettings
 from .actor_critic import ActorCritic
 from .modules.body import body_on
 from .modules.distributions import ActionDistribution
-from .modules.heads import HeadKind
+from .modules.heads import HeadConfig
 from .modules.memory import Memory
 from .observations import ObservationEncoder
 
@@ -28,7 +28,7 @@ class Actor(nn.Module):
         *,
         squashed: bool = False,
         sigma_of_state: bool = False,
-        head: HeadKind | None = None,
+        head: HeadConfig | None = None,
         leave_out: Sequence[int] = (),
     ) -> None:
         """Build the network with fresh weights, drawn from `generator` or torch's own.
@@ -48,7 +48,7 @@ class Actor(nn.Module):
         """
         super().__init__()
         self.spec = spec
-        self.head = head or HeadKind(squashed=squashed, sigma_of_state=sigma_of_state)
+        self.head = head or HeadConfig(squashed=squashed, sigma_of_state=sigma_of_state)
         """What a checkpoint has to say of the head for the network to be built again."""
         self.encoder = ObservationEncoder(spec.observation_specs, settings, generator, leave_out=leave_out)
         self.body = body_on(self.encoder, 1, settings, generator)

@@ -13,7 +13,7 @@ from .modules.body import Body, body_on
 from .modules.distributions import ActionDistribution
 from .modules.heads import ActionHead, ValueHead
 from .modules.memory import Memory
-from .observations import ObservationEncoder, as_float, require_equal_parts
+from .observations import ObservationEncoder, as_float, require_equal_groups
 
 
 class ActorCritic(nn.Module):
@@ -53,7 +53,7 @@ class ActorCritic(nn.Module):
         """Where actor and critic would not read inputs alike."""
         if not shared_critic and (apart or self.encoder.has_parameters):
             self.critic_encoder = ObservationEncoder(specs, of_critic, generator, normalize=False)
-            require_equal_parts(self.encoder, self.critic_encoder)
+            require_equal_groups(self.encoder, self.critic_encoder)
         self.body = body_on(self.encoder, 1 if shared_critic or apart else 2, settings, generator)
         self.critic_body: Body | None = None
         if apart and self.critic_encoder is not None:

@@ -19,12 +19,12 @@ from .actor_critic import ActorCritic
 from .modules.body import Body, DenseStack
 from .modules.chunking import encode
 from .modules.distributions import ActionDistribution
-from .modules.sequences import Runs, by_place
+from .modules.sequences import PackedSequences, by_slot
 from .observation_kinds import UnsupportedObservationError
 from .observations import ObservationEncoder, only_vectors
 
 
-class Actors(nn.Module):
+class MultiActor(nn.Module):
     """One actor for all places; or one that is told the place; or one for each place."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Actors(nn.Module):
         super().__init__()
         self.arguments = {"places": places, "shared": shared, "indexed": indexed, "hidden": hidden}
         """What a checkpoint has to say for the networks to be built again."""
-        self.place_count = places
+        self.slot_count = places
         count = 1 if shared else places
         vectors = only_vectors(spec.observation_specs, settings)
         unseen = () if vectors or hidden is None else (hidden,)
@@ -134,7 +134,7 @@ class Actors(nn.Module):
         inputs: Sequence[Tensor],
         places: Tensor,
         action_mask: Tensor | None = None,
-        runs: Runs | None = None,
+        runs: PackedSequences | None = None,
     ) -> ActionDistribution:
         """The policy of B agent-steps at their `places` [B].
 
@@ -146,20 +146,20 @@ class Actors(nn.Module):
         return ActionDistribution(no_means, head.log_sigma, logits, head.branches, action_mask)
 
     def logits(
-        self, inputs: Sequence[Tensor], places: Tensor, runs: Runs | None = None
+        self, inputs: Sequence[Tensor], places: Tensor, runs: PackedSequences | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """[B, sum of branch sizes], and the memory's states behind the runs; arguments as of `act`."""
         if len(self.members) == 1:
             return self._of_member(0, inputs, places, runs)
 
-        def network(place: int, rows: Tensor, here: Runs | None) -> tuple[Tensor, Tensor | None]:
+        def network(place: int, rows: Tensor, here: PackedSequences | None) -> tuple[Tensor, Tensor | None]:
             some = [x.index_select(0, rows) for x in inputs]
             return self._of_member(place, some, places.index_select(0, rows), here)
 
-        return by_place(places, self.place_count, network, runs)
+        return by_slot(places, self.slot_count, network, runs)
 
     def _of_member(
-        self, place: int, inputs: Sequence[Tensor], places: Tensor, runs: Runs | None
+        self, place: int, inputs: Sequence[Tensor], places: Tensor, runs: PackedSequences | None
     ) -> tuple[Tensor, Tensor | None]:
         actor = self.member(place)
         offset = None if self.index is None else self.index[places]
@@ -193,7 +193,7 @@ def _layers(body: Body) -> list[DenseStack]:
     return [layer for layer in body.layers if isinstance(layer, DenseStack)]
 
 
-Network = Actor | ActorCritic | Actors
+Network = Actor | ActorCritic | MultiActor
 
 
 def brains_of(network: Network) -> dict[str, Actor | ActorCritic]:
@@ -202,13 +202,13 @@ def brains_of(network: Network) -> dict[str, Actor | ActorCritic]:
     An engine feeds a brain with observations alone. So of actors that differ from place to place each becomes
     a brain, which knows its place by itself: -place0, -place1, ...
     """
-    if not isinstance(network, Actors):
+    if not isinstance(network, MultiActor):
         return {"": network}
     return {suffix: network.alone(place) for place, suffix in enumerate(suffixes_of(network))}
 
 
 def suffixes_of(network: Network) -> tuple[str, ...]:
     """The keys of `brains_of`."""
-    if not isinstance(network, Actors):
+    if not isinstance(network, MultiActor):
         return ("",)
-    return tuple(f"-place{place}" for place in range(network.place_count))
+    return tuple(f"-place{place}" for place in range(network.slot_count))

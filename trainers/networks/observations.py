@@ -19,7 +19,7 @@ from .observation_kinds import ObservationKind, UnsupportedObservationError, obs
 
 
 @dataclass(frozen=True)
-class Part:
+class ObservationGroup:
     """Observations that are read together: neighbouring vectors, or a single one of another kind."""
 
     kind: ObservationKind
@@ -84,48 +84,48 @@ class ObservationEncoder(nn.Module):
         chosen = _chosen(specs, settings)
         self.encoders = nn.ModuleDict()
         """By the observation's position: images, and those for which the user has an encoder."""
-        self.parts = list(_parts(specs, set(chosen), leave_out, join=self.whole is None))
+        self.groups = list(_groups(specs, set(chosen), leave_out, join=self.whole is None))
         if self.whole is None:
-            _require_numbers([specs[index] for part in self.parts for index in part.indices])
-            for part in self.parts:
-                spec, named = specs[part.indices[0]], chosen.get(part.indices[0])
+            _require_numbers([specs[index] for group in self.groups for index in group.indices])
+            for group in self.groups:
+                spec, named = specs[group.indices[0]], chosen.get(group.indices[0])
                 if named:
-                    self.encoders[str(part.index)] = build_encoder(named, spec, settings, generator)
-                elif part.kind is ObservationKind.VISUAL:
+                    self.encoders[str(group.index)] = build_encoder(named, spec, settings, generator)
+                elif group.kind is ObservationKind.VISUAL:
                     kind, width = settings.vis_encode_type, settings.hidden_units
-                    self.encoders[str(part.index)] = VisualEncoder(spec, kind, width, generator)
+                    self.encoders[str(group.index)] = VisualEncoder(spec, kind, width, generator)
         self.columns, own_size = self._layout()
         """Where an observation's encoding stands in the output; entities have none of their own."""
-        self.set_indices = [part.index for part in self.parts if self._is_set(part)]
+        self.set_indices = [group.index for group in self.groups if self._is_set(group)]
         """The observations that are read as sets of entities."""
         sets = [int(specs[index].shape[1]) for index in self.set_indices]
         self.entities = EntityEncoder(sets, own_size, generator) if sets else None
         self.size = own_size + (ENTITY_SIZE if sets else 0)
-        self.runs = [part for part in self.parts if part.kind is ObservationKind.VECTOR]
-        """The parts that are vectors."""
+        self.runs = [group for group in self.groups if group.kind is ObservationKind.VECTOR]
+        """The groups of vectors."""
         normalize = settings.normalize if normalize is None else normalize
         self.normalizers = (
             nn.ModuleList(Normalizer(run.size) for run in self.runs) if normalize and self.runs else None
         )
-        vectors = self.whole is None and len(self.runs) == len(self.parts) == 1 and not self.encoders
+        vectors = self.whole is None and len(self.runs) == len(self.groups) == 1 and not self.encoders
         self.plain = vectors and not leave_out
         """Whether observations are vectors alone, all of which are read as they are."""
 
-    def _is_set(self, part: Part) -> bool:
-        own = self.whole is not None or str(part.indices[0]) in self.encoders
-        return part.kind is ObservationKind.VARIABLE_LENGTH and not own
+    def _is_set(self, group: ObservationGroup) -> bool:
+        own = self.whole is not None or str(group.indices[0]) in self.encoders
+        return group.kind is ObservationKind.VARIABLE_LENGTH and not own
 
     def _layout(self) -> tuple[dict[int, slice], int]:
         """The columns of each observation's encoding, and the number of all."""
         if self.whole is not None:
             return {}, self.whole.size
         columns, start = {}, 0
-        for part in self.parts:
-            for k, index in enumerate(part.indices):
-                if self._is_set(part):
+        for group in self.groups:
+            for k, index in enumerate(group.indices):
+                if self._is_set(group):
                     continue
                 key = str(index)
-                size = part.sizes[k] if key not in self.encoders else _size(self.encoders[key])
+                size = group.sizes[k] if key not in self.encoders else _size(self.encoders[key])
                 columns[index] = slice(start, start + size)
                 start += size
         return columns, start
@@ -136,15 +136,15 @@ class ObservationEncoder(nn.Module):
         return not self.plain and any(True for _ in self.parameters())
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One [B, *shape] tensor per observation -> what `forward` takes: one tensor per part."""
-        inputs = [_joined([obs[i] for i in part.indices]) for part in self.parts]
+        """One [B, *shape] tensor per observation -> what `forward` takes: one tensor per group."""
+        inputs = [_joined([obs[i] for i in group.indices]) for group in self.groups]
         if self.normalizers is None:
             return inputs
         normalizers = iter(self.normalizers)
         with torch.no_grad():
             return [
-                next(normalizers)(rows) if part.kind is ObservationKind.VECTOR else rows
-                for part, rows in zip(self.parts, inputs)
+                next(normalizers)(rows) if group.kind is ObservationKind.VECTOR else rows
+                for group, rows in zip(self.groups, inputs)
             ]
 
     def forward(self, inputs: Sequence[Tensor]) -> Tensor:
@@ -155,11 +155,11 @@ class ObservationEncoder(nn.Module):
             read: Tensor = self.whole([as_float(rows) for rows in inputs])
             return read
         encodings, sets = [], []
-        for part, rows in zip(self.parts, inputs, strict=True):
-            key = str(part.indices[0])
+        for group, rows in zip(self.groups, inputs, strict=True):
+            key = str(group.indices[0])
             if key in self.encoders:
                 encodings.append(self.encoders[key](as_float(rows)))
-            elif part.kind is ObservationKind.VECTOR:
+            elif group.kind is ObservationKind.VECTOR:
                 encodings.append(rows)
             else:
                 sets.append(rows)
@@ -178,7 +178,7 @@ class ObservationEncoder(nn.Module):
         """
         if self.whole is not None or self.settings.goal_conditioning_type is ConditioningType.NONE:
             return []
-        read = {index for part in self.parts for index in part.indices}
+        read = {index for group in self.groups for index in group.indices}
         goals = [i for i in goal_observations(self.specs) if i in read]
         for index in goals:
             if index not in self.columns:
@@ -238,13 +238,13 @@ def goal_observations(specs: Sequence[ObservationSpec]) -> list[int]:
     return [i for i, spec in enumerate(specs) if spec.observation_type == ObservationType.GOAL_SIGNAL]
 
 
-def require_equal_parts(encoder: ObservationEncoder, of_critic: ObservationEncoder) -> None:
+def require_equal_groups(encoder: ObservationEncoder, of_critic: ObservationEncoder) -> None:
     """Refuse a critic that would read other inputs than those which the policy's encoder prepares.
 
     Raises:
         UnsupportedObservationError: it has networks of the user's for other observations.
     """
-    if encoder.parts != of_critic.parts:
+    if encoder.groups != of_critic.groups:
         raise UnsupportedObservationError(
             "network_settings.critic has networks of your own for other observations than the policy has, "
             "and both read the same prepared observations. Name `encoders` for the same sensors, and give "
@@ -252,16 +252,16 @@ def require_equal_parts(encoder: ObservationEncoder, of_critic: ObservationEncod
         )
 
 
-def _parts(
+def _groups(
     specs: Sequence[ObservationSpec], alone: set[int], leave_out: Sequence[int], *, join: bool
-) -> Iterator[Part]:
+) -> Iterator[ObservationGroup]:
     """The observations in order, neighbouring vectors together but for those that are to stand `alone`."""
     indices: list[int] = []
 
-    def run() -> Iterator[Part]:
+    def run() -> Iterator[ObservationGroup]:
         if indices:
             sizes = tuple(int(specs[i].shape[0]) for i in indices)
-            yield Part(ObservationKind.VECTOR, tuple(indices), sizes)
+            yield ObservationGroup(ObservationKind.VECTOR, tuple(indices), sizes)
             indices.clear()
 
     for index, spec in enumerate(specs):
@@ -276,7 +276,7 @@ def _parts(
             if not together:
                 yield from run()
         else:
-            yield Part(kind, (index,), ())
+            yield ObservationGroup(kind, (index,), ())
     yield from run()
 
 

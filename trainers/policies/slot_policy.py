@@ -8,16 +8,16 @@ import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor
 
-from ..networks.modules.sequences import Runs
-from ..networks.multi_actor import Actors
+from ..networks.modules.sequences import PackedSequences
+from ..networks.multi_actor import MultiActor
 from .policy import Policy
 
 
-class PlacePolicy(Policy):
-    """A `Policy` of `Actors` that differ. `places` is to be set before agents act."""
+class SlotPolicy(Policy):
+    """A `Policy` of `MultiActor` that differ. `places` is to be set before agents act."""
 
     def __init__(
-        self, network: Actors, spec: BehaviorSpec, seed: int, *, deterministic: bool = False
+        self, network: MultiActor, spec: BehaviorSpec, seed: int, *, deterministic: bool = False
     ) -> None:
         super().__init__(network.member(0), spec, seed, deterministic=deterministic)
         self.actors = network
@@ -25,5 +25,5 @@ class PlacePolicy(Policy):
         """[n] of the agents that act next, batch by batch."""
 
     def _columns(self, obs: Sequence[Tensor], memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        runs = None if memory is None else Runs([1] * len(memory), memory)
+        runs = None if memory is None else PackedSequences([1] * len(memory), memory)
         return self.actors.logits(self.actors.prepare(obs), self.places, runs)

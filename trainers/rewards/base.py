@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ...agent_processor.trajectory import Rollout
 from ...envs.validation import NonFinite
 from ..algorithms.common.observations import update_normalizer
-from ..algorithms.common.optim import GuardedAdam
+from ..algorithms.common.optim import CheckedAdam
 from ..checkpoints.transfer import fitting
 from ..networks.observations import ObservationEncoder
 from ..settings.models.rewards import LearnedRewardSettings
@@ -99,7 +99,7 @@ class NetworkSignal(ABC):
         self.networks = dict(networks)
         self._encoder = encoder
         parameters = [p for network in self.networks.values() for p in network.parameters()]
-        self.optimizer = GuardedAdam(
+        self.optimizer = CheckedAdam(
             parameters, settings.learning_rate, non_finite, of=f"the reward signal {self.name}"
         )
 
@@ -131,7 +131,7 @@ class NetworkSignal(ABC):
 
     def _descend(self, loss: Tensor, policy_step: int) -> None:
         """One step down the slope of `loss`."""
-        self.optimizer.zero_gradient()
+        self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.settings.learning_rate, policy_step)
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...envs.validation import NonFinite
-from ..networks.modules.chunking import in_portions
+from ..networks.modules.chunking import chunked_forward
 from ..networks.modules.distributions import Actions, Branches
 from ..networks.modules.layers import Dense, xavier_uniform_
 from ..settings.models.rewards import CuriositySettings
@@ -118,7 +118,7 @@ class Curiosity(NetworkSignal):
         every = [torch.cat(both) for both in zip(steps.obs, steps.behind, strict=True)]
         inputs = self.models.embedding.prepare(every)
         network = self.models.embedding
-        seen = network(inputs) if torch.is_grad_enabled() else in_portions(network, inputs)
+        seen = network(inputs) if torch.is_grad_enabled() else chunked_forward(network, inputs)
         before = seen[: len(steps)]
         if steps.following is None:
             return Looks(before, seen[len(steps) :])

@@ -186,7 +186,7 @@ def _scales(encoder: ObservationEncoder, inputs: Sequence[Tensor]) -> list[Tenso
     """By how much each input moves with the observation that it was prepared from."""
     scales: list[Tensor | float] = [1.0] * len(inputs)
     normalizers = iter(encoder.normalizers or ())
-    for k, (part, rows) in enumerate(zip(encoder.parts, inputs)):
+    for k, (part, rows) in enumerate(zip(encoder.groups, inputs)):
         if encoder.normalizers is not None and part.kind is ObservationKind.VECTOR:
             normalizer = next(normalizers)
             assert isinstance(normalizer, Normalizer)

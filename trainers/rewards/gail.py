@@ -19,7 +19,7 @@ from ...agent_processor.trajectory import Rollout
 from ...envs.validation import NonFinite
 from ..algorithms.common.observations import to_tensors
 from ..buffers.demonstrations import Demonstrations
-from ..networks.modules.chunking import in_portions
+from ..networks.modules.chunking import chunked_forward
 from ..networks.modules.distributions import Actions, to_engine
 from ..settings.models.rewards import GAILSettings
 from .base import NetworkSignal, flat_actions
@@ -94,10 +94,10 @@ class GAIL(NetworkSignal):
         obs, acted = self.sample(steps)
         inputs = self.discriminator.prepare(obs)
         if acted is None:
-            expert = in_portions(lambda some: self.discriminator(some, None).expert, inputs)
+            expert = chunked_forward(lambda some: self.discriminator(some, None).expert, inputs)
         else:
             of_obs = len(inputs)
-            expert = in_portions(
+            expert = chunked_forward(
                 lambda some: self.discriminator(some[:of_obs], some[of_obs]).expert, [*inputs, acted]
             )
         return -(1.0 - expert * (1.0 - EPSILON)).log()

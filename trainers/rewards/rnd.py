@@ -13,7 +13,7 @@ from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor
 
 from ...envs.validation import NonFinite
-from ..networks.modules.chunking import in_portions
+from ..networks.modules.chunking import chunked_forward
 from ..settings.models.rewards import RNDSettings
 from .base import NetworkSignal
 from .encoder import Embedding
@@ -50,7 +50,7 @@ class RND(NetworkSignal):
     @torch.no_grad()
     def rewards(self, steps: Transitions) -> Tensor:
         """[B] the squared errors."""
-        return in_portions(self._errors, self.predictor.prepare(steps.obs))
+        return chunked_forward(self._errors, self.predictor.prepare(steps.obs))
 
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
         """One step of the predictor down the mean squared error."""

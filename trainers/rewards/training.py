@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ...agent_processor.trajectory import Rollout
-from ..buffers.rollout_buffer import UpdateBuffer
+from ..buffers.rollout_buffer import RolloutBuffer
 from .base import LearnedReward
 from .transitions import SignalSteps, minibatches
 
@@ -41,7 +41,7 @@ class SignalLearning:
         """
         self.signals = signals
         self.batch_size, self.epochs, self.device = batch_size, epochs, device
-        self.buffer = UpdateBuffer(SignalSteps)
+        self.buffer = RolloutBuffer(SignalSteps)
         self.shuffler = torch.Generator().manual_seed(seed)
         self._ahead = any(signal.looks_ahead for signal in signals.values())
 

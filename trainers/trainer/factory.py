@@ -24,7 +24,7 @@ from ..algorithms.ddpg.ddpg import DDPG
 from ..algorithms.ddpg.td3 import TD3
 from ..algorithms.dqn.dqn import DQN
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
-from ..algorithms.imitation.policy_targets import Student
+from ..algorithms.imitation.policy_targets import ClonedPolicy
 from ..algorithms.poca.poca import POCA
 from ..algorithms.ppo.ppo import PPO
 from ..algorithms.sac.sac import SAC
@@ -32,12 +32,12 @@ from ..buffers.demonstrations import load_demonstrations
 from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
 from ..networks.modules.precision import Precision
-from ..networks.multi_actor import Actors
+from ..networks.multi_actor import MultiActor
 from ..networks.observation_kinds import UnsupportedObservationError
 from ..policies.exploration import Explorer
 from ..policies.greedy import policy_of
 from ..policies.policy import Policy
-from ..policies.slot_policy import PlacePolicy
+from ..policies.slot_policy import SlotPolicy
 from ..rewards.base import RewardProvider
 from ..rewards.extrinsic import ExtrinsicReward, TeamReward
 from ..rewards.factory import make_learned_rewards
@@ -156,7 +156,7 @@ def make_cloning(
     if own is None:
         return None
     return BehavioralCloning(
-        Student(algorithm.policy, algorithm.policy_optimizer.flat),
+        ClonedPolicy(algorithm.policy, algorithm.policy_optimizer.flat),
         load_demonstrations(own.demo_path, spec),
         own,
         learning_rate=hyper.learning_rate,
@@ -169,7 +169,7 @@ def make_cloning(
 
 
 def make_policy(
-    network: Actor | ActorCritic | Actors,
+    network: Actor | ActorCritic | MultiActor,
     spec: BehaviorSpec,
     seed: int,
     *,
@@ -180,8 +180,8 @@ def make_policy(
 
     `explorer`: how agents of a greedy policy try something else.
     """
-    if isinstance(network, Actors):
-        return PlacePolicy(network, spec, seed, deterministic=deterministic)
+    if isinstance(network, MultiActor):
+        return SlotPolicy(network, spec, seed, deterministic=deterministic)
     return policy_of(network, spec, seed, deterministic=deterministic, explorer=explorer)
 
 

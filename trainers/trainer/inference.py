@@ -17,7 +17,7 @@ from ..algorithms.base import Algorithm
 from ..policies.agent_states import ActingMemories, Asking
 from ..policies.greedy import GreedyPolicy
 from ..policies.policy import Policy
-from ..policies.slot_policy import PlacePolicy
+from ..policies.slot_policy import SlotPolicy
 from .factory import make_policy
 
 Places = Callable[[Sequence[DecisionSteps], Sequence[Asking]], Tensor]
@@ -62,7 +62,7 @@ class InferencePolicy:
     @property
     def acts_by_place(self) -> bool:
         """What agents say has to be collected before they act: that is when they get their places."""
-        return isinstance(self.policy, PlacePolicy)
+        return isinstance(self.policy, SlotPolicy)
 
     def publish(self, numbers: Mapping[str, Tensor]) -> None:
         """Hand numbers of the network to the copy that acts; from any thread."""
@@ -87,7 +87,7 @@ class InferencePolicy:
     ) -> list[Decision]:
         """Let a policy, this side's or an opponent's, decide at the trainer's `step`; see `Policy.act`."""
         policy.exploration = self._algorithm.exploration
-        if isinstance(policy, PlacePolicy):
+        if isinstance(policy, SlotPolicy):
             policy.places = self._places(batches, asking)
         elif isinstance(policy, GreedyPolicy):
             policy.step, policy.asking = step, asking

@@ -17,7 +17,7 @@ from ...agent_processor.trajectory import AgentKey, Rollout
 from ...envs.validation import NonFinite
 from ..algorithms.base import OnPolicyAlgorithm
 from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
-from ..buffers.rollout_buffer import Steps, UpdateBuffer
+from ..buffers.rollout_buffer import RolloutBuffer, Steps
 from ..rewards.base import RewardProvider
 from ..rewards.training import SignalLearning
 from ..settings.models.behavior import TrainerSettings
@@ -69,7 +69,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         )
         self.algorithm: OnPolicyAlgorithm[Steps] = algorithm
         self.update_threads = update_threads or UpdateThreads(ACTING_THREADS)
-        self.buffer = UpdateBuffer(algorithm.steps_type, settings.hyperparameters.buffer_size)
+        self.buffer = RolloutBuffer(algorithm.steps_type, settings.hyperparameters.buffer_size)
         self.signal_learning = self._signal_learning(device or torch.device("cpu"), seed)
 
     def _signal_learning(self, device: torch.device, seed: int) -> SignalLearning | None:

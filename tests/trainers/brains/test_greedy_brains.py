@@ -6,7 +6,7 @@ import pytest
 import torch
 from lanista.trainers.checkpoints.metadata import build_network, describe_network
 from lanista.trainers.networks.actor import Actor
-from lanista.trainers.networks.modules.heads import HeadKind
+from lanista.trainers.networks.modules.heads import HeadConfig
 from lanista.trainers.policies.onnx.export import build_brain, export_brain
 from lanista.trainers.policies.onnx.graph import BrainVerificationError, not_importable
 from lanista.trainers.policies.onnx.load import load
@@ -21,10 +21,10 @@ SHAPES = {
     "goals": ([(3,), (2,)], (False, True)),
 }
 HEADS = {
-    "ddpg": HeadKind(deterministic=True),
-    "dqn": HeadKind(values=1),
-    "dueling": HeadKind(values=1, dueling=True),
-    "signals": HeadKind(values=2, dueling=True),
+    "ddpg": HeadConfig(deterministic=True),
+    "dqn": HeadConfig(values=1),
+    "dueling": HeadConfig(values=1, dueling=True),
+    "signals": HeadConfig(values=2, dueling=True),
 }
 BRANCHES = (3, 2)
 

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 import torch
 from lanista.trainers.networks.actor import Actor
-from lanista.trainers.networks.modules.heads import HeadKind
+from lanista.trainers.networks.modules.heads import HeadConfig
 from lanista.trainers.policies.onnx.export import build_brain
 from lanista.trainers.policies.onnx.graph import IMPORTABLE
 from lanista.trainers.settings.models.networks import NetworkSettings
@@ -58,12 +58,12 @@ SENSES = {
 MEMORIES = {"forgets": None, "lstm": {"memory_size": 6}, "gru": {"memory_size": 6, "memory_type": "gru"}}
 HYBRID, CONTINUOUS, DISCRETE = (2, (3, 2)), (2, ()), (0, (4,))
 HEADS = {
-    "hybrid": (HYBRID, HeadKind()),
-    "continuous": (CONTINUOUS, HeadKind()),
-    "discrete": (DISCRETE, HeadKind()),
-    "sac": (HYBRID, HeadKind(squashed=True, sigma_of_state=True)),
-    "td3": (CONTINUOUS, HeadKind(deterministic=True)),
-    "dqn": ((0, (3, 2)), HeadKind(values=1, dueling=True)),
+    "hybrid": (HYBRID, HeadConfig()),
+    "continuous": (CONTINUOUS, HeadConfig()),
+    "discrete": (DISCRETE, HeadConfig()),
+    "sac": (HYBRID, HeadConfig(squashed=True, sigma_of_state=True)),
+    "td3": (CONTINUOUS, HeadConfig(deterministic=True)),
+    "dqn": ((0, (3, 2)), HeadConfig(values=1, dueling=True)),
 }
 
 

@@ -13,7 +13,7 @@ import torch
 from lanista.trainers.checkpoints.file import save_checkpoint
 from lanista.trainers.checkpoints.metadata import KEY, describe_network
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.networks.multi_actor import Actors
+from lanista.trainers.networks.multi_actor import MultiActor
 from lanista.trainers.policies.onnx.export import export_brain
 from lanista.trainers.policies.onnx.load import LoadError
 from lanista.trainers.settings.models.networks import NetworkSettings
@@ -228,7 +228,7 @@ def test_several_behaviours_are_asked_for(tmp_path):
 
 def test_policies_of_places(tmp_path):
     spec, settings = SPECS["discrete"], NetworkSettings(hidden_units=8)
-    actors = Actors(spec, settings, 2, shared=False)
+    actors = MultiActor(spec, settings, 2, shared=False)
     described = describe_network("Ball", spec, settings, ["extrinsic"], None, actors.arguments)
     save_checkpoint(tmp_path / "checkpoint.pt", {"Policy": actors.state_dict(), KEY: described})
     with pytest.raises(LoadError, match="place=0 to 1"):

@@ -10,7 +10,7 @@ import torch
 from lanista.agent_processor.processor import AgentManager
 from lanista.envs.validation import NonFinite
 from lanista.trainers.algorithms.coma.coma import COMA
-from lanista.trainers.policies.slot_policy import PlacePolicy
+from lanista.trainers.policies.slot_policy import SlotPolicy
 from lanista.trainers.rewards.extrinsic import TeamReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.factory import make_policy
@@ -153,7 +153,7 @@ class Play:
         memory = None
         if self.algorithm.networks.actors.memory_size:
             memory = self.manager.memories(env, decisions.agent_id)
-        if isinstance(self.policy, PlacePolicy):
+        if isinstance(self.policy, SlotPolicy):
             self.policy.places = torch.from_numpy(self.manager.places(env, decisions.agent_id))
         (decision,) = self.policy.act([decisions], memory)
         self._decided[env] = decision

@@ -12,7 +12,7 @@ from lanista.trainers.algorithms.base import UnsupportedActionError
 from lanista.trainers.algorithms.coma.coma import COMA
 from lanista.trainers.algorithms.coma.critic import Steps
 from lanista.trainers.algorithms.coma.losses import clipped_losses
-from lanista.trainers.algorithms.coma.minibatches import Learning, _as_actions
+from lanista.trainers.algorithms.coma.minibatches import RosterMinibatches, _as_actions
 from lanista.trainers.algorithms.coma.steps import places_of
 from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.buffers.rollout_buffer import concatenate
@@ -267,7 +267,7 @@ def test_parts_of_a_buffer_are_linked_each_within_itself(variant):
 def test_before_the_first_gradient_step_the_policy_is_the_one_that_acted(variant):
     play = Play(SPEC, variant)
     steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
-    learning = Learning(play.algorithm.networks, steps, normalize_advantages=False)
+    learning = RosterMinibatches(play.algorithm.networks, steps, normalize_advantages=False)
     for batch in learning.in_order(5):
         policy = learning._policy(batch)
         now = policy.log_probs(Actions(policy.mu, batch.actions))
@@ -277,7 +277,7 @@ def test_before_the_first_gradient_step_the_policy_is_the_one_that_acted(variant
 def test_every_step_is_in_one_minibatch_of_an_epoch_but_for_the_rest(variant):
     play = Play(SPEC, variant)
     steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
-    learning = Learning(play.algorithm.networks, steps, normalize_advantages=False)
+    learning = RosterMinibatches(play.algorithm.networks, steps, normalize_advantages=False)
     sizes = [len(b.actions) for b in learning.shuffled(8, torch.Generator().manual_seed(0))]
     assert sum(sizes) <= len(steps)
     if learning.recurrent:
@@ -314,7 +314,7 @@ def test_gradients_are_those_of_finite_differences(kind):
         column = getattr(steps, field)
         setattr(steps, field, None if column is None else column.astype(np.float64))
     steps.obs = [o.astype(np.float64) for o in steps.obs]
-    learning = Learning(nets, steps, normalize_advantages=False)
+    learning = RosterMinibatches(nets, steps, normalize_advantages=False)
     learning._advantages = learning._advantages.double()
     (batch,) = learning.in_order(1000)
     _total(learning, batch).backward()

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.trainers.algorithms.coma.losses import judge, policy_gradient_loss
+from lanista.trainers.algorithms.coma.losses import action_values, policy_gradient_loss
 
 seeds = st.integers(0, 10**6)
 branch_sizes = st.lists(st.integers(1, 4), min_size=1, max_size=3)
@@ -30,14 +30,14 @@ def test_the_advantage_is_expected_to_be_zero_under_the_policy(seed, branches):
         for action, size in zip(joint, branches, strict=True):
             chance *= float(policy[0, start + action])
             start += size
-        sums += chance * judge(values, policy, torch.tensor([joint]), branches).advantages[0]
+        sums += chance * action_values(values, policy, torch.tensor([joint]), branches).advantages[0]
     np.testing.assert_allclose(sums, 0.0, atol=1e-12)
 
 
 def test_the_advantage_is_what_the_action_is_worth_beyond_the_average():
     values = torch.tensor([[[1.0, 5.0, 10.0, 20.0, 60.0]]])
     policy = torch.tensor([[0.25, 0.75, 0.5, 0.5, 0.0]])
-    judged = judge(values, policy, torch.tensor([[1, 2]]), [2, 3])
+    judged = action_values(values, policy, torch.tensor([[1, 2]]), [2, 3])
     assert judged.expected.tolist() == [[[4.0, 15.0]]]
     assert judged.advantages.tolist() == [[[1.0, 45.0]]]
 
@@ -61,7 +61,7 @@ def test_in_a_matrix_game_the_gradient_is_that_of_the_expected_payoff(seed):
             # The exact critic: the payoff of each own action, the others' as they are.
             index = tuple(slice(None) if k == a else u for k, u in enumerate(joint))
             p = torch.softmax(logits[a], 0)[None]
-            judged = judge(payoff[index][None, None], p.detach(), torch.tensor([[own]]), [sizes[a]])
+            judged = action_values(payoff[index][None, None], p.detach(), torch.tensor([[own]]), [sizes[a]])
             log_prob = p.log()[:, own : own + 1]
             nothing = torch.zeros(1, dtype=torch.float64)
             total = total + chance * policy_gradient_loss(log_prob, judged.advantages[:, 0], nothing, 0.0)

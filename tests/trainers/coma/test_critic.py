@@ -7,7 +7,7 @@ import pytest
 import torch
 from coma_plays import vector_spec
 from lanista.trainers.algorithms.coma.critic import CentralCritic, Steps
-from lanista.trainers.networks.modules.sequences import Runs, by_place
+from lanista.trainers.networks.modules.sequences import PackedSequences, by_slot
 from lanista.trainers.settings.models.networks import NetworkSettings
 
 PLACES = 3
@@ -118,11 +118,11 @@ def test_a_recurrent_critic_goes_on_from_the_states_that_it_gave(streams, kind):
     places = torch.tensor([0] * 4 + [2] * 4)
     whole = Steps(own, roster, places)
     zeros = torch.zeros(2, 8)
-    at_once, behind = network.go_through(table, whole, Runs([4, 4], zeros))
+    at_once, behind = network.go_through(table, whole, PackedSequences([4, 4], zeros))
     first = whole.take(torch.tensor([0, 4, 5]))
     rest = whole.take(torch.tensor([1, 2, 3, 6, 7]))
-    one, states = network.go_through(table, first, Runs([1, 2], zeros))
-    two, ends = network.go_through(table, rest, Runs([3, 2], states))
+    one, states = network.go_through(table, first, PackedSequences([1, 2], zeros))
+    two, ends = network.go_through(table, rest, PackedSequences([3, 2], states))
     np.testing.assert_allclose(
         torch.cat((one, two)).detach(), at_once[[0, 4, 5, 1, 2, 3, 6, 7]].detach(), atol=1e-6
     )
@@ -137,7 +137,7 @@ def test_rows_come_back_in_their_order():
         calls.append((place, rows.tolist()))
         return rows[:, None] * 10 + place, None
 
-    found, states = by_place(places, 4, network)
+    found, states = by_slot(places, 4, network)
     assert found[:, 0].tolist() == [2, 10, 22, 31, 40]
     assert states is None
     assert calls == [(0, [1, 4]), (1, [3]), (2, [0, 2])]

@@ -6,8 +6,8 @@ from coma_plays import Batch, Play, settings, vector_spec
 from lanista.agent_processor.rollout import rollout
 from lanista.agent_processor.trajectory import AgentKey
 from lanista.trainers.algorithms.coma.critic import Steps
-from lanista.trainers.algorithms.coma.evaluation import Following
-from lanista.trainers.networks.modules.sequences import Runs
+from lanista.trainers.algorithms.coma.evaluation import NextMembers
+from lanista.trainers.networks.modules.sequences import PackedSequences
 
 SPEC = vector_spec([2], [3])
 MEMORY = {"memory": {"memory_size": 8, "sequence_length": 4}}
@@ -39,7 +39,7 @@ def expected_behind(play, rows, states):
             one = Steps(there[:, place], there, torch.tensor([place]))
             state = torch.from_numpy(states[j, place][None])
             with torch.no_grad():
-                values.append(float(nets.target(table, one, Runs([1], state))[0, 0].mean()))
+                values.append(float(nets.target(table, one, PackedSequences([1], state))[0, 0].mean()))
         found.append(np.mean(values) if values else 0.0)
     return np.array(found)
 
@@ -102,7 +102,7 @@ def test_the_newest_states_are_those_before_the_row_and_none_of_an_earlier_life(
     assert [agent.agent for agent in rows.agents] == [2, 1, 2]
     assert rows.next_place.tolist() == [-1, 0, 2]
     assert rows.next_agents.tolist() == [[1, -1, 2], [1, -1, 2], [1, -1, 2]]
-    following = Following(rows)
+    following = NextMembers(rows)
     earlier, behind = np.full((6, 1), 9.0, np.float32), np.array([[10.0], [20.0], [30.0]], np.float32)
     # 1 cut before 2: behind the death, what was known of 1 and nothing of the new 2.
     assert following.newest(earlier, behind)[:2, 0].tolist() == [9.0, 0.0]

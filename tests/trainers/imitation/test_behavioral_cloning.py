@@ -17,7 +17,7 @@ from lanista.trainers.algorithms.imitation.losses import (
     engine_errors,
     sampled_errors,
 )
-from lanista.trainers.algorithms.imitation.policy_targets import Student
+from lanista.trainers.algorithms.imitation.policy_targets import ClonedPolicy
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.modules.distributions import (
     ActionDistribution,
@@ -25,7 +25,7 @@ from lanista.trainers.networks.modules.distributions import (
     Branches,
     GreedyDistribution,
 )
-from lanista.trainers.networks.modules.heads import HeadKind
+from lanista.trainers.networks.modules.heads import HeadConfig
 from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
 from lanista.trainers.settings.models.rewards import BehavioralCloningSettings
 from referencenets import vector_spec
@@ -60,7 +60,7 @@ def cloning_of(demos, network=None, *, rate=1e-3, length=1, of_policy=16, seed=0
     kind = NetworkSettings(hidden_units=16, num_layers=1, **(network or {}))
     policy = Actor(demos.spec, kind, head=head)
     cloning = BehavioralCloning(
-        Student(policy, FlatParameters(policy.parameters())),
+        ClonedPolicy(policy, FlatParameters(policy.parameters())),
         demos,
         BehavioralCloningSettings(demo_path="-", **settings),
         learning_rate=rate,
@@ -177,7 +177,7 @@ def test_clones_act_as_big_as_the_expert_in_the_engines_units():
 def test_a_deterministic_policy_is_cloned_too():
     spec = vector_spec([2], continuous=1)
     demos = demonstrations(spec, [200], acted=gently)
-    cloning, _ = cloning_of(demos, rate=3e-3, num_epoch=10, head=HeadKind(deterministic=True))
+    cloning, _ = cloning_of(demos, rate=3e-3, num_epoch=10, head=HeadConfig(deterministic=True))
     losses = [cloning.update(step)["Losses/Pretraining Loss"] for step in range(12)]
     assert losses[-1] < 0.2 * losses[0]
 

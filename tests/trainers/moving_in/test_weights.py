@@ -67,7 +67,7 @@ def test_the_optimiser_goes_on_as_mlagents_would(name):
     reference.state[theirs] = copy.deepcopy(adam["state"][number])
     theirs.grad = torch.full_like(theirs, gradient)
     reference.step()
-    algorithm.optimizer.zero_gradient()
+    algorithm.optimizer.zero_grad()
     algorithm.optimizer.flat.gradient.fill_(gradient)
     algorithm.optimizer.step(rate, 0)
     ours = policy_tensors(algorithm.network)[head]

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.trainers.algorithms.poca.group_steps import group_moments
+from lanista.trainers.algorithms.poca.group_steps import group_by_time
 
 
 @st.composite
@@ -27,7 +27,7 @@ def steps_with_mates(draw):
 @given(steps_with_mates())
 def test_each_step_keeps_its_own_set(case):
     own, mates = case
-    moments = group_moments(own, mates)
+    moments = group_by_time(own, mates)
     assert sorted(moments.steps.tolist()) == list(range(len(own)))
     of_step = np.repeat(np.arange(len(moments)), moments.counts)
     for step, place, moment in zip(moments.steps, moments.places, of_step):
@@ -40,7 +40,7 @@ def test_each_step_keeps_its_own_set(case):
 
 @given(steps_with_mates(), st.integers(1, 9), st.randoms(use_true_random=False))
 def test_minibatches_are_whole_moments_of_about_the_size_asked_for(case, size, random):
-    moments = group_moments(*case)
+    moments = group_by_time(*case)
     order = np.array(random.sample(range(len(moments)), len(moments)))
     parts = list(moments.minibatches(order, size))
     taken = np.concatenate([p.steps for p in parts]) if parts else np.zeros(0)
@@ -54,7 +54,7 @@ def test_minibatches_are_whole_moments_of_about_the_size_asked_for(case, size, r
 
 @given(steps_with_mates(), st.integers(1, 9))
 def test_portions_are_all_moments_in_order(case, size):
-    moments = group_moments(*case)
+    moments = group_by_time(*case)
     parts = list(moments.portions(size))
     assert np.concatenate([p.steps for p in parts]).tolist() == moments.steps.tolist()
     assert all(len(p) == 1 or len(p) * p.members.shape[1] ** 2 <= size for p in parts)
@@ -64,11 +64,11 @@ def test_lone_steps_of_large_teams_come_in_portions_as_small_as_their_moments_ar
     """Twelve steps, each of which alone saw three mates: 16 pairs each."""
     own = np.arange(12)
     mates = 100 + np.arange(36).reshape(12, 3)
-    assert [len(p) for p in group_moments(own, mates).portions(64)] == [4, 4, 4]
-    assert [len(p) for p in group_moments(own, None).portions(5)] == [5, 5, 2]
+    assert [len(p) for p in group_by_time(own, mates).portions(64)] == [4, 4, 4]
+    assert [len(p) for p in group_by_time(own, None).portions(5)] == [5, 5, 2]
 
 
 def test_without_mates_everybody_is_alone():
-    moments = group_moments(np.array([4, 2]), None)
+    moments = group_by_time(np.array([4, 2]), None)
     assert moments.members.tolist() == [[2], [4]]
     assert moments.steps.tolist() == [1, 0]

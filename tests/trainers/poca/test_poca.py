@@ -10,10 +10,10 @@ from lanista.agent_processor.sequences import pad_sequences
 from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.validation import NonFinite
 from lanista.trainers.algorithms.common.threads import UpdateThreads
-from lanista.trainers.algorithms.poca.minibatches import Learning
+from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import Rows
-from lanista.trainers.algorithms.poca.team_values import Judgement
+from lanista.trainers.algorithms.poca.team_values import TeamEstimates
 from lanista.trainers.buffers.rollout_buffer import concatenate
 from lanista.trainers.networks.team_critic import Members
 from lanista.trainers.settings.models.behavior import TrainerSettings
@@ -89,8 +89,8 @@ def test_trajectories_are_valued_as_the_reference_values_them(case):
             for key in ("critic_values", "baseline_values")
         )
         following = np.array([[trajectory["critic_next_value_raw"][s] for s in signals]], np.float32)
-        judgement = Judgement(value, baseline, following, None, None)
-        poca.judge.judge = lambda rollout, found=judgement: found
+        judgement = TeamEstimates(value, baseline, following, None, None)
+        poca.evaluator.evaluate = lambda rollout, found=judgement: found
         for name, provider in providers.items():
             provider.given = array(trajectory["signal_rewards_unscaled"][name]).astype(np.float32)
         env, _, agent = trajectory["agent_id"].removeprefix("agent_").partition("-")
@@ -147,7 +147,7 @@ def test_steps_are_judged_alike_in_whatever_company_they_come(sizes):
     generator = np.random.default_rng(1)
     poca = algorithm(settings())
     rollout = teams(generator, sizes, 5)
-    values, baselines, *_ = poca.judge.judge(rollout)
+    values, baselines, *_ = poca.evaluator.evaluate(rollout)
     # The same steps as a buffer of one trajectory after another, whose mates came with other parts.
     rewards = {"extrinsic": np.zeros(rollout.steps, np.float32)}
     steps = poca.evaluate(rollout, rewards, {"extrinsic": False}).steps
@@ -227,7 +227,7 @@ def test_what_follows_is_valued_set_by_set_however_many_teammates_go_on():
     )
     rollout.next_mates_obs = [o.astype(np.float32) for o in rollout.next_mates_obs]
     poca.critic.largest.fill_(4.0)  # it is told the share of the largest team that has been seen
-    found = poca.judge.judge(rollout).next_values
+    found = poca.evaluator.evaluate(rollout).next_values
     for j, count in enumerate(next_mates.tolist()):
         obs = np.concatenate([own[j : j + 1], mates[j, :count]])
         inputs = poca.network.prepare([torch.from_numpy(obs)])
@@ -261,7 +261,7 @@ def test_before_an_update_minibatches_judge_steps_as_they_were_judged_when_they_
     steps = concatenate(parts)
     # The column that learning carries along with its rows, so that each row can be told its value.
     steps.returns = np.concatenate(judged)
-    learning, taken = Learning(poca.judge, steps), 0
+    learning, taken = TeamMinibatches(poca.evaluator, steps), 0
     for batch in learning.minibatches(12, poca.shuffler):
         with torch.no_grad():
             values, baselines = poca._estimates(batch)

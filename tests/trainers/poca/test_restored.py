@@ -12,7 +12,7 @@ from lanista.envs.validation import NonFinite
 from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import Rows, TeamSteps
-from lanista.trainers.buffers.rollout_buffer import UpdateBuffer, concatenate
+from lanista.trainers.buffers.rollout_buffer import RolloutBuffer, concatenate
 from lanista.trainers.policies.policy import Policy
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
@@ -113,7 +113,7 @@ def steps_numbered(seed, first):
 
 def test_steps_that_were_saved_and_new_ones_of_the_same_numbers_are_kept_apart():
     first = (RESTORED_STORE + 1) << STORE_BITS
-    buffer = UpdateBuffer(TeamSteps)
+    buffer = RolloutBuffer(TeamSteps)
     buffer.append(steps_numbered(1, first))
     for _ in range(2):  # a run may be resumed again before its next update
         buffer.load_state_dict(buffer.state_dict())

@@ -52,7 +52,7 @@ def test_it_is_what_automatic_differentiation_gives(kind, shared, masked, layers
     adv, ret = torch.randn(rows, 1), torch.randn(rows, 2)
     dist, values = net.evaluate(inputs, mask)
     losses = ppo_losses(dist.log_probs(actions), old, adv, dist.entropy(), values, ret, 0.2, 0.01)
-    flat.zero_gradient()
+    flat.zero_grad()
     losses.total.backward()
     expected = flat.gradient.clone()
     flat.gradient.fill_(7.0)  # what lies there from before must not count

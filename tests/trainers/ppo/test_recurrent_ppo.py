@@ -9,7 +9,7 @@ from lanista.envs.validation import NonFinite
 from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.ppo.losses import ppo_losses
 from lanista.trainers.algorithms.ppo.ppo import PPO
-from lanista.trainers.buffers.rollout_buffer import UpdateBuffer
+from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from recurrentrollouts import recurrent_rollout
 from referencenets import vector_spec
@@ -44,7 +44,7 @@ def evaluated(ppo, rollout):
 
 def buffered(ppo, parts=4):
     """Steps of several rollouts of two agents, 5 and 3 steps each time: 9 rows of 3 sequences."""
-    buffer = UpdateBuffer(ppo.steps_type)
+    buffer = RolloutBuffer(ppo.steps_type)
     for k in range(parts):
         buffer.append(evaluated(ppo, recurrent_rollout([5, 3], [A, B], [k == 0] * 2)))
     return buffer
@@ -54,7 +54,7 @@ def test_the_buffer_counts_padding_and_survives_a_checkpoint():
     ppo = algorithm(vector_spec([3], 1))
     buffer = buffered(ppo)
     assert len(buffer) == 4 * 9
-    other = UpdateBuffer(ppo.steps_type)
+    other = RolloutBuffer(ppo.steps_type)
     other.load_state_dict(buffer.state_dict())
     for name in ("memory", "critic_memory", "real"):
         np.testing.assert_array_equal(getattr(other.columns(), name), getattr(buffer.columns(), name))
@@ -115,7 +115,7 @@ def test_padding_changes_nothing_that_is_learnt(kind, shared, clip):
         plain, before = (ret - values) ** 2, batch.values[batch.real]
         clipped = (ret - (before + (values - before).clamp(-0.2, 0.2))) ** 2
         total = total + 0.5 * (torch.maximum(plain, clipped).mean() - plain.mean())
-    ppo.optimizer.flat.zero_gradient()
+    ppo.optimizer.flat.zero_grad()
     total.backward()
     torch.testing.assert_close(got, ppo.optimizer.flat.gradient, rtol=1e-3, atol=1e-5)
 
@@ -135,7 +135,7 @@ def test_it_learns_what_needs_a_memory(kind):
         batch_size=32,
     )
     task.start(ppo.network)
-    buffer = UpdateBuffer(ppo.steps_type)
+    buffer = RolloutBuffer(ppo.steps_type)
     for _ in range(60):
         collected = task.episodes()
         rollout = gather(collected, with_mates=False)

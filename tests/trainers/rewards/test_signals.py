@@ -9,7 +9,7 @@ import pytest
 import torch
 from lanista.agent_processor.sequences import next_steps
 from lanista.envs.validation import NonFinite
-from lanista.trainers.buffers.rollout_buffer import UpdateBuffer
+from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
 from lanista.trainers.rewards.base import flat_actions
 from lanista.trainers.rewards.curiosity import Curiosity
 from lanista.trainers.rewards.discriminator import Chances, Sample, gradient_penalty
@@ -61,7 +61,7 @@ def test_each_step_is_followed_by_the_next_or_by_what_came_behind_the_end():
 
 def test_steps_that_wait_are_joined_and_kept_in_a_checkpoint():
     parts = [rollout_of_steps([3, 2], seed=1), rollout_of_steps([4], seed=2)]
-    buffer, restored = UpdateBuffer(SignalSteps), UpdateBuffer(SignalSteps)
+    buffer, restored = RolloutBuffer(SignalSteps), RolloutBuffer(SignalSteps)
     for part in parts:
         buffer.append(SignalSteps.of(part))
     restored.load_state_dict(buffer.state_dict())

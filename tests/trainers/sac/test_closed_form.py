@@ -32,7 +32,7 @@ def test_it_is_what_automatic_differentiation_gives(kind, layers, signals, maske
     if batch.action_mask is not None:
         batch.action_mask[:3] = True  # nothing is left to choose
     noise = torch.randn(rows, spec.action_spec.continuous_size)
-    flat.zero_gradient()
+    flat.zero_grad()
     expected = DerivedGradient(sac.networks, None, 1, sac.precision, sac.device)(batch, noise)
     gradient = flat.gradient.clone()
     flat.gradient.fill_(7.0)  # what lies there from before must not count

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 
 from ....agent_processor.trajectory import Rollout
 from ....envs.base import STATE
-from ...buffers.rollout_buffer import Evaluation
+from ...buffers.rollout_buffer import RolloutEvaluation
 from ...networks.modules.exploration import ExplorationSchedule
 from ...networks.modules.normalizer import Normalizer
-from ...networks.multi_actor import Actors, Network
+from ...networks.multi_actor import MultiActor, Network
 from ...networks.observation_kinds import UnsupportedObservationError
 from ...settings.models.algorithms import COMASettings
 from ...settings.models.behavior import TrainerSettings
@@ -32,14 +32,14 @@ from ...utils.suggestions import nearest
 from ..base import OnPolicyAlgorithm, Traits
 from ..base import require_discrete as require_discrete_alone
 from ..common.observations import to_tensors
-from ..common.optim import FlatParameters, GuardedAdam
+from ..common.optim import CheckedAdam, FlatParameters
 from ..common.returns import lambda_returns
 from ..common.schedules import ClippedSchedules
 from ..common.threads import UpdateThreads
 from .critic import CentralCritic
 from .evaluation import Evaluator
-from .minibatches import Learning, Rates
-from .networks import Networks
+from .minibatches import Rates, RosterMinibatches
+from .networks import COMANetworks
 from .steps import RosterSteps, roster_steps
 
 SMALLEST_DEVIATION = 1e-4
@@ -67,8 +67,8 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         self.network = actors if actors.differ else actors.member(0)
         self.target_weights = FlatParameters(self.networks.target.parameters())
         rate = hyper.learning_rate
-        self.actor_optimizer = GuardedAdam(actors.parameters(), rate, self.non_finite)
-        self.critic_optimizer = GuardedAdam(self.networks.critic.parameters(), rate, self.non_finite)
+        self.actor_optimizer = CheckedAdam(actors.parameters(), rate, self.non_finite)
+        self.critic_optimizer = CheckedAdam(self.networks.critic.parameters(), rate, self.non_finite)
         self.target_statistics = Normalizer(len(self.signals)).to(self.device)
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.sampler = torch.Generator().manual_seed(seed + 3)
@@ -84,7 +84,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         """See `Algorithm.modules`."""
         return {"Policy": self.network, "Critic": self.networks.critic, "Target": self.networks.target}
 
-    def optimizers(self) -> dict[str, GuardedAdam]:
+    def optimizers(self) -> dict[str, CheckedAdam]:
         """See `Algorithm.optimizers`."""
         return {"Optimizer": self.actor_optimizer, "Optimizer:critic": self.critic_optimizer}
 
@@ -112,7 +112,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         rollout: Rollout,
         rewards: Mapping[str, NDArray[np.float32]],
         ignores_done: Mapping[str, bool],
-    ) -> Evaluation[RosterSteps]:
+    ) -> RolloutEvaluation[RosterSteps]:
         """The target critic's TD(lambda) targets, and the critic's counterfactual advantages.
 
         Where nobody goes on the bootstrap value is zero, whatever the signal; else it is what the target
@@ -130,7 +130,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
                 rollout.lengths,
             )
         steps = roster_steps(rollout, targets, judged.advantages, judged.critic_states)
-        return Evaluation(steps, {"Value Estimate": judged.expected})
+        return RolloutEvaluation(steps, {"Value Estimate": judged.expected})
 
     def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         """Drop the critics' states of these agents; see `Algorithm.reset_agents`."""
@@ -143,7 +143,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         rates = Rates(*self.schedules.at(policy_step), policy_step)
         if self.hyper.normalize_values:
             self._rescale(self.networks.tensor(steps.returns))
-        learning = Learning(
+        learning = RosterMinibatches(
             self.networks,
             steps,
             self.precision,
@@ -160,7 +160,9 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
             "Policy/Exploration Epsilon": self.exploration,
         }
 
-    def _clipped_epochs(self, learning: Learning, rates: Rates, threads: UpdateThreads) -> dict[str, float]:
+    def _clipped_epochs(
+        self, learning: RosterMinibatches, rates: Rates, threads: UpdateThreads
+    ) -> dict[str, float]:
         """Actor and critic together, minibatch by minibatch."""
         losses = [
             torch.stack(learning.clipped_step(batch, self.actor_optimizer, self.critic_optimizer, rates))
@@ -172,7 +174,9 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         policy, value = torch.stack(losses).abs().mean(0).tolist()
         return {"Losses/Policy Loss": policy, "Losses/Value Loss": value}
 
-    def _as_published(self, learning: Learning, rates: Rates, threads: UpdateThreads) -> dict[str, float]:
+    def _as_published(
+        self, learning: RosterMinibatches, rates: Rates, threads: UpdateThreads
+    ) -> dict[str, float]:
         """The critic minibatch by minibatch, then the actor once along the gradient of all steps."""
         losses = [
             learning.critic_step(batch, self.critic_optimizer, rates)
@@ -230,10 +234,10 @@ def _networks(
     hyper: COMASettings,
     device: torch.device,
     generator: torch.Generator,
-) -> Networks:
+) -> COMANetworks:
     """Fresh ones; the target begins as the critic's copy."""
     state = state_position(spec, hyper.state_observation)
-    actors = Actors(
+    actors = MultiActor(
         spec,
         settings.network_settings,
         hyper.max_num_agents,
@@ -253,7 +257,7 @@ def _networks(
     )
     branches = tuple(int(size) for size in spec.action_spec.discrete_branches)
     critic = critic.to(device)
-    return Networks(actors.to(device), critic, copy.deepcopy(critic), branches, device)
+    return COMANetworks(actors.to(device), critic, copy.deepcopy(critic), branches, device)
 
 
 def require_discrete(spec: BehaviorSpec) -> None:

@@ -19,7 +19,7 @@ from ...networks.modules.body import Body, DenseStack
 from ...networks.modules.chunking import encode
 from ...networks.modules.layers import xavier_uniform_
 from ...networks.modules.memory import Memory
-from ...networks.modules.sequences import Runs, by_place
+from ...networks.modules.sequences import PackedSequences, by_slot
 from ...networks.observations import ObservationEncoder
 from ...settings.models.networks import NetworkSettings
 
@@ -80,7 +80,7 @@ class CentralCritic(nn.Module):
             UnsupportedObservationError: an observation cannot be encoded; the message names it.
         """
         super().__init__()
-        self.place_count, self.streams = places, streams
+        self.slot_count, self.streams = places, streams
         self.branches = tuple(int(size) for size in spec.action_spec.discrete_branches)
         self.action_size = sum(self.branches)
         self.signals = tuple(signals)
@@ -144,24 +144,28 @@ class CentralCritic(nn.Module):
         assert isinstance(memory, Memory)
         return memory
 
-    def forward(self, table: Table, steps: Steps, runs: Runs | None = None) -> Tensor:
+    def forward(self, table: Table, steps: Steps, runs: PackedSequences | None = None) -> Tensor:
         """[B, signals, sum of branch sizes] values of the own actions, the others' being what they were.
 
         `runs`: of the steps, where the critic has a memory.
         """
         return self.go_through(table, steps, runs)[0]
 
-    def go_through(self, table: Table, steps: Steps, runs: Runs | None) -> tuple[Tensor, Tensor | None]:
+    def go_through(
+        self, table: Table, steps: Steps, runs: PackedSequences | None
+    ) -> tuple[Tensor, Tensor | None]:
         """What `forward` gives, and the memory's states behind the runs [runs, memory_size]."""
         inputs = self.inputs(table, steps)
         if self.streams == 1:
             values, states = self._stream(0, inputs, runs)
         else:
 
-            def network(place: int, rows: Tensor, here: Runs | None) -> tuple[Tensor, Tensor | None]:
+            def network(
+                place: int, rows: Tensor, here: PackedSequences | None
+            ) -> tuple[Tensor, Tensor | None]:
                 return self._stream(place, inputs.index_select(0, rows), here)
 
-            values, states = by_place(steps.places, self.place_count, network, runs)
+            values, states = by_slot(steps.places, self.slot_count, network, runs)
         values = values.view(-1, len(self.signals), self.action_size)
         return values * self.scale[:, None] + self.offset[:, None], states
 
@@ -174,12 +178,14 @@ class CentralCritic(nn.Module):
             state = table.features[steps.roster].flatten(1)
         else:
             state = table.states[steps.own]
-        index = nn.functional.one_hot(steps.places, self.place_count).to(present.dtype)
+        index = nn.functional.one_hot(steps.places, self.slot_count).to(present.dtype)
         return torch.cat(
             (state, present, table.features[steps.own], table.actions[others].flatten(1), index), 1
         )
 
-    def _stream(self, stream: int, inputs: Tensor, runs: Runs | None) -> tuple[Tensor, Tensor | None]:
+    def _stream(
+        self, stream: int, inputs: Tensor, runs: PackedSequences | None
+    ) -> tuple[Tensor, Tensor | None]:
         encoding, states = self.body.stream(stream, inputs), None
         if self.memories:
             assert runs is not None, "a critic with a memory goes through runs of steps"

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ....agent_processor.trajectory import AgentKey, Rollout
-from ...networks.modules.chunking import rows_at_once
-from ...networks.modules.sequences import Runs
-from ..common.recurrent import CriticMemories, waves
+from ...networks.modules.chunking import chunk_size
+from ...networks.modules.sequences import PackedSequences
+from ..common.recurrent import CriticStates, waves
 from .critic import Steps
-from .losses import judge, of_actions, on_average
-from .networks import Networks, flat
+from .losses import action_values, of_actions, on_average
+from .networks import COMANetworks, flat
 from .steps import Floats, Ints, first_steps, places_of
 
 
-class Following:
+class NextMembers:
     """The E members who go on behind the trajectories of a rollout, trajectory by trajectory."""
 
     def __init__(self, rollout: Rollout) -> None:
@@ -33,7 +33,7 @@ class Following:
         """[E] behind which trajectory, and at which place."""
         self.rows = rollout.next_roster[self.end, self.place]
 
-    def read(self, memories: CriticMemories) -> Floats:
+    def read(self, memories: CriticStates) -> Floats:
         """[E, size] their states as they are kept before the rollout is gone through; zeros of strangers."""
         return memories.read(self._agents())
 
@@ -77,7 +77,7 @@ AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class CounterfactualEstimates:
     """Of the own steps of a rollout, in S signals."""
 
     taken: Floats
@@ -95,15 +95,15 @@ class Judgement:
 class Evaluator:
     """Judges rollouts, and keeps what recurrent critics remember of living agents."""
 
-    def __init__(self, networks: Networks, sampler: torch.Generator) -> None:
+    def __init__(self, networks: COMANetworks, sampler: torch.Generator) -> None:
         """`sampler`: of the actions that members are thought to take next."""
         self.networks = networks
         self.sampler = sampler
         size = networks.critic.memory_size
-        self.memories, self.target_memories = CriticMemories(size), CriticMemories(size)
+        self.memories, self.target_memories = CriticStates(size), CriticStates(size)
 
     @torch.no_grad()
-    def __call__(self, rollout: Rollout, exploration: float) -> Judgement:
+    def __call__(self, rollout: Rollout, exploration: float) -> CounterfactualEstimates:
         """`exploration`: of what members will do behind the trajectories."""
         assert rollout.roster is not None and rollout.exploration is not None
         nets, lengths = self.networks, rollout.lengths
@@ -119,12 +119,12 @@ class Evaluator:
         mask, explored = nets.mask(rollout.action_mask), nets.tensor(rollout.exploration)
         before = _States(nets, len(lengths))
         behind = _States(nets, len(lengths))
-        following = Following(rollout)
+        following = NextMembers(rollout)
         earlier = following.read(self.target_memories) if nets.target.memories else None
         starts = first_steps(lengths)
         taken = torch.empty(rollout.steps, len(nets.critic.signals), device=nets.device)
         expected, advantages = torch.empty_like(taken), taken.new_empty(rollout.steps, len(nets.branches))
-        at_once = min(AT_ONCE, rows_at_once(inputs) or AT_ONCE)
+        at_once = min(AT_ONCE, chunk_size(inputs) or AT_ONCE)
         for some in self._portions(rollout, at_once):
             which = nets.tensor(_steps_of(starts[some], lengths[some]))
             part = steps.take(which)
@@ -133,13 +133,13 @@ class Evaluator:
             policy = nets.policy(inputs, part, here, explored[part.own], self._actor_runs(rollout, some))
             values, critic_states = nets.critic.go_through(table, part, runs[0])
             of_target, target_states = nets.target.go_through(target_table, part, runs[1])
-            judged = judge(values, flat(policy), actions[part.own], nets.branches)
+            judged = action_values(values, flat(policy), actions[part.own], nets.branches)
             taken[which] = of_actions(of_target, actions[part.own], nets.branches).mean(2)
             expected[which], advantages[which] = judged.expected.mean(2), judged.advantages.mean(1)
             if critic_states is not None and target_states is not None:
                 behind.keep(some, critic_states, target_states)
                 self._remember(rollout, some, behind)
-        return Judgement(
+        return CounterfactualEstimates(
             taken.cpu().numpy(),
             expected.cpu().numpy(),
             advantages.cpu().numpy(),
@@ -159,13 +159,15 @@ class Evaluator:
             portion = (np.cumsum(rollout.lengths[wave]) - 1) // at_once
             yield from np.split(wave, np.flatnonzero(np.diff(portion)) + 1)
 
-    def _actor_runs(self, rollout: Rollout, some: Ints) -> Runs | None:
+    def _actor_runs(self, rollout: Rollout, some: Ints) -> PackedSequences | None:
         if rollout.memory is None:
             return None
         states = rollout.memory[first_steps(rollout.lengths)[some]]
-        return Runs(rollout.lengths[some].tolist(), self.networks.tensor(states))
+        return PackedSequences(rollout.lengths[some].tolist(), self.networks.tensor(states))
 
-    def _runs(self, rollout: Rollout, some: Ints, before: _States) -> tuple[Runs | None, Runs | None]:
+    def _runs(
+        self, rollout: Rollout, some: Ints, before: _States
+    ) -> tuple[PackedSequences | None, PackedSequences | None]:
         """These trajectories as the critic and the target go on with them."""
         if not self.networks.critic.memories:
             return None, None
@@ -173,7 +175,7 @@ class Evaluator:
         critic, target = (self.networks.tensor(m.read(agents)) for m in (self.memories, self.target_memories))
         before.keep(some, critic, target)
         lengths = rollout.lengths[some].tolist()
-        return Runs(lengths, critic), Runs(lengths, target)
+        return PackedSequences(lengths, critic), PackedSequences(lengths, target)
 
     def _remember(self, rollout: Rollout, some: Ints, behind: _States) -> None:
         agents, ended = [rollout.agents[j] for j in some.tolist()], rollout.done_reached[some]
@@ -181,13 +183,13 @@ class Evaluator:
         self.target_memories.write(agents, behind.target[some].cpu().numpy(), ended)
 
     def _following(
-        self, following: Following, exploration: float, earlier: Floats | None, behind: Floats
+        self, following: NextMembers, exploration: float, earlier: Floats | None, behind: Floats
     ) -> Floats:
         """[J, S] what the target critic expects of the states behind the trajectories.
 
         Every member that goes on counts alike, for they earn the same. What the others will do is drawn from
         pi'; what the member itself does is summed over. Each is valued with what the target remembers of it:
-        `earlier` and `behind` as of `Following.newest`.
+        `earlier` and `behind` as of `NextMembers.newest`.
         """
         rollout, end, place = following.rollout, following.end, following.place
         assert rollout.next_roster is not None
@@ -207,13 +209,13 @@ class Evaluator:
         mask = None if rollout.action_mask is None else nets.mask(rollout.action_mask[rows])
         runs = None
         if rollout.memory is not None:
-            runs = Runs([1] * len(rows), nets.tensor(rollout.memory[rows]))
+            runs = PackedSequences([1] * len(rows), nets.tensor(rollout.memory[rows]))
         policy = nets.policy(nets.actors.prepare(obs), alone, mask, exploration, runs)
         table = nets.table_of(nets.target, obs, policy.sample(self.sampler).discrete)
         members = Steps(nets.tensor(at), nets.tensor(number[rollout.next_roster[end]]), nets.tensor(place))
         remembered = None
         if earlier is not None:
-            remembered = Runs([1] * len(end), nets.tensor(following.newest(earlier, behind)))
+            remembered = PackedSequences([1] * len(end), nets.tensor(following.newest(earlier, behind)))
         values = nets.target(table, members, remembered)
         found = on_average(values, flat(policy)[members.own], nets.branches).mean(2).cpu().numpy()
         counts = np.maximum(np.bincount(end, minlength=ends), 1)
@@ -225,7 +227,7 @@ class Evaluator:
 class _States:
     """A state of the critic's and the target's memory for each of J trajectories."""
 
-    def __init__(self, networks: Networks, ends: int) -> None:
+    def __init__(self, networks: COMANetworks, ends: int) -> None:
         self.critic = torch.zeros(ends, networks.critic.memory_size, device=networks.device)
         self.target = torch.zeros_like(self.critic)
 

@@ -68,7 +68,7 @@ def policy_gradient_loss(log_probs: Tensor, advantages: Tensor, entropy: Tensor,
     return -(log_probs * advantages).sum(1).mean() - beta * entropy.mean()
 
 
-class Judged(NamedTuple):
+class ActionValues(NamedTuple):
     """What a critic says of B agent-steps, [B, signals, branches] each."""
 
     taken: Tensor
@@ -82,7 +82,9 @@ class Judged(NamedTuple):
         return self.taken - self.expected
 
 
-def judge(values: Tensor, probabilities: Tensor, actions: Tensor, branches: Sequence[int]) -> Judged:
+def action_values(
+    values: Tensor, probabilities: Tensor, actions: Tensor, branches: Sequence[int]
+) -> ActionValues:
     """Compare what was done with what is done on average.
 
     Args:
@@ -91,7 +93,7 @@ def judge(values: Tensor, probabilities: Tensor, actions: Tensor, branches: Sequ
         actions: [B, branches] int64.
         branches: their sizes.
     """
-    return Judged(of_actions(values, actions, branches), on_average(values, probabilities, branches))
+    return ActionValues(of_actions(values, actions, branches), on_average(values, probabilities, branches))
 
 
 def of_actions(values: Tensor, actions: Tensor, branches: Sequence[int]) -> Tensor:

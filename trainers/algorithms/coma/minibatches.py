@@ -12,11 +12,11 @@ from torch import Tensor
 from ...networks.modules.distributions import Actions
 from ...networks.modules.exploration import ExploringDistribution
 from ...networks.modules.precision import Precision, widened
-from ...networks.modules.sequences import Runs
-from ..common.optim import GuardedAdam
+from ...networks.modules.sequences import PackedSequences
+from ..common.optim import CheckedAdam
 from .critic import Steps, Table
 from .losses import clipped_losses, critic_loss, of_actions, policy_gradient_loss
-from .networks import Networks
+from .networks import COMANetworks
 from .steps import Ints, RosterSteps, first_steps, places_of
 
 
@@ -30,7 +30,7 @@ class Rates(NamedTuple):
     """The trainer's."""
 
 
-class Minibatch(NamedTuple):
+class RosterMinibatch(NamedTuple):
     """B agent-steps; each row that they reach stands in it once."""
 
     inputs: list[Tensor]
@@ -45,16 +45,16 @@ class Minibatch(NamedTuple):
     """[B, signals]."""
     advantages: Tensor
     """[B, branches]."""
-    actor_runs: Runs | None
-    critic_runs: Runs | None
+    actor_runs: PackedSequences | None
+    critic_runs: PackedSequences | None
 
 
-class Learning:
+class RosterMinibatches:
     """The steps of one update on the learner's device. Nothing in it changes."""
 
     def __init__(
         self,
-        networks: Networks,
+        networks: COMANetworks,
         steps: RosterSteps,
         precision: Precision = Precision.FLOAT32,
         *,
@@ -90,7 +90,7 @@ class Learning:
 
     # Minibatches --------------------------------------------------------------------------------------
 
-    def shuffled(self, size: int, shuffler: torch.Generator) -> Iterator[Minibatch]:
+    def shuffled(self, size: int, shuffler: torch.Generator) -> Iterator[RosterMinibatch]:
         """One epoch in a fresh order; what does not fill a minibatch sits it out.
 
         With a memory, trajectories are drawn whole, as many as have about `size` steps.
@@ -104,14 +104,14 @@ class Learning:
             if stop > start:
                 yield self._minibatch(order[start:stop])
 
-    def in_order(self, size: int) -> Iterator[Minibatch]:
+    def in_order(self, size: int) -> Iterator[RosterMinibatch]:
         """All steps, each once, in parts of about `size`."""
         units = self._lengths if self.recurrent else np.ones(len(self), dtype=np.int64)
         portion = (np.cumsum(units) - 1) // size
         for part in np.split(np.arange(len(units)), np.flatnonzero(np.diff(portion)) + 1):
             yield self._minibatch(part)
 
-    def _minibatch(self, units: Ints) -> Minibatch:
+    def _minibatch(self, units: Ints) -> RosterMinibatch:
         """Of these steps, or, with a memory, trajectories."""
         nets, which = self.networks, units
         actor_runs = critic_runs = None
@@ -120,9 +120,9 @@ class Learning:
             starts = first_steps(self._lengths)[units]
             which = np.repeat(starts - first_steps(lengths), lengths) + np.arange(lengths.sum())
             if self._actor_states is not None:
-                actor_runs = Runs(lengths.tolist(), nets.tensor(self._actor_states[units]))
+                actor_runs = PackedSequences(lengths.tolist(), nets.tensor(self._actor_states[units]))
             if self._critic_states is not None:
-                critic_runs = Runs(lengths.tolist(), nets.tensor(self._critic_states[units]))
+                critic_runs = PackedSequences(lengths.tolist(), nets.tensor(self._critic_states[units]))
         roster = self._roster[which]
         rows, at = np.unique(roster, return_inverse=True)  # a step's own row is in its roster
         at = at.reshape(roster.shape)
@@ -134,7 +134,7 @@ class Learning:
         chosen, picked = nets.tensor(rows), nets.tensor(which)
         actions = self._discrete[chosen]
         states = None if self._states is None else [x[chosen] for x in self._states]
-        return Minibatch(
+        return RosterMinibatch(
             [x[chosen] for x in self._inputs],
             nets.critic.table([x[chosen] for x in self._seen], states, actions),
             steps,
@@ -151,7 +151,7 @@ class Learning:
     # Gradients ----------------------------------------------------------------------------------------
 
     def clipped_step(
-        self, batch: Minibatch, actor: GuardedAdam, critic: GuardedAdam, rates: Rates
+        self, batch: RosterMinibatch, actor: CheckedAdam, critic: CheckedAdam, rates: Rates
     ) -> tuple[Tensor, Tensor]:
         """One gradient step of both; the policy loss and the value loss."""
         policy = self._policy(batch)
@@ -166,24 +166,24 @@ class Learning:
             rates.epsilon,
             rates.beta,
         )
-        actor.zero_gradient()
-        critic.zero_gradient()
+        actor.zero_grad()
+        critic.zero_grad()
         losses.total.backward()  # type: ignore[no-untyped-call]
         actor.step(rates.learning_rate, rates.step)
         critic.step(rates.learning_rate, rates.step)
         return losses.policy.detach(), losses.value.detach()
 
-    def critic_step(self, batch: Minibatch, critic: GuardedAdam, rates: Rates) -> Tensor:
+    def critic_step(self, batch: RosterMinibatch, critic: CheckedAdam, rates: Rates) -> Tensor:
         """One gradient step of the critic alone; its loss."""
         loss = critic_loss(self._taken(batch), batch.targets, self.networks.critic.scale)
-        critic.zero_gradient()
+        critic.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         critic.step(rates.learning_rate, rates.step)
         return loss.detach()
 
-    def policy_step(self, size: int, actor: GuardedAdam, rates: Rates) -> Tensor:
+    def policy_step(self, size: int, actor: CheckedAdam, rates: Rates) -> Tensor:
         """One step along the policy gradient of all steps together; the loss without entropy (absolute)."""
-        actor.zero_gradient()
+        actor.zero_grad()
         total = torch.zeros((), device=self.networks.device)
         for batch in self.in_order(size):
             policy = self._policy(batch)
@@ -195,19 +195,19 @@ class Learning:
         actor.step(rates.learning_rate, rates.step)
         return total.abs()
 
-    def _policy(self, batch: Minibatch) -> ExploringDistribution:
+    def _policy(self, batch: RosterMinibatch) -> ExploringDistribution:
         with self._precision.passes(self.networks.device):
             policy = self.networks.policy(
                 batch.inputs, batch.steps, batch.action_mask, batch.exploration, batch.actor_runs
             )
         return policy.widened()
 
-    def _taken(self, batch: Minibatch) -> Tensor:
+    def _taken(self, batch: RosterMinibatch) -> Tensor:
         """[B, signals, branches] the critic's values of the actions taken."""
         with self._precision.passes(self.networks.device):
             values = self.networks.critic(batch.table, batch.steps, batch.critic_runs)
         return of_actions(widened(values), batch.actions, self.networks.branches)
 
 
-def _as_actions(policy: ExploringDistribution, batch: Minibatch) -> Actions:
+def _as_actions(policy: ExploringDistribution, batch: RosterMinibatch) -> Actions:
     return Actions(policy.mu, batch.actions)

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...networks.modules.exploration import ExploringDistribution, explore
-from ...networks.modules.sequences import Runs
-from ...networks.multi_actor import Actors
+from ...networks.modules.sequences import PackedSequences
+from ...networks.multi_actor import MultiActor
 from .critic import CentralCritic, Steps, Table
 
 
 @dataclass(frozen=True)
-class Networks:
+class COMANetworks:
     """What acts, what judges, and what gives the judge its targets."""
 
-    actors: Actors
+    actors: MultiActor
     critic: CentralCritic
     target: CentralCritic
     branches: tuple[int, ...]
@@ -33,12 +33,12 @@ class Networks:
         steps: Steps,
         action_mask: Tensor | None,
         exploration: Tensor | float,
-        runs: Runs | None = None,
+        runs: PackedSequences | None = None,
     ) -> ExploringDistribution:
         """The policy pi' of B steps.
 
         Args:
-            inputs: of a table's rows, as `Actors.prepare` gives them.
+            inputs: of a table's rows, as `MultiActor.prepare` gives them.
             steps: which rows.
             action_mask: [B, sum of branch sizes].
             exploration: one number, or [B].

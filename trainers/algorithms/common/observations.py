@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ....agent_processor.trajectory import Rollout
 from ...networks.observations import ObservationEncoder
-from .optim import GuardedAdam
+from .optim import CheckedAdam
 
 
 def to_tensors(columns: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
@@ -25,7 +25,7 @@ def update_normalizer(
     rollout: Rollout,
     encoder: ObservationEncoder,
     update: Callable[[Sequence[Tensor]], bool],
-    optimizer: GuardedAdam,
+    optimizer: CheckedAdam,
     spec: BehaviorSpec,
     device: torch.device,
 ) -> None:

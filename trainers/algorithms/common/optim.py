@@ -44,7 +44,7 @@ class FlatParameters:
         assert self.vector.grad is not None
         return self.vector.grad
 
-    def zero_gradient(self) -> None:
+    def zero_grad(self) -> None:
         """Begin a new gradient; backward() adds to it in place."""
         self.gradient.zero_()
 
@@ -104,7 +104,7 @@ class FlatAdam:
 logger = logging.getLogger(__name__)
 
 
-class GuardedAdam:
+class CheckedAdam:
     """Adam over some parameters that stops, or passes over, what is no finite number."""
 
     def __init__(
@@ -122,9 +122,9 @@ class GuardedAdam:
         self.non_finite = non_finite
         self._warned: set[str] = set()
 
-    def zero_gradient(self) -> None:
+    def zero_grad(self) -> None:
         """Begin a new gradient."""
-        self.flat.zero_gradient()
+        self.flat.zero_grad()
 
     def step(self, learning_rate: float, policy_step: int) -> None:
         """Move the weights by the gradient that lies ready, if it is finite and the optimiser can square it.

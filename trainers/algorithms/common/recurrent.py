@@ -18,7 +18,7 @@ from ...networks.modules.memory import Memory
 Ints = NDArray[np.int64]
 
 
-class CriticMemories:
+class CriticStates:
     """The critic's state behind the last step that it has seen of each living agent.
 
     ML-Agents keeps one state for all agents together; each has its own here, for its own episode.
@@ -84,7 +84,7 @@ class Remembered:
 @torch.no_grad()
 def remember(
     memory: Memory,
-    memories: CriticMemories,
+    memories: CriticStates,
     rollout: Rollout,
     sequence_length: int,
     steps: Tensor,

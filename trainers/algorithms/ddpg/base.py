@@ -13,15 +13,15 @@ from torch import Tensor, nn
 from ....agent_processor.trajectory import Rollout
 from ...buffers.replay.sampler import ReplayBatch
 from ...networks.actor import Actor
-from ...networks.modules.chunking import in_portions
-from ...networks.modules.heads import HeadKind
+from ...networks.modules.chunking import chunked_forward
+from ...networks.modules.heads import HeadConfig
 from ...networks.modules.precision import widened
 from ...policies.exploration import ActionNoise, action_noise
 from ...settings.models.algorithms import DeterministicPolicySettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OffPolicyAlgorithm, Traits, require_continuous
 from ..common.observations import to_tensors
-from ..common.optim import GuardedAdam
+from ..common.optim import CheckedAdam
 from ..common.target_network import Target
 from .critics import ActionCritics
 
@@ -47,13 +47,13 @@ class DeterministicActorCritic(OffPolicyAlgorithm):
         )
         self.tau = hyper.tau
         init, network = torch.Generator().manual_seed(seed), settings.network_settings
-        self.network = Actor(self.spec, network, init, head=HeadKind(deterministic=True)).to(self.device)
+        self.network = Actor(self.spec, network, init, head=HeadConfig(deterministic=True)).to(self.device)
         critics = ActionCritics(self.critic_count, self.spec, network, len(self.signals), init)
         self.critics = critics.to(self.device)
         self.target = Target(self.network)
         self.target_critics = Target(self.critics)
-        self.actor_optimizer = GuardedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
-        self.critic_optimizer = GuardedAdam(self.critics.parameters(), hyper.learning_rate, self.non_finite)
+        self.actor_optimizer = CheckedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
+        self.critic_optimizer = CheckedAdam(self.critics.parameters(), hyper.learning_rate, self.non_finite)
         self._policy_weights = [weight for weight in self.network.parameters() if weight.requires_grad]
         self.explorer: ActionNoise = action_noise(actions, hyper)
 
@@ -65,7 +65,7 @@ class DeterministicActorCritic(OffPolicyAlgorithm):
         """See `Algorithm.target_modules`."""
         return {"Target": self.target.network, "Target critics": self.target_critics.network}
 
-    def optimizers(self) -> dict[str, GuardedAdam]:
+    def optimizers(self) -> dict[str, CheckedAdam]:
         """See `Algorithm.optimizers`."""
         return {"Optimizer": self.actor_optimizer, "Optimizer:critics": self.critic_optimizer}
 
@@ -73,7 +73,7 @@ class DeterministicActorCritic(OffPolicyAlgorithm):
     def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
         """Q(o, mu(o)) of each step, [steps, signals], by the first critic."""
         inputs = self.network.prepare(to_tensors([o[: rollout.steps] for o in rollout.obs], self.device))
-        values = in_portions(lambda some: self.critics.first(some, action(self.network, some)), inputs)
+        values = chunked_forward(lambda some: self.critics.first(some, action(self.network, some)), inputs)
         return {"Value": values.cpu().numpy()}
 
     # Gradient steps -----------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class DeterministicActorCritic(OffPolicyAlgorithm):
         errors = targets - widened(values)
         of_steps = errors.square().mean(2)
         losses = (of_steps if batch.weights is None else of_steps * batch.weights).mean(1)
-        self.critic_optimizer.zero_gradient()
+        self.critic_optimizer.zero_grad()
         losses.sum().backward()  # type: ignore[no-untyped-call]
         self.critic_optimizer.step(self.learning_rate(policy_step), policy_step)
         return losses.detach(), errors.detach().abs().mean((0, 2))
@@ -101,7 +101,7 @@ class DeterministicActorCritic(OffPolicyAlgorithm):
         with self.precision.passes(self.device):
             values = self.critics.first(inputs, action(self.network, inputs))
         loss = -widened(values).sum(1).mean()
-        self.actor_optimizer.zero_gradient()
+        self.actor_optimizer.zero_grad()
         # The critics' own gradients are not wanted here, and not computed.
         loss.backward(inputs=self._policy_weights)  # type: ignore[no-untyped-call]
         self.actor_optimizer.step(self.learning_rate(policy_step), policy_step)

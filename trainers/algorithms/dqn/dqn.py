@@ -23,16 +23,16 @@ from torch.nn import functional
 from ....agent_processor.trajectory import Rollout
 from ...buffers.replay.sampler import ReplayBatch
 from ...networks.actor import Actor
-from ...networks.modules.chunking import in_portions
+from ...networks.modules.chunking import chunked_forward
 from ...networks.modules.exploration import ExplorationSchedule
-from ...networks.modules.heads import HeadKind, QHead
+from ...networks.modules.heads import HeadConfig, QHead
 from ...networks.modules.precision import widened
 from ...policies.exploration import EpsilonGreedy
 from ...settings.models.algorithms import DQNSettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OffPolicyAlgorithm, Traits, UpdateResult, require_discrete
 from ..common.observations import to_tensors
-from ..common.optim import GuardedAdam
+from ..common.optim import CheckedAdam
 from ..common.target_network import Target
 from ..common.threads import UpdateThreads
 
@@ -54,11 +54,11 @@ class DQN(OffPolicyAlgorithm):
             "DQN compares the values of all actions, so it needs discrete ones alone",
             "Use trainer_type: sac, td3, ddpg or ppo for continuous actions; sac or ppo for both kinds.",
         )
-        head = HeadKind(values=len(self.signals), dueling=hyper.dueling)
+        head = HeadConfig(values=len(self.signals), dueling=hyper.dueling)
         init = torch.Generator().manual_seed(seed)
         self.network = Actor(self.spec, settings.network_settings, init, head=head).to(self.device)
         self.target = Target(self.network)
-        self.optimizer = GuardedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
+        self.optimizer = CheckedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
         self.columns = BranchColumns([int(b) for b in actions.discrete_branches], self.device)
         schedule = ExplorationSchedule(hyper.epsilon_start, hyper.epsilon_end, hyper.epsilon_decay_steps)
         self.explorer: EpsilonGreedy = EpsilonGreedy(actions, schedule)
@@ -73,7 +73,7 @@ class DQN(OffPolicyAlgorithm):
         """See `Algorithm.target_modules`."""
         return {"Target": self.target.network}
 
-    def optimizers(self) -> dict[str, GuardedAdam]:
+    def optimizers(self) -> dict[str, CheckedAdam]:
         """See `Algorithm.optimizers`."""
         return {"Optimizer": self.optimizer}
 
@@ -82,7 +82,7 @@ class DQN(OffPolicyAlgorithm):
         """The values [steps, signals] of what a greedy agent would do; the mean over branches."""
         own = slice(rollout.steps)
         inputs = self.network.prepare(to_tensors([o[own] for o in rollout.obs], self.device))
-        encoded = in_portions(self.network.actor_encoding, inputs)
+        encoded = chunked_forward(self.network.actor_encoding, inputs)
         if rollout.memory is not None:
             (states,) = to_tensors([rollout.memory[own]], self.device)
             encoded = self.network.memory(0)(encoded, states, 1)[0]
@@ -114,7 +114,7 @@ class DQN(OffPolicyAlgorithm):
             q = head_of(network).q(encodings(network, inputs, batch.states, length))
         taken = self.columns.taken(widened(q), batch.actions.discrete)
         value_loss, errors = loss(taken, widened(wanted), batch.weights, batch.real)
-        self.optimizer.zero_gradient()
+        self.optimizer.zero_grad()
         value_loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.learning_rate(policy_step), policy_step)
         self._let_target_follow()

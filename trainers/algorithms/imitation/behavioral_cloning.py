@@ -18,16 +18,16 @@ from ....envs.validation import NonFinite
 from ...buffers.demonstrations import Demonstrations
 from ...networks.modules.distributions import Actions
 from ...settings.models.rewards import BehavioralCloningSettings
-from ..common.optim import GuardedAdam
+from ..common.optim import CheckedAdam
 from ..common.schedules import LEARNING_RATE_FLOOR, Schedule
 from .losses import policy_loss
-from .policy_targets import Student
+from .policy_targets import ClonedPolicy
 
 EPOCHS = 3
 """Passes over the demonstration in an update, where the settings do not say."""
 
 
-class Lesson(NamedTuple):
+class DemonstrationRows(NamedTuple):
     """The demonstration on the learner's device: P rows, whole sequences one behind another."""
 
     obs: list[Tensor]
@@ -45,7 +45,7 @@ class BehavioralCloning:
 
     def __init__(
         self,
-        student: Student,
+        student: ClonedPolicy,
         demos: Demonstrations,
         settings: BehavioralCloningSettings,
         *,
@@ -74,7 +74,7 @@ class BehavioralCloning:
         self.schedule = Schedule(initial, LEARNING_RATE_FLOOR, settings.steps, linear=settings.steps > 0)
         self.rate = initial
         """Of the next update; the schedule is looked at after each."""
-        self.optimizer = GuardedAdam(student.parameters, initial, non_finite, of="the behavioral cloning")
+        self.optimizer = CheckedAdam(student.parameters, initial, non_finite, of="the behavioral cloning")
         self.lesson = _lesson(demos, sequence_length, device)
         self.sequences = len(self.lesson.following)
         self.device = device
@@ -139,7 +139,7 @@ class BehavioralCloning:
             self.random,
             as_engine=self.settings.engine_actions,
         )
-        self.optimizer.zero_gradient()
+        self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.rate, policy_step)
         if self.states is not None and acted.states is not None:
@@ -167,7 +167,7 @@ class BehavioralCloning:
             self.states.copy_(saved)
 
 
-def _lesson(demos: Demonstrations, sequence_length: int, device: torch.device) -> Lesson:
+def _lesson(demos: Demonstrations, sequence_length: int, device: torch.device) -> DemonstrationRows:
     """The demonstration's episodes, padded at their ends to whole sequences."""
     sequences = pad_sequences(demos.lengths, sequence_length)
 
@@ -179,7 +179,7 @@ def _lesson(demos: Demonstrations, sequence_length: int, device: torch.device) -
     count = int(of_episodes.sum())
     following = np.arange(1, count + 1)
     following[np.cumsum(of_episodes) - 1] = count
-    return Lesson(
+    return DemonstrationRows(
         [tensor(column) for column in demos.obs],
         Actions(tensor(demos.continuous), tensor(demos.discrete.astype(np.int64))),
         None if mask is None or not mask.any() else tensor(mask, repeat_last=True),

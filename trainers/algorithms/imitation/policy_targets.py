@@ -11,8 +11,8 @@ from torch import Tensor
 from ...networks.actor import Actor
 from ...networks.actor_critic import ActorCritic
 from ...networks.modules.distributions import ActionDistribution
-from ...networks.modules.sequences import Runs
-from ...networks.multi_actor import Actors
+from ...networks.modules.sequences import PackedSequences
+from ...networks.multi_actor import MultiActor
 from ..common.optim import FlatParameters
 
 
@@ -24,10 +24,10 @@ class Acted(NamedTuple):
     """[sequences, memory_size] behind the sequences; None without a memory."""
 
 
-class Student:
+class ClonedPolicy:
     """A policy and the parameters that are moved with it."""
 
-    def __init__(self, network: Actor | ActorCritic | Actors, parameters: FlatParameters) -> None:
+    def __init__(self, network: Actor | ActorCritic | MultiActor, parameters: FlatParameters) -> None:
         """`parameters`: the policy's, perhaps with others, which get no gradient here and so do not move."""
         self.network = network
         self.parameters = parameters
@@ -58,7 +58,7 @@ class Student:
             length: 1 without a memory.
             random: who of policies that differ by place learns from a sequence is drawn from it.
         """
-        if isinstance(self.network, Actors):
+        if isinstance(self.network, MultiActor):
             return self._at_places(self.network, inputs, action_mask, states, length, random)
         if states is None:
             return Acted(self.network.act(inputs, action_mask), None)
@@ -66,7 +66,7 @@ class Student:
 
     def _at_places(
         self,
-        actors: Actors,
+        actors: MultiActor,
         inputs: Sequence[Tensor],
         action_mask: Tensor | None,
         states: Tensor | None,
@@ -75,8 +75,8 @@ class Student:
     ) -> Acted:
         """All places learn from the demonstration, each from sequences of its own."""
         sequences = len(inputs[0]) // length
-        drawn = torch.randint(actors.place_count, (sequences,), generator=random, device="cpu")
+        drawn = torch.randint(actors.slot_count, (sequences,), generator=random, device="cpu")
         places = drawn.repeat_interleave(length).to(inputs[0].device)
-        runs = None if states is None else Runs([length] * sequences, states)
+        runs = None if states is None else PackedSequences([length] * sequences, states)
         logits, behind = actors.logits(inputs, places, runs)
         return Acted(actors.member(0).actions.distribution(logits, action_mask), behind)

@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class GroupSteps:
     """G sets of rows, and the W steps that belong to them, moment by moment."""
 
     members: Ints
@@ -32,16 +32,16 @@ class Moments:
     def __len__(self) -> int:
         return len(self.members)
 
-    def take(self, which: Ints) -> Moments:
+    def take(self, which: Ints) -> GroupSteps:
         """Some of the moments, in this order."""
         starts = np.cumsum(self.counts) - self.counts
         counts = self.counts[which]
         at = np.repeat(starts[which] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
         members = self.members[which]
         widest = int((members >= 0).sum(1).max(initial=1))
-        return Moments(members[:, :widest], self.steps[at], self.places[at], counts)
+        return GroupSteps(members[:, :widest], self.steps[at], self.places[at], counts)
 
-    def minibatches(self, order: Ints, size: int) -> Iterator[Moments]:
+    def minibatches(self, order: Ints, size: int) -> Iterator[GroupSteps]:
         """The moments in this order, cut into parts of about `size` steps; what is left over is not used.
 
         There are as many parts as a cut into exactly `size` steps would give. A step that stands alone in a
@@ -57,7 +57,7 @@ class Moments:
                 yield self.take(order[start:cut])
             start = max(start, cut)
 
-    def portions(self, size: int) -> Iterator[Moments]:
+    def portions(self, size: int) -> Iterator[GroupSteps]:
         """All moments in order, in parts of at most `size` pairs of members, or of one moment.
 
         The baselines of a set of n members compare n * n pairs, and as many in each set beside it, however
@@ -73,7 +73,7 @@ class Moments:
             start = stop
 
 
-def group_moments(own: Ints, mates: Ints | None) -> Moments:
+def group_by_time(own: Ints, mates: Ints | None) -> GroupSteps:
     """Sort steps into moments.
 
     Args:
@@ -87,7 +87,7 @@ def group_moments(own: Ints, mates: Ints | None) -> Moments:
     steps = np.argsort(moment, kind="stable")
     places = (members[moment[steps]] < own[steps, None]).sum(1)
     members = np.where(members == none, -1, members)
-    return Moments(members, steps, places, np.bincount(moment, minlength=len(members)))
+    return GroupSteps(members, steps, places, np.bincount(moment, minlength=len(members)))
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:

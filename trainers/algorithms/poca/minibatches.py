@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...networks.modules.distributions import Actions
-from .group_steps import Moments, group_moments
+from .group_steps import GroupSteps, group_by_time
 from .steps import Ints, Rows, TeamSteps
-from .team_values import Judge, TeamRows
+from .team_values import TeamEvaluator, TeamRows
 
 
-class Minibatch(NamedTuple):
+class TeamMinibatch(NamedTuple):
     """B steps of some moments; with a memory whole sequences of them."""
 
     rows: TeamRows
-    moments: Moments
+    moments: GroupSteps
     order: Tensor | None
     """[B] where each row stands among the moments' steps; None: they are in the moments' order."""
     inputs: list[Tensor]
@@ -40,10 +40,10 @@ class Minibatch(NamedTuple):
     """[sequences, memory_size], before each of the sequences of which the rows then consist."""
 
 
-class Learning:
+class TeamMinibatches:
     """The columns of one update. Nothing in it changes."""
 
-    def __init__(self, judge: Judge, steps: TeamSteps) -> None:
+    def __init__(self, judge: TeamEvaluator, steps: TeamSteps) -> None:
         self._device = judge.device
         self._length = judge.sequence_length
         self._found = Rows.of(steps)
@@ -64,26 +64,26 @@ class Learning:
         assert column is not None
         return torch.from_numpy(column).to(self._device)
 
-    def minibatches(self, size: int, shuffler: torch.Generator) -> Iterator[Minibatch]:
+    def minibatches(self, size: int, shuffler: torch.Generator) -> Iterator[TeamMinibatch]:
         """One epoch: moments, or sequences that begin at one moment, in a fresh order."""
         if self._length:
             yield from self._of_sequences(size, shuffler)
             return
-        moments = group_moments(self._found.own, self._found.mates)
+        moments = group_by_time(self._found.own, self._found.mates)
         order = torch.randperm(len(moments), generator=shuffler, device="cpu").numpy()
         for some in moments.minibatches(order, size):
             yield self._minibatch(self._tensor(some.steps), some)
 
-    def _of_sequences(self, size: int, shuffler: torch.Generator) -> Iterator[Minibatch]:
+    def _of_sequences(self, size: int, shuffler: torch.Generator) -> Iterator[TeamMinibatch]:
         length, steps, found = self._length, self._steps, self._found
         assert steps.real is not None
         first = np.arange(0, len(steps), length)
-        beginnings = group_moments(found.own[first], found.mates[first])
+        beginnings = group_by_time(found.own[first], found.mates[first])
         order = torch.randperm(len(beginnings), generator=shuffler, device="cpu").numpy()
         for some in beginnings.minibatches(order, max(size // length, 1)):
             taken = (some.steps[:, None] * length + np.arange(length)).ravel()
             real = steps.real[taken]
-            moments = group_moments(found.own[taken[real]], found.mates[taken[real]])
+            moments = group_by_time(found.own[taken[real]], found.mates[taken[real]])
             which, sequences = self._tensor(taken), self._tensor(some.steps)
             batch = self._minibatch(which, moments)
             yield batch._replace(
@@ -94,10 +94,10 @@ class Learning:
                 baseline_states=self._tensor(steps.baseline_memory)[sequences],
             )
 
-    def _minibatch(self, which: Tensor, moments: Moments) -> Minibatch:
+    def _minibatch(self, which: Tensor, moments: GroupSteps) -> TeamMinibatch:
         mask = self._action_mask
         own = self._own[which]
-        return Minibatch(
+        return TeamMinibatch(
             self._rows,
             moments,
             None,
@@ -111,7 +111,7 @@ class Learning:
         )
 
 
-def _padded_order(moments: Moments, real: NDArray[np.bool_]) -> Ints:
+def _padded_order(moments: GroupSteps, real: NDArray[np.bool_]) -> Ints:
     """[B] where each row of whole sequences stands among the moments' steps, which are the `real` [B] ones.
 
     Padding is given what the real row before it is.

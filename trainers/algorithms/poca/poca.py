@@ -15,23 +15,23 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ....agent_processor.trajectory import Rollout
-from ...buffers.rollout_buffer import Evaluation
+from ...buffers.rollout_buffer import RolloutEvaluation
 from ...networks.actor import Actor
 from ...networks.modules.distributions import ActionDistribution
 from ...networks.modules.precision import widened
-from ...networks.observations import require_equal_parts
+from ...networks.observations import require_equal_groups
 from ...networks.team_critic import TeamCritic
 from ...settings.models.algorithms import POCASettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OnPolicyAlgorithm, Traits
-from ..common.optim import GuardedAdam
+from ..common.optim import CheckedAdam
 from ..common.returns import lambda_returns
 from ..common.schedules import ClippedSchedules
 from ..common.threads import UpdateThreads
 from .losses import poca_losses
-from .minibatches import Learning, Minibatch
+from .minibatches import TeamMinibatch, TeamMinibatches
 from .steps import TeamSteps, padded
-from .team_values import Judge
+from .team_values import TeamEvaluator
 
 
 class POCA(OnPolicyAlgorithm[TeamSteps]):
@@ -50,11 +50,11 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
         init = torch.Generator().manual_seed(seed)
         self.network = Actor(self.spec, network, init).to(self.device)
         self.critic = TeamCritic(self.spec, network.critic or network, self.signals, init).to(self.device)
-        require_equal_parts(self.network.encoder, self.critic.encoder)
+        require_equal_groups(self.network.encoder, self.critic.encoder)
         length = self.sequence_length if self.is_recurrent else 0
-        self.judge = Judge(self.network, self.critic, self.device, length)
+        self.evaluator = TeamEvaluator(self.network, self.critic, self.device, length)
         parameters = [*self.network.parameters(), *self.critic.parameters()]
-        self.optimizer = GuardedAdam(parameters, hyper.learning_rate, self.non_finite)
+        self.optimizer = CheckedAdam(parameters, hyper.learning_rate, self.non_finite)
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
 
@@ -62,7 +62,7 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
         """See `Algorithm.modules`."""
         return {"Policy": self.network, "Critic": self.critic}
 
-    def optimizers(self) -> dict[str, GuardedAdam]:
+    def optimizers(self) -> dict[str, CheckedAdam]:
         """See `Algorithm.optimizers`."""
         return {"Optimizer": self.optimizer}
 
@@ -77,13 +77,13 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
         rollout: Rollout,
         rewards: Mapping[str, NDArray[np.float32]],
         ignores_done: Mapping[str, bool],
-    ) -> Evaluation[TeamSteps]:
+    ) -> RolloutEvaluation[TeamSteps]:
         """Values, baselines and TD(lambda) returns per signal.
 
         Nothing more is earned only once the whole team has truly ended: then the bootstrap value is zero,
         unless the signal goes on regardless.
         """
-        found = self.judge.judge(rollout)
+        found = self.evaluator.evaluate(rollout)
         ended = rollout.done_reached & rollout.all_group_dones & ~rollout.interrupted_at_end
         returns = np.empty_like(found.values)
         for s, name in enumerate(self.signals):
@@ -100,18 +100,20 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
         steps = TeamSteps.of(rollout, found.baselines, returns)
         if found.value_starts is not None and found.baseline_starts is not None:
             steps = padded(steps, rollout, self.sequence_length, found.value_starts, found.baseline_starts)
-        return Evaluation(steps, {"Baseline Estimate": found.baselines, "Value Estimate": found.values})
+        return RolloutEvaluation(
+            steps, {"Baseline Estimate": found.baselines, "Value Estimate": found.values}
+        )
 
     def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         """Drop the critic's states of these agents; see `Algorithm.reset_agents`."""
-        self.judge.reset_agents(env, agent_ids)
+        self.evaluator.reset_agents(env, agent_ids)
 
     # The update ---------------------------------------------------------------------------------------
 
     def update(self, steps: TeamSteps, policy_step: int, threads: UpdateThreads) -> dict[str, float]:
         """Several epochs over all moments in shuffled minibatches; mean losses and the schedules' values."""
         rate, epsilon, beta = self.schedules.at(policy_step)
-        learning = Learning(self.judge, steps)
+        learning = TeamMinibatches(self.evaluator, steps)
         losses = []
         for _ in range(self.hyper.num_epoch):
             for minibatch in threads.over(learning.minibatches(self.hyper.batch_size, self.shuffler)):
@@ -130,7 +132,7 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
             "Losses/Baseline Loss": baseline,
         }
 
-    def _gradient(self, batch: Minibatch, epsilon: float, beta: float) -> Tensor:
+    def _gradient(self, batch: TeamMinibatch, epsilon: float, beta: float) -> Tensor:
         """The gradient of one minibatch; its policy, value and baseline loss as [3].
 
         Of a part of a minibatch, the losses are weighed by that.
@@ -151,11 +153,11 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
             beta,
             batch.real,
         )
-        self.optimizer.zero_gradient()
+        self.optimizer.zero_grad()
         losses.total.backward()  # type: ignore[no-untyped-call]
         return torch.stack((losses.policy.detach(), losses.value.detach(), losses.baseline.detach()))
 
-    def _distribution(self, batch: Minibatch) -> ActionDistribution:
+    def _distribution(self, batch: TeamMinibatch) -> ActionDistribution:
         if batch.actor_states is None:
             return self.network.act(batch.inputs, batch.action_mask)
         distribution, _ = self.network.act_with_memory(
@@ -163,9 +165,9 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
         )
         return distribution
 
-    def _estimates(self, batch: Minibatch) -> tuple[Tensor, Tensor]:
+    def _estimates(self, batch: TeamMinibatch) -> tuple[Tensor, Tensor]:
         """The values and baselines of a minibatch's rows, [B, S] each."""
-        encoded = self.judge.encode(batch.rows, batch.moments)
+        encoded = self.evaluator.encode(batch.rows, batch.moments)
         of_values, of_baselines, counts = encoded
         if batch.order is not None:
             of_values, of_baselines, counts = (column.index_select(0, batch.order) for column in encoded)

@@ -12,11 +12,11 @@ from torch import Tensor
 from ....agent_processor.trajectory import Rollout
 from ....envs.base import ObsArray
 from ...networks.actor import Actor
-from ...networks.modules.chunking import rows_at_once
+from ...networks.modules.chunking import chunk_size
 from ...networks.team_critic import Members, TeamCritic, flat_actions
 from ..common.observations import to_tensors
-from ..common.recurrent import CriticMemories, remember
-from .group_steps import Moments, group_moments
+from ..common.recurrent import CriticStates, remember
+from .group_steps import GroupSteps, group_by_time
 from .steps import Floats, Ints
 
 EVALUATED_AT_ONCE = 8192
@@ -46,7 +46,7 @@ class Encodings(NamedTuple):
     """[W] the numbers of members of their sets."""
 
 
-class Judgement(NamedTuple):
+class TeamEstimates(NamedTuple):
     """Of a rollout's steps."""
 
     values: Floats
@@ -59,7 +59,7 @@ class Judgement(NamedTuple):
     """[sequences, memory_size], the states before each sequence; None without a memory."""
 
 
-class Judge:
+class TeamEvaluator:
     """A critic with what it remembers of the living agents."""
 
     def __init__(self, actor: Actor, critic: TeamCritic, device: torch.device, sequence_length: int) -> None:
@@ -69,7 +69,7 @@ class Judge:
         self.device = device
         self.sequence_length = sequence_length
         size = critic.memory.size if sequence_length else 0
-        self.value_memories, self.baseline_memories = CriticMemories(size), CriticMemories(size)
+        self.value_memories, self.baseline_memories = CriticStates(size), CriticStates(size)
 
     def rows(self, obs: list[ObsArray], continuous: Floats, discrete: NDArray[np.int32]) -> TeamRows:
         """Rows of what agents saw and did."""
@@ -77,7 +77,7 @@ class Judge:
         actions = flat_actions(torch.from_numpy(continuous), torch.from_numpy(discrete), branches)
         return TeamRows(self.actor.prepare(to_tensors(obs, self.device)), actions.to(self.device))
 
-    def encode(self, rows: TeamRows, part: Moments) -> Encodings:
+    def encode(self, rows: TeamRows, part: GroupSteps) -> Encodings:
         """The steps of some moments, in the moments' order."""
         members, chosen = members_of(part, self.device)
         picked = rows.take(chosen)
@@ -92,7 +92,7 @@ class Judge:
         )
 
     @torch.inference_mode()
-    def judge(self, rollout: Rollout) -> Judgement:
+    def evaluate(self, rollout: Rollout) -> TeamEstimates:
         """Values and baselines of the trajectories' own steps, and the values of what follows them."""
         encodings = self._encode_steps(rollout)
         next_inputs, next_members = self._next_sets(rollout)
@@ -111,7 +111,7 @@ class Judge:
             found: Floats = self.critic.heads(encoded, of).cpu().numpy()
             return found
 
-        return Judgement(
+        return TeamEstimates(
             heads(of_values, counts),
             heads(of_baselines, counts),
             heads(following, next_counts),
@@ -121,8 +121,8 @@ class Judge:
 
     def _encode_steps(self, rollout: Rollout) -> Encodings:
         rows = self.rows(rollout.obs, rollout.continuous, rollout.discrete)
-        moments = group_moments(np.arange(rollout.steps), rollout.mates)
-        at_once = min(EVALUATED_AT_ONCE, rows_at_once(rows.inputs) or EVALUATED_AT_ONCE)
+        moments = group_by_time(np.arange(rollout.steps), rollout.mates)
+        at_once = min(EVALUATED_AT_ONCE, chunk_size(rows.inputs) or EVALUATED_AT_ONCE)
         parts = [self.encode(rows, part) for part in moments.portions(at_once)]
         order = torch.from_numpy(np.argsort(moments.steps)).to(self.device)
         return Encodings(*(torch.cat(columns).index_select(0, order) for columns in zip(*parts)))
@@ -145,7 +145,7 @@ class Judge:
         self.baseline_memories.reset_agents(env, agent_ids)
 
 
-def members_of(part: Moments, device: torch.device) -> tuple[Members, Tensor]:
+def members_of(part: GroupSteps, device: torch.device) -> tuple[Members, Tensor]:
     """The sets of some moments, and the rows that they are made of.
 
     Usually each row stands in one set, and rows are taken in the sets' order; where many stand in several,

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ....agent_processor.trajectory import Rollout
-from ...buffers.rollout_buffer import EvaluatedSteps, Evaluation
+from ...buffers.rollout_buffer import EvaluatedSteps, RolloutEvaluation
 from ...networks.actor_critic import ActorCritic
-from ...networks.modules.chunking import in_portions
+from ...networks.modules.chunking import chunked_forward
 from ...networks.modules.distributions import ActionDistribution, Actions
 from ...networks.modules.precision import Precision, widened
 from ...settings.models.algorithms import PPOSettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OnPolicyAlgorithm, Traits
 from ..common.observations import to_tensors
-from ..common.optim import GuardedAdam
-from ..common.recurrent import CriticMemories, padded, remember
+from ..common.optim import CheckedAdam
+from ..common.recurrent import CriticStates, padded, remember
 from ..common.returns import generalized_advantages
 from ..common.schedules import ClippedSchedules
 from ..common.threads import UpdateThreads
@@ -67,8 +67,8 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
             self.spec, settings.network_settings, self.signals, hyper.shared_critic, generator=init
         )
         self.network = network.to(self.device)
-        self.optimizer = GuardedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
-        self.memories = CriticMemories(self.network.memory(-1).size) if self.is_recurrent else None
+        self.optimizer = CheckedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
+        self.memories = CriticStates(self.network.memory(-1).size) if self.is_recurrent else None
         dense = self.network.plain and not self.is_recurrent
         dense = dense and not hyper.clip_value_loss and self.precision is Precision.FLOAT32
         self.closed_form = DenseGradient(self.network) if dense else None
@@ -80,7 +80,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         """See `Algorithm.modules`."""
         return {"Policy": self.network}
 
-    def optimizers(self) -> dict[str, GuardedAdam]:
+    def optimizers(self) -> dict[str, CheckedAdam]:
         """See `Algorithm.optimizers`."""
         return {"Optimizer": self.optimizer}
 
@@ -95,7 +95,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         rollout: Rollout,
         rewards: Mapping[str, NDArray[np.float32]],
         ignores_done: Mapping[str, bool],
-    ) -> Evaluation[EvaluatedSteps]:
+    ) -> RolloutEvaluation[EvaluatedSteps]:
         """Values, generalised advantages and returns per signal.
 
         Behind an episode's true end nothing more is earned: the bootstrap value is zero there, unless the
@@ -132,20 +132,20 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         )
         if starts is not None:
             steps = padded(steps, rollout, self.sequence_length, starts)
-        return Evaluation(steps, {"Value Estimate": values})
+        return RolloutEvaluation(steps, {"Value Estimate": values})
 
     @torch.inference_mode()
     def _values(self, rollout: Rollout) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """The critic's values of the steps [steps, S] and of what follows each trajectory [J, S]."""
-        values = in_portions(self.network.value, self._critic_inputs(rollout)).cpu().numpy()
+        values = chunked_forward(self.network.value, self._critic_inputs(rollout)).cpu().numpy()
         return values[: rollout.steps], values[rollout.steps :]
 
     @torch.inference_mode()
     def _remembered_values(
-        self, rollout: Rollout, memories: CriticMemories
+        self, rollout: Rollout, memories: CriticStates
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
         """As `_values`, in the order of time; and the critic's states before each sequence."""
-        encodings = in_portions(self.network.critic_encoding, self._critic_inputs(rollout))
+        encodings = chunked_forward(self.network.critic_encoding, self._critic_inputs(rollout))
         steps, following = encodings[: rollout.steps], encodings[rollout.steps :]
         said = remember(self.network.memory(-1), memories, rollout, self.sequence_length, steps, following)
         assert said.following is not None
@@ -223,7 +223,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
             plain = masked_mean((batch.returns - values) ** 2, batch.real)
             total = total + VALUE_WEIGHT * (clipped - plain)
             value_loss = clipped
-        self.optimizer.zero_gradient()
+        self.optimizer.zero_grad()
         total.backward()  # type: ignore[no-untyped-call]
         return losses.policy.detach(), value_loss.detach()
 

@@ -17,16 +17,16 @@ from ...buffers.replay.columns import ExtraColumn
 from ...buffers.replay.sampler import ReplayBatch
 from ...checkpoints.mlagents.weights import is_mlagents, take_target
 from ...networks.actor import Actor
-from ...networks.modules.chunking import in_portions
+from ...networks.modules.chunking import chunked_forward
 from ...networks.modules.precision import Precision
-from ...networks.observations import require_equal_parts
+from ...networks.observations import require_equal_groups
 from ...networks.sac import Sequences, Temperatures, TwinQ, ValueNetwork
 from ...settings.models.algorithms import SACSettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OffPolicyAlgorithm, Traits, UpdateResult
 from ..common.observations import to_tensors
-from ..common.optim import FlatParameters, GuardedAdam
-from ..common.recurrent import CriticMemories, first_of_sequences, remember
+from ..common.optim import CheckedAdam, FlatParameters
+from ..common.recurrent import CriticStates, first_of_sequences, remember
 from ..common.threads import UpdateThreads
 from .fused import DenseGradient, fits
 from .losses import follow
@@ -48,12 +48,12 @@ class SAC(OffPolicyAlgorithm):
         self.networks = _networks(self.spec, settings, self.device, seed)
         self.network = self.networks.actor
         value = self.networks.value
-        self.memories = CriticMemories(value.memory.size) if self.is_recurrent else None
+        self.memories = CriticStates(value.memory.size) if self.is_recurrent else None
         self.extra_columns = [ExtraColumn(VALUE_STATES, (value.memory.size,))] if self.is_recurrent else []
         self._starts = np.zeros((0, 0), np.float32)
         """[sequences, size] V's states before each sequence of the rollout that was last evaluated."""
         parameters = [p for network in self.networks[:-1] for p in network.parameters()]
-        self.optimizer = GuardedAdam(parameters, hyper.learning_rate, self.non_finite)
+        self.optimizer = CheckedAdam(parameters, hyper.learning_rate, self.non_finite)
         """One for all: its arithmetic on a tensor does not depend on the others."""
         size = sum(p.numel() for p in value.parameters())
         self._of_value = self.optimizer.flat.vector.detach()[-size:]
@@ -71,7 +71,7 @@ class SAC(OffPolicyAlgorithm):
         """See `Algorithm.target_modules`."""
         return {"Target": self.networks.target}
 
-    def optimizers(self) -> dict[str, GuardedAdam]:
+    def optimizers(self) -> dict[str, CheckedAdam]:
         """See `Algorithm.optimizers`."""
         return {"Optimizer": self.optimizer}
 
@@ -98,8 +98,8 @@ class SAC(OffPolicyAlgorithm):
         inputs = self.network.prepare(to_tensors([o[: rollout.steps] for o in rollout.obs], self.device))
         value = self.networks.value
         if self.memories is None:
-            return {"Value": in_portions(value, inputs).cpu().numpy()}
-        encodings = in_portions(value.encoding, inputs)
+            return {"Value": chunked_forward(value, inputs).cpu().numpy()}
+        encodings = chunked_forward(value.encoding, inputs)
         said = remember(value.memory, self.memories, rollout, self.sequence_length, encodings)
         self._starts = said.starts
         return {"Value": value.values(said.steps).cpu().numpy()}
@@ -145,7 +145,7 @@ class SAC(OffPolicyAlgorithm):
         shape = (len(batch.rewards), self.network.actions.continuous_size)
         noise = torch.randn(shape, generator=self.noise, device=self.noise.device).to(self.device)
         if self.gradient.adds:
-            self.optimizer.zero_gradient()
+            self.optimizer.zero_grad()
         losses = self.gradient(batch, noise)
         self.optimizer.step(rate, policy_step)
         follow(self._of_target, self._of_value, self.hyper.tau)
@@ -179,7 +179,7 @@ def _networks(spec: BehaviorSpec, settings: TrainerSettings, device: torch.devic
     actor = Actor(spec, own, init, squashed=True, sigma_of_state=True)
     q = TwinQ(spec, of_critics, signals, init)
     value = ValueNetwork(spec, of_critics, signals, init)
-    require_equal_parts(actor.encoder, value.encoder)
+    require_equal_groups(actor.encoder, value.encoder)
     actions = spec.action_spec
     temperatures = Temperatures(actions.continuous_size, actions.discrete_branches, hyper.init_entcoef)
     value = value.to(device)

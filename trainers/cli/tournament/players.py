@@ -104,7 +104,7 @@ def _snapshots(folder: Path) -> list[Entrant]:
     """The pool of the one behaviour that plays against itself, oldest first, and the newest weights."""
     from ...checkpoints.file import CheckpointError, load_checkpoint
     from ...checkpoints.metadata import build_network
-    from ...networks.multi_actor import Actors
+    from ...networks.multi_actor import MultiActor
     from ...policies.greedy import CheckpointPolicy
 
     names = _behaviors(folder)
@@ -126,7 +126,7 @@ def _snapshots(folder: Path) -> list[Entrant]:
         entrants: list[Entrant] = []
         for title, weights, slot in [*named, ("newest", state["Policy"], -1)]:
             _, network = build_network({**state, "Policy": weights})
-            if isinstance(network, Actors):
+            if isinstance(network, MultiActor):
                 raise MatchError(f"{folder}: agents that act by their place cannot play here.")
             policy = CheckpointPolicy(network, seed=len(entrants))
             entrants.append(Entrant(f"{folder.name} {title}", {"": policy}, pool["ratings"][slot]))

@@ -219,7 +219,7 @@ Head = ActionHead | DeterministicHead | QHead
 
 
 @dataclass(frozen=True)
-class HeadKind:
+class HeadConfig:
     """By default a distribution that is sampled, as of the on-policy trainers."""
 
     squashed: bool = False

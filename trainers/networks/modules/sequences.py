@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 
-class Runs(NamedTuple):
+class PackedSequences(NamedTuple):
     """Consecutive steps of one agent each; runs lie one behind another."""
 
     lengths: list[int]
@@ -23,12 +23,12 @@ class Runs(NamedTuple):
         return torch.cumsum(lengths, 0) - lengths
 
 
-Network = Callable[[int, Tensor, "Runs | None"], tuple[Tensor, "Tensor | None"]]
+Network = Callable[[int, Tensor, "PackedSequences | None"], tuple[Tensor, "Tensor | None"]]
 """From a place, the numbers [n] of its rows and their runs, to results [n, ...] and the states behind."""
 
 
-def by_place(
-    places: Tensor, count: int, network: Network, runs: Runs | None = None
+def by_slot(
+    places: Tensor, count: int, network: Network, runs: PackedSequences | None = None
 ) -> tuple[Tensor, Tensor | None]:
     """What each row's own network makes of it.
 
@@ -54,7 +54,7 @@ def by_place(
         some = None
         if runs is not None:
             which = (of_runs == place).nonzero().squeeze(1)
-            some = Runs([runs.lengths[i] for i in which.tolist()], runs.states[which])
+            some = PackedSequences([runs.lengths[i] for i in which.tolist()], runs.states[which])
             run_order.append(which)
         of_place, behind = network(place, here, some)
         rows.append(of_place)

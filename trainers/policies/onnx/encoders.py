@@ -43,7 +43,7 @@ def encode(graph: GraphBuilder, encoder: ObservationEncoder, observations: list[
     if encoder.whole is not None:
         return _custom(graph, encoder.whole, values)
     encodings, sets = [], []
-    for part, value in zip(encoder.parts, values, strict=True):
+    for part, value in zip(encoder.groups, values, strict=True):
         key = str(part.indices[0])
         if key in encoder.encoders:
             own = encoder.encoders[key]
@@ -93,7 +93,7 @@ def _custom(graph: GraphBuilder, network: nn.Module, inputs: str | list[str]) ->
 def _prepared(graph: GraphBuilder, encoder: ObservationEncoder, observations: list[str]) -> list[str]:
     """One value per part: vectors joined and normalised, all others as they come."""
     values, run = [], 0
-    for part in encoder.parts:
+    for part in encoder.groups:
         value = joined(graph, [observations[k] for k in part.indices])
         if part.kind is ObservationKind.VECTOR and encoder.normalizers is not None:
             normalizer = encoder.normalizers[run]

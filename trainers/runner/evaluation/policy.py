@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ....agent_processor.processor import AgentProcessor
 from ....envs.base import BehaviorId, Decision, EnvironmentStep, StatsAggregationMethod
 from ...policies.agent_states import ActingMemories, Asking
-from ...policies.slot_policy import PlacePolicy
+from ...policies.slot_policy import SlotPolicy
 from ...trainer.factory import make_policy
 
 _SEED = 0
@@ -48,7 +48,7 @@ class EvaluationPolicy:
     @property
     def acts_by_place(self) -> bool:
         """What agents say has to be taken in before they act: that is when they get their places."""
-        return isinstance(self._policy, PlacePolicy)
+        return isinstance(self._policy, SlotPolicy)
 
     def begin(self, weights: Mapping[str, torch.Tensor]) -> None:
         """A test begins, of these weights (a network's `state_dict`; empty for those that are there)."""
@@ -81,7 +81,7 @@ class EvaluationPolicy:
 
     def act(self, asking: Sequence[Asking], batches: Sequence[DecisionSteps]) -> list[Decision]:
         """Decide for these agents, at least one in all; `asking` says whose they are, batch by batch."""
-        if isinstance(self._policy, PlacePolicy):
+        if isinstance(self._policy, SlotPolicy):
             places = [
                 self._processors[behavior_id].places(env, np.asarray(batch.agent_id))
                 for (env, behavior_id), batch in zip(asking, batches, strict=True)

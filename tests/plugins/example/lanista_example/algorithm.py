@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from lanista.agent_processor.trajectory import Rollout
 from lanista.trainers.algorithms.ppo.ppo import PPO
-from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, Evaluation
+from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, RolloutEvaluation
 from numpy.typing import NDArray
 
 from .trainer import RobustPPOSettings
@@ -19,7 +19,7 @@ class RobustPPO(PPO):
         rollout: Rollout,
         rewards: Mapping[str, NDArray[np.float32]],
         ignores_done: Mapping[str, bool],
-    ) -> Evaluation[EvaluatedSteps]:
+    ) -> RolloutEvaluation[EvaluatedSteps]:
         """As PPO, the advantages cut off on both sides."""
         assert isinstance(self.hyper, RobustPPOSettings)
         evaluation = super().evaluate(rollout, rewards, ignores_done)
