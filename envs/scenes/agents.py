@@ -11,43 +11,43 @@ from numpy.typing import NDArray
 
 from ..base import StatsAggregationMethod
 from ..protocol.engine import AgentBatch, Observed
-from .world import Ended, Statistic, without_groups
+from .world import EndedEpisodes, Statistic, without_groups
 
 Indices = NDArray[np.intp]
 Observations = Sequence[NDArray[np.float32]]
 
 
-class Soloists:
+class IndependentAgents:
     """What each of n agents has earned since it was last told, whose episodes ended, and who asks.
 
-    An agent keeps its id, as in Unity, also where it changes its behaviour between two episodes: it is told
+    An agent keeps its id, as in Unity, also where it changes its behavior between two episodes: it is told
     of the end under the old one and asks under the new one.
     """
 
     def __init__(self, count: int, behaviors: int = 1) -> None:
         self.behavior: Indices = np.zeros(count, np.intp)
-        """[n], the number of each agent's behaviour; change it only where an episode has just ended."""
+        """[n], the number of each agent's behavior; change it only where an episode has just ended."""
         self.asking: list[Indices] = [np.arange(count)] + [np.arange(0)] * (behaviors - 1)
-        """For each behaviour the agents that were asked for actions last, in the order of the actions."""
+        """For each behavior the agents that were asked for actions last, in the order of the actions."""
         self._ids = np.arange(count, dtype=np.int32)
-        self._owed = np.zeros(count)
-        self._ended: list[list[Ended]] = [[] for _ in range(behaviors)]
+        self._reward = np.zeros(count)
+        self._ended: list[list[EndedEpisodes]] = [[] for _ in range(behaviors)]
 
     def reset(self) -> None:
         """Nothing is told of what was before."""
-        self._owed[:] = 0
+        self._reward[:] = 0
         for ended in self._ended:
             ended.clear()
 
-    def earn(self, amount: float | NDArray[np.float64]) -> None:
+    def add_reward(self, amount: float | NDArray[np.float64]) -> None:
         """Pay every agent this amount, or each its own [n]."""
-        self._owed += amount
+        self._reward += amount
 
-    def settle(self, which: Indices, amount: float) -> None:
+    def set_reward(self, which: Indices, amount: float) -> None:
         """Replace what these agents [k] have earned since they were last told."""
-        self._owed[which] = amount
+        self._reward[which] = amount
 
-    def end(self, which: Indices, obs: Observations, interrupted: bool = False) -> None:
+    def end_episodes(self, which: Indices, obs: Observations, interrupted: bool = False) -> None:
         """End the episodes of these agents [k]; the next ones begin.
 
         Args:
@@ -60,17 +60,17 @@ class Soloists:
             if len(rows):
                 agents = which[rows]
                 ended.append(
-                    Ended(
+                    EndedEpisodes(
                         self._ids[agents],
                         [seen[rows] for seen in obs],
-                        self._owed[agents].astype(np.float32),
+                        self._reward[agents].astype(np.float32),
                         np.full(len(rows), interrupted),
                     )
                 )
-        self._owed[which] = 0
+        self._reward[which] = 0
 
-    def ask(self, obs: Observations) -> list[AgentBatch]:
-        """For each behaviour who ended since the last call, then its agents and what they see.
+    def request_decisions(self, obs: Observations) -> list[AgentBatch]:
+        """For each behavior who ended since the last call, then its agents and what they see.
 
         `obs`: what all agents see, [n, ...] for each sensor.
         """
@@ -79,10 +79,10 @@ class Soloists:
             (asking,) = np.nonzero(self.behavior == number)
             self.asking[number] = asking
             rows = [seen if len(asking) == len(seen) else seen[asking] for seen in obs]
-            owed = self._owed[asking].astype(np.float32)
+            owed = self._reward[asking].astype(np.float32)
             batches.append(without_groups(self._ids[asking], rows, owed, ended))
             ended.clear()
-        self._owed[:] = 0
+        self._reward[:] = 0
         return batches
 
 
@@ -105,7 +105,7 @@ class _Rows:
     interrupted: bool
 
 
-class Groups:
+class AgentGroups:
     """Who lives, under which id, and what each group has earned since its agents were last told.
 
     Group ids are 1 for the first area, 2 for the second and so on, as Unity counts them. An agent keeps its
@@ -122,7 +122,7 @@ class Groups:
         self._next_id, self._id_step = areas * teams * members + team, teams
         group = np.arange(1 + team, 1 + areas * teams, teams, dtype=np.int32)
         self._group = np.repeat(group, members).reshape(areas, members)
-        self._owed = np.zeros((areas, members))
+        self._reward = np.zeros((areas, members))
         self._own = np.zeros((areas, members))
         self._earned = np.zeros(areas)
         self._returns: list[float] = []
@@ -133,24 +133,24 @@ class Groups:
     def reset(self) -> None:
         """Everybody lives again; nothing is told of what was before."""
         self._earned[:] = 0
-        self._revive(np.arange(len(self.alive)))
+        self._respawn(np.arange(len(self.alive)))
         self._ended.clear()
 
-    def earn(self, amount: float | NDArray[np.float64]) -> None:
+    def add_reward(self, amount: float | NDArray[np.float64]) -> None:
         """Pay every group this amount, or each its own [areas]; the living are told."""
-        self._owed += np.multiply(self.alive, np.asarray(amount).reshape(-1, 1))
+        self._reward += np.multiply(self.alive, np.asarray(amount).reshape(-1, 1))
         self._earned += amount
 
-    def pay(self, amount: NDArray[np.float64]) -> None:
+    def add_agent_rewards(self, amount: NDArray[np.float64]) -> None:
         """Pay agents on their own, [areas, members]; their groups and mates get nothing of it."""
         self._own += amount
 
-    def leave(self, areas: Indices, members: Indices, obs: GroupObservations) -> None:
+    def remove(self, areas: Indices, members: Indices, obs: GroupObservations) -> None:
         """The episodes of these agents end, not of their groups. `obs`: [k, ...], what they saw last."""
-        self._tell(areas, members, obs, interrupted=False)
+        self._end_rows(areas, members, obs, interrupted=False)
         self.alive[areas, members] = False
 
-    def end(self, areas: Indices, obs: GroupObservations, interrupted: bool = False) -> None:
+    def end_episodes(self, areas: Indices, obs: GroupObservations, interrupted: bool = False) -> None:
         """End the episodes of these groups and begin the next ones.
 
         Args:
@@ -161,10 +161,10 @@ class Groups:
         self._returns += self._earned[areas].tolist()
         self._earned[areas] = 0
         row, member = np.nonzero(self.alive[areas])
-        self._tell(areas[row], member, [seen[row, member] for seen in obs], interrupted)
-        self._revive(areas)
+        self._end_rows(areas[row], member, [seen[row, member] for seen in obs], interrupted)
+        self._respawn(areas)
 
-    def returns(self) -> list[Statistic]:
+    def take_returns(self) -> list[Statistic]:
         """What each group has earned whose episode ended since the last call, whoever lived to be told."""
         returns: list[Statistic] = [
             (GROUP_RETURN, value, StatsAggregationMethod.AVERAGE) for value in self._returns
@@ -172,7 +172,7 @@ class Groups:
         self._returns.clear()
         return returns
 
-    def ask(self, obs: GroupObservations) -> AgentBatch:
+    def request_decisions(self, obs: GroupObservations) -> AgentBatch:
         """Who ended since the last call, then all who live and what they see ([areas, members, ...] each)."""
         alive = self.alive.reshape(-1)
         flat = [seen.reshape(alive.size, *seen.shape[2:]) for seen in obs]
@@ -182,29 +182,29 @@ class Groups:
         asking = _Rows(
             self._ids.reshape(-1)[self.asking],
             self._group.reshape(-1)[self.asking],
-            self._owed.reshape(-1)[self.asking].astype(np.float32),
+            self._reward.reshape(-1)[self.asking].astype(np.float32),
             self._own.reshape(-1)[self.asking].astype(np.float32),
             flat,
             done=False,
             interrupted=False,
         )
-        self._owed[:] = 0
+        self._reward[:] = 0
         self._own[:] = 0
         batch = _batch([*self._ended, asking])
         self._ended.clear()
         return batch
 
-    def _tell(self, areas: Indices, members: Indices, obs: GroupObservations, interrupted: bool) -> None:
+    def _end_rows(self, areas: Indices, members: Indices, obs: GroupObservations, interrupted: bool) -> None:
         ids, group = self._ids[areas, members], self._group[areas, members]
-        owed, own = (paid[areas, members].astype(np.float32) for paid in (self._owed, self._own))
+        owed, own = (paid[areas, members].astype(np.float32) for paid in (self._reward, self._own))
         self._ended.append(_Rows(ids, group, owed, own, obs, True, interrupted))
 
-    def _revive(self, areas: Indices) -> None:
+    def _respawn(self, areas: Indices) -> None:
         row, member = np.nonzero(~self.alive[areas])
         self._ids[areas[row], member] = self._next_id + self._id_step * np.arange(len(row))
         self._next_id += self._id_step * len(row)
         self.alive[areas] = True
-        self._owed[areas] = 0
+        self._reward[areas] = 0
         self._own[areas] = 0
 
 

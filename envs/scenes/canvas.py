@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFilter
 
 Vector = NDArray[np.float64]
 Points = NDArray[np.float64]
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 
 _OVERSAMPLING = 2
 _LIGHT: Vector = np.array([-0.45, 0.8, -0.4]) / np.linalg.norm([-0.45, 0.8, -0.4])
@@ -25,14 +25,14 @@ _CIRCLE = np.stack([np.cos(np.linspace(0, 2 * np.pi, 40)), np.sin(np.linspace(0,
 class Box:
     """A box somewhere in space, turned by `rotation` (world from box)."""
 
-    centre: Vector
+    center: Vector
     rotation: Points
     half: Vector
-    colour: Colour
+    color: Color
 
     def place(self, local: Points) -> Points:
         """Points [..., 3] of the box's own axes in space."""
-        placed: Points = local @ self.rotation.T + self.centre
+        placed: Points = local @ self.rotation.T + self.center
         return placed
 
 
@@ -97,9 +97,9 @@ class Canvas:
         layer = layer.filter(ImageFilter.GaussianBlur(softness * _OVERSAMPLING))
         self._image.paste(Image.new("RGB", self._image.size, (38, 50, 78)), mask=layer)
 
-    def polygon(self, points: Points, colour: Colour, alpha: int = 255) -> None:
+    def polygon(self, points: Points, color: Color, alpha: int = 255) -> None:
         """A flat area with corners [k, 3]."""
-        self._draw.polygon(_pairs(self.camera.project(points)), fill=(*colour, alpha))
+        self._draw.polygon(_pairs(self.camera.project(points)), fill=(*color, alpha))
 
     def box(self, box: Box) -> None:
         """The faces that the camera sees, lit, with a fine bright edge."""
@@ -109,18 +109,18 @@ class Canvas:
                     normal = box.rotation[:, axis] * side
                     corners = self.camera.project(box.place(_face(box.half, axis, side)))
                     light = 0.62 + 0.5 * max(0.0, float(normal @ _LIGHT))
-                    self._draw.polygon(_pairs(corners), fill=_lit(box.colour, light))
+                    self._draw.polygon(_pairs(corners), fill=_lit(box.color, light))
                     outline = [*_pairs(corners), *_pairs(corners[:2])]
-                    self._draw.line(outline, fill=(*_lit(box.colour, light + 0.18), 255), width=_OVERSAMPLING)
+                    self._draw.line(outline, fill=(*_lit(box.color, light + 0.18), 255), width=_OVERSAMPLING)
 
     def sees(self, box: Box, axis: int, side: int) -> bool:
         """Whether a face of a box is turned to the camera."""
         normal = box.rotation[:, axis] * side
-        return bool(normal @ (self.camera.position - box.centre) > box.half[axis])
+        return bool(normal @ (self.camera.position - box.center) > box.half[axis])
 
     def hides(self, box: Box, point: Vector) -> bool:
         """Whether a point outside a box is on its far side: before none of the faces that are seen."""
-        local = (point - box.centre) @ box.rotation
+        local = (point - box.center) @ box.rotation
         return not any(
             side * local[axis] > box.half[axis] and self.sees(box, axis, side)
             for axis in range(3)
@@ -131,7 +131,7 @@ class Canvas:
         """A pair of eyes on the box's -z face that look at a point of space."""
         if not self.sees(box, 2, -1):
             return
-        gaze = (target - box.centre) @ box.rotation
+        gaze = (target - box.center) @ box.rotation
         gaze = gaze[:2] / max(float(np.linalg.norm(gaze)), 1e-6)
         size = box.half[0] * 0.2
         for side in (-1, 1):
@@ -140,14 +140,14 @@ class Canvas:
             self._disc(box, middle + gaze * size * 0.45, size * 0.52, (24, 29, 46))
             self._disc(box, middle + gaze * size * 0.45 + size * 0.17, size * 0.16, (250, 251, 253))
 
-    def _disc(self, box: Box, middle: Vector, radius: float, colour: Colour) -> None:
+    def _disc(self, box: Box, middle: Vector, radius: float, color: Color) -> None:
         rim = middle[:, None] + radius * _CIRCLE
         local = np.stack([rim[0], rim[1], np.full(rim.shape[1], -box.half[2])], axis=1)
-        self.polygon(box.place(local), colour)
+        self.polygon(box.place(local), color)
 
     def shadow_on(self, box: Box, point: Vector, radius: float) -> None:
         """The shadow of a ball above the box on its upper face, the fainter the higher the ball."""
-        local = (point - box.centre) @ box.rotation
+        local = (point - box.center) @ box.rotation
         height = float(local[1] - box.half[1])
         if height <= 0 or not self.sees(box, 1, 1):
             return
@@ -160,10 +160,10 @@ class Canvas:
                 box.place(outline), (14, 22, 46), alpha=int(62 / (1 + 0.9 * max(0.0, height - radius)))
             )
 
-    def ball(self, point: Vector, radius: float, colour: Colour) -> None:
+    def ball(self, point: Vector, radius: float, color: Color) -> None:
         """A glossy ball."""
         pixels = max(2, round(2 * self.camera.pixels(point, radius)))
-        sprite = _ball(colour).resize((pixels, pixels), Image.Resampling.LANCZOS)
+        sprite = _ball(color).resize((pixels, pixels), Image.Resampling.LANCZOS)
         x, y = self.camera.project(point)
         self._image.paste(sprite, (round(x - pixels / 2), round(y - pixels / 2)), sprite)
 
@@ -189,23 +189,23 @@ def _pairs(points: Points) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in points]
 
 
-def _lit(colour: Colour, light: float) -> Colour:
-    """A colour in less or more light than its own."""
+def _lit(color: Color, light: float) -> Color:
+    """A color in less or more light than its own."""
     toward = 0 if light < 1 else 255
-    mixed = [c * light if light < 1 else c + (toward - c) * min(1.0, light - 1) for c in colour]
+    mixed = [c * light if light < 1 else c + (toward - c) * min(1.0, light - 1) for c in color]
     return (int(mixed[0]), int(mixed[1]), int(mixed[2]))
 
 
 @lru_cache(maxsize=4)
 def _background(size: tuple[int, int]) -> Image.Image:
-    """Light falling from above: few shades, so that animations of few colours keep them."""
+    """Light falling from above: few shades, so that animations of few colors keep them."""
     rows = np.linspace(0, 1, size[1])[:, None] ** 1.4
     shades = (1 - rows) * np.array([246, 249, 253]) + rows * np.array([205, 217, 233])
     return Image.fromarray(np.repeat(shades[:, None].astype(np.uint8), size[0], axis=1))
 
 
 @lru_cache(maxsize=16)
-def _ball(colour: Colour) -> Image.Image:
+def _ball(color: Color) -> Image.Image:
     """A lit sphere with a highlight, as a square with transparent corners."""
     axis = np.linspace(-1, 1, _BALL_PIXELS)
     x, y = np.meshgrid(axis, -axis)
@@ -215,13 +215,13 @@ def _ball(colour: Colour) -> Image.Image:
     diffuse = np.maximum(0, x * light[0] + y * light[1] + z * light[2])
     highlight = np.maximum(0, 2 * diffuse * z - light[2]) ** 38
     rim = np.maximum(0, -y) * (1 - z) * 0.22
-    shade = (0.5 + 0.62 * diffuse + rim)[..., None] * np.array(colour)
+    shade = (0.5 + 0.62 * diffuse + rim)[..., None] * np.array(color)
     shade += 235 * highlight[..., None]
     alpha = np.clip((1 - np.sqrt(square_distance)) * _BALL_PIXELS / 3, 0, 1) * 255
     return Image.fromarray(np.dstack([np.minimum(shade, 255), alpha]).astype(np.uint8), "RGBA")
 
 
-SHADOW: Colour = (38, 50, 78)
+SHADOW: Color = (38, 50, 78)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,15 +235,15 @@ class Figure:
     """Whether a ball of the box's size takes its place."""
 
 
-def agent(place: Vector, heading: float, half: float, colour: Colour) -> Figure:
+def agent(place: Vector, heading: float, half: float, color: Color) -> Figure:
     """An agent with its feet at a point of space, which looks where it goes; headings turn from z to x."""
-    body = Box(place + np.array([0, half, 0]), yaw(heading + np.pi), np.full(3, half), colour)
-    return Figure(body, looks=body.centre + 9 * np.array([np.sin(heading), 0, np.cos(heading)]))
+    body = Box(place + np.array([0, half, 0]), yaw(heading + np.pi), np.full(3, half), color)
+    return Figure(body, looks=body.center + 9 * np.array([np.sin(heading), 0, np.cos(heading)]))
 
 
-def ball(place: Vector, radius: float, colour: Colour) -> Figure:
+def ball(place: Vector, radius: float, color: Color) -> Figure:
     """A ball that lies at a point of space."""
-    return Figure(Box(place + np.array([0, radius, 0]), np.eye(3), np.full(3, radius), colour), is_ball=True)
+    return Figure(Box(place + np.array([0, radius, 0]), np.eye(3), np.full(3, radius), color), is_ball=True)
 
 
 def draw_figures(canvas: Canvas, figures: Sequence[Figure], ground: float = 0.0) -> None:
@@ -252,10 +252,10 @@ def draw_figures(canvas: Canvas, figures: Sequence[Figure], ground: float = 0.0)
         corners = figure.box.place(_outline(figure.is_ball) * 1.15 * figure.box.half)
         canvas.polygon(corners * (1, 0, 1) + (0, ground, 0), SHADOW, alpha=46)
     # What is low goes first among things that are equally far: it cannot hide what stands on it.
-    order = sorted(figures, key=lambda f: float(f.box.centre[1]) / 100 - distance(canvas, f.box.centre))
+    order = sorted(figures, key=lambda f: float(f.box.center[1]) / 100 - distance(canvas, f.box.center))
     for figure in order:
         if figure.is_ball:
-            canvas.ball(figure.box.centre, float(figure.box.half[0]), figure.box.colour)
+            canvas.ball(figure.box.center, float(figure.box.half[0]), figure.box.color)
             continue
         canvas.box(figure.box)
         if figure.looks is not None:

@@ -34,10 +34,10 @@ FAILED_STATUS = 1
 
 _ENGINE_NAME = "LanistaScene"
 _PACKAGE_VERSION = "4.0.0"
-"""Of Unity's package, whose behaviour this is; trainers log it."""
+"""Of Unity's package, whose behavior this is; trainers log it."""
 
 
-class ProtocolError(Exception):
+class UnexpectedActionsError(Exception):
     """The trainer answered what does not fit."""
 
 
@@ -142,15 +142,19 @@ class Session:
 
 
 def check_actions(actions: Actions, batches: Batches, specs: Mapping[str, BehaviorSpec]) -> None:
-    """Raises ProtocolError unless the trainer gave each agent that asked its actions, and no other."""
+    """Check that the trainer sent actions for each agent that requested a decision, and for no other.
+
+    Raises:
+        UnexpectedActionsError: It did not.
+    """
     for name, batch in batches.items():
         asking = len(batch.done) - int(np.count_nonzero(batch.done))
         spec = specs[name].action_spec
         expected = ((asking, spec.continuous_size), (asking, spec.discrete_size))
         found = tuple(part.shape for part in actions[name]) if name in actions else ((0, 0), (0, 0))
         if asking and found != expected:
-            raise ProtocolError(
-                f"Behaviour {name!r}: the agents that asked need continuous and discrete actions of the "
+            raise UnexpectedActionsError(
+                f"Behavior {name!r}: the agents that asked need continuous and discrete actions of the "
                 f"shapes {expected[0]} and {expected[1]}; the trainer sent {found[0]} and {found[1]}."
             )
 

@@ -44,7 +44,7 @@ class WorldEnvironment(InProcessEnvironment):
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
-        """The world's behaviours."""
+        """The world's behaviors."""
         return BehaviorMapping(self._specs)  # type: ignore[no-any-return]
 
     def reset(self) -> None:
@@ -99,7 +99,7 @@ class WorldEnvironment(InProcessEnvironment):
                 self._steps[name] = _split(batch, spec)
 
 
-def make_in_place(
+def make_in_process(
     env: str, seed: int | None = None, arguments: Sequence[str] | None = None
 ) -> WorldEnvironment:
     """The scene `scene:NAME?key=value`, stepped in this process.

@@ -1,11 +1,11 @@
 """Balls that fall, roll and slide on boxes which are turned under them, as PhysX would have it.
 
 Every array has the balls as its last axis, and one call steps all of them: the cost of a step is a fixed
-number of array operations. Axes are Unity's: left-handed, y up. Lengths are metres, times seconds; the
+number of array operations. Axes are Unity's: left-handed, y up. Lengths are meters, times seconds; the
 mass of a ball cancels out of everything, because the boxes cannot be moved.
 
 The solver is PhysX 3's for one contact between a sphere and something immovable, written down from its
-published behaviour and checked against what a real Unity player reported (tests/envs/scenes/
+published behavior and checked against what a real Unity player reported (tests/envs/scenes/
 test_physics.py): position and velocity are solved with different aims. The position's solution removes 80 %
 of a penetration in a step and lets the ball come 80 % nearer across a gap; the velocity that remains only
 stops the approach. Friction is Coulomb's, at most `FRICTION` times the push of the same solution.
@@ -109,12 +109,12 @@ class Balls:
         local /= distance
         return COLUMN_SUM.dot(rotation * COLUMN_TILE.dot(local)), overlap
 
-    def _leave_inside(self, centre: Array, local: Array, distance: Array, overlap: Array) -> None:
-        """Balls whose centre is inside the box are pushed through the nearest face."""
+    def _leave_inside(self, center: Array, local: Array, distance: Array, overlap: Array) -> None:
+        """Balls whose center is inside the box are pushed through the nearest face."""
         (inside,) = np.nonzero(distance[0] == 0)
-        depth = self._top - np.abs(centre[:, inside])
+        depth = self._top - np.abs(center[:, inside])
         axis = depth.argmin(axis=0)
-        local[axis, inside] = np.where(centre[axis, inside] < 0, -1, 1)
+        local[axis, inside] = np.where(center[axis, inside] < 0, -1, 1)
         distance[:, inside] = 1
         overlap[:, inside] += depth.min(axis=0)
 
@@ -135,7 +135,7 @@ class Balls:
         keeping *= touching
 
         # What friction would have to give so that the ball rests on the box at the contact: a point on the
-        # box's surface, which is nearer to the centre of a ball that is pressed in. `lever`: as a share of r.
+        # box's surface, which is nearer to the center of a ball that is pressed in. `lever`: as a share of r.
         lever = overlap * self._negative_inverse_radius
         lever += _ONE
         twist = lever * _TWIST

@@ -9,12 +9,12 @@ Contacts are solved by projected Jacobi iterations with mass splitting (Tonge, B
 "Mass Splitting for Jitter-Free Parallel Rigid Body Simulation", 2012): a body with k contacts takes part in
 each of them with a k-th of its mass, so that all contacts can be solved at once and still converge.
 
-Lengths are metres, times seconds, masses kilograms; x points right, z up the ground, seen from above.
+Lengths are meters, times seconds, masses kilograms; x points right, z up the ground, seen from above.
 
 Where circles and squares touch: all pairs of bodies of all areas at once.
 
 Everything is told by probes: a point of one body, with a radius around it, against another body's square. A
-circle probes a square with its centre; a circle is a square without extent to another circle; two squares
+circle probes a square with its center; a circle is a square without extent to another circle; two squares
 probe each other with their corners.
 """
 
@@ -47,7 +47,7 @@ _TINY = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class RigidBody:
     """What a body of every area is."""
 
     half: float
@@ -62,7 +62,9 @@ class Body:
 class Ground:
     """The same bodies on a square ground with walls around it, in every area."""
 
-    def __init__(self, areas: int, half: float, bodies: Sequence[Body], gravity: float = GRAVITY) -> None:
+    def __init__(
+        self, areas: int, half: float, bodies: Sequence[RigidBody], gravity: float = GRAVITY
+    ) -> None:
         """`half`: half the edge of the ground. `bodies`: circles before squares."""
         self.half = half
         self.shape = (areas, len(bodies))
@@ -96,7 +98,7 @@ class Ground:
 
     @property
     def extent(self) -> Array:
-        """How far each body [areas, n] reaches from its centre along x and z."""
+        """How far each body [areas, n] reaches from its center along x and z."""
         extent: Array = self._edge * (np.abs(self._cosine) + np.abs(self._sine)) + self._radius
         return extent
 
@@ -226,7 +228,7 @@ class Contacts:
     jacobian: Array
     """[6, c]: times both bodies' motions (x, z, angle), the speed at which they part there."""
     depth: Array
-    """[c], metres by which they are in each other."""
+    """[c], meters by which they are in each other."""
 
 
 def make_probes(bodies: Sequence[Shape]) -> Probes:

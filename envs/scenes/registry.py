@@ -99,7 +99,7 @@ SCENES = {
         ),
         (
             "wall-jump",
-            "Unity's WallJump: over a wall, from a block where it is high (one agent, two behaviours)",
+            "Unity's WallJump: over a wall, from a block where it is high (one agent, two behaviors)",
             "wall_jump.scene:WallJump",
             "wall_jump.rendering:draw_wall_jump",
         ),

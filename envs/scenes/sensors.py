@@ -48,14 +48,14 @@ def others(members: int) -> NDArray[np.intp]:
     return np.array([np.delete(np.arange(members), k) for k in range(members)], np.intp)
 
 
-class Grid:
+class GridSensor:
     """Unity's grid sensor: square cells of 1 m in front of the agent that turn with it, one channel per tag.
 
     The first row is the farthest from the agent, the first column is on its left.
     """
 
     def __init__(self, cells: int, ahead: float) -> None:
-        """`cells`: along each edge. `ahead`: metres from the agent to the middle of the grid."""
+        """`cells`: along each edge. `ahead`: meters from the agent to the middle of the grid."""
         self.cells = cells
         middles = np.arange(cells) - (cells - 1) / 2
         x, z = np.meshgrid(middles, ahead - middles)
@@ -86,7 +86,7 @@ class Grid:
         Args:
             channels: [k, m, tags, cells, cells], of agents [2, k, m].
             position, heading: Of the agents.
-            squares: [4, k, b]: centre x, z, angle, half the edge.
+            squares: [4, k, b]: center x, z, angle, half the edge.
             present: [k, m, b], which squares an agent may see.
             tags: [b], the squares' channels.
         """
@@ -113,7 +113,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RayTargets:
     """What rays can hit in k areas. Tags count from 0; -1 hides what it stops."""
 
     half: float
@@ -123,16 +123,16 @@ class Surroundings:
     circle_tags: NDArray[np.intp]
     """[c]."""
     boxes: Array
-    """[4, k, b]: centre x, z, half the edges along x and z; they lie along the axes."""
+    """[4, k, b]: center x, z, half the edges along x and z; they lie along the axes."""
     box_tags: NDArray[np.intp]
     """[b]."""
     absent: NDArray[np.bool_]
     """[k, m, c + b], what is not there for an agent: itself, who is gone."""
     farthest: Array | None = None
-    """[k, m, c + b], metres from an agent beyond which its rays pass over a thing; None if over none."""
+    """[k, m, c + b], meters from an agent beyond which its rays pass over a thing; None if over none."""
 
 
-class Rays:
+class RaySensor:
     """Unity's ray sensor on the ground: spheres thrown in a fan of directions.
 
     For each ray one number per tag, 1 for what it hit; 1 if it hit nothing; and how far it flew, as a share
@@ -147,7 +147,7 @@ class Rays:
         self.count = len(self._angles)
         self.size = (tags + 2) * self.count
 
-    def look(self, position: Array, heading: Array, around: Surroundings) -> Floats:
+    def observe(self, position: Array, heading: Array, around: RayTargets) -> Floats:
         """What agents [2, k, m] see: [k, m, size]."""
         rays = self.directions(heading)
         circles = to_circles(position, rays, around.circles, self._radius)
@@ -160,7 +160,7 @@ class Rays:
             things[things > around.farthest[:, :, None]] = _MISSED
         nearest = distances.argmin(axis=3)
         distance = np.take_along_axis(distances, nearest[..., None], axis=3)[..., 0]
-        return self.tell(
+        return self.encode(
             distance, np.concatenate([around.circle_tags, around.box_tags, [_WALL_TAG]])[nearest]
         )
 
@@ -169,7 +169,7 @@ class Rays:
         angles = heading[..., None] + self._angles
         return np.stack([np.sin(angles), np.cos(angles)])
 
-    def tell(self, distance: Array, tag: NDArray[np.intp]) -> Floats:
+    def encode(self, distance: Array, tag: NDArray[np.intp]) -> Floats:
         """What is observed of the nearest things [k, m, rays], and of what kind they are: [k, m, size]."""
         missed = distance > self._length
         obs = np.zeros((*tag.shape, self.tags + 2), np.float32)
@@ -207,7 +207,7 @@ def _to_walls(position: Array, rays: Array, half: float) -> Array:
     return distance
 
 
-class Stack:
+class FrameStack:
     """The last frames of a sensor of each agent, the oldest first; zeros before an episode."""
 
     def __init__(self, areas: int, members: int, frames: int, size: int) -> None:

@@ -23,7 +23,7 @@ from ..side_channels import EnvironmentParametersChannel, IncomingMessage, SideC
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedEpisodes:
     """Agents whose episodes ended together, with the last that they saw and earned."""
 
     agent_id: NDArray[np.int32]
@@ -38,7 +38,7 @@ def without_groups(
     agent_id: NDArray[np.int32],
     obs: Sequence[Observed],
     reward: NDArray[np.float32],
-    ended: Sequence[Ended] = (),
+    ended: Sequence[EndedEpisodes] = (),
     action_mask: NDArray[np.bool_] | None = None,
 ) -> AgentBatch:
     """First the agents whose episode ended, then those that ask for a decision; nobody is in a group.
@@ -156,10 +156,10 @@ def _from_intervals(random: np.random.Generator, bounds: np.ndarray) -> float:
 
 
 Actions = Mapping[str, tuple[NDArray[np.float32], NDArray[np.int32]]]
-"""By behaviour, the continuous [n, A] and discrete [n, K] actions, one row for each agent that asked."""
+"""By behavior, the continuous [n, A] and discrete [n, K] actions, one row for each agent that asked."""
 
 Batches = Mapping[str, AgentBatch]
-"""By behaviour, the agents that have something to tell."""
+"""By behavior, the agents that have something to tell."""
 
 Statistic = tuple[str, float, StatsAggregationMethod]
 """What a world reports beside its agents: name, value, how values of one name are summarised."""
@@ -182,7 +182,7 @@ class World(ABC):
 
     @abstractmethod
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """Every behaviour by its full name, such as `3DBall?team=0`."""
+        """Every behavior by its full name, such as `3DBall?team=0`."""
 
     def prepare(self, seed: int, areas: int) -> None:  # noqa: B027 (most worlds leave it as it is)
         """Get ready: the trainer has said which seed and how many areas it wants. `specs` is asked next.
@@ -204,11 +204,11 @@ class World(ABC):
         """Advance until an agent asks for a decision again.
 
         Args:
-            actions: A row for each agent that was not done in the last batch, in its order. A behaviour
+            actions: A row for each agent that was not done in the last batch, in its order. A behavior
                 of which no agent asked may be missing.
 
         Returns:
-            For each behaviour, first the agents whose episode ended (`done`, with the last observation
+            For each behavior, first the agents whose episode ended (`done`, with the last observation
             and reward), then those that ask; an agent that ended and began again is in both parts.
         """
 

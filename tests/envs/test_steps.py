@@ -2,12 +2,12 @@
 
 import numpy as np
 from lanista.envs.base import no_steps
-from lanista.envs.scenes.in_process import make_in_place
+from lanista.envs.scenes.in_process import make_in_process
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 
 
 def test_nobody_is_described_as_by_mlagents_envs(monkeypatch):
-    env = make_in_place("scene:sorter?areas=1", seed=1)
+    env = make_in_process("scene:sorter?areas=1", seed=1)
     env.reset()
     (spec,) = env.behavior_specs.values()
     monkeypatch.setattr(np, "bool", np.bool_, raising=False)
@@ -25,7 +25,7 @@ def _arrays(column):
 
 
 def test_a_scene_that_tells_of_nobody_needs_no_new_name_of_numpy(monkeypatch):
-    env = make_in_place("scene:ball3d?areas=1", seed=1)
+    env = make_in_process("scene:ball3d?areas=1", seed=1)
     env.reset()
     (name,) = env.behavior_specs
     monkeypatch.delattr(np, "bool", raising=False)

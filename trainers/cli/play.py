@@ -143,9 +143,9 @@ def _environment(arguments: argparse.Namespace) -> BaseEnv:
 
     filmed = arguments.render is not None
     if filmed and (arguments.env or "").startswith("scene:"):
-        from ...envs.scenes.in_process import make_in_place
+        from ...envs.scenes.in_process import make_in_process
 
-        return make_in_place(arguments.env, seed=arguments.seed, arguments=arguments.env_args)
+        return make_in_process(arguments.env, seed=arguments.seed, arguments=arguments.env_args)
     if filmed and not (arguments.env or "").startswith(("gymnasium:", "python:")):
         raise CommandError(
             "--render films scenes, Gymnasium's environments and what a function makes: give scene:NAME "

@@ -113,9 +113,9 @@ def _check_program(env: EnvironmentSettings) -> None:
 def _check_scene(env: EnvironmentSettings) -> None:
     path = str(env.env_path).strip()
     if path.startswith(SCENE):
-        from ...envs.scenes.in_process import make_in_place
+        from ...envs.scenes.in_process import make_in_process
 
-        make_in_place(path, arguments=env.env_args)
+        make_in_process(path, arguments=env.env_args)
 
 
 def _check_ports(env: EnvironmentSettings, number: int) -> None:
@@ -195,9 +195,9 @@ def make_evaluation_environment(
     def make(drawn: bool) -> BaseEnv:
         path = options.env_settings.env_path or ""
         if drawn and path.startswith(SCENE):
-            from ...envs.scenes.in_process import make_in_place
+            from ...envs.scenes.in_process import make_in_process
 
-            return make_in_place(path, TEST_SEED, options.env_settings.env_args)
+            return make_in_process(path, TEST_SEED, options.env_settings.env_args)
         return _make_env(options, TEST_SEED, log_folder, worker_id, cluster, drawn=drawn)
 
     return EvaluationEnvironment(make, NonFinite(options.env_settings.non_finite))

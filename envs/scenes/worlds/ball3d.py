@@ -16,7 +16,7 @@ from mlagents_envs.base_env import (
 from numpy.typing import NDArray
 
 from ..physics import GRAVITY, Array, Balls, Boxes, from_euler, rotations
-from ..world import Actions, Batches, Ended, Parameters, World, without_groups
+from ..world import Actions, Batches, EndedEpisodes, Parameters, World, without_groups
 
 BEHAVIOR = "3DBall?team=0"
 HALF_BOX = 2.5
@@ -59,7 +59,7 @@ class Ball3D(World):
         self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """One behaviour: 8 floats and 2 continuous actions."""
+        """One behavior: 8 floats and 2 continuous actions."""
         observation = ObservationSpec(
             (8,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "VectorSensor_size8"
         )
@@ -68,19 +68,19 @@ class Ball3D(World):
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
         """Begin an episode in every area."""
         self._random, self._parameters, self._revision = random, parameters, -1
-        self._follow_gravity()
-        self._begin_episodes(self._ids)
+        self._apply_gravity()
+        self._start_episodes(self._ids)
         self._age[:] = 0
         return {BEHAVIOR: without_groups(self._ids, [self._observe()], np.zeros(self.areas, np.float32))}
 
     def step(self, actions: Actions) -> Batches:
         """Turn and roll for one decision period. Actions: [areas, 2], clamped to -1 to 1."""
         if self._revision != self._parameters.revision:
-            self._follow_gravity()
+            self._apply_gravity()
         degrees = np.minimum(np.maximum(actions[BEHAVIOR][0].T, -1), 1) * _DEGREES_PER_STEP
         self.boxes.command(degrees)
         reward = np.full(self.areas, _ALIVE_REWARD)
-        ended: list[Ended] = []
+        ended: list[EndedEpisodes] = []
         late = int(self._age.max()) + DECISION_PERIOD >= MAX_STEP
         for k in range(DECISION_PERIOD):
             rotation = self.boxes.turn()
@@ -101,7 +101,7 @@ class Ball3D(World):
     def _observe(self) -> Array:
         return _observe(self.boxes.quaternion, self.balls.motion)
 
-    def _follow_gravity(self) -> None:
+    def _apply_gravity(self) -> None:
         """Gravity follows its parameter at once, also within an episode."""
         self._revision = self._parameters.revision
         self.balls.gravity = self._parameters.get("gravity", GRAVITY)
@@ -113,19 +113,19 @@ class Ball3D(World):
         fallen: NDArray[np.bool_] = outside[0] | outside[1] | outside[2]
         return fallen
 
-    def _end_episodes(self, which: NDArray[np.intp]) -> Ended:
+    def _end_episodes(self, which: NDArray[np.intp]) -> EndedEpisodes:
         """What the agents `which` see at the end; then begin their next episodes."""
         fallen = self._fallen()[which]
-        end = Ended(
+        end = EndedEpisodes(
             agent_id=self._ids[which],
             obs=[_observe(self.boxes.quaternion[:, which], self.balls.motion[:, which])],
             reward=np.where(fallen, _FALL_REWARD, _ALIVE_REWARD),
             interrupted=~fallen,
         )
-        self._begin_episodes(which)
+        self._start_episodes(which)
         return end
 
-    def _begin_episodes(self, which: NDArray[np.intp] | NDArray[np.int32]) -> None:
+    def _start_episodes(self, which: NDArray[np.intp] | NDArray[np.int32]) -> None:
         """Put box and ball of the areas `which` at their start; the ball's spin stays, as in the original."""
         draws = self._random.uniform(-1, 1, (len(which), 4)).astype(np.float32).T
         self.boxes.set(which, from_euler(draws[0] * _START_TILT, draws[1] * _START_TILT))

@@ -12,7 +12,7 @@ from mlagents_envs.base_env import (
 )
 from numpy.typing import NDArray
 
-from ..world import Actions, Batches, Ended, Parameters, World, without_groups
+from ..world import Actions, Batches, EndedEpisodes, Parameters, World, without_groups
 
 BEHAVIOR = "Basic?team=0"
 LENGTH = 20
@@ -37,13 +37,13 @@ class Basic(World):
         self._next_id = 0
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """One behaviour: the position as one of 20, and one branch of 3 (stay, left, right)."""
+        """One behavior: the position as one of 20, and one branch of 3 (stay, left, right)."""
         observation = ObservationSpec((LENGTH,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "Basic")
         return {BEHAVIOR: BehaviorSpec([observation], ActionSpec.create_discrete((3,)))}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
         """Every agent to the start. There is no chance in this world, and no parameter."""
-        self._begin_episodes(np.arange(self.areas))
+        self._start_episodes(np.arange(self.areas))
         return self._asking(np.zeros(self.areas, np.float32))
 
     def step(self, actions: Actions) -> Batches:
@@ -57,15 +57,15 @@ class Basic(World):
         (ended,) = np.nonzero(small | large)
         if not len(ended):
             return self._asking(reward)
-        end = Ended(self.ids[ended], [_one_hot(self.position[ended])], reward[ended])
-        self._begin_episodes(ended)
+        end = EndedEpisodes(self.ids[ended], [_one_hot(self.position[ended])], reward[ended])
+        self._start_episodes(ended)
         reward[ended] = 0
         return self._asking(reward, end)
 
-    def _asking(self, reward: NDArray[np.float32], *ended: Ended) -> Batches:
+    def _asking(self, reward: NDArray[np.float32], *ended: EndedEpisodes) -> Batches:
         return {BEHAVIOR: without_groups(self.ids, [_one_hot(self.position)], reward, ended)}
 
-    def _begin_episodes(self, which: NDArray[np.intp]) -> None:
+    def _start_episodes(self, which: NDArray[np.intp]) -> None:
         """The original loads the scene again: each episode is another agent's."""
         self.position[which] = START
         self.ids = self.ids.copy()

@@ -3,15 +3,15 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..canvas import Box, Canvas, Colour, Points, Vector, square
+from ..canvas import Box, Canvas, Color, Points, Vector, square
 from ..physics import rotations
 from .ball3d import HALF_BOX, Ball3D
 from .basic import LARGE_GOAL, LENGTH, SMALL_GOAL, Basic
 
 _NEAR_BLUE, _FAR_TEAL = np.array([58, 110, 226]), np.array([34, 178, 176])
-_BALL: Colour = (255, 122, 56)
-_GOAL: Colour = (92, 196, 96)
-_TILES: tuple[Colour, Colour] = ((176, 188, 211), (158, 172, 200))
+_BALL: Color = (255, 122, 56)
+_GOAL: Color = (92, 196, 96)
+_TILES: tuple[Color, Color] = ((176, 188, 211), (158, 172, 200))
 _FLOOR = -4.5
 _SPACING = 9.0
 """Metres between areas of 3DBall."""
@@ -24,23 +24,23 @@ def draw_ball3d(size: tuple[int, int], world: Ball3D) -> NDArray[np.uint8]:
     areas = world.areas
     columns = min(areas, max(1, round(float(np.sqrt(areas * 4 / 3)))))
     rows = -(-areas // columns)
-    centres = [_SPACING * np.array([i % columns, 0, i // columns]) for i in range(areas)]
-    corners = np.concatenate([centre + square(3.4, y) for centre in centres for y in (_FLOOR, 4.2)])
+    centers = [_SPACING * np.array([i % columns, 0, i // columns]) for i in range(areas)]
+    corners = np.concatenate([center + square(3.4, y) for center in centers for y in (_FLOOR, 4.2)])
     canvas = Canvas(size, corners, yaw=24, pitch=30)
     canvas.shadows(
-        [centre + square(2.9, _FLOOR) for centre in centres], strength=0.34, softness=size[0] / 110
+        [center + square(2.9, _FLOOR) for center in centers], strength=0.34, softness=size[0] / 110
     )
 
-    for i in _far_to_near(centres, canvas):
+    for i in _far_to_near(centers, canvas):
         share = (i % columns + i // columns) / max(1, columns + rows - 2)
-        box = Box(centres[i], turned[..., i], np.full(3, HALF_BOX), _between(_NEAR_BLUE, _FAR_TEAL, share))
-        ball, reach = centres[i] + positions[i], float(world.balls.radius[i])
-        behind = canvas.hides(box, ball)
-        if behind:
+        box = Box(centers[i], turned[..., i], np.full(3, HALF_BOX), _between(_NEAR_BLUE, _FAR_TEAL, share))
+        ball, reach = centers[i] + positions[i], float(world.balls.radius[i])
+        is_hidden = canvas.hides(box, ball)
+        if is_hidden:
             canvas.ball(ball, reach, _BALL)
         canvas.box(box)
         canvas.eyes(box, ball)
-        if not behind:
+        if not is_hidden:
             canvas.shadow_on(box, ball, reach)
             canvas.ball(ball, reach, _BALL)
     return canvas.finish()
@@ -56,8 +56,8 @@ def draw_basic(size: tuple[int, int], world: Basic) -> NDArray[np.uint8]:
     for lane, position in reversed(list(zip(lanes, world.position))):
         for x in range(LENGTH):
             tile = np.array([0.47, 0.09, 0.47])
-            colour = _GOAL if x in (SMALL_GOAL, LARGE_GOAL) else _TILES[x % 2]
-            canvas.box(Box(_moved(lane, x, -0.1), np.eye(3), tile, colour))
+            color = _GOAL if x in (SMALL_GOAL, LARGE_GOAL) else _TILES[x % 2]
+            canvas.box(Box(_moved(lane, x, -0.1), np.eye(3), tile, color))
         for x in reversed(range(LENGTH)):
             if x == SMALL_GOAL:
                 _stand(canvas, _moved(lane, x), 0.26)
@@ -85,11 +85,11 @@ def _moved(point: Vector, x: float = 0, y: float = 0, z: float = 0) -> Vector:
     return moved
 
 
-def _far_to_near(centres: list[Vector], canvas: Canvas) -> list[int]:
-    distances = [float(np.linalg.norm(centre - canvas.camera.position)) for centre in centres]
+def _far_to_near(centers: list[Vector], canvas: Canvas) -> list[int]:
+    distances = [float(np.linalg.norm(center - canvas.camera.position)) for center in centers]
     return [int(i) for i in np.argsort(distances)[::-1]]
 
 
-def _between(first: Points, second: Points, share: float) -> Colour:
+def _between(first: Points, second: Points, share: float) -> Color:
     red, green, blue = (first + (second - first) * share).astype(int).tolist()
     return (red, green, blue)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from lanista.envs.demonstrations.demonstration import read_demonstration
 from lanista.envs.demonstrations.recorder import DemonstrationRecorder
-from lanista.envs.scenes.in_process import make_in_place
+from lanista.envs.scenes.in_process import make_in_process
 from line_game import LineGame
 from mlagents_envs.base_env import ActionTuple
 
@@ -104,7 +104,7 @@ def test_where_no_episode_ends_there_is_no_file(tmp_path: Path) -> None:
 
 
 def test_pictures_take_the_room_of_png(tmp_path: Path) -> None:
-    env = make_in_place("scene:grid?size=small", seed=1)
+    env = make_in_process("scene:grid?size=small", seed=1)
     with DemonstrationRecorder(tmp_path) as recorder:
         play(env, recorder, 60)
     demo = read_demonstration(recorder.paths[0], images="uint8")

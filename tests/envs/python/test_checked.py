@@ -5,7 +5,7 @@ import pytest
 from foreign_env import NAME, SPEC, Foreign
 from lanista.envs.errors import GameFaultError
 from lanista.envs.python.checked import CheckedEnvironment, checked
-from lanista.envs.scenes.in_process import make_in_place
+from lanista.envs.scenes.in_process import make_in_process
 from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
 from mlagents_envs.exception import UnityEnvironmentException
 
@@ -47,7 +47,7 @@ def test_closing_closes_it():
 
 
 def test_what_lanista_has_checked_itself_is_left_alone():
-    scene = make_in_place("scene:basic")
+    scene = make_in_process("scene:basic")
     assert checked(scene, "x") is scene
 
 

@@ -67,8 +67,8 @@ def turns():
     return tictactoe_v3.env()
 
 def scene(areas=2, seed=0):
-    from lanista.envs.scenes.in_process import make_in_place
-    return make_in_place(f"scene:basic?areas={areas}", seed)
+    from lanista.envs.scenes.in_process import make_in_process
+    return make_in_process(f"scene:basic?areas={areas}", seed)
 
 def foreign(seed=None):
     from foreign_env import Foreign

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.physics2d import FRICTION, GRAVITY, TIME_STEP, Body, Ground
+from lanista.envs.scenes.physics2d import FRICTION, GRAVITY, TIME_STEP, Ground, RigidBody
 
-AGENT = Body(0.5, 10, drag=4)
+AGENT = RigidBody(0.5, 10, drag=4)
 SMALL, LARGE, VERY_LARGE = (
-    Body(edge / 2, mass, drag=0.5, square=True) for edge, mass in ((1, 10), (2, 100), (3, 150))
+    RigidBody(edge / 2, mass, drag=0.5, square=True) for edge, mass in ((1, 10), (2, 100), (3, 150))
 )
-COLUMN = Body(0.75, np.inf, square=True)
+COLUMN = RigidBody(0.75, np.inf, square=True)
 STRENGTH = 3.0
 
 
@@ -71,7 +71,9 @@ def test_a_push_beside_the_middle_turns_a_block():
     assert world.pose[1, 0, 1] > 0.05
 
 
-@pytest.mark.parametrize("bodies", [(Body(0.5, 3), Body(0.5, 7)), (Body(0.5, 3), Body(0.6, 7, square=True))])
+@pytest.mark.parametrize(
+    "bodies", [(RigidBody(0.5, 3), RigidBody(0.5, 7)), (RigidBody(0.5, 3), RigidBody(0.6, 7, square=True))]
+)
 def test_a_collision_without_friction_keeps_momentum(bodies):
     world = ground(*bodies, at=[(0, 0), (1.3, 0.2)], gravity=0.0, half=100)
     world.motion[0, 0, 0] = 4.0

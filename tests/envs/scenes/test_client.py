@@ -18,7 +18,7 @@ from lanista.envs.protocol.decoder import (
     encode_quit,
     encode_reset,
 )
-from lanista.envs.scenes.client import ProtocolError, check_actions, main
+from lanista.envs.scenes.client import UnexpectedActionsError, check_actions, main
 from lanista.envs.scenes.world import World, without_groups
 from lanista.envs.side_channels import (
     EngineConfigurationChannel,
@@ -230,7 +230,7 @@ def test_missing_actions_are_refused_only_where_somebody_asked():
     world = Counter()
     specs = world.specs()
     batches = world.reset(np.random.default_rng(0), type("P", (), {"get": lambda self, k, d: d})())
-    with pytest.raises(ProtocolError, match="sent \\(0, 0\\)"):
+    with pytest.raises(UnexpectedActionsError, match="sent \\(0, 0\\)"):
         check_actions({}, batches, specs)
     nobody = {
         name: without_groups(b.agent_id[:0], [b.obs[0][:0]], b.reward[:0]) for name, b in batches.items()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.in_process import make_in_place
+from lanista.envs.scenes.in_process import make_in_process
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.base_env import ActionTuple
 
@@ -28,7 +28,7 @@ def chance(spec, count, random):
 )
 def test_random_play_is_the_same_over_the_wire(name, options, agents):
     random = np.random.default_rng(0)
-    here = make_in_place(f"scene:{name}", seed=7, arguments=options)
+    here = make_in_process(f"scene:{name}", seed=7, arguments=options)
     there = UnityEnvironment(f"scene:{name}", seed=7, additional_args=options)
     ends = 0
     try:

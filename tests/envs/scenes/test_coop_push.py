@@ -68,8 +68,8 @@ def test_at_full_size_what_pushes_is_as_strong_and_what_resists_as_heavy_as_in_u
     np.testing.assert_allclose(masses, [[10] * 3 + [10, 10, 100, 100, 150, 150]] * 2)
     np.testing.assert_allclose((1 - bodies._keep[:2, 0]) / 0.02, [[4] * 3 + [0.5] * 6] * 2)
     assert bodies._grip == pytest.approx(0.6 * 1.5 * 9.81 * 0.02)
-    world.pushers.command(np.arange(3), np.full(3, FORWARD))
-    np.testing.assert_allclose(np.hypot(*world.pushers.push), 3.0)
+    world.motion_control.command(np.arange(3), np.full(3, FORWARD))
+    np.testing.assert_allclose(np.hypot(*world.motion_control.push), 3.0)
 
 
 def test_starts_within_half_of_the_ground_with_everybody_in_the_group_of_the_area():
@@ -79,7 +79,7 @@ def test_starts_within_half_of_the_ground_with_everybody_in_the_group_of_the_are
     np.testing.assert_array_equal(batch.group_id, np.repeat(np.arange(1, 101), 3))
     assert len(np.unique(batch.agent_id)) == 300
     assert len(np.unique(world.turned)) == 4
-    assert np.ptp(world.pushers.heading) > 6
+    assert np.ptp(world.motion_control.heading) > 6
     assert [obs.shape for obs in batch.obs] == [(300, 6, 20, 20), (300, 10)]
 
 
@@ -90,9 +90,9 @@ def test_a_decision_is_five_physics_steps_each_of_which_costs_the_group():
     np.testing.assert_allclose(batch.group_reward, 5 * STEP, rtol=1e-6)
     np.testing.assert_array_equal(batch.reward, 0)
     np.testing.assert_allclose(table.world.bodies.pose[:, :, :3], before[:, :, :3], atol=1e-6)
-    heading = table.world.pushers.heading.copy()
+    heading = table.world.motion_control.heading.copy()
     table.act(TURN_RIGHT)
-    np.testing.assert_allclose(np.degrees(table.world.pushers.heading - heading), 20)
+    np.testing.assert_allclose(np.degrees(table.world.motion_control.heading - heading), 20)
 
 
 @pytest.mark.parametrize(("block", "worth"), [(0, 1), (1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
@@ -136,7 +136,7 @@ def test_agents_of_the_small_size_push_a_block_home():
     table = Table(areas=1, size="small", agents=1, small_blocks=1, large_blocks=0)
     world = table.world
     world.bodies.pose[:, 0, 0], world.bodies.pose[:, 0, 1] = (0, -1, 0), (0, 0, 0)
-    world.pushers.heading[:] = 0
+    world.motion_control.heading[:] = 0
     for _ in range(60):
         if table.act(FORWARD).done.any():
             break
@@ -150,7 +150,7 @@ def test_grid_shows_mates_blocks_walls_and_the_goal_in_their_channels():
     places = [(0, 0), (0, 4), (40, 40), (-3, 3), (40, 40), (3, 3), (40, 40), (-3, 6), (40, 40)]
     world.bodies.pose[:2, 0] = np.array(places, float).T
     world.bodies.pose[2] = 0
-    world.pushers.heading[:] = 0
+    world.motion_control.heading[:] = 0
     wall, agent, goal, small, large, very_large = world._observe(np.array([0]))[0][0, 0]
     ahead = lambda image: 19.5 - np.nonzero(image)[0]  # noqa: E731
     right = lambda image: np.nonzero(image)[1] - 9.5  # noqa: E731
@@ -166,7 +166,7 @@ def test_grid_shows_mates_blocks_walls_and_the_goal_in_their_channels():
     assert {each.dtype for each in (wall, goal)} == {np.dtype(np.uint8)}, "it travels as PNG, as Unity's does"
     assert set(np.unique(wall)) == {0, 255}
     # Seen from the other end of the ground the goal is out of sight.
-    world.pushers.heading[:] = np.pi
+    world.motion_control.heading[:] = np.pi
     assert not world._observe(np.array([0]))[0][0, 0, 2].any()
 
 
@@ -174,7 +174,7 @@ def test_vector_tells_where_blocks_are_and_nothing_of_those_that_are_in():
     table = Table(areas=1, size="small", ground=10.0, small_blocks=1)
     world = table.world
     world.bodies.pose[:, 0] = np.array([(0, 0, 0), (0, 2, 0), (2, 0, 0), (1, 3, 0), (-1, -3, 0)], float).T
-    world.pushers.heading[:] = np.pi / 2
+    world.motion_control.heading[:] = np.pi / 2
     half, goal = world.bodies.half, world.goal
     (obs,) = world._observe(np.array([0]))
     first = obs[0, 0]

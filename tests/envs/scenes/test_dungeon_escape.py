@@ -74,8 +74,8 @@ def test_at_full_size_agents_are_as_strong_and_as_heavy_as_in_unity():
     np.testing.assert_allclose(bodies._inverse_mass.reshape(3, -1)[:2], [[0.1] * 3 + [0] * 4] * 2)
     np.testing.assert_allclose((1 - bodies._keep[:2, 0, :3]) / 0.02, 4)
     assert bodies._grip == pytest.approx(0.6 * 1.5 * 9.81 * 0.02)
-    world.pushers.command(np.arange(3), np.full(3, FORWARD))
-    np.testing.assert_allclose(np.hypot(*world.pushers.push), 3.0)
+    world.motion_control.command(np.arange(3), np.full(3, FORWARD))
+    np.testing.assert_allclose(np.hypot(*world.motion_control.push), 3.0)
 
 
 def test_an_agent_that_meets_the_dragon_dies_with_it_and_leaves_the_key():
@@ -197,8 +197,8 @@ def test_rays_see_the_dragon_the_door_and_the_portal_by_their_tags():
     world = table.world
     places = np.array([(0, 4.0), (0, 0), (-6, -6)])
     world.bodies.pose[:2, 0] = places.T
-    world.pushers.heading[0] = [0, 0, np.pi / 2]
-    rays = world._senses.rays(world._view(slice(None))).reshape(3, 15, 8)
+    world.motion_control.heading[0] = [0, 0, np.pi / 2]
+    rays = world._sensors.rays(world._view(slice(None))).reshape(3, 15, 8)
     wall, agent, dragon, _, lock, portal, missed, _ = rays.transpose(2, 0, 1)
     assert dragon[0, 0] == 1
     assert agent[1, 0] == 1
@@ -210,7 +210,7 @@ def test_rays_see_the_dragon_the_door_and_the_portal_by_their_tags():
     assert not lock.any()
     np.testing.assert_array_equal(rays[..., :7].sum(axis=2), 1)
     world.dragon_lives[:] = False
-    assert world._senses.rays(world._view(slice(None))).reshape(3, 15, 8)[0, 0, 4] == 1
+    assert world._sensors.rays(world._view(slice(None))).reshape(3, 15, 8)[0, 0, 4] == 1
 
 
 def test_frames_are_stacked_the_newest_last_and_begin_with_zeros():
@@ -226,7 +226,7 @@ def test_frames_are_stacked_the_newest_last_and_begin_with_zeros():
 def test_vector_tells_of_dragon_key_and_mates_only_what_is_there():
     table = Table(areas=1, size="small")
     world = table.world
-    world.pushers.heading[:] = 0
+    world.motion_control.heading[:] = 0
     (obs,) = world._observe(np.array([0]))
     assert obs.shape[2:] == world.specs()[BEHAVIOR].observation_specs[0].shape
     half = world.bodies.half

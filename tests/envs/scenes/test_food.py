@@ -30,12 +30,12 @@ class Table:
     def lay(self, *agents, foods=()):
         """The agents of area 0 at these places, looking along z, and all food but these away in a corner."""
         world = self.world
-        world.field.position[:, 0] = np.array(agents, float).T
-        world.field.velocity[:] = 0
+        world.dynamics.position[:, 0] = np.array(agents, float).T
+        world.dynamics.velocity[:] = 0
         world.heading[:] = 0
-        world.field.food[:] = -0.98 * world.field.half
+        world.dynamics.food[:] = -0.98 * world.dynamics.half
         for number, place in dict(foods).items():
-            world.field.food[:, 0, number] = place
+            world.dynamics.food[:, 0, number] = place
 
 
 def table_of(*agents, foods=(), **options):
@@ -60,8 +60,8 @@ def test_at_full_size_everything_is_as_many_as_large_and_as_long_as_in_unity():
     world = Food()
     assert (world.areas, world.options.agents) == (4, 5)
     assert (world.options.good_food, world.options.bad_food) == (25, 25)
-    assert (world.field.half, world.options.max_steps, world.options.speed) == (50, 5000, 2)
-    wide = Table(areas=200).world.field
+    assert (world.dynamics.half, world.options.max_steps, world.options.speed) == (50, 5000, 2)
+    wide = Table(areas=200).world.dynamics
     assert 44 < np.abs(wide.position).max() <= 45
     assert 44 < np.abs(wide.food).max() <= 45
     assert (table.batch.group_id == 0).all()
@@ -73,15 +73,15 @@ def test_food_pays_or_costs_who_touches_it_and_lies_elsewhere_then(food, worth):
     table = table_of((0, 0), (30, 30), foods={food: (0.4, 1.2)})
     batch = table.act()
     np.testing.assert_array_equal(batch.reward, [worth, 0])
-    assert np.abs(table.world.field.food[:, 0, food] - (0.4, 1.2)).max() > 2
-    assert np.abs(table.world.field.food).max() <= 0.98 * 50
+    assert np.abs(table.world.dynamics.food[:, 0, food] - (0.4, 1.2)).max() > 2
+    assert np.abs(table.world.dynamics.food).max() <= 0.98 * 50
     np.testing.assert_array_equal(table.act().reward, 0)
 
 
 def test_actions_push_forward_right_and_turn_left():
     table = table_of((0, 0), (20, 0), (-20, 0), (-40, 0))
     table.act([(1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, -7)])
-    x, z = table.world.field.position[:, 0] - np.array([[0, 20, -20, -40], [0, 0, 0, 0]])
+    x, z = table.world.dynamics.position[:, 0] - np.array([[0, 20, -20, -40], [0, 0, 0, 0]])
     assert z[0] > 0.3 and abs(x[0]) < 1e-9
     assert x[1] > 0.3 and abs(z[1]) < 1e-9
     np.testing.assert_allclose(np.degrees(table.world.heading[0]), [0, 0, -30, 30])
@@ -89,10 +89,10 @@ def test_actions_push_forward_right_and_turn_left():
 
 def test_above_five_metres_a_second_agents_are_slowed():
     table = table_of((0, 0), (20, 0))
-    table.world.field.velocity[1, 0] = 4, 10
+    table.world.dynamics.velocity[1, 0] = 4, 10
     table.world._act()
     np.testing.assert_allclose(
-        table.world.field.velocity[1, 0], [4 * 0.99 - GRIP, 10 * 0.95 * 0.99 - GRIP], rtol=1e-6
+        table.world.dynamics.velocity[1, 0], [4 * 0.99 - GRIP, 10 * 0.95 * 0.99 - GRIP], rtol=1e-6
     )
 
 
@@ -101,24 +101,24 @@ def test_shooting_halves_the_push_and_takes_a_quarter_of_the_velocity():
     world = table.world
     world._move[0], world._shoot[:] = 1, True
     world._act()
-    assert world.field.velocity[1, 0, 0] == pytest.approx(1 * 0.99 - GRIP)
-    world.field.velocity[1, 0, 0] = 4
+    assert world.dynamics.velocity[1, 0, 0] == pytest.approx(1 * 0.99 - GRIP)
+    world.dynamics.velocity[1, 0, 0] = 4
     world._act()
-    assert world.field.velocity[1, 0, 0] == pytest.approx((4 * 0.75 + 1) * 0.99 - GRIP)
+    assert world.dynamics.velocity[1, 0, 0] == pytest.approx((4 * 0.75 + 1) * 0.99 - GRIP)
 
 
 def test_a_shot_freezes_the_first_agent_ahead_for_four_seconds():
     table = table_of((0, 0), (1, 15), (0, 24), (0, -10), (0, 40))
     table.act(shoot=[1, 0, 0, 0, 0])
     np.testing.assert_array_equal(table.world.frozen[0] > 0, [False, True, False, False, False])
-    place = table.world.field.position[:, 0, 1].copy()
+    place = table.world.dynamics.position[:, 0, 1].copy()
     for _ in range(39):
         table.act((1, 0, 1))
-    np.testing.assert_allclose(table.world.field.position[:, 0, 1], place, atol=1e-6)
+    np.testing.assert_allclose(table.world.dynamics.position[:, 0, 1], place, atol=1e-6)
     assert table.world.heading[0, 1] == 0
     for _ in range(2):
         table.act((1, 0, 1))
-    assert np.hypot(*(table.world.field.position[:, 0, 1] - place)) > 0.01
+    assert np.hypot(*(table.world.dynamics.position[:, 0, 1] - place)) > 0.01
     assert table.world.heading[0, 1] != 0
 
 
@@ -147,32 +147,32 @@ def test_agents_stay_out_of_each_other_and_within_the_walls():
     table.world.heading[0] = 0, np.pi, np.pi / 2
     for _ in range(10):
         table.act((1, 0, 0))
-    position = table.world.field.position[:, 0]
+    position = table.world.dynamics.position[:, 0]
     assert np.hypot(*(position[:, 0] - position[:, 1])) > 0.95
     assert position[0, 2] == pytest.approx(49.5)
 
 
 def test_the_trainer_sets_the_agents_scale_at_the_beginning_of_an_episode():
     table = Table(parameters={"agent_scale": 3.0, "laser_length": 2.0})
-    np.testing.assert_array_equal(table.world.field.radius, 1.5)
+    np.testing.assert_array_equal(table.world.dynamics.radius, 1.5)
     table.lay(*[(0, 20 * k) for k in range(-2, 3)], foods={0: (0, 2.2)})
     assert table.act().reward[2] == 1
     table.parameters.set("agent_scale", 1.0)
     table.world._age = 4995
     table.act()
-    np.testing.assert_array_equal(table.world.field.radius, 0.5)
+    np.testing.assert_array_equal(table.world.dynamics.radius, 0.5)
 
 
 def test_five_thousand_steps_interrupt_all_episodes_and_the_food_stays():
     table = Table(areas=2)
     for decision in range(1, 1001):
-        food = table.world.field.food.copy()
+        food = table.world.dynamics.food.copy()
         batch = table.act()
         assert batch.done.any() == (decision == 1000)
     np.testing.assert_array_equal(batch.done, [True] * 10 + [False] * 10)
     np.testing.assert_array_equal(batch.interrupted, batch.done)
     np.testing.assert_array_equal(batch.agent_id, [*range(10), *range(10)])
-    np.testing.assert_array_equal(table.world.field.food, food)
+    np.testing.assert_array_equal(table.world.dynamics.food, food)
 
 
 def test_the_total_score_is_told_every_hundred_steps():
@@ -187,7 +187,7 @@ def test_the_total_score_is_told_every_hundred_steps():
 def test_grid_shows_everything_in_its_channel_and_turns_with_the_agent():
     table = table_of((0, 35), (3, 38), (-3, 38), foods={0: (5, 35), 30: (-5, 35)})
     table.world.frozen[0, 2] = 50
-    food, agent, wall, bad, frozen = table.world._look()[0]
+    food, agent, wall, bad, frozen = table.world._observe()[0]
     ahead = lambda image: 19.5 - np.nonzero(image)[0]  # noqa: E731
     right = lambda image: np.nonzero(image)[1] - 19.5  # noqa: E731
     for image, place in ((food, (5, 0)), (bad, (-5, 0)), (agent, (3, 3)), (frozen, (-3, 3))):
@@ -196,7 +196,7 @@ def test_grid_shows_everything_in_its_channel_and_turns_with_the_agent():
         assert ahead(image).mean() == pytest.approx(place[1], abs=0.6)
     assert ahead(wall).min() > 14
     table.world.heading[:] = np.pi / 2
-    turned = table.world._look()[0]
+    turned = table.world._observe()[0]
     assert ahead(turned[0]).mean() == pytest.approx(5, abs=0.6)
     assert right(turned[2]).max() < -14
 
@@ -204,7 +204,7 @@ def test_grid_shows_everything_in_its_channel_and_turns_with_the_agent():
 def test_vector_tells_what_is_nearest():
     table = table_of((0, 0), (0, 6), (0, -3), foods={0: (2, 0), 1: (0, 4), 30: (-6, 0)}, senses="vector")
     table.world.frozen[0, 2] = 9
-    obs = table.world._look()[0] * np.array([*[1] * 7, *[50] * 14, 1])
+    obs = table.world._observe()[0] * np.array([*[1] * 7, *[50] * 14, 1])
     assert obs.shape == table.world.specs()[BEHAVIOR].observation_specs[0].shape
     np.testing.assert_allclose(obs[:7], [0, 0, 0, 1, 0, 0, 0], atol=1e-5)
     np.testing.assert_allclose(obs[7:11], [2, 0, 0, 4], atol=1e-5)

@@ -165,7 +165,7 @@ def test_parameters_set_the_size_and_the_goals_of_the_next_episode():
         agent = table.world.places[area, -1]
         for x, z in {(0, 0), (2, 2), (1, 0)} - {tuple(agent)}:
             table.world.places[area, 0] = x, z
-            red, green, blue = colour_at(table.world._observe(np.arange(2))[0][area].astype(int), 3, x, z)
+            red, green, blue = color_at(table.world._observe(np.arange(2))[0][area].astype(int), 3, x, z)
             assert green > 120 > max(red, blue)
 
 
@@ -187,8 +187,8 @@ def test_parameters_that_leave_no_room_are_refused_where_unity_would_hang(parame
         Table(parameters=parameters)
 
 
-def colour_at(picture, cells, x, z):
-    """The mean colour in the middle of a cell of a picture [3, height, width]."""
+def color_at(picture, cells, x, z):
+    """The mean color in the middle of a cell of a picture [3, height, width]."""
     _, height, width = picture.shape
     pitch = height / cells
     row = height / 2 - (z - (cells - 1) / 2) * pitch
@@ -203,16 +203,16 @@ def test_the_camera_shows_everything_in_its_cell_with_up_above(size, cells):
     last = cells - 1
     table.place((0, last), (last, 0), (0, 0), PLUS_WANTED)
     picture = table.world._observe(np.array([0]))[0][0].astype(int)
-    red, green, blue = colour_at(picture, cells, 0, last)
+    red, green, blue = color_at(picture, cells, 0, last)
     assert green > 120 > max(red, blue)
-    red, green, blue = colour_at(picture, cells, last, 0)
+    red, green, blue = color_at(picture, cells, last, 0)
     assert red > 180 > 120 > max(green, blue)
-    red, green, blue = colour_at(picture, cells, 0, 0)
+    red, green, blue = color_at(picture, cells, 0, 0)
     assert blue > 200 > max(red, green)
-    floor = colour_at(picture, cells, last, last)
+    floor = color_at(picture, cells, last, last)
     assert floor.min() > 190
     # Left and right of the grid stands the wall.
-    assert colour_at(picture, cells, -0.8, 1).max() < 140
+    assert color_at(picture, cells, -0.8, 1).max() < 140
     np.testing.assert_array_equal(picture[:, :, 0], picture[:, :, -1])
 
 
@@ -230,10 +230,10 @@ def test_pictures_of_many_grids_at_once_are_those_of_each_alone():
     table = Table(areas=40)
     world = table.world
     camera = GridCamera(64, 84)
-    together = camera.look(5, world.places, world.kinds)
+    together = camera.observe(5, world.places, world.kinds)
     for k in range(40):
         np.testing.assert_array_equal(
-            camera.look(5, world.places[k : k + 1], world.kinds[k : k + 1])[0], together[k]
+            camera.observe(5, world.places[k : k + 1], world.kinds[k : k + 1])[0], together[k]
         )
     assert len(np.unique(together.reshape(40, -1), axis=0)) > 30
 

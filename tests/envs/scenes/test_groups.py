@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from lanista.envs.base import StatsAggregationMethod
-from lanista.envs.scenes.agents import Groups
+from lanista.envs.scenes.agents import AgentGroups
 
 SEEN = [np.arange(6, dtype=np.float32).reshape(2, 3, 1)]
 """Of two areas of three: every agent sees its own number."""
@@ -11,18 +11,18 @@ SEEN = [np.arange(6, dtype=np.float32).reshape(2, 3, 1)]
 
 @pytest.fixture
 def groups():
-    made = Groups(2, 3)
+    made = AgentGroups(2, 3)
     made.reset()
-    made.ask(SEEN)
+    made.request_decisions(SEEN)
     return made
 
 
 def leave(groups, area, member):
-    groups.leave(np.array([area]), np.array([member]), [SEEN[0][area, member][None]])
+    groups.remove(np.array([area]), np.array([member]), [SEEN[0][area, member][None]])
 
 
 def test_group_ids_begin_at_one_and_agent_ids_at_zero():
-    batch = Groups(2, 3).ask(SEEN)
+    batch = AgentGroups(2, 3).request_decisions(SEEN)
     np.testing.assert_array_equal(batch.group_id, [1, 1, 1, 2, 2, 2])
     np.testing.assert_array_equal(batch.agent_id, range(6))
     np.testing.assert_array_equal(batch.obs[0][:, 0], range(6))
@@ -30,33 +30,33 @@ def test_group_ids_begin_at_one_and_agent_ids_at_zero():
 
 
 def test_a_reward_reaches_all_the_living_once(groups):
-    groups.earn(np.array([1.0, 0.0]))
-    groups.earn(0.25)
-    np.testing.assert_allclose(groups.ask(SEEN).group_reward, [1.25] * 3 + [0.25] * 3)
-    np.testing.assert_array_equal(groups.ask(SEEN).group_reward, 0)
+    groups.add_reward(np.array([1.0, 0.0]))
+    groups.add_reward(0.25)
+    np.testing.assert_allclose(groups.request_decisions(SEEN).group_reward, [1.25] * 3 + [0.25] * 3)
+    np.testing.assert_array_equal(groups.request_decisions(SEEN).group_reward, 0)
 
 
 def test_who_leaves_is_told_at_once_not_interrupted_and_never_paid_again(groups):
-    groups.earn(0.5)
+    groups.add_reward(0.5)
     leave(groups, 0, 1)
-    groups.earn(2.0)
-    batch = groups.ask(SEEN)
+    groups.add_reward(2.0)
+    batch = groups.request_decisions(SEEN)
     assert batch.agent_id[0] == 1
     np.testing.assert_array_equal(batch.done, [True] + [False] * 5)
     assert not batch.interrupted.any()
     np.testing.assert_allclose(batch.group_reward, [0.5] + [2.5] * 5)
     np.testing.assert_array_equal(batch.obs[0][:, 0], [1, 0, 2, 3, 4, 5])
     np.testing.assert_array_equal(groups.asking, [0, 2, 3, 4, 5])
-    np.testing.assert_array_equal(groups.ask(SEEN).agent_id, [0, 2, 3, 4, 5])
+    np.testing.assert_array_equal(groups.request_decisions(SEEN).agent_id, [0, 2, 3, 4, 5])
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_an_end_is_told_to_the_living_and_brings_back_the_dead_with_new_ids(groups, interrupted):
     leave(groups, 0, 1)
-    groups.ask(SEEN)
-    groups.earn(np.array([3.0, 0.0]))
-    groups.end(np.array([0]), [SEEN[0][:1]], interrupted)
-    batch = groups.ask(SEEN)
+    groups.request_decisions(SEEN)
+    groups.add_reward(np.array([3.0, 0.0]))
+    groups.end_episodes(np.array([0]), [SEEN[0][:1]], interrupted)
+    batch = groups.request_decisions(SEEN)
     np.testing.assert_array_equal(batch.agent_id, [0, 2, 0, 6, 2, 3, 4, 5])
     np.testing.assert_array_equal(batch.done, [True] * 2 + [False] * 6)
     np.testing.assert_array_equal(batch.interrupted, [interrupted] * 2 + [False] * 6)
@@ -65,20 +65,20 @@ def test_an_end_is_told_to_the_living_and_brings_back_the_dead_with_new_ids(grou
 
 
 def test_statistics_hold_what_a_group_earned_also_when_nobody_lived_to_be_told(groups):
-    groups.earn(np.array([1.0, 5.0]))
+    groups.add_reward(np.array([1.0, 5.0]))
     for member in range(3):
         leave(groups, 0, member)
-    groups.earn(np.array([0.5, 0.0]))
-    groups.end(np.array([0]), [SEEN[0][:1]])
-    assert groups.returns() == [("Environment/Group Return", 1.5, StatsAggregationMethod.AVERAGE)]
-    assert groups.returns() == []
+    groups.add_reward(np.array([0.5, 0.0]))
+    groups.end_episodes(np.array([0]), [SEEN[0][:1]])
+    assert groups.take_returns() == [("Environment/Group Return", 1.5, StatsAggregationMethod.AVERAGE)]
+    assert groups.take_returns() == []
 
 
 def test_a_reset_forgets_ends_and_rewards(groups):
-    groups.earn(1.0)
+    groups.add_reward(1.0)
     leave(groups, 1, 2)
     groups.reset()
-    batch = groups.ask(SEEN)
+    batch = groups.request_decisions(SEEN)
     np.testing.assert_array_equal(batch.agent_id, [0, 1, 2, 3, 4, 6])
     np.testing.assert_array_equal(batch.group_reward, 0)
-    assert groups.returns() == []
+    assert groups.take_returns() == []

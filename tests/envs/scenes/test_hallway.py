@@ -35,16 +35,16 @@ class Table:
         return self.batch
 
     def place(self, x, z, heading=0.0, area=0):
-        walkers = self.world.walkers
+        walkers = self.world.dynamics
         walkers.position[:, area] = x, z
         walkers.velocity[:, area] = 0
         walkers.heading[area] = np.radians(heading)
 
     def show(self, is_x, board=(0.0, 0.0), o_side=1.0, area=0):
         world = self.world
-        world.is_x[area], world.o_side[area], world.walkers.board[:, area] = is_x, o_side, board
+        world.is_x[area], world.o_side[area], world.dynamics.board[:, area] = is_x, o_side, board
         which = np.array([area])
-        world._senses.place(which, np.array([board]).T, np.array([is_x]), np.array([o_side]))
+        world._sensors.place(which, np.array([board]).T, np.array([is_x]), np.array([o_side]))
 
     def rays(self):
         """The newest frame of the first agent, [rays, 7]."""
@@ -78,7 +78,7 @@ def test_at_full_size_everything_is_where_and_as_large_as_in_unity():
 
 def test_at_full_size_episodes_begin_as_in_unity():
     world = Table(areas=2000).world
-    walkers = world.walkers
+    walkers = world.dynamics
     x, z = walkers.position
     assert 2.9 < np.abs(x).max() <= 3
     assert -20 <= z.min() < -19.9 and -10.1 < z.max() <= -10
@@ -95,11 +95,11 @@ def test_at_full_size_episodes_begin_as_in_unity():
 def test_a_decision_is_six_physics_steps_each_of_which_costs():
     table = Table()
     table.place(*FAR_AWAY)
-    heading = table.world.walkers.heading.copy()
+    heading = table.world.dynamics.heading.copy()
     np.testing.assert_allclose(table.act(TURN_RIGHT).reward, 6 * STEP, rtol=1e-5)
-    np.testing.assert_allclose(np.degrees(table.world.walkers.heading - heading), 18)
+    np.testing.assert_allclose(np.degrees(table.world.dynamics.heading - heading), 18)
     table.act(TURN_LEFT)
-    np.testing.assert_allclose(table.world.walkers.heading, heading, atol=1e-12)
+    np.testing.assert_allclose(table.world.dynamics.heading, heading, atol=1e-12)
 
 
 def test_velocity_follows_push_drag_and_friction():
@@ -112,7 +112,7 @@ def test_velocity_follows_push_drag_and_friction():
         speed = (speed + 1.5) * (1 - 2 * 0.02) - grip
         way += speed * 0.02
     table.act(FORWARD)
-    walkers = table.world.walkers
+    walkers = table.world.dynamics
     np.testing.assert_allclose(walkers.velocity[:, 0], [0, speed], atol=1e-12)
     np.testing.assert_allclose(walkers.position[:, 0], [FAR_AWAY[0], FAR_AWAY[1] + way])
     for _ in range(5):
@@ -126,7 +126,7 @@ def test_velocity_follows_push_drag_and_friction():
 def test_gravity_follows_its_parameter_at_once():
     """What presses an agent on the ground is what slows it."""
     table = Table()
-    walkers = table.world.walkers
+    walkers = table.world.dynamics
     table.place(*FAR_AWAY, heading=0)
     table.act(FORWARD)
     slow = walkers.velocity[1, 0]
@@ -135,7 +135,7 @@ def test_gravity_follows_its_parameter_at_once():
     table.act(FORWARD)
     assert walkers.gravity == 9.81
     assert walkers.velocity[1, 0] > slow + 0.5
-    assert Hallway().walkers.gravity == pytest.approx(2 * 9.81)
+    assert Hallway().dynamics.gravity == pytest.approx(2 * 9.81)
 
 
 @pytest.mark.parametrize(
@@ -255,11 +255,11 @@ def test_no_ray_reaches_from_the_goals_back_to_the_board(size):
 def test_nobody_leaves_the_hall_or_gets_into_the_board(heading, area_of):
     table = Table(areas=50, seed=heading, size=area_of)
     world, hall = table.world, table.world.hall
-    world.walkers.heading[:] = np.radians(heading)
+    world.dynamics.heading[:] = np.radians(heading)
     random = np.random.default_rng(1)
     for _ in range(60):
         table.act(random.choice([FORWARD, FORWARD, FORWARD, BACK, TURN_LEFT], 50))
-        walkers = world.walkers
+        walkers = world.dynamics
         reach = np.array([[hall.half_width], [hall.half_length]]) - walkers.extent
         assert np.all(np.abs(walkers.position) <= reach)
         away = np.abs(walkers.position - walkers.board)
@@ -268,25 +268,25 @@ def test_nobody_leaves_the_hall_or_gets_into_the_board(heading, area_of):
 
 def test_a_wall_stops_what_runs_into_it_and_slows_what_runs_along_it():
     table = Table()
-    walkers = table.world.walkers
+    walkers = table.world.dynamics
     table.place(9.5 - 0.6, -10, heading=90)
     walkers.velocity[:, 0] = 10, 8
     table.act(NOTHING)
     assert walkers.velocity[0, 0] == 0
     free = Table()
     free.place(0, -20, heading=90)
-    free.world.walkers.velocity[:, 0] = 0, 8
+    free.world.dynamics.velocity[:, 0] = 0, 8
     free.act(NOTHING)
-    assert walkers.velocity[1, 0] < free.world.walkers.velocity[1, 0]
+    assert walkers.velocity[1, 0] < free.world.dynamics.velocity[1, 0]
 
 
 def test_who_is_fast_does_not_get_through_the_board():
     table = Table()
     table.show(True, board=(0, 0))
     table.place(0, -4)
-    table.world.walkers.velocity[1, 0] = 36
+    table.world.dynamics.velocity[1, 0] = 36
     table.act(FORWARD)
-    z = table.world.walkers.position[1, 0]
+    z = table.world.dynamics.position[1, 0]
     assert z == pytest.approx(-0.5 - HALF_BOX, abs=0.02)
 
 

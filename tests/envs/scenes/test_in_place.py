@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 from lanista.envs.manager.manager import EnvManager
-from lanista.envs.scenes.in_process import WorldEnvironment, make_in_place
-from lanista.envs.scenes.world import Ended, without_groups
+from lanista.envs.scenes.in_process import WorldEnvironment, make_in_process
+from lanista.envs.scenes.world import EndedEpisodes, without_groups
 from lanista.envs.scenes.worlds.grid_world.sensors import PLUS
 from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException, UnitySideChannelException
 
 
 def test_makes_a_scene_with_options_from_its_name_and_from_arguments():
-    assert make_in_place("scene:ball3d").world.areas == 12
-    assert make_in_place("scene:ball3d?areas=3").world.areas == 3
-    assert make_in_place("scene:ball3d", arguments=["--areas", "2"]).world.areas == 2
+    assert make_in_process("scene:ball3d").world.areas == 12
+    assert make_in_process("scene:ball3d?areas=3").world.areas == 3
+    assert make_in_process("scene:ball3d", arguments=["--areas", "2"]).world.areas == 2
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_makes_a_scene_with_options_from_its_name_and_from_arguments():
 )
 def test_refuses_what_it_does_not_know(name, message):
     with pytest.raises(UnityEnvironmentException, match=message):
-        make_in_place(name)
+        make_in_process(name)
 
 
 class Ten:
@@ -38,7 +38,7 @@ class Ten:
 
 
 def test_a_manager_sets_its_parameters_as_those_of_a_process():
-    env = make_in_place("scene:grid?areas=2", seed=1)
+    env = make_in_process("scene:grid?areas=2", seed=1)
     with EnvManager(lambda index: env, 1) as manager:
         manager.start()
         manager.reset({"gridSize": Ten(), "numPlusGoals": 3})
@@ -48,11 +48,11 @@ def test_a_manager_sets_its_parameters_as_those_of_a_process():
 
 def test_a_parameter_that_is_no_number_is_refused_by_its_name():
     with pytest.raises(UnitySideChannelException, match="'gridSize' is 'large'"):
-        make_in_place("scene:grid").set_parameters({"gridSize": "large"})
+        make_in_process("scene:grid").set_parameters({"gridSize": "large"})
 
 
 def test_steps_like_any_environment():
-    env = make_in_place("scene:basic?areas=2", seed=1)
+    env = make_in_process("scene:basic?areas=2", seed=1)
     env.step()
     (name,) = env.behavior_specs
     decisions, terminals = env.get_steps(name)
@@ -75,7 +75,7 @@ def test_steps_like_any_environment():
 
 def test_ends_come_before_those_that_ask():
     obs = [np.arange(6, dtype=np.float32).reshape(2, 3)]
-    end = Ended(np.int32([9]), [np.full((1, 3), 7, np.float32)], np.float32([5]), np.array([True]))
+    end = EndedEpisodes(np.int32([9]), [np.full((1, 3), 7, np.float32)], np.float32([5]), np.array([True]))
     mask = np.ones((2, 4), bool)
     batch = without_groups(np.int32([3, 4]), obs, np.float32([1, 2]), [end], mask)
     np.testing.assert_array_equal(batch.agent_id, [9, 3, 4])
@@ -87,7 +87,7 @@ def test_ends_come_before_those_that_ask():
 
 
 def test_only_a_world_with_a_renderer_is_drawn():
-    env = make_in_place("scene:basic", seed=1)
+    env = make_in_process("scene:basic", seed=1)
     env.reset()
     assert env.draw().shape == (400, 640, 3)
     with pytest.raises(NotImplementedError, match="Basic has no renderer"):

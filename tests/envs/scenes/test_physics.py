@@ -72,7 +72,7 @@ def test_friction_acts_where_a_ball_touches_that_is_pressed_in():
     balls.angular_drag = 0.0
     balls._roll[2, 0] = speed = 2.0
     balls.step(LEVEL)
-    # The point that touches is 0.4 m from the centre of a ball of 0.5 m: it is slower, and its lever shorter.
+    # The point that touches is 0.4 m from the center of a ball of 0.5 m: it is slower, and its lever shorter.
     lever = 0.8
     slip = lever * speed / (1 + lever**2 / 0.4)
     assert abs(balls.position[0, 0]) == pytest.approx(slip * TIME_STEP, rel=1e-3)
@@ -106,14 +106,14 @@ def test_balls_do_not_influence_each_other():
         np.testing.assert_allclose(alone.motion[:, 0], together.motion[:, i], rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("centre", [(0.1, 2.2, 0.2), (2.4, 0, 0), (0, 0, -2.45)])
-def test_a_ball_inside_a_box_leaves_it_by_the_nearest_face(centre):
-    balls = ball_at(*centre)
+@pytest.mark.parametrize("center", [(0.1, 2.2, 0.2), (2.4, 0, 0), (0, 0, -2.45)])
+def test_a_ball_inside_a_box_leaves_it_by_the_nearest_face(center):
+    balls = ball_at(*center)
     balls.gravity = 0.0
     for _ in range(40):
         balls.step(LEVEL)
-    axis = int(np.abs(centre).argmax())
-    assert balls.position[axis, 0] * np.sign(centre[axis]) == pytest.approx(3.0, abs=2e-3)
+    axis = int(np.abs(center).argmax())
+    assert balls.position[axis, 0] * np.sign(center[axis]) == pytest.approx(3.0, abs=2e-3)
 
 
 def test_another_radius_keeps_the_spin_and_changes_the_height():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.worlds.push_block.dynamics import ACTIONS, Pushers, Spread
+from lanista.envs.scenes.worlds.push_block.dynamics import ACTIONS, PushBlockMotion, RandomPlacement
 
 NOTHING, FORWARD, BACK, TURN_RIGHT, TURN_LEFT, LEFT, RIGHT = range(7)
 EVERYBODY = np.arange(2)
@@ -10,11 +10,11 @@ EVERYBODY = np.arange(2)
 
 def commanded(action, heading):
     """(push x, push z, degrees turned) of an agent after one physics step."""
-    pushers = Pushers(1, 2, speed=3.0)
-    pushers.heading[:] = heading
-    pushers.command(EVERYBODY, np.full(2, action, np.int32))
-    pushers.turn()
-    return [*pushers.push[:, 0, 1], np.degrees(pushers.heading[0, 1] - heading)]
+    motion_control = PushBlockMotion(1, 2, speed=3.0)
+    motion_control.heading[:] = heading
+    motion_control.command(EVERYBODY, np.full(2, action, np.int32))
+    motion_control.turn()
+    return [*motion_control.push[:, 0, 1], np.degrees(motion_control.heading[0, 1] - heading)]
 
 
 def test_there_is_one_branch_of_seven():
@@ -44,18 +44,18 @@ def test_forward_turns_with_the_agent():
 
 
 def test_who_is_stopped_does_nothing_until_the_next_action():
-    pushers = Pushers(2, 1, speed=1.0)
-    pushers.command(EVERYBODY, np.int32([FORWARD, TURN_LEFT]))
-    pushers.stop(np.array([1]))
-    pushers.turn()
-    np.testing.assert_array_equal(pushers.push[1, :, 0], [1, 0])
-    np.testing.assert_array_equal(pushers.heading, 0)
+    motion_control = PushBlockMotion(2, 1, speed=1.0)
+    motion_control.command(EVERYBODY, np.int32([FORWARD, TURN_LEFT]))
+    motion_control.stop(np.array([1]))
+    motion_control.turn()
+    np.testing.assert_array_equal(motion_control.push[1, :, 0], [1, 0])
+    np.testing.assert_array_equal(motion_control.heading, 0)
 
 
 def test_places_are_within_the_square_and_free_of_what_was_placed_before():
     taken = np.array([[0.0, 0.0, 1.0]]).T
-    spread = Spread(half=6.25, room=1.5, sizes=[0.5, 0.5, 1.0], taken=taken, highest=[9, 9, 3])
-    places = spread.draw(np.random.default_rng(0), 200)
+    placement = RandomPlacement(half=6.25, room=1.5, sizes=[0.5, 0.5, 1.0], taken=taken, highest=[9, 9, 3])
+    places = placement.sample(np.random.default_rng(0), 200)
     assert places.shape == (2, 200, 3)
     assert np.abs(places).max() <= 6.25
     assert np.abs(places).max() > 6.0
@@ -64,12 +64,12 @@ def test_places_are_within_the_square_and_free_of_what_was_placed_before():
         assert np.abs(places[..., later]).max(axis=0).min() >= 1.0 + 1.5
         for earlier in known:
             gap = np.abs(places[..., later] - places[..., earlier]).max(axis=0)
-            assert gap.min() >= 1.5 + spread.sizes[earlier]
+            assert gap.min() >= 1.5 + placement.sizes[earlier]
 
 
 def test_where_there_is_no_room_the_freest_place_is_taken():
-    spread = Spread(half=1.0, room=5.0, sizes=[0.5] * 2, taken=np.zeros((3, 0)), highest=[9] * 2)
-    places = spread.draw(np.random.default_rng(0), 100)
+    placement = RandomPlacement(half=1.0, room=5.0, sizes=[0.5] * 2, taken=np.zeros((3, 0)), highest=[9] * 2)
+    places = placement.sample(np.random.default_rng(0), 100)
     apart = np.abs(places[..., 0] - places[..., 1]).max(axis=0)
     assert np.abs(places).max() <= 1.0
     assert apart.min() > 0.8

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lanista.envs.scenes.world import Parameters
-from lanista.envs.scenes.worlds.pyramids.dynamics import Explorers, Rooms
+from lanista.envs.scenes.worlds.pyramids.dynamics import PyramidsDynamics, Rooms
 from lanista.envs.scenes.worlds.pyramids.scene import BEHAVIOR, Pyramids
 from lanista.trainers.buffers.demonstrations import load_demonstrations
 
@@ -30,7 +30,7 @@ class Table:
         return self.batch
 
     def place(self, x, z, heading=0.0, velocity=(0, 0), area=0):
-        explorers = self.world.explorers
+        explorers = self.world.dynamics
         explorers.put(np.array([area]), np.array([[x], [z]]), np.radians([heading]))
         explorers.velocity[:, area] = velocity
 
@@ -59,7 +59,7 @@ def test_at_full_size_the_sensors_and_actions_are_unitys():
     assert spec.action_spec.continuous_size == 0
 
 
-def test_unitys_demonstration_is_one_of_this_behaviour():
+def test_unitys_demonstration_is_one_of_this_behavior():
     """Its shapes and actions are refused where they differ; its rays have the tags in the same order."""
     steps = load_demonstrations(DEMO, Pyramids().specs()[BEHAVIOR])
     assert len(steps) > 1700
@@ -88,14 +88,14 @@ def test_at_full_size_everything_is_placed_as_in_unity():
     middles = world.rooms.middles
     assert sorted(set(middles[0])) == sorted(set(middles[1])) == [-30, 0, 30]
     things = [world.boxes[:2, :, n] for n in range(world.stones.start, world.pyramid + 1)]
-    places = np.stack([world.explorers.position, *things], axis=2)
+    places = np.stack([world.dynamics.position, *things], axis=2)
     offsets = places[..., None] - middles[:, None, None]
     inside = np.abs(offsets).max(axis=0) <= 11.9
     np.testing.assert_array_equal(inside.sum(axis=2), 1)
     # Nine things, nine rooms.
     np.testing.assert_array_equal(inside.sum(axis=1), 1)
     assert np.abs(offsets.transpose(0, 1, 2, 3)[:, inside]).max() > 11.8
-    degrees = np.degrees(world.explorers.heading)
+    degrees = np.degrees(world.dynamics.heading)
     np.testing.assert_allclose(degrees, np.rint(degrees))
     assert np.ptp(degrees) > 350
     assert not world.switched.any()
@@ -110,7 +110,7 @@ def test_motion_is_what_a_player_recorded_in_unity():
     ahead += [25.20, 17.21, 9.79, 3.93, 11.35, 17.17, 21.85]
     # The recorded action of each decision was taken after its velocity was seen.
     actions = [1, 1, 1, 1, 1, 1, 4, 4, 4, 4, 1, 1, 1, 1, 4, 4, 4, 1, 1, 1]
-    explorers = Explorers(1, 2.0)
+    explorers = PyramidsDynamics(1, 2.0)
     explorers.velocity[:, 0] = right[0], ahead[0]
     free = np.zeros((4, 1, 1)), np.zeros((1, 1), np.bool_)
     for number, action in enumerate(actions, start=1):
@@ -231,12 +231,12 @@ def test_nobody_gets_into_anything(size):
     solid = np.arange(world.gold)
     for _ in range(150):
         table.act(random.choice([FORWARD, FORWARD, FORWARD, BACK, TURN_LEFT, TURN_RIGHT], 40))
-        room = world.explorers.reach(world.boxes)[:, solid]
+        room = world.dynamics.reach(world.boxes)[:, solid]
         room[:, world.pyramid][~world.stands] = 1
         there = np.ones_like(room, np.bool_)
         there[:, world.pyramid] = world.stands
         assert room[there].min() > -0.05
-        assert np.abs(world.explorers.position).max() <= world.rooms.half - 0.45
+        assert np.abs(world.dynamics.position).max() <= world.rooms.half - 0.45
 
 
 def test_rooms_are_joined_by_doorways_alone():
@@ -262,7 +262,7 @@ class Guide:
         return [self.choose(area) for area in range(self.world.areas)]
 
     def choose(self, area):
-        explorers = self.world.explorers
+        explorers = self.world.dynamics
         way = self.aim(area) - explorers.position[:, area] - 0.3 * explorers.velocity[:, area]
         # Who is stopped by a stone goes aside for a moment.
         stopped = self.pushes[area] > 2 and np.hypot(*explorers.velocity[:, area]) < 1
@@ -275,7 +275,7 @@ class Guide:
 
     def aim(self, area):
         world, options = self.world, self.world.options
-        place = world.explorers.position[:, area]
+        place = world.dynamics.position[:, area]
         thing = world.switch if not world.switched[area] else world.gold
         target = world.boxes[:2, area, thing]
         here, there = self.room(place), self.room(target)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.sensors import Grid, Rays, Stack, Surroundings, rigid_body, seen_from
+from lanista.envs.scenes.sensors import FrameStack, GridSensor, RaySensor, RayTargets, rigid_body, seen_from
 
 HERE = np.zeros((2, 1, 1))
 AHEAD = np.zeros((1, 1))
@@ -13,7 +13,7 @@ def circles_around(*places, half=12.5, tag=2):
     """Circles of radius 0.5 on a ground with nothing else."""
     circles = np.array([[(x, z, 0.5) for x, z in places]], float).reshape(1, -1, 3).transpose(2, 0, 1)
     count = circles.shape[2]
-    return Surroundings(
+    return RayTargets(
         half, circles, np.full(count, tag), np.zeros((4, 1, 0)), np.zeros(0, np.intp),
         np.zeros((1, 1, count), bool),
     )  # fmt: skip
@@ -21,11 +21,11 @@ def circles_around(*places, half=12.5, tag=2):
 
 @pytest.fixture
 def rays():
-    return Rays(per_side=7, degrees=60, length=40, tags=6)
+    return RaySensor(per_side=7, degrees=60, length=40, tags=6)
 
 
 def look(rays, around, position=HERE, heading=AHEAD):
-    return rays.look(position, heading, around).reshape(15, 8)
+    return rays.observe(position, heading, around).reshape(15, 8)
 
 
 def test_a_rigid_body_is_its_position_its_rotation_and_its_velocity():
@@ -56,7 +56,7 @@ def test_the_middle_ray_comes_first_then_right_and_left_alternate(rays):
 
 def test_a_ray_tells_what_it_hit_and_how_far_as_a_share_of_its_length(rays):
     (ray, *_) = look(rays, circles_around((0, 10), (0, 5)))
-    # A sphere of half a metre against a circle of half a metre, 5 m away: it flies 4 m.
+    # A sphere of half a meter against a circle of half a meter, 5 m away: it flies 4 m.
     np.testing.assert_allclose(ray, [0, 0, 1, 0, 0, 0, 0, 4 / 40], rtol=1e-6)
 
 
@@ -69,7 +69,7 @@ def test_walls_are_behind_everything_and_columns_are_walls(rays):
     (ray, *_) = look(rays, circles_around())
     np.testing.assert_allclose(ray, [1, 0, 0, 0, 0, 0, 0, 12 / 40], rtol=1e-6)
     boxes = np.array([0, 6, 1, 1.0]).reshape(4, 1, 1)
-    around = Surroundings(
+    around = RayTargets(
         12.5, np.zeros((3, 1, 0)), np.zeros(0, np.intp), boxes, np.array([4]), np.zeros((1, 1, 1), bool)
     )
     (ray, *_) = look(rays, around)
@@ -101,21 +101,21 @@ def cells(image):
 
 
 def test_grid_has_the_far_cells_first_and_the_left_ones_first():
-    grid = Grid(20, ahead=10)
+    grid = GridSensor(20, ahead=10)
     assert cells(paint(grid, (0.5, 19.5, 0, 0.3))) == [(0, 10)]
     assert cells(paint(grid, (-9.5, 0.5, 0, 0.3))) == [(19, 0)]
     assert cells(paint(grid, (9.5, 0.5, 0, 0.3))) == [(19, 19)]
 
 
 def test_grid_turns_with_the_agent():
-    grid = Grid(20, ahead=10)
+    grid = GridSensor(20, ahead=10)
     assert cells(paint(grid, (4.5, 0.5, 0, 0.3), heading=RIGHT)) == [(15, 9)]
     assert cells(paint(grid, (-4.5, 0.5, 0, 0.3), heading=RIGHT)) == []
 
 
 @pytest.mark.parametrize(("half", "angle"), [(0.5, 0.0), (1.0, 0.4), (1.5, 0.7)])
 def test_a_square_fills_the_cells_that_it_covers(half, angle):
-    grid = Grid(20, ahead=10)
+    grid = GridSensor(20, ahead=10)
     image = paint(grid, (1.3, 7.2, angle, half))
     area = image.sum()
     assert (2 * half) ** 2 <= area <= (2 * half + 1.6) ** 2
@@ -124,21 +124,21 @@ def test_a_square_fills_the_cells_that_it_covers(half, angle):
 
 
 def test_grid_shows_parts_of_what_reaches_over_its_edge_and_nothing_of_what_is_gone():
-    grid = Grid(20, ahead=10)
+    grid = GridSensor(20, ahead=10)
     assert paint(grid, (0, 21, 0, 1.5)).sum() == 3 or paint(grid, (0, 21, 0, 1.5)).sum() == 4
     assert paint(grid, (0, 30, 0, 1.5)).sum() == 0
     assert paint(grid, (0, 10, 0, 1.5), present=False).sum() == 0
 
 
 def test_cells_lie_where_the_agent_looks():
-    grid = Grid(20, ahead=10)
+    grid = GridSensor(20, ahead=10)
     x, z = grid.middles(np.array([[[1.0]], [[2.0]]]), RIGHT)[:, 0, 0]
     # The far left cell: 19.5 m ahead (along x), 9.5 m to the left (along z).
     np.testing.assert_allclose([x[0, 0], z[0, 0]], [20.5, 11.5], rtol=1e-6)
 
 
 def test_a_stack_gives_the_oldest_frame_first_and_zeros_before_the_episode():
-    stack = Stack(2, 1, frames=3, size=1)
+    stack = FrameStack(2, 1, frames=3, size=1)
     for value in (1, 2):
         seen = stack.push(np.full((2, 1, 1), value, np.float32))
     np.testing.assert_array_equal(seen[:, 0], [[0, 1, 2]] * 2)

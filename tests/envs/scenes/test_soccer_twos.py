@@ -33,7 +33,7 @@ class Table:
         return self.batches
 
     def place(self, ball, players=FAR, area=0, headings=(90, 90, -90, -90), rolling=(0, 0)):
-        game = self.world.game
+        game = self.world.dynamics
         game.put(np.array([area]), np.array([*players, ball], float).T[:, None])
         self.world.heading[area] = np.radians(headings)
         game.velocity[:, area, BALL] = rolling
@@ -57,11 +57,11 @@ def test_at_full_size_everything_is_where_and_as_fast_as_in_unity():
     assert SoccerTwos().areas == 8
     assert (world.pitch.length, world.pitch.width, world.pitch.goal) == (31, 15, 8.5)
     assert (world.options.max_steps, world.options.speed, world.options.kick) == (5000, 2, 2000)
-    x = world.game.position[0]
+    x = world.dynamics.position[0]
     for low, high, players in ((-10, 0, x[:, :2]), (0, 10, x[:, 2:BALL])):
         assert low <= players.min() < low + 0.2
         assert high - 0.2 < players.max() <= high
-    assert 2.4 < np.abs(world.game.position[:, :, BALL]).max() <= 2.5
+    assert 2.4 < np.abs(world.dynamics.position[:, :, BALL]).max() <= 2.5
     off = np.degrees(world.heading) - [90, 90, -90, -90]
     assert 9.5 < np.abs(off).max() <= 10
     # Fully ahead for long: (v + 2) (1 - 3 x 0.02) = v.
@@ -69,7 +69,7 @@ def test_at_full_size_everything_is_where_and_as_fast_as_in_unity():
     for _ in range(8):
         table.act(blue=(1, 0, 0))
     speed = (1 - 0.94**40) * 2 * 0.94 / 0.06
-    np.testing.assert_allclose(world.game.velocity[0, 0, 0], speed, rtol=1e-6)
+    np.testing.assert_allclose(world.dynamics.velocity[0, 0, 0], speed, rtol=1e-6)
 
 
 def test_agents_groups_and_teams_are_told_apart():
@@ -116,7 +116,7 @@ def test_time_interrupts_both_and_pays_nobody():
 
 def test_who_runs_into_the_ball_kicks_it_along_the_line_between_them():
     table = Table()
-    game = table.world.game
+    game = table.world.dynamics
     table.place((0, 0), players=((-1.3, 0), *FAR[1:]))
     table.act(blue=(1, 0, 0))
     kicked = game.velocity[:, 0, BALL].copy()
@@ -140,7 +140,7 @@ def test_a_touch_pays_its_player_alone_as_the_parameter_says():
 
 def test_the_ball_bounces_off_walls_and_nothing_leaves_the_pitch():
     table = Table(areas=30)
-    game = table.world.game
+    game = table.world.dynamics
     table.place((0, 6.5), rolling=(0, 8))
     table.act()
     assert -0.8 * 8 < game.velocity[1, 0, BALL] < -0.8 * 8 * 0.9
@@ -155,7 +155,7 @@ def test_the_ball_bounces_off_walls_and_nothing_leaves_the_pitch():
 
 def test_players_and_ball_stay_out_of_each_other():
     table = Table(areas=30)
-    game = table.world.game
+    game = table.world.dynamics
     random = np.random.default_rng(2)
     deepest = 0.0
     for _ in range(100):
@@ -195,9 +195,9 @@ def test_both_teams_see_the_same_of_a_mirrored_pitch(senses):
     players = np.array([(-5, 2), (-3, -1), (4, 3), (6, -2)], float)
     turned = -players[[2, 3, 0, 1]]
     table.place((1, 2), players=players, headings=(60, 100, -80, 200), rolling=(2, 1))
-    blue = table.world._ask()[BLUE].obs[0]
+    blue = table.world._request_decisions()[BLUE].obs[0]
     table.place((-1, -2), players=turned, headings=(100, 20, 240, 280), rolling=(-2, -1))
-    purple = table.world._ask()[PURPLE].obs[0]
+    purple = table.world._request_decisions()[PURPLE].obs[0]
     size = blue.shape[1] // (3 if senses == "rays" else 1)
     np.testing.assert_allclose(blue[:, -size:], purple[:, -size:], atol=1e-6)
 
@@ -225,7 +225,7 @@ class Scorer:
         return np.array([self.choose(area, m) for area in range(self.world.areas) for m in range(2)])
 
     def choose(self, area, member):
-        game = self.world.game
+        game = self.world.dynamics
         place, velocity = game.position[:, area, member], game.velocity[:, area, member]
         ball = game.position[:, area, BALL] + 0.1 * game.velocity[:, area, BALL]
         away = np.hypot(*(game.position[:, area, :2] - ball[:, None]))

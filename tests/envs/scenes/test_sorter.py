@@ -35,10 +35,10 @@ class Table:
 
     def put_before(self, area, place):
         """The agent a little before a place for a tile, looking at it, at rest."""
-        angle = self.world.room.tile_angle[place]
+        angle = self.world.dynamics.tile_angle[place]
         self.world.heading[area] = angle
-        self.world.room.velocity[:, area] = 0
-        self.world.room.position[:, area] = 18.9 * np.array([np.sin(angle), np.cos(angle)])
+        self.world.dynamics.velocity[:, area] = 0
+        self.world.dynamics.position[:, area] = 18.9 * np.array([np.sin(angle), np.cos(angle)])
 
 
 def test_at_full_size_sensors_and_actions_are_unitys():
@@ -60,7 +60,7 @@ def test_at_full_size_everything_is_as_large_and_as_long_as_in_unity():
     assert (world.options.tiles, world.options.places) == (20, 20)
     assert (world.options.radius, world.options.tile_width) == (20.5, 3.5)
     assert (world.options.speed, world.options.max_steps) == (2, 5000)
-    np.testing.assert_allclose(np.degrees(np.diff(world.room.tile_angle)), 18)
+    np.testing.assert_allclose(np.degrees(np.diff(world.dynamics.tile_angle)), 18)
 
 
 def test_an_episode_has_one_to_all_tiles_with_numbers_and_places_of_their_own():
@@ -94,7 +94,7 @@ def test_more_or_fewer_tiles_than_there_can_be_are_refused(number):
 def test_a_row_tells_number_way_and_visit_of_a_tile_and_the_twentieth_loses_its_mark():
     table = Table()
     table.lay(0, [3, 20], [5, 0])
-    table.world.room.position[:, 0] = 2, -4
+    table.world.dynamics.position[:, 0] = 2, -4
     table.world.visited[0] = 1
     rows = table.world._sense(table.world._view(np.array([0])), np.zeros((1, 8), np.float32))[0][0]
     third = np.zeros(23)
@@ -114,14 +114,14 @@ def test_an_agent_tells_its_place_twice_and_its_velocity_in_its_own_axes():
     assert body[9] > 5
     np.testing.assert_allclose(place[:4], [0, 0, 0, 1], atol=1e-6)
     np.testing.assert_allclose(place[5:], [0, 1, 0], atol=1e-6)
-    assert place[4] == pytest.approx(table.world.room.position[0, 0] / 20)
+    assert place[4] == pytest.approx(table.world.dynamics.position[0, 0] / 20)
 
 
 def test_actions_move_and_turn_for_five_physics_steps_and_sideways_replaces_forward():
     table = Table(areas=5)
     table.world.heading[:] = 0
     table.act(FORWARD, RIGHT, (1, 2, 0), TURN_LEFT, TURN_RIGHT)
-    x, z = table.world.room.position
+    x, z = table.world.dynamics.position
     assert z[0] > 0.3 and abs(x[0]) < 1e-9
     assert x[1] > 0.3 and abs(z[1]) < 1e-9
     assert x[2] == pytest.approx(-x[1]) and abs(z[2]) < 1e-9
@@ -134,12 +134,12 @@ def test_drag_and_friction_set_the_greatest_speed():
         table.act(FORWARD)
     grip = 0.6 * 9.81 * 2.5 * 0.02
     # What is added in a step is lost to drag (4 a second) and friction.
-    speed = np.hypot(*table.world.room.velocity[:, 0])
+    speed = np.hypot(*table.world.dynamics.velocity[:, 0])
     assert speed == pytest.approx((0.92 * 2 - grip) / 0.08, rel=1e-3)
     table.parameters.set("gravity", 9.81)
     for _ in range(40):
         table.act(FORWARD)
-    faster = np.hypot(*table.world.room.velocity[:, 0])
+    faster = np.hypot(*table.world.dynamics.velocity[:, 0])
     assert faster == pytest.approx((0.92 * 2 - 0.4 * grip) / 0.08, rel=1e-3)
 
 
@@ -158,7 +158,7 @@ def test_the_next_tile_pays_once_and_the_last_ends_the_episode():
     assert 1 + 5 * STEP <= batch.reward[0] <= 1 + STEP
     # What is left of the decision's five steps belongs to the next episode, in which nothing is done yet.
     assert batch.reward.sum() == pytest.approx(1 + 5 * STEP)
-    assert not table.world.room.position.any()
+    assert not table.world.dynamics.position.any()
     np.testing.assert_array_equal(batch.agent_id, [0, 0])
 
 
@@ -171,7 +171,7 @@ def test_a_wrong_tile_costs_and_ends_the_episode_and_the_heading_stays():
     np.testing.assert_array_equal(batch.agent_id, [1, 0, 1])
     np.testing.assert_array_equal(batch.done, [True, False, False])
     assert -1 + 5 * STEP <= batch.reward[0] <= -1 + STEP
-    assert table.world.heading[1] == pytest.approx(table.world.room.tile_angle[10])
+    assert table.world.heading[1] == pytest.approx(table.world.dynamics.tile_angle[10])
 
 
 def test_the_wall_holds_where_no_tile_stands():
@@ -180,7 +180,7 @@ def test_the_wall_holds_where_no_tile_stands():
     table.world.heading[:] = 0.05
     for _ in range(50):
         assert not table.act(FORWARD).done.any()
-    assert 19 < np.hypot(*table.world.room.position[:, 0]) <= 19.5
+    assert 19 < np.hypot(*table.world.dynamics.position[:, 0]) <= 19.5
 
 
 def test_five_thousand_steps_interrupt_an_episode():

@@ -16,7 +16,7 @@ class Table:
 
     def __init__(self, areas=1, seed=0, **options):
         self.world = Tennis(areas=areas, **options)
-        self.rally = self.world.rally
+        self.rally = self.world.dynamics
         self.parameters = Parameters()
         self.batches = self.world.reset(np.random.default_rng(seed), self.parameters)
 
@@ -53,7 +53,7 @@ class Table:
         raise AssertionError("the point goes on")
 
 
-def test_both_seats_are_teams_of_one_behaviour_name():
+def test_both_seats_are_teams_of_one_behavior_name():
     specs = Tennis().specs()
     assert list(specs) == ["Tennis?team=0", "Tennis?team=1"]
     for spec in specs.values():
@@ -200,7 +200,7 @@ def test_both_seats_see_the_same_of_a_mirrored_court():
     rally.ball[:, 1] = rally.ball[:, 0] * mirror
     rally.ball_velocity[:, 1] = rally.ball_velocity[:, 0] * mirror
     rally.turn[:], rally.bounces[:] = (0, 1), (1, 1)
-    batches = table.world._ask()
+    batches = table.world._request_decisions()
     left, right = batches[LEFT].obs[0], batches[RIGHT].obs[0]
     np.testing.assert_allclose(left[0], right[1], atol=1e-6)
     np.testing.assert_allclose(left[1], right[0], atol=1e-6)
@@ -222,7 +222,7 @@ def test_the_seed_decides_everything():
 
 def player(world, seat):
     """Volleys: is where the ball will be 1.2 m high, and swings so that it lands in the other half."""
-    rally, side, speed = world.rally, SIDE[seat, 0], world.options.speed
+    rally, side, speed = world.dynamics, SIDE[seat, 0], world.options.speed
     ball = rally.ball * [[side], [1]]
     x, up = rally.ball_velocity[0] * side, rally.ball_velocity[1]
     gravity = rally.gravity

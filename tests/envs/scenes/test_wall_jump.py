@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from lanista.envs.scenes.world import Parameters
-from lanista.envs.scenes.worlds.wall_jump.dynamics import Yard
+from lanista.envs.scenes.worlds.wall_jump.dynamics import WallJumpDynamics
 from lanista.envs.scenes.worlds.wall_jump.scene import BIG, SMALL, WallJump
 
 STILL, FORWARD, BACK, JUMP = (0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 0, 0), (0, 0, 0, 1)
@@ -32,7 +32,7 @@ class Table:
         return self.batches
 
     def told(self):
-        """The rows of the agents whose episodes ended: behaviour, agent, reward, interrupted."""
+        """The rows of the agents whose episodes ended: behavior, agent, reward, interrupted."""
         return [
             (name, int(batch.agent_id[row]), float(batch.reward[row]), bool(batch.interrupted[row]))
             for name, batch in self.batches.items()
@@ -42,7 +42,7 @@ class Table:
 
 def at(*place, wall=0.0, block=FAR):
     """A yard with one agent at x, z, at rest."""
-    yard = Yard(1)
+    yard = WallJumpDynamics(1)
     yard.put(np.array([0]), np.array(place, float).reshape(2, 1), np.asarray(block, float), np.array([wall]))
     return yard
 
@@ -53,7 +53,7 @@ def run(yard, steps, direction=(0, 0), speed=3.0, jump=False):
         yard.step()
 
 
-def test_at_full_size_both_behaviours_have_unitys_sensors_and_actions():
+def test_at_full_size_both_behaviors_have_unitys_sensors_and_actions():
     specs = WallJump().specs()
     assert list(specs) == ["SmallWallJump?team=0", "BigWallJump?team=0"]
     for spec in specs.values():
@@ -69,9 +69,9 @@ def test_at_full_size_everything_is_as_large_and_as_long_as_in_unity():
     world = table.world
     assert (WallJump().areas, world.options.platform, world.options.goal) == (24, 20, 4)
     assert (world.options.speed, world.options.max_steps) == (3, 2000)
-    x, z = world.yard.position[0], world.yard.position[2]
+    x, z = world.dynamics.position[0], world.dynamics.position[2]
     assert (z == -12).all() and 8.5 < np.abs(x).max() <= 9
-    block_x, block_z = world.yard.block
+    block_x, block_z = world.dynamics.block
     assert 8 < np.abs(block_x).max() <= 8.1
     assert 6.8 < np.ptp(block_z) <= 7
     assert block_z.max() + 1.5 < -0.75
@@ -80,7 +80,7 @@ def test_at_full_size_everything_is_as_large_and_as_long_as_in_unity():
 
 def test_one_wall_in_five_is_not_there_one_is_small_and_three_are_big():
     table = Table(areas=5000)
-    walls, behavior = table.world.yard.wall, table.world.agents.behavior
+    walls, behavior = table.world.dynamics.wall, table.world.agents.behavior
     shares = [np.mean(walls == height) for height in (0, 2, 4)]
     np.testing.assert_allclose(shares, [0.2, 0.2, 0.6], atol=0.03)
     np.testing.assert_array_equal(behavior == 1, walls == 4)
@@ -91,10 +91,10 @@ def test_one_wall_in_five_is_not_there_one_is_small_and_three_are_big():
 def test_the_trainer_sets_the_walls():
     heights = {"no_wall_height": 1.0, "small_wall_height": 5.0, "big_wall_height": 7.0}
     table = Table(areas=200, parameters=heights)
-    assert set(table.world.yard.wall) == {0.5, 2.5, 3.5}
+    assert set(table.world.dynamics.wall) == {0.5, 2.5, 3.5}
 
 
-def test_an_agent_ends_under_its_old_behaviour_and_asks_under_the_new_one():
+def test_an_agent_ends_under_its_old_behavior_and_asks_under_the_new_one():
     table = Table(areas=300, seed=3)
     before = table.world.agents.behavior.copy()
     table.world._age[:] = table.world.options.max_steps - 5
@@ -109,7 +109,7 @@ def test_an_agent_ends_under_its_old_behaviour_and_asks_under_the_new_one():
         np.testing.assert_allclose(batch.reward[batch.done], 5 * STEP, rtol=1e-5)
         np.testing.assert_array_equal(batch.reward[~batch.done], 0)
     table.act(FORWARD)
-    assert (np.hypot(*table.world.yard.velocity[::2]) > 1).all()
+    assert (np.hypot(*table.world.dynamics.velocity[::2]) > 1).all()
 
 
 def test_every_physics_step_costs():
@@ -121,7 +121,7 @@ def test_every_physics_step_costs():
 @pytest.mark.parametrize("who", ["agent", "block"])
 def test_off_the_platform_costs_one_in_place_of_all_else(who):
     table = Table(seed=2)
-    place = table.world.yard.position[::2] if who == "agent" else table.world.yard.block
+    place = table.world.dynamics.position[::2] if who == "agent" else table.world.dynamics.block
     place[0, 0] = 10.1
     name = (SMALL, BIG)[table.world.agents.behavior[0]]
     table.act()
@@ -131,7 +131,7 @@ def test_off_the_platform_costs_one_in_place_of_all_else(who):
 def test_standing_in_the_goal_pays_one_in_place_of_all_else_and_flying_over_it_nothing():
     table = Table(seed=2)
     world = table.world
-    world.yard.position[:, 0] = 0, 6, world.goal_middle
+    world.dynamics.position[:, 0] = 0, 6, world.goal_middle
     table.act()
     assert not table.told()
     for _ in range(6):
@@ -205,12 +205,12 @@ def test_the_upper_rays_see_only_what_is_high():
     table = Table()
     world = table.world
     world.heading[:] = 0
-    world.yard.position[:, 0] = 0, 0.5, -5
-    world.yard.block[:, 0] = 6, -5
+    world.dynamics.position[:, 0] = 0, 0.5, -5
+    world.dynamics.block[:, 0] = 6, -5
 
     def middle_and_right(wall):
-        world.yard.wall[:] = wall
-        upper, level = world._senses.look(world._view(np.array([0])), "rays")[:2]
+        world.dynamics.wall[:] = wall
+        upper, level = world._sensors.observe(world._view(np.array([0])), "rays")[:2]
         return upper.reshape(7, 5)[[0, 5]], level.reshape(7, 5)[[0, 5]]
 
     upper, level = middle_and_right(4.0)
@@ -233,7 +233,7 @@ def test_the_place_is_told_from_the_platforms_middle_for_six_decisions():
     (batch,) = [batch for batch in batches.values() if len(batch.agent_id)]
     place = batch.obs[2].reshape(6, 4)
     np.testing.assert_allclose(place[:, 1:], [[0.5 / 20, (-12 + 4) / 20, 1]] * 6, atol=1e-6)
-    np.testing.assert_allclose(place[:, 0], world.yard.position[0, 0] / 20, atol=1e-6)
+    np.testing.assert_allclose(place[:, 0], world.dynamics.position[0, 0] / 20, atol=1e-6)
 
 
 @pytest.mark.parametrize("size", ["full", "small"])

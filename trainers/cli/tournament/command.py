@@ -118,9 +118,9 @@ def _environment(arguments: argparse.Namespace, path: str, given: Sequence[str])
     from ....envs.python.sources import in_process, make_source
 
     if path.strip().startswith("scene:"):
-        from ....envs.scenes.in_process import make_in_place
+        from ....envs.scenes.in_process import make_in_process
 
-        return make_in_place(path, arguments.seed, ["--areas", str(arguments.num_areas), *given])
+        return make_in_process(path, arguments.seed, ["--areas", str(arguments.num_areas), *given])
     if in_process(path):
         # A brain that does not read the state, or its seat, does not mind: they are the last observations.
         areas = arguments.num_areas

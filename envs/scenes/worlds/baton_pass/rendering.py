@@ -3,19 +3,19 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import Box, Canvas, Colour, Vector, square
+from ...canvas import Box, Canvas, Color, Vector, square
 from .scene import BatonPass
 
-_GROUND: Colour = (190, 200, 222)
-_TILE: Colour = (205, 214, 232)
+_GROUND: Color = (190, 200, 222)
+_TILE: Color = (205, 214, 232)
 _TILES = 6
 """Along a side of the ground; every other one is lighter."""
-_RUNNER: Colour = (58, 110, 226)
-_SPENT: Colour = (150, 166, 198)
-_BATON: Colour = (255, 204, 64)
-_BALL: Colour = (255, 122, 56)
-_BUTTON: Colour = (176, 120, 128)
-_ARMED: Colour = (70, 196, 106)
+_RUNNER: Color = (58, 110, 226)
+_SPENT: Color = (150, 166, 198)
+_BATON: Color = (255, 204, 64)
+_BALL: Color = (255, 122, 56)
+_BUTTON: Color = (176, 120, 128)
+_ARMED: Color = (70, 196, 106)
 _GAP = 1.18
 """From one ground's middle to the next's, in grounds."""
 _FAR_AHEAD = 50.0
@@ -25,7 +25,7 @@ _FAR_AHEAD = 50.0
 def draw_baton_pass(size: tuple[int, int], world: BatonPass) -> NDArray[np.uint8]:
     """Every ground with its team, [height, width, 3].
 
-    The carrier is blue and holds a yellow baton, those who have passed it on are grey, the button is green
+    The carrier is blue and holds a yellow baton, those who have passed it on are gray, the button is green
     once the carrier has the ball.
     """
     areas, ground = world.areas, world.options.ground

@@ -46,8 +46,8 @@ class BatonPassOptions(SceneOptions):
     scene: ClassVar[str] = "baton-pass"
 
     areas: int = option(8, "how many teams there are, each on its own ground")
-    ground: float = option(20.0, "metres along a side", small=6.0)
-    speed: float = option(1.0, "metres that a runner moves with each decision", small=0.75)
+    ground: float = option(20.0, "meters along a side", small=6.0)
+    speed: float = option(1.0, "meters that a runner moves with each decision", small=0.75)
     stamina: int = option(100, "decisions for which a runner can carry the baton", small=30)
     linger: int = option(
         600, "decisions for which a runner stays after its pass; 0 for none", small=15, may_be_zero=True
@@ -57,12 +57,12 @@ class BatonPassOptions(SceneOptions):
 
     @property
     def reach(self) -> float:
-        """From how far a runner touches the ball and the button, in metres."""
+        """From how far a runner touches the ball and the button, in meters."""
         return 0.75 if self.size == "small" else 1.0
 
     @property
     def body(self) -> float:
-        """Diameter of a runner, in metres."""
+        """Diameter of a runner, in meters."""
         return 0.6 if self.size == "small" else 0.9
 
 
@@ -83,7 +83,7 @@ class BatonPass(World):
         """[areas, places], the one who carries the team's baton."""
         self.ids: NDArray[np.int32] = np.zeros(shape, np.int32)
         self.place: Array = np.zeros((*shape, 2), np.float32)
-        """[areas, places, 2], x and z in metres from the middle of the ground."""
+        """[areas, places, 2], x and z in meters from the middle of the ground."""
         self.left: NDArray[np.int32] = np.zeros(shape, np.int32)
         """[areas, places], decisions until the runner has to go."""
         self.loaded: Mask = np.zeros(areas, np.bool_)
@@ -100,7 +100,7 @@ class BatonPass(World):
         self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """One behaviour: 14 floats, and one branch of 5 (stay, +z, -z, +x, -x)."""
+        """One behavior: 14 floats, and one branch of 5 (stay, +z, -z, +x, -x)."""
         observation = ObservationSpec(
             (OBSERVATIONS,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "BatonPass"
         )
@@ -109,7 +109,7 @@ class BatonPass(World):
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
         """A new team of one in every area. There are no parameters."""
         self._random = random
-        self._begin_episodes(np.ones(self.areas, np.bool_))
+        self._start_episodes(np.ones(self.areas, np.bool_))
         self._asking = np.nonzero(self.alive)
         count = len(self._asking[0])
         return {BEHAVIOR: self._batch(self._observe()[self.alive], np.zeros(count, np.float32), 0)}
@@ -126,14 +126,14 @@ class BatonPass(World):
         decided = lost | (self.loaded & (self._born == self.options.agents))
         over = decided | (self._age >= self.options.max_steps)
         leaving = ~self.carries & (self.left <= 0)
-        ended = self._end(
+        ended = self._end_episodes(
             self.alive & (leaving | over[:, None]), reward, (over & ~decided)[:, None] & ~leaving
         )
         if passing.any():
             self._spawn(passing & ~over)
         if over.any():
             self._finished += self._fetched[over].tolist()
-            self._begin_episodes(over)
+            self._start_episodes(over)
         self._asking = np.nonzero(self.alive)
         earned = reward[self._asking[0]]
         earned[self.ids[self._asking] >= first_new_id] = 0
@@ -177,7 +177,7 @@ class BatonPass(World):
         self.carries[passing] = False
         return fetched.astype(np.float32), passing
 
-    def _end(self, ending: Mask, reward: Array, interrupted: Mask) -> AgentBatch | None:
+    def _end_episodes(self, ending: Mask, reward: Array, interrupted: Mask) -> AgentBatch | None:
         """Take the runners `ending` [areas, places] from the ground; what they see and earn at last."""
         if not ending.any():
             return None
@@ -203,7 +203,7 @@ class BatonPass(World):
         self.ball[which] = self._anywhere(count)
         self.loaded[which] = False
 
-    def _begin_episodes(self, areas: Mask) -> None:
+    def _start_episodes(self, areas: Mask) -> None:
         """A team of one, with ball and button at new places."""
         self.alive[areas] = False
         self.carries[areas] = False

@@ -12,17 +12,17 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
 from numpy.typing import NDArray
 
-from ...agents import Groups
+from ...agents import AgentGroups
 from ...options import SceneOptions, option
 from ...physics2d import DECISION_PERIOD, GRAVITY, TIME_STEP, Ground
-from ...sensors import Stack
+from ...sensors import FrameStack
 from ...world import Actions, Batches, Parameters, Statistic, World
 from ..push_block.dynamics import (
     ACTIONS,
     AGENT,
     GRAVITY_SCALE,
-    Pushers,
-    Spread,
+    PushBlockMotion,
+    RandomPlacement,
 )
 from .sensors import (
     COLUMN,
@@ -30,8 +30,8 @@ from .sensors import (
     DRAGON_RADIUS,
     KEY_RADIUS,
     PORTAL_RADIUS,
-    DungeonSenses,
-    View,
+    DungeonSensors,
+    DungeonView,
 )
 
 BEHAVIOR = "DungeonEscape?team=0"
@@ -45,7 +45,7 @@ _FRAMES = 3
 _LEAST_GROUND = 8.0
 """On less, agents could begin in the portal."""
 _SHARE, _COLUMN_SHARE = 3.0, 5.0
-"""Square metres of the middle, where agents begin, for each of them and for a column: tried out, so that
+"""Square meters of the middle, where agents begin, for each of them and for a column: tried out, so that
 nobody begins in somebody or something."""
 
 Indices = NDArray[np.intp]
@@ -61,12 +61,12 @@ class DungeonEscapeOptions(SceneOptions):
 
     areas: int = option(12, "how many areas there are")
     agents: int = option(3, "of an area")
-    ground: float = option(_ORIGINAL_GROUND, "metres along each edge of the ground", small=10.0)
+    ground: float = option(_ORIGINAL_GROUND, "meters along each edge of the ground", small=10.0)
     columns: int = option(4, "at most 4", small=0, may_be_zero=True)
-    speed: float = option(3.0, "metres per second that an action adds in each physics step", small=0.75)
-    dragon_slow: float = option(1.0, "the dragon's lowest speed, metres per second", small=0.5)
-    dragon_fast: float = option(7.0, "the dragon's highest speed, metres per second", small=1.5)
-    room: float = option(2.5, "free metres around whatever is placed at the start of an episode", small=0.6)
+    speed: float = option(3.0, "meters per second that an action adds in each physics step", small=0.75)
+    dragon_slow: float = option(1.0, "the dragon's lowest speed, meters per second", small=0.5)
+    dragon_fast: float = option(7.0, "the dragon's highest speed, meters per second", small=1.5)
+    room: float = option(2.5, "free meters around whatever is placed at the start of an episode", small=0.6)
     max_steps: int = option(15000, "physics steps of an episode", small=1500, decision_period=DECISION_PERIOD)
     senses: str = option(
         "rays",
@@ -113,8 +113,8 @@ class DungeonEscape(World):
         self.bodies = Ground(
             areas, half, [AGENT] * count + [COLUMN] * options.columns, GRAVITY * GRAVITY_SCALE
         )
-        self.pushers = Pushers(areas, count, options.speed)
-        self.groups = Groups(areas, count)
+        self.motion_control = PushBlockMotion(areas, count, options.speed)
+        self.groups = AgentGroups(areas, count)
         self.dragon: Array = np.zeros((2, areas))
         self.dragon_lives: NDArray[np.bool_] = np.ones(areas, np.bool_)
         self.key: Array = np.zeros((2, areas))
@@ -133,21 +133,21 @@ class DungeonEscape(World):
         columns_taken = np.vstack([self.columns, np.full(options.columns, COLUMN.half)])
         dragon_taken = np.array([[*self._start, DRAGON_RADIUS]]).T
         taken = np.hstack([dragon_taken, columns_taken])
-        self._spread = Spread(half / 2, options.room, [AGENT.half] * count, taken, [half] * count)
+        self._placement = RandomPlacement(half / 2, options.room, [AGENT.half] * count, taken, [half] * count)
         self._age = np.zeros(areas, np.intp)
         self._random = np.random.default_rng(0)
-        self._senses = DungeonSenses(count, half, self.columns, self.door, self.portal)
-        self._frames = Stack(areas, count, _FRAMES, self._senses.rays_size)
+        self._sensors = DungeonSensors(count, half, self.columns, self.door, self.portal)
+        self._frames = FrameStack(areas, count, _FRAMES, self._sensors.rays_size)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """One behaviour of one branch of 7."""
+        """One behavior of one branch of 7."""
         sensors = {
             "PhysicsBodySensor:Agent": 10,
-            f"StackingSensor_size{_FRAMES}_RayPerceptionSensor": _FRAMES * self._senses.rays_size,
+            f"StackingSensor_size{_FRAMES}_RayPerceptionSensor": _FRAMES * self._sensors.rays_size,
             "VectorSensor_size1": 1,
         }
         if self.options.senses == "vector":
-            size = self._senses.places_size
+            size = self._sensors.places_size
             sensors = {f"VectorSensor_size{size}": size}
         none = (DimensionProperty.NONE,)
         observations = [
@@ -159,35 +159,35 @@ class DungeonEscape(World):
         """Begin an episode in every area."""
         self._random = random
         self.groups.reset()
-        self._begin(np.arange(self.areas))
-        return self._ask()
+        self._start_episodes(np.arange(self.areas))
+        return self._request_decisions()
 
     def step(self, actions: Actions) -> Batches:
         """Walk for one decision period. Actions: one of 7 for each agent."""
-        self.pushers.command(self.groups.asking, actions[BEHAVIOR][1][:, 0])
+        self.motion_control.command(self.groups.asking, actions[BEHAVIOR][1][:, 0])
         for _ in range(DECISION_PERIOD):
-            self.pushers.turn()
-            self.bodies.step(self.pushers.push)
+            self.motion_control.turn()
+            self.bodies.step(self.motion_control.push)
             self._age += 1
             self._walk_dragon()
-            self._follow_rules()
+            self._apply_rules()
             late = self._age >= self.options.max_steps
             if late.any():
-                self._end(late, interrupted=True)
-        return self._ask()
+                self._end_episodes(late, interrupted=True)
+        return self._request_decisions()
 
     def statistics(self) -> Sequence[Statistic]:
         """What the groups have earned whose episodes ended."""
-        return self.groups.returns()
+        return self.groups.take_returns()
 
     def _walk_dragon(self) -> None:
         self._dragon_walked += self._dragon_speed * TIME_STEP
         self.dragon[:] = self._start[:, None] + self._dragon_heading[:, None] * self._dragon_walked
         escaped = self._dragon_walked >= self._dragon_way
         if escaped.any():
-            self._end(escaped)
+            self._end_episodes(escaped)
 
-    def _follow_rules(self) -> None:
+    def _apply_rules(self) -> None:
         """Everything that a touch does. Of two agents that touch the same thing at once, the first counts."""
         touches = self._touches()
         if not touches.any():
@@ -200,8 +200,8 @@ class DungeonEscape(World):
         self.key_lies[areas] = False
         escaped = (door & self.has_key & self.groups.alive).any(axis=1)
         if escaped.any():
-            self.groups.earn(escaped.astype(float))
-            self._end(escaped)
+            self.groups.add_reward(escaped.astype(float))
+            self._end_episodes(escaped)
             over |= escaped
         self._go(portal & self.groups.alive & ~over[:, None])
 
@@ -234,7 +234,7 @@ class DungeonEscape(World):
         if len(areas):
             self._leave(areas, members)
         over: NDArray[np.bool_] = ~np.asarray(self.groups.alive.any(axis=1))
-        self._end(over)
+        self._end_episodes(over)
         return over
 
     def _go(self, portal: NDArray[np.bool_]) -> None:
@@ -245,30 +245,30 @@ class DungeonEscape(World):
         over = np.logical_or(with_key, ~(self.groups.alive & ~portal).any(axis=1))
         areas, members = np.nonzero(portal)
         self._leave(areas, members)
-        self._end(over)
+        self._end_episodes(over)
 
     def _leave(self, areas: Indices, members: Indices) -> None:
         seen = self._observe(areas)
         rows = np.arange(len(areas))
-        self.groups.leave(areas, members, [obs[rows, members] for obs in seen])
+        self.groups.remove(areas, members, [obs[rows, members] for obs in seen])
         self.bodies.remove(areas, members)
-        self.pushers.stop(areas, members)
+        self.motion_control.stop(areas, members)
 
-    def _end(self, over: NDArray[np.bool_], interrupted: bool = False) -> None:
+    def _end_episodes(self, over: NDArray[np.bool_], interrupted: bool = False) -> None:
         """The group episodes where `over` [areas] end, and the next ones begin."""
         (which,) = np.nonzero(over)
         if len(which):
-            self.groups.end(which, self._observe(which), interrupted)
-            self._begin(which)
+            self.groups.end_episodes(which, self._observe(which), interrupted)
+            self._start_episodes(which)
 
-    def _begin(self, which: Indices) -> None:
+    def _start_episodes(self, which: Indices) -> None:
         options, count = self.options, self.options.agents
         pose = np.zeros((3, len(which), self.bodies.shape[1]))
-        pose[:2, :, :count] = self._spread.draw(self._random, len(which))
+        pose[:2, :, :count] = self._placement.sample(self._random, len(which))
         pose[:2, :, count:] = self.columns[:, None]
         self.bodies.put(which, pose)
-        self.pushers.heading[which] = self._random.uniform(-np.pi, np.pi, (len(which), count))
-        self.pushers.stop(which)
+        self.motion_control.heading[which] = self._random.uniform(-np.pi, np.pi, (len(which), count))
+        self.motion_control.stop(which)
         self.turned[which] = self._random.integers(4, size=len(which))
         self._dragon_speed[which] = self._random.uniform(options.dragon_slow, options.dragon_fast, len(which))
         self._dragon_walked[which] = 0
@@ -280,29 +280,29 @@ class DungeonEscape(World):
         self._frames.clear(which)
         self._age[which] = 0
 
-    def _ask(self) -> Batches:
+    def _request_decisions(self) -> Batches:
         view = self._view(slice(None))
         if self.options.senses == "vector":
-            obs = [self._senses.places(view)]
+            obs = [self._sensors.places(view)]
         else:
-            obs = self._sense(view, self._frames.push(self._senses.rays(view)))
-        return {BEHAVIOR: self.groups.ask(obs)}
+            obs = self._sense(view, self._frames.push(self._sensors.rays(view)))
+        return {BEHAVIOR: self.groups.request_decisions(obs)}
 
     def _observe(self, areas: Indices) -> list[Floats]:
         """What everybody in these areas sees at the end of an episode."""
         view = self._view(areas)
         if self.options.senses == "vector":
-            return [self._senses.places(view)]
-        return self._sense(view, self._frames.peek(areas, self._senses.rays(view)))
+            return [self._sensors.places(view)]
+        return self._sense(view, self._frames.peek(areas, self._sensors.rays(view)))
 
-    def _sense(self, view: View, rays: Floats) -> list[Floats]:
-        return [self._senses.body(view), rays, view.has_key[..., None].astype(np.float32)]
+    def _sense(self, view: DungeonView, rays: Floats) -> list[Floats]:
+        return [self._sensors.body(view), rays, view.has_key[..., None].astype(np.float32)]
 
-    def _view(self, areas: Indices | slice) -> View:
+    def _view(self, areas: Indices | slice) -> DungeonView:
         count = self.options.agents
-        return View(
+        return DungeonView(
             position=self.bodies.pose[:2, areas, :count],
-            heading=self.pushers.heading[areas],
+            heading=self.motion_control.heading[areas],
             velocity=self.bodies.motion[:2, areas, :count],
             alive=self.groups.alive[areas],
             has_key=self.has_key[areas],

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...physics2d import Body
-from ...sensors import Rays, Surroundings, others, own_motion, rigid_body, seen_from
+from ...physics2d import RigidBody
+from ...sensors import RaySensor, RayTargets, others, own_motion, rigid_body, seen_from
 from ..push_block.dynamics import AGENT
 
 Array = NDArray[np.float64]
@@ -17,7 +17,7 @@ TAGS = ("wall", "agent", "dragon", "key", "lock", "portal")
 WALL, AGENT_TAG, DRAGON, KEY, LOCK, PORTAL = range(6)
 HIDDEN = -1
 
-COLUMN = Body(half=0.75, mass=np.inf, square=True)
+COLUMN = RigidBody(half=0.75, mass=np.inf, square=True)
 """The original's columns stand at (+-4.5, +-4); their thickness is ours."""
 DRAGON_RADIUS = 0.75
 KEY_RADIUS = 0.5
@@ -28,7 +28,7 @@ DOOR_HALF = (1.5, 0.3)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class DungeonView:
     """Some areas [k] at a moment."""
 
     position: Array
@@ -53,7 +53,7 @@ class View:
     """[2, k], not a number where nobody died."""
 
 
-class DungeonSenses:
+class DungeonSensors:
     """The sensors, for what is the same in every area and episode."""
 
     def __init__(self, members: int, half: float, columns: Array, door: Array, portal: Array) -> None:
@@ -61,15 +61,15 @@ class DungeonSenses:
         self._members, self._half = members, half
         self._columns, self._door, self._portal = columns, door, portal
         self._others = others(members)
-        self._rays = Rays(per_side=7, degrees=60, length=40, tags=len(TAGS))
+        self._rays = RaySensor(per_side=7, degrees=60, length=40, tags=len(TAGS))
         self.rays_size = self._rays.size
         self.places_size = 17 + 4 * (members - 1)
 
-    def body(self, view: View) -> Floats:
+    def body(self, view: DungeonView) -> Floats:
         """Every agent's own pose and velocity: [k, m, 10]."""
         return rigid_body(view.position, view.heading, view.velocity)
 
-    def rays(self, view: View) -> Floats:
+    def rays(self, view: DungeonView) -> Floats:
         """One frame of the rays: [k, m, rays_size]."""
         count, columns = self._members, self._columns.shape[1]
         k = len(view.heading)
@@ -89,10 +89,10 @@ class DungeonSenses:
         absent[:, :, count + 3] = np.isnan(view.tomb[0])[:, None]
         circle_tags = np.array([*[AGENT_TAG] * count, DRAGON, KEY, PORTAL, HIDDEN])
         box_tags = np.array([*[WALL] * columns, LOCK])
-        around = Surroundings(self._half, circles, circle_tags, boxes, box_tags, absent)
-        return self._rays.look(view.position, view.heading, around)
+        around = RayTargets(self._half, circles, circle_tags, boxes, box_tags, absent)
+        return self._rays.observe(view.position, view.heading, around)
 
-    def places(self, view: View) -> Floats:
+    def places(self, view: DungeonView) -> Floats:
         """Where everything is, from each agent's own eyes: [k, m, places_size].
 
         Position (2) and heading (sine, cosine); velocity to the right and ahead (2); has the key (1); right

@@ -21,11 +21,11 @@ _DRAG = 0.5
 _TOUCH = 0.02
 """Metres: colliders' contact offsets."""
 _FAST, _SLOWING = 5.0, 0.95
-"""Above so many metres per second, velocities are multiplied by this in each physics step."""
+"""Above so many meters per second, velocities are multiplied by this in each physics step."""
 _TINY = 1e-9
 
 
-class Field:
+class FoodDynamics:
     """A level, walled field in each area, with m agents and f foods."""
 
     def __init__(self, areas: int, agents: int, foods: int, half: float) -> None:

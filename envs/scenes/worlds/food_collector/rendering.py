@@ -3,24 +3,24 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import Box, Canvas, Colour, Points, Vector, square
+from ...canvas import Box, Canvas, Color, Points, Vector, square
 from .dynamics import FOOD_RADIUS, LASER_LENGTH
 from .scene import Food
 
-_AGENT: Colour = (58, 110, 226)
-_FROZEN: Colour = (168, 190, 214)
-_LASER: Colour = (240, 74, 90)
-_GROUND: Colour = (196, 205, 224)
-_TILE: Colour = (208, 216, 233)
-_WALL: Colour = (164, 176, 204)
-_GOOD: Colour = (92, 196, 96)
-_BAD: Colour = (220, 62, 66)
+_AGENT: Color = (58, 110, 226)
+_FROZEN: Color = (168, 190, 214)
+_LASER: Color = (240, 74, 90)
+_GROUND: Color = (196, 205, 224)
+_TILE: Color = (208, 216, 233)
+_WALL: Color = (164, 176, 204)
+_GOOD: Color = (92, 196, 96)
+_BAD: Color = (220, 62, 66)
 _TILES = 10
 
 
 def draw_food(size: tuple[int, int], world: Food) -> NDArray[np.uint8]:
     """Every field with its agents and foods, [height, width, 3]; on large fields both are drawn larger."""
-    count, half = world.areas, world.field.half
+    count, half = world.areas, world.dynamics.half
     columns = -(-count // int(np.sqrt(count)))
     middles = [2.3 * half * np.array([k % columns, 0, -(k // columns)]) for k in range(count)]
     corners = [middle + square(half, y) for middle in middles for y in (-half / 20, half / 12)]
@@ -33,7 +33,7 @@ def draw_food(size: tuple[int, int], world: Food) -> NDArray[np.uint8]:
 
 
 def _draw_field(canvas: Canvas, world: Food, k: int, middle: Vector) -> None:
-    half, field = world.field.half, world.field
+    half, field = world.dynamics.half, world.dynamics
     thickness = half / 40
     canvas.box(
         Box(middle - np.array([0, thickness, 0]), np.eye(3), np.array([half, thickness, half]), _GROUND)
@@ -45,26 +45,26 @@ def _draw_field(canvas: Canvas, world: Food, k: int, middle: Vector) -> None:
             canvas.polygon(middle + tile + square(step / 2, 0), _TILE)
     _draw_far_walls(canvas, middle, half)
     larger = max(1.0, half / 20)
-    things: list[tuple[Vector, int | None, Colour]] = []
+    things: list[tuple[Vector, int | None, Color]] = []
     for f, (x, z) in enumerate(field.food[:, k].T):
-        colour = _GOOD if f < world.options.good_food else _BAD
-        things.append((middle + np.array([x, FOOD_RADIUS * larger, z]), None, colour))
+        color = _GOOD if f < world.options.good_food else _BAD
+        things.append((middle + np.array([x, FOOD_RADIUS * larger, z]), None, color))
     for m, (x, z) in enumerate(field.position[:, k].T):
         body = field.radius[k, m] * larger
-        colour = _FROZEN if world.frozen[k, m] else _AGENT
-        things.append((middle + np.array([x, body, z]), m, colour))
+        color = _FROZEN if world.frozen[k, m] else _AGENT
+        things.append((middle + np.array([x, body, z]), m, color))
     for place, _, _ in things:
         canvas.polygon(place * (1, 0, 1) + square(FOOD_RADIUS * larger, 0), (38, 50, 78), alpha=36)
     for shooter in np.flatnonzero(world.shooting[k]):
         _draw_laser(canvas, middle, field.position[:, k, shooter], world.heading[k, shooter], half)
-    for place, agent, colour in sorted(things, key=lambda thing: -_distance(canvas, thing[0])):
+    for place, agent, color in sorted(things, key=lambda thing: -_distance(canvas, thing[0])):
         if agent is None:
-            canvas.ball(place, FOOD_RADIUS * larger, colour)
+            canvas.ball(place, FOOD_RADIUS * larger, color)
             continue
         heading = world.heading[k, agent]
         # The face is on the box's -z side.
         body = field.radius[k, agent] * larger
-        box = Box(place, _yaw(heading + np.pi), np.full(3, body), colour)
+        box = Box(place, _yaw(heading + np.pi), np.full(3, body), color)
         canvas.box(box)
         canvas.eyes(box, place + 9 * np.array([np.sin(heading), 0, np.cos(heading)]))
 
@@ -75,8 +75,8 @@ def _draw_far_walls(canvas: Canvas, middle: Vector, half: float) -> None:
     for x, z in ((0, half + wall), (half + wall, 0), (-half - wall, 0)):
         reach = (half + 2 * wall, wall) if x == 0 else (wall, half)
         if float(np.array([x, 0, z]) @ (canvas.camera.position - middle)) < 0:
-            centre = middle + np.array([x, half / 25, z])
-            canvas.box(Box(centre, np.eye(3), np.array([reach[0], half / 25, reach[1]]), _WALL))
+            center = middle + np.array([x, half / 25, z])
+            canvas.box(Box(center, np.eye(3), np.array([reach[0], half / 25, reach[1]]), _WALL))
 
 
 def _draw_laser(canvas: Canvas, middle: Vector, place: Points, heading: float, half: float) -> None:

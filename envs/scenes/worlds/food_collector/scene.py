@@ -12,12 +12,12 @@ from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
 from ....base import StatsAggregationMethod
-from ...agents import Soloists
+from ...agents import IndependentAgents
 from ...options import SceneOptions, option
 from ...physics2d import DECISION_PERIOD, TIME_STEP
 from ...world import Actions, Batches, Parameters, Statistic, World
-from .dynamics import AGENT_HALF, Field
-from .sensors import FoodSenses, View
+from .dynamics import AGENT_HALF, FoodDynamics
+from .sensors import FoodSensors, FoodView
 
 BEHAVIOR = "FoodCollector?team=0"
 TOTAL_SCORE = "TotalScore"
@@ -44,10 +44,10 @@ class FoodCollectorOptions(SceneOptions):
 
     areas: int = option(4, "how many fields there are")
     agents: int = option(5, "of a field")
-    ground: float = option(100.0, "metres along each edge of a field", small=24.0)
+    ground: float = option(100.0, "meters along each edge of a field", small=24.0)
     good_food: int = option(25, "foods of a field that are worth 1", small=10)
     bad_food: int = option(25, "foods of a field that cost 1", small=10)
-    speed: float = option(2.0, "metres per second that a full action adds in each physics step")
+    speed: float = option(2.0, "meters per second that a full action adds in each physics step")
     max_steps: int = option(5000, "physics steps of an episode", small=1000, decision_period=DECISION_PERIOD)
     senses: str = option(
         "grid",
@@ -72,15 +72,17 @@ class Food(World):
         self.options = options = FoodCollectorOptions.read(given)
         self.areas = areas = options.areas
         shape = (areas, options.agents)
-        self.field = Field(areas, options.agents, options.good_food + options.bad_food, options.ground / 2)
-        self.agents = Soloists(areas * options.agents)
+        self.dynamics = FoodDynamics(
+            areas, options.agents, options.good_food + options.bad_food, options.ground / 2
+        )
+        self.agents = IndependentAgents(areas * options.agents)
         self.heading: Array = np.zeros(shape)
         """[areas, agents], radians from z towards x."""
         self.frozen: Indices = np.zeros(shape, np.intp)
         """[areas, agents], physics steps for which each cannot act yet."""
         self.shooting: NDArray[np.bool_] = np.zeros(shape, np.bool_)
         """[areas, agents], in the last physics step."""
-        self._senses = FoodSenses(options.agents, options.good_food, options.bad_food, options.ground / 2)
+        self._sensors = FoodSensors(options.agents, options.good_food, options.bad_food, options.ground / 2)
         self._move = np.zeros((3, *shape))
         self._shoot = np.zeros(shape, np.bool_)
         self._age = self._score = self._clock = 0
@@ -89,9 +91,9 @@ class Food(World):
         self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """One behaviour: 3 continuous actions (forward, right, turn) and a branch of 2 (shoot)."""
+        """One behavior: 3 continuous actions (forward, right, turn) and a branch of 2 (shoot)."""
         actions = ActionSpec(continuous_size=3, discrete_branches=(2,))
-        return {BEHAVIOR: BehaviorSpec(self._senses.specs(self.options.senses), actions)}
+        return {BEHAVIOR: BehaviorSpec(self._sensors.specs(self.options.senses), actions)}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
         """Begin an episode on every field, with new food."""
@@ -99,9 +101,9 @@ class Food(World):
         self.agents.reset()
         self._age = self._score = self._clock = 0
         self._scores.clear()
-        self.field.food[:] = self._anywhere(self.field.food.shape)
-        self._begin()
-        return self._ask()
+        self.dynamics.food[:] = self._anywhere(self.dynamics.food.shape)
+        self._start_episodes()
+        return self._request_decisions()
 
     def step(self, actions: Actions) -> Batches:
         """Glide for one decision period. Actions: [n, 3], clamped to -1 to 1, and [n, 1]."""
@@ -116,17 +118,17 @@ class Food(World):
             if self._clock % _SCORE_STEPS == 0:
                 self._scores.append(float(self._score))
             if self._age >= self.options.max_steps:
-                self.agents.end(np.arange(self.frozen.size), [self._look()], interrupted=True)
-                self._begin()
-        return self._ask()
+                self.agents.end_episodes(np.arange(self.frozen.size), [self._observe()], interrupted=True)
+                self._start_episodes()
+        return self._request_decisions()
 
     def statistics(self) -> Sequence[Statistic]:
         """What all agents together have earned since the reset, every 100 physics steps."""
-        told: list[Statistic] = [
+        statistics: list[Statistic] = [
             (TOTAL_SCORE, score, StatsAggregationMethod.AVERAGE) for score in self._scores
         ]
         self._scores.clear()
-        return told
+        return statistics
 
     def _act(self) -> None:
         """One physics step of what the agents do; the frozen ones only glide on."""
@@ -137,32 +139,32 @@ class Food(World):
         sine, cosine = np.sin(self.heading), np.cos(self.heading)
         push = np.stack([forward * sine + right * cosine, forward * cosine - right * sine])
         push *= self.options.speed * np.where(self.shooting, _SHOT_PUSH, 1.0)
-        self.field.velocity *= np.where(self.shooting, _SHOT_VELOCITY, 1.0)
+        self.dynamics.velocity *= np.where(self.shooting, _SHOT_VELOCITY, 1.0)
         # Positive turns left.
         self.heading -= turn * _TURN
-        hit = self.field.hit(self.shooting, self.heading)
+        hit = self.dynamics.hit(self.shooting, self.heading)
         # Whoever is frozen stops shots, and is not frozen for longer.
         self.frozen[hit & free] = _FREEZE_STEPS
-        self.field.step(push)
+        self.dynamics.step(push)
 
     def _eat(self) -> None:
         """Food that is touched is paid for and lies at a new place."""
-        areas, agents, foods = self.field.touched()
+        areas, agents, foods = self.dynamics.touched()
         if not len(areas):
             return
         worth = np.where(foods < self.options.good_food, 1.0, -1.0)
         who = areas * self.options.agents + agents
-        self.agents.earn(np.bincount(who, worth, self.frozen.size).astype(np.float64))
+        self.agents.add_reward(np.bincount(who, worth, self.frozen.size).astype(np.float64))
         self._score += int(worth.sum())
-        self.field.food[:, areas, foods] = self._anywhere((2, len(areas)))
+        self.dynamics.food[:, areas, foods] = self._anywhere((2, len(areas)))
 
-    def _begin(self) -> None:
+    def _start_episodes(self) -> None:
         """All agents to new places; the food stays where it is."""
         shape = self.frozen.shape
-        self.field.position[:] = self._anywhere(self.field.position.shape)
-        self.field.velocity[:] = 0
+        self.dynamics.position[:] = self._anywhere(self.dynamics.position.shape)
+        self.dynamics.velocity[:] = 0
         scales = [self._parameters.get("agent_scale", 1.0) for _ in range(self.frozen.size)]
-        self.field.radius[:] = AGENT_HALF * np.reshape(scales, shape)
+        self.dynamics.radius[:] = AGENT_HALF * np.reshape(scales, shape)
         # Whole degrees, as in the original.
         self.heading[:] = np.radians(self._random.integers(360, size=shape))
         self.frozen[:] = 0
@@ -171,16 +173,18 @@ class Food(World):
         self._age = 0
 
     def _anywhere(self, shape: tuple[int, ...]) -> Array:
-        reach = _SPREAD * self.field.half
+        reach = _SPREAD * self.dynamics.half
         return self._random.uniform(-reach, reach, shape)
 
-    def _look(self) -> NDArray[np.float32]:
+    def _observe(self) -> NDArray[np.float32]:
         """[areas * agents, ...]."""
-        field = self.field
-        view = View(field.position, field.velocity, self.heading, field.radius, self.frozen > 0, field.food)
-        seen = self._senses.look(view, self.options.senses)
+        field = self.dynamics
+        view = FoodView(
+            field.position, field.velocity, self.heading, field.radius, self.frozen > 0, field.food
+        )
+        seen = self._sensors.observe(view, self.options.senses)
         return seen.reshape(self.frozen.size, *seen.shape[2:])
 
-    def _ask(self) -> Batches:
-        (batch,) = self.agents.ask([self._look()])
+    def _request_decisions(self) -> Batches:
+        (batch,) = self.agents.request_decisions([self._observe()])
         return {BEHAVIOR: batch}

@@ -6,7 +6,7 @@ import numpy as np
 from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
 from numpy.typing import NDArray
 
-from ...sensors import Grid, others, own_motion, seen_from
+from ...sensors import GridSensor, others, own_motion, seen_from
 from .dynamics import FOOD_RADIUS
 
 Array = NDArray[np.float64]
@@ -25,7 +25,7 @@ _PLACES = 7 + 4 * NEAREST + 3
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class FoodView:
     """All areas [k] of m agents and f foods at a moment; positions are [2, k, ...]."""
 
     position: Array
@@ -40,14 +40,14 @@ class View:
     """[2, k, f], the good before the bad."""
 
 
-class FoodSenses:
+class FoodSensors:
     """The sensors, for what is the same in every area and episode."""
 
     def __init__(self, agents: int, good: int, bad: int, half: float) -> None:
         """`good`, `bad`: foods of an area. `half`: half the edge of the field."""
         self._agents, self._good, self._half = agents, good, half
         self._others = others(agents)
-        self._grid = Grid(CELLS, ahead=0.0)
+        self._grid = GridSensor(CELLS, ahead=0.0)
         self._tags = np.array([_AGENT] * agents + [_FROZEN] * agents + [_FOOD] * good + [_BAD] * bad)
 
     def specs(self, senses: str) -> list[ObservationSpec]:
@@ -58,11 +58,11 @@ class FoodSenses:
         image = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
         return [ObservationSpec((len(TAGS), CELLS, CELLS), image, ObservationType.DEFAULT, "GridSensor")]
 
-    def look(self, view: View, senses: str) -> Floats:
+    def observe(self, view: FoodView, senses: str) -> Floats:
         """What every agent sees: [k, m, ...]."""
         return self.places(view) if senses == "vector" else self.grid(view)
 
-    def grid(self, view: View) -> Floats:
+    def grid(self, view: FoodView) -> Floats:
         """[k, m, 5, 40, 40] of 0 and 1: the agent in the middle, the first row farthest ahead."""
         areas, agents = view.heading.shape
         squares = np.zeros((4, areas, len(self._tags)))
@@ -82,7 +82,7 @@ class FoodSenses:
         self._grid.paint(channels, view.position, view.heading, squares, present, self._tags)
         return channels
 
-    def places(self, view: View) -> Floats:
+    def places(self, view: FoodView) -> Floats:
         """What is near, from each agent's own eyes: [k, m, 22].
 
         Place (2), heading (sine, cosine), velocity to the right and ahead / 4 (2), frozen (1); right and

@@ -3,21 +3,21 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import Box, Canvas, Colour, Points, Vector, square
+from ...canvas import Box, Canvas, Color, Points, Vector, square
 from .scene import GridWorld
 from .sensors import AGENT, EX, PLUS
 
-_TILES: tuple[Colour, Colour] = ((208, 216, 233), (192, 202, 222))
-_WALL: Colour = (164, 176, 204)
-_BODY: Colour = (58, 110, 226)
-_PLUS: Colour = (76, 184, 92)
-_EX: Colour = (226, 74, 66)
+_TILES: tuple[Color, Color] = ((208, 216, 233), (192, 202, 222))
+_WALL: Color = (164, 176, 204)
+_BODY: Color = (58, 110, 226)
+_PLUS: Color = (76, 184, 92)
+_EX: Color = (226, 74, 66)
 _HEIGHT = 0.16
 """Half of that of a wall."""
 
 
 def draw_grids(size: tuple[int, int], world: GridWorld) -> NDArray[np.uint8]:
-    """Every grid, [height, width, 3]. An agent stands on the colour of the goal that it wants."""
+    """Every grid, [height, width, 3]. An agent stands on the color of the goal that it wants."""
     most = int(world.cells.max())
     columns = -(-world.areas // int(np.sqrt(world.areas)))
     spacing = most + 1.6
@@ -74,7 +74,7 @@ def _walls(canvas: Canvas, middle: Vector, edge: float) -> tuple[list[Box], list
     return far, near
 
 
-def _cross(canvas: Canvas, foot: Vector, angle: float, colour: Colour) -> None:
+def _cross(canvas: Canvas, foot: Vector, angle: float, color: Color) -> None:
     """A plus sign that lies on its cell, turned by an angle."""
     turned = _yaw(angle)
     arms = np.array(_OUTLINE) @ turned.T
@@ -84,17 +84,17 @@ def _cross(canvas: Canvas, foot: Vector, angle: float, colour: Colour) -> None:
         side = np.array([start, end, end + _THICK, start + _THICK])
         outward = np.cross((0, 1, 0), end - start)
         if outward @ (canvas.camera.position - foot - start) > 0:
-            canvas.polygon(foot + side, _shade(colour, 0.72))
-    canvas.polygon(foot + arms + _THICK, colour)
+            canvas.polygon(foot + side, _shade(color, 0.72))
+    canvas.polygon(foot + arms + _THICK, color)
 
 
-def _agent(canvas: Canvas, foot: Vector, wanted: Colour) -> None:
-    """A cube with a foot in the colour of the goal that it wants; it looks at the camera."""
+def _agent(canvas: Canvas, foot: Vector, wanted: Color) -> None:
+    """A cube with a foot in the color of the goal that it wants; it looks at the camera."""
     canvas.polygon(foot + square(0.5, 0.003), (38, 50, 78), alpha=46)
     canvas.box(Box(foot + np.array([0, 0.07, 0]), np.eye(3), np.array([0.4, 0.07, 0.4]), wanted))
     body = Box(foot + np.array([0, 0.45, 0]), np.eye(3), np.array([0.36, 0.31, 0.36]), _BODY)
     canvas.box(body)
-    canvas.eyes(body, body.centre + np.array([0, 0, -4]))
+    canvas.eyes(body, body.center + np.array([0, 0, -4]))
 
 
 def _yaw(angle: float) -> Points:
@@ -102,8 +102,8 @@ def _yaw(angle: float) -> Points:
     return np.array([[cosine, 0, -sine], [0, 1, 0], [sine, 0, cosine]])
 
 
-def _shade(colour: Colour, light: float) -> Colour:
-    red, green, blue = (int(part * light) for part in colour)
+def _shade(color: Color, light: float) -> Color:
+    red, green, blue = (int(part * light) for part in color)
     return (red, green, blue)
 
 

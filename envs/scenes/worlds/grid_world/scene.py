@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ....protocol.engine import Observed
 from ...options import SceneOptions, option
-from ...world import Actions, Batches, Ended, Parameters, World, without_groups
+from ...world import Actions, Batches, EndedEpisodes, Parameters, World, without_groups
 from .sensors import AGENT, EMPTY, EX, PLUS, GridCamera
 
 BEHAVIOR = "GridWorld?team=0"
@@ -83,7 +83,7 @@ class GridWorld(World):
         self._parameters = Parameters()
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """One behaviour: the picture, the goal wanted as one of 2, and one branch of 5."""
+        """One behavior: the picture, the goal wanted as one of 2, and one branch of 5."""
         shape = (3, self.options.height, self.options.width)
         image = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
         observations = [
@@ -96,8 +96,8 @@ class GridWorld(World):
         """Begin an episode on every grid."""
         self._random, self._parameters = random, parameters
         everywhere = np.arange(self.areas)
-        self._begin(everywhere)
-        return self._ask(np.zeros(self.areas, np.float32))
+        self._start_episodes(everywhere)
+        return self._request_decisions(np.zeros(self.areas, np.float32))
 
     def step(self, actions: Actions) -> Batches:
         """One move of each agent. Actions: [areas, 1]; a move into a wall is none."""
@@ -115,13 +115,13 @@ class GridWorld(World):
         interrupted = ~at_goal & (self._age >= self.options.max_steps)
         (over,) = np.nonzero(at_goal | interrupted)
         if not len(over):
-            return self._ask(reward)
-        end = Ended(self.ids[over], self._observe(over), reward[over], interrupted[over])
-        self._begin(over)
+            return self._request_decisions(reward)
+        end = EndedEpisodes(self.ids[over], self._observe(over), reward[over], interrupted[over])
+        self._start_episodes(over)
         reward[over] = 0
-        return self._ask(reward, end)
+        return self._request_decisions(reward, end)
 
-    def _begin(self, which: Indices) -> None:
+    def _start_episodes(self, which: Indices) -> None:
         """New places on these grids: goals first, the agent last, then the goal that is wanted."""
         for area in which:
             cells = int(self._parameters.get("gridSize", self.options.cells))
@@ -158,7 +158,7 @@ class GridWorld(World):
                 "all goals and the agent."
             )
 
-    def _ask(self, reward: NDArray[np.float32], *ended: Ended) -> Batches:
+    def _request_decisions(self, reward: NDArray[np.float32], *ended: EndedEpisodes) -> Batches:
         obs = self._observe(np.arange(self.areas))
         return {BEHAVIOR: without_groups(self.ids, obs, reward, ended, self._mask())}
 
@@ -170,7 +170,7 @@ class GridWorld(World):
         for cells in np.unique(sizes):
             same = np.flatnonzero(sizes == cells)
             areas = which[same]
-            pictures[same] = self._camera.look(int(cells), self.places[areas], self.kinds[areas])
+            pictures[same] = self._camera.observe(int(cells), self.places[areas], self.kinds[areas])
         return [pictures.transpose(0, 3, 1, 2), np.eye(2, dtype=np.float32)[self.wanted[which]]]
 
     def _mask(self) -> NDArray[np.bool_]:

@@ -44,7 +44,7 @@ class GridCamera:
         """`height`, `width`: of the pictures, in pixels."""
         self.height, self.width = height, width
 
-    def look(self, cells: int, where: Indices, what: NDArray[np.int8]) -> Pixels:
+    def observe(self, cells: int, where: Indices, what: NDArray[np.int8]) -> Pixels:
         """The pictures [k, height, width, 3] of k grids of `cells` x `cells`.
 
         Args:

@@ -38,7 +38,7 @@ class Hall:
 
     width: float
     length: float
-    """With the walls, metres."""
+    """With the walls, meters."""
 
     @property
     def half_width(self) -> float:
@@ -81,11 +81,11 @@ class Hall:
         return 0.35 * self.width, self.half_length - 0.46 - self.goal_half
 
 
-class Walkers:
+class HallwayDynamics:
     """The boxes."""
 
     def __init__(self, areas: int, hall: Hall, speed: float) -> None:
-        """`speed`: metres per second that an action adds in a physics step."""
+        """`speed`: meters per second that an action adds in a physics step."""
         self.gravity = SCENE_GRAVITY
         self.position: Array = np.zeros((2, areas))
         self.velocity: Array = np.zeros((2, areas))

@@ -3,17 +3,17 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import Box, Canvas, Colour, Points, Vector
+from ...canvas import Box, Canvas, Color, Points, Vector
 from .dynamics import BOARD_HALF_DEPTH, HALF_BOX, Hall
 from .scene import Hallway
 
-_GROUND: Colour = (196, 205, 224)
-_TILE: Colour = (208, 216, 233)
-_WALL: Colour = (164, 176, 204)
-_BODY: Colour = (58, 110, 226)
-_O: Colour = (255, 146, 62)
-_X: Colour = (124, 92, 220)
-_BOARD: Colour = (238, 241, 248)
+_GROUND: Color = (196, 205, 224)
+_TILE: Color = (208, 216, 233)
+_WALL: Color = (164, 176, 204)
+_BODY: Color = (58, 110, 226)
+_O: Color = (255, 146, 62)
+_X: Color = (124, 92, 220)
+_BOARD: Color = (238, 241, 248)
 _CIRCLE = np.linspace(0, 2 * np.pi, 36, endpoint=False)
 _BREADTH = 1.1
 """How many times as wide as deep all halls together are."""
@@ -21,11 +21,11 @@ _LARGER = 0.045
 """Half the edge of a drawn agent as a share of the hall's width, where that is more than its own."""
 _TILES = 5
 """Tiles across a hall."""
-_SHADOW: Colour = (38, 50, 78)
+_SHADOW: Color = (38, 50, 78)
 
 
 def draw_halls(size: tuple[int, int], world: Hallway) -> NDArray[np.uint8]:
-    """Every hall, [height, width, 3]; a goal has the colour of its symbol, agents are larger than life."""
+    """Every hall, [height, width, 3]; a goal has the color of its symbol, agents are larger than life."""
     hall = world.hall
     wide, deep = 1.25 * hall.width, 1.15 * hall.length
     columns = max(1, round(float(np.sqrt(world.areas * _BREADTH * deep / wide))))
@@ -52,7 +52,7 @@ def _draw_hall(canvas: Canvas, world: Hallway, area: int, middle: Vector) -> Non
         canvas.box(wall)
     for is_x, side in ((False, world.o_side[area]), (True, -world.o_side[area])):
         _draw_goal(canvas, hall, middle, float(side), is_x)
-    walkers = world.walkers
+    walkers = world.dynamics
     board = middle + np.array([walkers.board[0, area], 0, walkers.board[1, area]])
     place = middle + np.array([walkers.position[0, area], 0, walkers.position[1, area]])
     heading, half = float(walkers.heading[area]), max(HALF_BOX, _LARGER * hall.width)
@@ -90,19 +90,19 @@ def _walls(canvas: Canvas, hall: Hall, middle: Vector) -> tuple[list[Box], list[
     ):
         away = float(np.array([place[0], 0, place[1]]) @ (canvas.camera.position - middle)) < 0
         height = hall.board_half * 0.4 if away else 0.12
-        centre = middle + np.array([place[0], height - 0.1, place[1]])
-        (far if away else near).append(Box(centre, np.eye(3), np.array([half[0], height, half[1]]), _WALL))
+        center = middle + np.array([place[0], height - 0.1, place[1]])
+        (far if away else near).append(Box(center, np.eye(3), np.array([half[0], height, half[1]]), _WALL))
     return far, near
 
 
 def _draw_goal(canvas: Canvas, hall: Hall, middle: Vector, side: float, is_x: bool) -> None:
-    """A plate on the ground, and a board behind it."""
+    """A plate on the ground, and a board beyond it."""
     goal_x, goal_z = hall.goal
     foot = middle + np.array([side * goal_x, 0, goal_z])
     half = np.array([hall.goal_half, 0.05, hall.goal_half])
     canvas.box(Box(foot + np.array([0, 0.05, 0]), np.eye(3), half, _X if is_x else _O))
-    behind = foot + np.array([0, 0, hall.half_length - goal_z - 0.3])
-    _draw_board(canvas, behind, hall.board_half, 0.25, is_x)
+    board = foot + np.array([0, 0, hall.half_length - goal_z - 0.3])
+    _draw_board(canvas, board, hall.board_half, 0.25, is_x)
 
 
 def _draw_board(canvas: Canvas, foot: Vector, half: float, depth: float, is_x: bool) -> None:
@@ -110,10 +110,10 @@ def _draw_board(canvas: Canvas, foot: Vector, half: float, depth: float, is_x: b
     canvas.polygon(foot + _rectangle((-half, -depth, half, depth), 0.02) * (1.15, 1, 2.2), _SHADOW, alpha=46)
     board = Box(foot + np.array([0, half, 0]), np.eye(3), np.array([half, half, depth]), _BOARD)
     canvas.box(board)
-    outlines, colour = (_cross(), _X) if is_x else (_ring(), _O)
-    for outline, paint in zip(outlines, (colour, _BOARD) if not is_x else (colour, colour)):
+    outlines, color = (_cross(), _X) if is_x else (_ring(), _O)
+    for outline, paint in zip(outlines, (color, _BOARD) if not is_x else (color, color)):
         flat = np.stack([outline[0], outline[1], np.full(outline.shape[1], -1.0)], axis=1)
-        canvas.polygon(board.centre + flat * np.array([half, half, depth]), paint)
+        canvas.polygon(board.center + flat * np.array([half, half, depth]), paint)
 
 
 def _draw_agent(canvas: Canvas, foot: Vector, heading: float, half: float) -> None:
@@ -124,7 +124,7 @@ def _draw_agent(canvas: Canvas, foot: Vector, heading: float, half: float) -> No
     canvas.polygon(foot + shadow, _SHADOW, alpha=60)
     body = Box(foot + np.array([0, half, 0]), turned, np.full(3, half), _BODY)
     canvas.box(body)
-    canvas.eyes(body, body.centre + 5 * np.array([np.sin(heading), 0, np.cos(heading)]))
+    canvas.eyes(body, body.center + 5 * np.array([np.sin(heading), 0, np.cos(heading)]))
 
 
 def _rectangle(sides: tuple[float, float, float, float], height: float) -> Points:

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from ....base import StatsAggregationMethod
 from ...options import SceneOptions, option
-from ...sensors import Stack
-from ...world import Actions, Batches, Ended, Parameters, Statistic, World, without_groups
-from .dynamics import SCENE_GRAVITY, Hall, Walkers
-from .sensors import HallSenses
+from ...sensors import FrameStack
+from ...world import Actions, Batches, EndedEpisodes, Parameters, Statistic, World, without_groups
+from .dynamics import SCENE_GRAVITY, Hall, HallwayDynamics
+from .sensors import HallwaySensors
 
 BEHAVIOR = "Hallway?team=0"
 DECISION_PERIOD = 6
@@ -46,13 +46,13 @@ class HallwayOptions(SceneOptions):
     areas: int = option(16, "how many halls there are")
     width: float = option(
         20.0,
-        "of the hall with its walls, metres; board, goals and starting places are in proportion",
+        "of the hall with its walls, meters; board, goals and starting places are in proportion",
         small=6.0,
     )
-    length: float = option(50.0, "of the hall, metres", small=17.0)
-    speed: float = option(1.5, "metres per second that an action adds in each physics step")
+    length: float = option(50.0, "of the hall, meters", small=17.0)
+    speed: float = option(1.5, "meters per second that an action adds in each physics step")
     rays: int = option(2, "on either side of the middle one")
-    sight: float = option(12.0, "metres that rays reach", small=3.0)
+    sight: float = option(12.0, "meters that rays reach", small=3.0)
     frames: int = option(3, "how many decisions' observations an agent sees at once", small=1)
     max_steps: int = option(3000, "physics steps of an episode", small=1800, decision_period=DECISION_PERIOD)
 
@@ -72,15 +72,15 @@ class Hallway(World):
                 f"hallway: in a hall of {options.width:g} x {options.length:g} m nobody gets past the board; "
                 "it must be at least 5 m wide, and no wider than it is long."
             )
-        self.walkers = Walkers(areas, self.hall, options.speed)
+        self.dynamics = HallwayDynamics(areas, self.hall, options.speed)
         self.is_x: NDArray[np.bool_] = np.zeros(areas, np.bool_)
         """[areas], whether the board shows the X, and not the O."""
         self.o_side: Array = np.ones(areas)
         """[areas], 1 where the O's goal is on the right, -1 where it is on the left."""
         self.ids = np.arange(areas, dtype=np.int32)
-        self._senses = HallSenses(areas, self.hall, options.rays, options.sight)
-        self._rays = Stack(areas, 1, options.frames, self._senses.size)
-        self._clock = Stack(areas, 1, options.frames, 1)
+        self._sensors = HallwaySensors(areas, self.hall, options.rays, options.sight)
+        self._rays = FrameStack(areas, 1, options.frames, self._sensors.size)
+        self._clock = FrameStack(areas, 1, options.frames, 1)
         self._age = np.zeros(areas, np.intp)
         self._owed = np.zeros(areas)
         self._statistics: list[Statistic] = []
@@ -89,11 +89,11 @@ class Hallway(World):
         self._revision = -1
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """One behaviour of one branch of 5: nothing, forward, back, turn right, turn left."""
+        """One behavior of one branch of 5: nothing, forward, back, turn right, turn left."""
         frames = self.options.frames
         stacked = f"StackingSensor_size{frames}_" if frames > 1 else ""
         sensors = {
-            f"{stacked}RayPerceptionSensor": frames * self._senses.size,
+            f"{stacked}RayPerceptionSensor": frames * self._sensors.size,
             f"{stacked}VectorSensor_size1": frames,
         }
         none = (DimensionProperty.NONE,)
@@ -105,40 +105,40 @@ class Hallway(World):
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
         """Begin an episode in every hall."""
         self._random, self._parameters = random, parameters
-        self._follow_gravity()
-        self._begin(np.arange(self.areas))
-        return self._ask([])
+        self._apply_gravity()
+        self._start_episodes(np.arange(self.areas))
+        return self._request_decisions([])
 
     def step(self, actions: Actions) -> Batches:
         """Walk for one decision period. Actions: [areas, 1], one of 5."""
         if self._revision != self._parameters.revision:
-            self._follow_gravity()
-        self.walkers.command(actions[BEHAVIOR][1][:, 0])
-        ended: list[Ended] = []
+            self._apply_gravity()
+        self.dynamics.command(actions[BEHAVIOR][1][:, 0])
+        ended: list[EndedEpisodes] = []
         for _ in range(DECISION_PERIOD):
             self._age += 1
             self._owed -= 1 / self.options.max_steps
-            self.walkers.step()
+            self.dynamics.step()
             at_goal = self._touch()
             over = at_goal | (self._age >= self.options.max_steps)
             if over.any():
                 (which,) = np.nonzero(over)
-                ended.append(self._end(which, ~at_goal[which]))
-        return self._ask(ended)
+                ended.append(self._end_episodes(which, ~at_goal[which]))
+        return self._request_decisions(ended)
 
     def statistics(self) -> Sequence[Statistic]:
         """`Goal/Correct` and `Goal/Wrong`: 1 for each goal that was reached, 0 at each beginning."""
         statistics, self._statistics = self._statistics, []
         return statistics
 
-    def _follow_gravity(self) -> None:
+    def _apply_gravity(self) -> None:
         """Gravity follows its parameter at once, also within an episode."""
         self._revision = self._parameters.revision
-        self.walkers.gravity = self._parameters.get("gravity", SCENE_GRAVITY)
+        self.dynamics.gravity = self._parameters.get("gravity", SCENE_GRAVITY)
 
     def _touch(self) -> NDArray[np.bool_]:
         """Who [areas] touches a goal. A goal's reward takes the place of what its decision cost so far."""
-        position, extent = self.walkers.position, self.walkers.extent
+        position, extent = self.dynamics.position, self.dynamics.extent
         goal_x, goal_z = self.hall.goal
         reach = self.hall.goal_half + extent + _TOUCH
         at_goal: NDArray[np.bool_] = np.abs(position[1] - goal_z) < reach
@@ -153,14 +153,14 @@ class Hallway(World):
     def _report(self, name: str, value: float) -> None:
         self._statistics.append((name, value, StatsAggregationMethod.SUM))
 
-    def _end(self, which: Indices, interrupted: NDArray[np.bool_]) -> Ended:
+    def _end_episodes(self, which: Indices, interrupted: NDArray[np.bool_]) -> EndedEpisodes:
         rays, clock = self._see(which, self._age[which])
         obs = [self._rays.peek(which, rays)[:, 0], self._clock.peek(which, clock)[:, 0]]
-        end = Ended(self.ids[which], obs, self._owed[which].astype(np.float32), interrupted)
-        self._begin(which)
+        end = EndedEpisodes(self.ids[which], obs, self._owed[which].astype(np.float32), interrupted)
+        self._start_episodes(which)
         return end
 
-    def _begin(self, which: Indices) -> None:
+    def _start_episodes(self, which: Indices) -> None:
         random, hall, count = self._random, self.hall, len(which)
         self.is_x[which] = random.integers(2, size=count).astype(np.bool_)
         board = np.stack([random.uniform(-hall.spread, hall.spread, count), np.zeros(count)])
@@ -172,9 +172,9 @@ class Hallway(World):
                 hall.start + random.uniform(-hall.far, hall.far, count),
             ]
         )
-        self.walkers.put(which, position, random.uniform(-np.pi, np.pi, count), board)
+        self.dynamics.put(which, position, random.uniform(-np.pi, np.pi, count), board)
         self.o_side[which] = random.choice([-1.0, 1.0], count)
-        self._senses.place(which, board, self.is_x[which], self.o_side[which])
+        self._sensors.place(which, board, self.is_x[which], self.o_side[which])
         self._rays.clear(which)
         self._clock.clear(which)
         self._age[which] = 0
@@ -183,7 +183,7 @@ class Hallway(World):
             for _ in range(count):
                 self._report(name, 0)
 
-    def _ask(self, ended: Sequence[Ended]) -> Batches:
+    def _request_decisions(self, ended: Sequence[EndedEpisodes]) -> Batches:
         everywhere = np.arange(self.areas)
         # As in Unity the step in which a decision is made counts already.
         rays, clock = self._see(everywhere, self._age + 1)
@@ -194,6 +194,6 @@ class Hallway(World):
 
     def _see(self, which: Indices, steps: Indices) -> tuple[Floats, Floats]:
         """A frame of both sensors, [k, 1, ...]."""
-        walkers = self.walkers
-        rays = self._senses.look(which, walkers.position[:, which], walkers.heading[which])
+        walkers = self.dynamics
+        rays = self._sensors.observe(which, walkers.position[:, which], walkers.heading[which])
         return rays, (steps / self.options.max_steps).astype(np.float32)[:, None, None]

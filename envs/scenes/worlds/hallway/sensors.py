@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sensors import Rays, Surroundings
+from ...sensors import RaySensor, RayTargets
 from .dynamics import BOARD_HALF_DEPTH, Hall
 
 Array = NDArray[np.float64]
@@ -18,30 +18,30 @@ _RADIUS = 0.5
 _PLATE_REACH = 0.218
 """How far the middle of a sphere of 0.5 m on the ground is from a goal's plate, 5 cm high, as they touch."""
 _SIGN_HALF = (1.02, 0.572)
-"""Of the sign behind a goal: half its width over half the goal's edge, and half its depth in metres."""
-_SIGN_BEHIND = 2.5
+"""Of the sign behind a goal: half its width over half the goal's edge, and half its depth in meters."""
+_SIGN_DISTANCE = 2.5
 """Metres from the goal's middle, where the goal has 4 m along an edge."""
 _THICK = 1.0
 
 
-class HallSenses:
+class HallwaySensors:
     """The rays of one agent in each area, and what they can meet there."""
 
     def __init__(self, areas: int, hall: Hall, per_side: int, length: float) -> None:
         """`per_side`: rays on either side of the middle one; `length`: how far they reach."""
-        self._rays = Rays(per_side, _DEGREES, length, len(TAGS), _RADIUS)
+        self._rays = RaySensor(per_side, _DEGREES, length, len(TAGS), _RADIUS)
         self.size = self._rays.size
         self._goal_x, goal_z = hall.goal
         plate = hall.goal_half + _PLATE_REACH - _RADIUS
         sign = (_SIGN_HALF[0] * hall.goal_half, _SIGN_HALF[1])
-        behind = goal_z + _SIGN_BEHIND * hall.goal_half / 2
+        sign_z = goal_z + _SIGN_DISTANCE * hall.goal_half / 2
         width, depth = hall.half_width, hall.half_length
         board = (0, 0, hall.board_half, BOARD_HALF_DEPTH)
         things = [
             (O_GOAL, (0, goal_z, plate, plate)),
             (X_GOAL, (0, goal_z, plate, plate)),
-            (O_GOAL, (0, behind, *sign)),
-            (X_GOAL, (0, behind, *sign)),
+            (O_GOAL, (0, sign_z, *sign)),
+            (X_GOAL, (0, sign_z, *sign)),
             (O_BOARD, board),
             (X_BOARD, board),
             (WALL, (width + _THICK, 0, _THICK, depth + 2 * _THICK)),
@@ -67,9 +67,9 @@ class HallSenses:
         self._boxes[:2, which, 4] = self._boxes[:2, which, 5] = board
         self._absent[which, 0, 4], self._absent[which, 0, 5] = is_x, ~is_x
 
-    def look(self, which: Indices, position: Array, heading: Array) -> Floats:
+    def observe(self, which: Indices, position: Array, heading: Array) -> Floats:
         """What the agents of k areas, at positions [2, k] with headings [k], see: [k, 1, size]."""
-        around = Surroundings(
+        around = RayTargets(
             half=np.inf,
             circles=np.zeros((3, len(which), 0)),
             circle_tags=np.zeros(0, np.intp),
@@ -77,4 +77,4 @@ class HallSenses:
             box_tags=self._tags,
             absent=self._absent[which],
         )
-        return self._rays.look(position[..., None], heading[:, None], around)
+        return self._rays.observe(position[..., None], heading[:, None], around)

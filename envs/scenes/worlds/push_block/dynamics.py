@@ -7,14 +7,14 @@ import numpy as np
 from mlagents_envs.base_env import ActionSpec
 from numpy.typing import NDArray
 
-from ...physics2d import Body
+from ...physics2d import RigidBody
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 ACTIONS = ActionSpec.create_discrete((7,))
 """Nothing, forward, back, turn right, turn left, left and right at three quarters of the speed."""
-AGENT = Body(half=0.5, mass=10, drag=4)
+AGENT = RigidBody(half=0.5, mass=10, drag=4)
 """The original's box never turns physically; its corners are cut off here."""
 GRAVITY_SCALE = 1.5
 
@@ -24,11 +24,11 @@ _TURN = np.radians([0, 0, 0, 4, -4, 0, 0])
 _TRIES = 48
 
 
-class Pushers:
+class PushBlockMotion:
     """The agents' headings, and what their actions do in a physics step."""
 
     def __init__(self, areas: int, members: int, speed: float) -> None:
-        """`speed`: metres per second that an action adds in each physics step."""
+        """`speed`: meters per second that an action adds in each physics step."""
         self.heading: Array = np.zeros((areas, members))
         """[areas, members], radians from z towards x: to the right, seen from above."""
         self.push: Array = np.zeros((2, areas, members))
@@ -57,21 +57,21 @@ class Pushers:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class RandomPlacement:
     """Random places for bodies, one after the other, each free of those before."""
 
     half: float
-    """Centres are within this of the area's, along x and z."""
+    """Centers are within this of the area's, along x and z."""
     room: float
-    """Half the edge of the box, around a body's centre, in which there must be nothing of another."""
+    """Half the edge of the box, around a body's center, in which there must be nothing of another."""
     sizes: Sequence[float]
     """Half the edge of each body to place."""
     taken: NDArray[np.float64]
     """[3, t]: x, z and half the edge of what stands there already."""
     highest: Sequence[float]
-    """The greatest z of each body's centre, where that is less than `half`."""
+    """The greatest z of each body's center, where that is less than `half`."""
 
-    def draw(self, random: np.random.Generator, areas: int) -> Array:
+    def sample(self, random: np.random.Generator, areas: int) -> Array:
         """Places [2, areas, bodies]. Where there is hardly room, the freest of 48 places is taken."""
         count = len(self.sizes)
         places = np.zeros((2, areas, self.taken.shape[1] + count))

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import Box, Canvas, Colour, Points, Vector, square
+from ...canvas import Box, Canvas, Color, Points, Vector, square
 from .dynamics import AGENT
 from .scene import CoopPush
 
-_AGENTS: tuple[Colour, ...] = ((58, 110, 226), (34, 168, 186), (112, 92, 220), (64, 142, 240))
-_GROUND: Colour = (196, 205, 224)
-TILE: Colour = (208, 216, 233)
-_WALL: Colour = (164, 176, 204)
-_GOAL: Colour = (92, 196, 96)
-_BLOCKS: tuple[Colour, ...] = ((255, 196, 74), (255, 146, 62), (236, 98, 66))
+_AGENTS: tuple[Color, ...] = ((58, 110, 226), (34, 168, 186), (112, 92, 220), (64, 142, 240))
+_GROUND: Color = (196, 205, 224)
+TILE: Color = (208, 216, 233)
+_WALL: Color = (164, 176, 204)
+_GOAL: Color = (92, 196, 96)
+_BLOCKS: tuple[Color, ...] = ((255, 196, 74), (255, 146, 62), (236, 98, 66))
 _TILES = 8
 _BLOCK_HEIGHT = 0.75
 
@@ -41,19 +41,19 @@ class AreaFrame:
         cosine, sine = np.cos(turned), np.sin(turned)
         return np.array([[cosine, 0, -sine], [0, 1, 0], [sine, 0, cosine]])
 
-    def box(self, place: Points, half: Sequence[float], colour: Colour, angle: float = 0.0) -> Box:
+    def box(self, place: Points, half: Sequence[float], color: Color, angle: float = 0.0) -> Box:
         """A box that stands on the ground at x, z."""
-        return Box(self.at(place[0], place[1], half[1]), self.yaw(angle), np.array(half), colour)
+        return Box(self.at(place[0], place[1], half[1]), self.yaw(angle), np.array(half), color)
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class CarryingFigure:
     """Something that stands on the ground."""
 
     box: Box
     looks: Vector | None = None
     """The point that an agent or a dragon looks at."""
-    burden: Colour | None = None
+    burden: Color | None = None
     """A ball that is carried above it, or, where `box` is a ball, the ball itself."""
     is_ball: bool = False
 
@@ -65,12 +65,14 @@ def draw_coop_push(size: tuple[int, int], world: CoopPush) -> NDArray[np.uint8]:
         draw_ground(canvas, area)
         draw_floor(canvas, area, (-area.half, world.goal, area.half, area.half), _GOAL)
         pose, agents = world.bodies.pose[:, k], world.options.agents
-        figures = [agent_figure(area, m, pose[:2, m], world.pushers.heading[k, m]) for m in range(agents)]
+        figures = [
+            agent_figure(area, m, pose[:2, m], world.motion_control.heading[k, m]) for m in range(agents)
+        ]
         for b, kind in enumerate(world.kinds):
             if world.bodies.present[k, agents + b]:
                 x, z, angle = pose[:, agents + b]
                 half = (world.halves[b], _BLOCK_HEIGHT / 2, world.halves[b])
-                figures.append(Figure(area.box(np.array([x, z]), half, _BLOCKS[kind], angle)))
+                figures.append(CarryingFigure(area.box(np.array([x, z]), half, _BLOCKS[kind], angle)))
         draw_figures(canvas, area, figures)
     return canvas.finish()
 
@@ -119,31 +121,31 @@ def draw_ground(canvas: Canvas, area: AreaFrame) -> None:
 
 
 def draw_floor(
-    canvas: Canvas, area: AreaFrame, rectangle: tuple[float, float, float, float], colour: Colour
+    canvas: Canvas, area: AreaFrame, rectangle: tuple[float, float, float, float], color: Color
 ) -> None:
     """A rectangle (low x, low z, high x, high z) of an area's ground, in one color."""
     low_x, low_z, high_x, high_z = rectangle
     corners = [(low_x, low_z), (high_x, low_z), (high_x, high_z), (low_x, high_z)]
-    canvas.polygon(np.array([area.at(x, z) for x, z in corners]), colour)
+    canvas.polygon(np.array([area.at(x, z) for x, z in corners]), color)
 
 
 def agent_figure(
-    area: AreaFrame, number: int, place: NDArray[np.float64], heading: float, burden: Colour | None = None
-) -> Figure:
+    area: AreaFrame, number: int, place: NDArray[np.float64], heading: float, burden: Color | None = None
+) -> CarryingFigure:
     """An agent: its face, on the box's -z side, looks where it goes."""
     half = (AGENT.half * 0.9,) * 3
     body = area.box(place, half, _AGENTS[number % len(_AGENTS)], np.pi - heading)
     ahead = place + np.array([np.sin(heading), np.cos(heading)]) * 5
-    return Figure(body, looks=area.at(ahead[0], ahead[1], AGENT.half), burden=burden)
+    return CarryingFigure(body, looks=area.at(ahead[0], ahead[1], AGENT.half), burden=burden)
 
 
-def draw_figures(canvas: Canvas, area: AreaFrame, figures: Sequence[Figure]) -> None:
+def draw_figures(canvas: Canvas, area: AreaFrame, figures: Sequence[CarryingFigure]) -> None:
     """All shadows, then the figures from the farthest to the nearest."""
     for figure in figures:
         box = figure.box
         corners = box.place(square(1, 0) * 1.25 * box.half)
         canvas.polygon(corners * (1, 0, 1) + (0, area.middle[1], 0), (38, 50, 78), alpha=46)
-    distances = [float(np.linalg.norm(figure.box.centre - canvas.camera.position)) for figure in figures]
+    distances = [float(np.linalg.norm(figure.box.center - canvas.camera.position)) for figure in figures]
     for number in np.argsort(distances)[::-1]:
         figure = figures[number]
         box = figure.box
@@ -153,4 +155,4 @@ def draw_figures(canvas: Canvas, area: AreaFrame, figures: Sequence[Figure]) -> 
                 canvas.eyes(box, figure.looks)
         if figure.burden is not None:
             above = 0.0 if figure.is_ball else box.half[1] + 0.3
-            canvas.ball(box.centre + np.array([0, above, 0]), 0.35, figure.burden)
+            canvas.ball(box.center + np.array([0, above, 0]), 0.35, figure.burden)

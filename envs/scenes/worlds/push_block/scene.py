@@ -14,18 +14,18 @@ from mlagents_envs.base_env import BehaviorSpec, DimensionProperty, ObservationS
 from numpy.typing import NDArray
 
 from ....protocol.engine import Observed
-from ...agents import Groups
+from ...agents import AgentGroups
 from ...options import SceneOptions, option
-from ...physics2d import DECISION_PERIOD, GRAVITY, Body, Ground
+from ...physics2d import DECISION_PERIOD, GRAVITY, Ground, RigidBody
 from ...world import Actions, Batches, Parameters, Statistic, World
-from .dynamics import ACTIONS, AGENT, GRAVITY_SCALE, Pushers, Spread
-from .sensors import CELLS, EDGES, TAGS, WORTH, PushSenses, View
+from .dynamics import ACTIONS, AGENT, GRAVITY_SCALE, PushBlockMotion, RandomPlacement
+from .sensors import CELLS, EDGES, TAGS, WORTH, PushBlockSensors, PushBlockView
 
 BEHAVIOR = "PushBlockCollab?team=0"
 MASSES = (10.0, 100.0, 150.0)
 
 _BLOCK_DRAG = 0.5
-_HURRY = -0.5
+_TIME_PENALTY = -0.5
 """The group's reward for an episode of the full length in which nothing comes in."""
 
 Indices = NDArray[np.intp]
@@ -39,14 +39,14 @@ class CoopPushOptions(SceneOptions):
 
     areas: int = option(4, "how many areas there are")
     agents: int = option(3, "of an area")
-    ground: float = option(25.0, "metres along each edge of the ground", small=7.0)
-    goal: float = option(4.3, "metres from its edge to the wall behind it", small=2.0)
-    speed: float = option(3.0, "metres per second that an action adds in each physics step", small=1.0)
+    ground: float = option(25.0, "meters along each edge of the ground", small=7.0)
+    goal: float = option(4.3, "meters from its edge to the wall behind it", small=2.0)
+    speed: float = option(3.0, "meters per second that an action adds in each physics step", small=1.0)
     weight: float = option(1.0, "of the blocks, as a multiple of the original's", small=0.7)
     small_blocks: int = option(2, "of an area, worth 1 each", may_be_zero=True)
     large_blocks: int = option(2, "of an area, worth 2 each", small=1, may_be_zero=True)
     very_large_blocks: int = option(2, "of an area, worth 3 each", small=0, may_be_zero=True)
-    room: float = option(1.5, "free metres around whatever is placed at the start of an episode", small=0.6)
+    room: float = option(1.5, "free meters around whatever is placed at the start of an episode", small=0.6)
     max_steps: int = option(5000, "physics steps of an episode", small=1000, decision_period=DECISION_PERIOD)
     senses: str = option(
         "grid",
@@ -80,13 +80,13 @@ class CoopPush(World):
         """Agents, blocks and the ground, as the options say."""
         options, areas = self.options, self.areas
         blocks = [
-            Body(EDGES[kind] / 2, MASSES[kind] * options.weight, _BLOCK_DRAG, square=True)
+            RigidBody(EDGES[kind] / 2, MASSES[kind] * options.weight, _BLOCK_DRAG, square=True)
             for kind in self.kinds
         ]
         half, agents = options.ground / 2, options.agents
         self.bodies = Ground(areas, half, [AGENT] * agents + blocks, GRAVITY * GRAVITY_SCALE)
-        self.pushers = Pushers(areas, agents, options.speed)
-        self.groups = Groups(areas, agents)
+        self.motion_control = PushBlockMotion(areas, agents, options.speed)
+        self.groups = AgentGroups(areas, agents)
         self.goal = half - options.goal
         """The goal begins at this z and reaches to the wall."""
         self.turned = np.zeros(areas, np.intp)
@@ -99,14 +99,14 @@ class CoopPush(World):
                 f"coop-push: a ground of {options.ground} m with a goal of {options.goal} m has no room for "
                 f"blocks of {2 * self.halves.max():g} m before it."
             )
-        self._spread = Spread(half / 2, options.room, sizes, np.zeros((3, 0)), highest)
-        self._senses = PushSenses(agents, self.kinds, half, self.goal)
+        self._placement = RandomPlacement(half / 2, options.room, sizes, np.zeros((3, 0)), highest)
+        self._sensors = PushBlockSensors(agents, self.kinds, half, self.goal)
         self._age = np.zeros(areas, np.intp)
         self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """One behaviour of one branch of 7."""
-        observations = [_vector(f"VectorSensor_size{self._senses.places_size}", self._senses.places_size)]
+        """One behavior of one branch of 7."""
+        observations = [_vector(f"VectorSensor_size{self._sensors.places_size}", self._sensors.places_size)]
         if self.options.senses == "grid":
             image = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
             grid = ObservationSpec((len(TAGS), CELLS, CELLS), image, ObservationType.DEFAULT, "GridSensor")
@@ -118,27 +118,27 @@ class CoopPush(World):
         self._random = random
         self.groups.reset()
         everywhere = np.arange(self.areas)
-        self._begin(everywhere)
-        return {BEHAVIOR: self.groups.ask(self._observe(everywhere))}
+        self._start_episodes(everywhere)
+        return {BEHAVIOR: self.groups.request_decisions(self._observe(everywhere))}
 
     def step(self, actions: Actions) -> Batches:
         """Push for one decision period. Actions: one of 7 for each agent."""
-        self.pushers.command(self.groups.asking, actions[BEHAVIOR][1][:, 0])
+        self.motion_control.command(self.groups.asking, actions[BEHAVIOR][1][:, 0])
         for _ in range(DECISION_PERIOD):
-            self.pushers.turn()
-            self.bodies.step(self.pushers.push)
+            self.motion_control.turn()
+            self.bodies.step(self.motion_control.push)
             self._age += 1
-            self.groups.earn(_HURRY / self.options.max_steps)
+            self.groups.add_reward(_TIME_PENALTY / self.options.max_steps)
             self._take_in()
             late = self._age >= self.options.max_steps
             if late.any():
                 (which,) = np.nonzero(late)
-                self._end(which, interrupted=True)
-        return {BEHAVIOR: self.groups.ask(self._observe(slice(None)))}
+                self._end_episodes(which, interrupted=True)
+        return {BEHAVIOR: self.groups.request_decisions(self._observe(slice(None)))}
 
     def statistics(self) -> Sequence[Statistic]:
         """What the groups have earned whose episodes ended."""
-        return self.groups.returns()
+        return self.groups.take_returns()
 
     def _take_in(self) -> None:
         """Blocks that reach the goal disappear and are paid for; who has them all ends its episode."""
@@ -149,39 +149,39 @@ class CoopPush(World):
         if not len(areas):
             return
         self.bodies.remove(areas, blocks + agents)
-        self.groups.earn(np.bincount(areas, WORTH[self.kinds[blocks]], self.areas).astype(np.float64))
+        self.groups.add_reward(np.bincount(areas, WORTH[self.kinds[blocks]], self.areas).astype(np.float64))
         (empty,) = np.nonzero(~self.bodies.present[:, agents:].any(axis=1))
         if len(empty):
-            self._end(empty, interrupted=False)
+            self._end_episodes(empty, interrupted=False)
 
-    def _end(self, which: Indices, interrupted: bool) -> None:
-        self.groups.end(which, self._observe(which), interrupted)
-        self._begin(which)
+    def _end_episodes(self, which: Indices, interrupted: bool) -> None:
+        self.groups.end_episodes(which, self._observe(which), interrupted)
+        self._start_episodes(which)
 
-    def _begin(self, which: Indices) -> None:
+    def _start_episodes(self, which: Indices) -> None:
         agents, count = self.options.agents, self.bodies.shape[1]
         pose = np.zeros((3, len(which), count))
-        pose[:2] = self._spread.draw(self._random, len(which))
+        pose[:2] = self._placement.sample(self._random, len(which))
         angles = self._random.uniform(-np.pi, np.pi, (len(which), count))
         pose[2, :, agents:] = angles[:, agents:]
         self.bodies.put(which, pose)
-        self.pushers.heading[which] = angles[:, :agents]
-        self.pushers.stop(which)
+        self.motion_control.heading[which] = angles[:, :agents]
+        self.motion_control.stop(which)
         self.turned[which] = self._random.integers(4, size=len(which))
         self._age[which] = 0
 
     def _observe(self, areas: Indices | slice) -> list[Observed]:
         """What everybody in these areas sees."""
         agents = self.options.agents
-        view = View(
+        view = PushBlockView(
             pose=self.bodies.pose[:, areas],
-            heading=self.pushers.heading[areas],
+            heading=self.motion_control.heading[areas],
             velocity=self.bodies.motion[:2, areas, :agents],
             present=self.bodies.present[areas, agents:],
         )
         if self.options.senses == "vector":
-            return [self._senses.places(view)]
-        return [self._senses.grid(view), self._senses.body(view)]
+            return [self._sensors.places(view)]
+        return [self._sensors.grid(view), self._sensors.body(view)]
 
 
 def _vector(name: str, size: int) -> ObservationSpec:

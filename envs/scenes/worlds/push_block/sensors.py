@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sensors import Grid, others, own_motion, rigid_body, seen_from
+from ...sensors import GridSensor, others, own_motion, rigid_body, seen_from
 from .dynamics import AGENT
 
 Array = NDArray[np.float64]
@@ -25,7 +25,7 @@ _FULL = np.uint8(255)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PushBlockView:
     """Some areas [k] of m agents and b blocks at a moment."""
 
     pose: Array
@@ -38,7 +38,7 @@ class View:
     """[k, b], which blocks are still there."""
 
 
-class PushSenses:
+class PushBlockSensors:
     """The sensors, for what is the same in every area and episode."""
 
     def __init__(self, members: int, kinds: NDArray[np.intp], half: float, goal: float) -> None:
@@ -46,15 +46,15 @@ class PushSenses:
         self._members, self._half, self._goal = members, half, goal
         self._kinds, self._edges, self._worth = kinds, EDGES[kinds] / 2, WORTH[kinds] / WORTH.max()
         self._others = others(members)
-        self._grid = Grid(CELLS, ahead=CELLS / 2)
+        self._grid = GridSensor(CELLS, ahead=CELLS / 2)
         self._tags = np.concatenate([np.full(members, _AGENT), _FIRST_BLOCK + kinds])
         self.places_size = 7 + 2 * (members - 1) + 7 * len(kinds)
 
-    def body(self, view: View) -> Floats:
+    def body(self, view: PushBlockView) -> Floats:
         """Every agent's own pose and velocity: [k, m, 10]."""
         return rigid_body(view.pose[:2, :, : self._members], view.heading, view.velocity)
 
-    def grid(self, view: View) -> Pixels:
+    def grid(self, view: PushBlockView) -> Pixels:
         """[k, m, 6, 20, 20] of 0 and 255; the goal is not shown where something else is."""
         members, areas = self._members, len(view.heading)
         position = view.pose[:2, :, :members]
@@ -75,7 +75,7 @@ class PushSenses:
         channels *= _FULL
         return channels
 
-    def places(self, view: View) -> Floats:
+    def places(self, view: PushBlockView) -> Floats:
         """Where everything is, from each agent's own eyes: [k, m, places_size].
 
         Position (2) and heading (sine, cosine); velocity to the right and ahead (2); the way to the goal

@@ -1,7 +1,7 @@
 """The rooms of Pyramids, and how an agent moves among what stands in them. All areas at once.
 
-Lengths are metres; x points right, z up the ground, seen from above; headings turn from z to x. A box is
-told by its centre and half its edges along x and z; all of them lie along the axes.
+Lengths are meters; x points right, z up the ground, seen from above; headings turn from z to x. A box is
+told by its center and half its edges along x and z; all of them lie along the axes.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Rooms:
 
     @property
     def middles(self) -> Array:
-        """The centres of all rooms [2, rooms]."""
+        """The centers of all rooms [2, rooms]."""
         line = (np.arange(self.count) - (self.count - 1) / 2) * (self.room + self.wall)
         x, z = np.meshgrid(line, line)
         return np.stack([x.ravel(), z.ravel()])
@@ -77,11 +77,11 @@ class Rooms:
         return np.array([*around, *upright, *level]).T
 
 
-class Explorers:
+class PyramidsDynamics:
     """One agent in each area: round, driven by its actions, stopped by boxes."""
 
     def __init__(self, areas: int, speed: float) -> None:
-        """`speed`: metres per second that an action adds in each physics step."""
+        """`speed`: meters per second that an action adds in each physics step."""
         self.position: Array = np.zeros((2, areas))
         self.velocity: Array = np.zeros((2, areas))
         self.heading: Array = np.zeros(areas)

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from ...canvas import (
     Box,
     Canvas,
-    Colour,
+    Color,
     Figure,
     Vector,
     agent,
@@ -19,15 +19,15 @@ from ...canvas import (
 from .scene import Pyramids
 from .sensors import BRICK
 
-_GROUND: Colour = (196, 205, 224)
-_TILE: Colour = (208, 216, 233)
-_WALL: Colour = (164, 176, 204)
-_STONE: Colour = (128, 138, 164)
-_BRICKS: Colour = (214, 128, 84)
-_GOLD: Colour = (255, 204, 64)
-_OFF: Colour = (220, 62, 66)
-_ON: Colour = (92, 196, 96)
-_AGENT: Colour = (58, 110, 226)
+_GROUND: Color = (196, 205, 224)
+_TILE: Color = (208, 216, 233)
+_WALL: Color = (164, 176, 204)
+_STONE: Color = (128, 138, 164)
+_BRICKS: Color = (214, 128, 84)
+_GOLD: Color = (255, 204, 64)
+_OFF: Color = (220, 62, 66)
+_ON: Color = (92, 196, 96)
+_AGENT: Color = (58, 110, 226)
 _STEPS = 3
 """Of a pyramid."""
 _LARGER = 0.021
@@ -66,8 +66,8 @@ def _draw_area(canvas: Canvas, world: Pyramids, k: int, middle: Vector) -> None:
     for x, z, wide, _ in boxes[:, world.stones].T:
         figures += _pyramid(middle + np.array([x, 0, z]), wide * scale, _STONE)
     figures += _things(world, k, middle, scale)
-    place = middle + np.array([world.explorers.position[0, k], 0, world.explorers.position[1, k]])
-    figures.append(agent(place, float(world.explorers.heading[k]), 0.5 * scale, _AGENT))
+    place = middle + np.array([world.dynamics.position[0, k], 0, world.dynamics.position[1, k]])
+    figures.append(agent(place, float(world.dynamics.heading[k]), 0.5 * scale, _AGENT))
     draw_figures(canvas, figures)
 
 
@@ -98,7 +98,7 @@ def _things(world: Pyramids, k: int, middle: Vector, scale: float) -> list[Figur
     return figures
 
 
-def _pyramid(foot: Vector, half: float, colour: Colour) -> list[Figure]:
+def _pyramid(foot: Vector, half: float, color: Color) -> list[Figure]:
     """Steps, each smaller than the one below."""
     tall = half / _STEPS
     return [
@@ -107,7 +107,7 @@ def _pyramid(foot: Vector, half: float, colour: Colour) -> list[Figure]:
                 foot + np.array([0, tall * (2 * step + 1), 0]),
                 np.eye(3),
                 np.array([half * (1 - step / _STEPS), tall, half * (1 - step / _STEPS)]),
-                colour,
+                color,
             )
         )
         for step in range(_STEPS)

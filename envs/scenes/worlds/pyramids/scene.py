@@ -13,12 +13,12 @@ import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
-from ...agents import Soloists
+from ...agents import IndependentAgents
 from ...options import SceneOptions, option
 from ...physics2d import DECISION_PERIOD
 from ...world import Actions, Batches, Parameters, World
-from .dynamics import RADIUS, Explorers, Rooms
-from .sensors import LOOSE_BRICKS, PyramidSenses, View
+from .dynamics import RADIUS, PyramidsDynamics, Rooms
+from .sensors import LOOSE_BRICKS, PyramidsSensors, PyramidsView
 
 BEHAVIOR = "Pyramids?team=0"
 
@@ -45,13 +45,13 @@ class PyramidsOptions(SceneOptions):
 
     areas: int = option(16, "how many areas there are")
     rooms: int = option(3, "along each edge of an area", small=2)
-    room: float = option(25.0, "metres along each edge of a room", small=8.0)
-    wall: float = option(5.0, "metres of the walls between rooms", small=1.0)
-    door: float = option(18.0, "metres of the doorways in their middles", small=3.0)
-    clear: float = option(0.6, "metres from a room's walls within which nothing is placed", small=1.9)
+    room: float = option(25.0, "meters along each edge of a room", small=8.0)
+    wall: float = option(5.0, "meters of the walls between rooms", small=1.0)
+    door: float = option(18.0, "meters of the doorways in their middles", small=3.0)
+    clear: float = option(0.6, "meters from a room's walls within which nothing is placed", small=1.9)
     stone_blocks: int = option(6, "pyramids of stone, each in a room of its own", small=0, may_be_zero=True)
-    speed: float = option(2.0, "metres per second that an action adds in each physics step", small=1.0)
-    knock: float = option(5.0, "metres per second at which a pyramid falls that is run into", small=10.0)
+    speed: float = option(2.0, "meters per second that an action adds in each physics step", small=1.0)
+    knock: float = option(5.0, "meters per second at which a pyramid falls that is run into", small=10.0)
     max_steps: int = option(5000, "physics steps of an episode", small=1500, decision_period=DECISION_PERIOD)
     senses: str = option(
         "rays",
@@ -91,14 +91,14 @@ class Pyramids(World):
         self.areas = areas = options.areas
         self.rooms = Rooms(options.rooms, options.room, options.wall, options.door)
         self.walls = self.rooms.walls
-        self.explorers = Explorers(areas, options.speed)
-        self.agents = Soloists(areas)
+        self.dynamics = PyramidsDynamics(areas, options.speed)
+        self.agents = IndependentAgents(areas)
         count, stones = self.walls.shape[1], options.stone_blocks
         self.stones = slice(count, count + stones)
         self.switch, self.pyramid, self.gold = count + stones, count + stones + 1, count + stones + 2
         """Where in `boxes` things are; the walls come first."""
         self.boxes: Array = np.zeros((4, areas, count + stones + 3))
-        """All that stands in each area [4, areas, n]: centre x, z, half the edges."""
+        """All that stands in each area [4, areas, n]: center x, z, half the edges."""
         self.boxes[:, :, :count] = self.walls[:, None]
         self.boxes[2:, :, self.stones] = _STONE_HALF
         self.boxes[2:, :, self.switch] = _SWITCH_HALF
@@ -111,7 +111,7 @@ class Pyramids(World):
         """[areas], whether the switch is on."""
         self.bricks: Array = np.zeros((2, areas, LOOSE_BRICKS))
         """Where the bricks of pyramids that fell lie."""
-        self._senses = PyramidSenses(self.walls, self.rooms.half, stones)
+        self._sensors = PyramidsSensors(self.walls, self.rooms.half, stones)
         self._age = np.zeros(areas, np.intp)
         self._random = np.random.default_rng(0)
 
@@ -121,29 +121,29 @@ class Pyramids(World):
         return self._there[:, self.pyramid]
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """One behaviour of one branch of 5: nothing, forward, back, turn right, turn left."""
+        """One behavior of one branch of 5: nothing, forward, back, turn right, turn left."""
         return {
-            BEHAVIOR: BehaviorSpec(self._senses.specs(self.options.senses), ActionSpec.create_discrete((5,)))
+            BEHAVIOR: BehaviorSpec(self._sensors.specs(self.options.senses), ActionSpec.create_discrete((5,)))
         }
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
         """Begin an episode in every area."""
         self._random = random
         self.agents.reset()
-        self._begin(np.arange(self.areas))
-        return self._ask()
+        self._start_episodes(np.arange(self.areas))
+        return self._request_decisions()
 
     def step(self, actions: Actions) -> Batches:
         """Walk for one decision period. Actions: [areas, 1], one of 5."""
-        self.explorers.command(actions[BEHAVIOR][1][:, 0])
+        self.dynamics.command(actions[BEHAVIOR][1][:, 0])
         for _ in range(DECISION_PERIOD):
-            hits = self.explorers.step(self.boxes, self._there)
+            hits = self.dynamics.step(self.boxes, self._there)
             self._age += 1
-            self.agents.earn(-1 / self.options.max_steps)
+            self.agents.add_reward(-1 / self.options.max_steps)
             self._press()
             self._knock(*hits)
-            self._judge()
-        return self._ask()
+            self._apply_rules()
+        return self._request_decisions()
 
     def _press(self) -> None:
         """The first touch of the switch builds the pyramid, with the gold brick on it."""
@@ -159,7 +159,7 @@ class Pyramids(World):
         which = np.unique(areas[falls])
         self._there[which, self.pyramid] = False
         middle = self.boxes[:2, which, self.pyramid]
-        way = middle - self.explorers.position[:, which]
+        way = middle - self.dynamics.position[:, which]
         thrown = middle + way / np.maximum(np.hypot(way[0], way[1]), 1e-9) * _PYRAMID_HALF
         # Not into a wall: a room's middle is where the room is.
         room = self._room_of(middle)
@@ -173,7 +173,7 @@ class Pyramids(World):
         step, last = self.options.room + self.options.wall, (self.options.rooms - 1) / 2
         return (np.rint(place / step + last) - last) * step
 
-    def _judge(self) -> None:
+    def _apply_rules(self) -> None:
         """Who touches the gold brick on the ground is done."""
         home = self._touches(self.gold) & self.switched & ~self.stands
         late = (self._age >= self.options.max_steps) & ~home
@@ -181,16 +181,16 @@ class Pyramids(World):
             (which,) = np.nonzero(over)
             if len(which):
                 if reward is not None:
-                    self.agents.settle(which, reward)
-                seen = self._senses.look(self._view(which), self.options.senses)
-                self.agents.end(which, seen, interrupted=reward is None)
-                self._begin(which)
+                    self.agents.set_reward(which, reward)
+                seen = self._sensors.observe(self._view(which), self.options.senses)
+                self.agents.end_episodes(which, seen, interrupted=reward is None)
+                self._start_episodes(which)
 
     def _touches(self, box: int) -> Flags:
-        touches: Flags = self.explorers.reach(self.boxes[:, :, box, None])[:, 0] < _TOUCH
+        touches: Flags = self.dynamics.reach(self.boxes[:, :, box, None])[:, 0] < _TOUCH
         return touches
 
-    def _begin(self, which: Indices) -> None:
+    def _start_episodes(self, which: Indices) -> None:
         """Agent, switch, pyramid and stones each in a room of their own, somewhere in it."""
         random, count = self._random, self.options.stone_blocks + 3
         middles = self.rooms.middles
@@ -198,7 +198,7 @@ class Pyramids(World):
         reach = self.options.room / 2 - self.options.clear
         places = middles[:, order] + random.uniform(-reach, reach, (2, *order.shape))
         heading = np.radians(random.integers(360, size=len(which)))
-        self.explorers.put(which, places[:, :, 0], heading)
+        self.dynamics.put(which, places[:, :, 0], heading)
         things = self.boxes[:2, which]
         things[:, :, self.switch], things[:, :, self.pyramid] = places[:, :, 1], places[:, :, 2]
         things[:, :, self.gold] = places[:, :, 2]
@@ -208,13 +208,13 @@ class Pyramids(World):
         self.switched[which] = False
         self._age[which] = 0
 
-    def _ask(self) -> Batches:
-        seen = self._senses.look(self._view(np.arange(self.areas)), self.options.senses)
-        return {BEHAVIOR: self.agents.ask(seen)[0]}
+    def _request_decisions(self) -> Batches:
+        seen = self._sensors.observe(self._view(np.arange(self.areas)), self.options.senses)
+        return {BEHAVIOR: self.agents.request_decisions(seen)[0]}
 
-    def _view(self, which: Indices) -> View:
-        explorers, boxes = self.explorers, self.boxes[:, which]
-        return View(
+    def _view(self, which: Indices) -> PyramidsView:
+        explorers, boxes = self.dynamics, self.boxes[:, which]
+        return PyramidsView(
             position=explorers.position[:, which],
             velocity=explorers.velocity[:, which],
             heading=explorers.heading[which],

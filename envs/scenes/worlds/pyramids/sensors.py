@@ -6,7 +6,7 @@ import numpy as np
 from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
 from numpy.typing import NDArray
 
-from ...sensors import Rays, Surroundings, own_motion, seen_from
+from ...sensors import RaySensor, RayTargets, own_motion, seen_from
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -21,7 +21,7 @@ LOOSE_BRICKS = 4
 """Bricks of a fallen pyramid that can be seen."""
 
 _FANS = ((70.0, 0.0), (65.0, 5.0), (75.0, 10.0))
-"""Degrees on either side, and metres by which the rays rise over their length."""
+"""Degrees on either side, and meters by which the rays rise over their length."""
 _PER_SIDE = 3
 _LENGTH = 35.0
 _RADIUS = 0.5
@@ -30,7 +30,7 @@ _PLACES = 15
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PyramidsView:
     """Some areas [k] at a moment."""
 
     position: Array
@@ -55,18 +55,18 @@ class View:
     """[2, k, LOOSE_BRICKS], of a pyramid that fell."""
 
 
-class PyramidSenses:
+class PyramidsSensors:
     """The sensors, for what is the same in every area and episode."""
 
     def __init__(self, walls: Array, half: float, stones: int) -> None:
         """`walls`: [4, w], boxes. `half`: half the edge of all rooms. `stones`: how many."""
         self._walls, self._half = walls, half
-        self._fans = [Rays(_PER_SIDE, degrees, _LENGTH, len(TAGS), _RADIUS) for degrees, _ in _FANS]
+        self._fans = [RaySensor(_PER_SIDE, degrees, _LENGTH, len(TAGS), _RADIUS) for degrees, _ in _FANS]
         count = walls.shape[1]
         self._box_tags = np.array([*[WALL] * count, *[STONE] * stones, SWITCH_OFF, SWITCH_ON, BLOCK, GOLD])
         heights = [WALL_HEIGHT] * count + [STONE_HEIGHT] * stones + [SWITCH_HEIGHT] * 2 + [PYRAMID_HEIGHT]
         heights = [BRICK] * LOOSE_BRICKS + heights
-        # Rays start half a metre above the ground, in the middle of a sphere of that radius.
+        # RaySensor start half a meter above the ground, in the middle of a sphere of that radius.
         self._farthest = [
             None if rise == 0 else np.array([*heights, np.nan]) * _LENGTH / rise for _, rise in _FANS
         ]
@@ -82,11 +82,11 @@ class PyramidSenses:
             _spec(f"VectorSensor_size{_VECTOR}", _VECTOR),
         ]
 
-    def look(self, view: View, senses: str) -> list[Floats]:
+    def observe(self, view: PyramidsView, senses: str) -> list[Floats]:
         """Every sensor, [k, size] each."""
         return [self.places(view)] if senses == "vector" else [*self.rays(view), self.vector(view)]
 
-    def vector(self, view: View) -> Floats:
+    def vector(self, view: PyramidsView) -> Floats:
         """Whether the switch is on, and the own velocity to the right, up and ahead: [k, 4]."""
         obs = np.zeros((len(view.heading), _VECTOR), np.float32)
         motion = own_motion(view.position[..., None], view.heading[:, None], view.velocity[..., None])[:, 0]
@@ -94,7 +94,7 @@ class PyramidSenses:
         obs[:, 1], obs[:, 3] = 4 * motion[:, 4], 4 * motion[:, 5]
         return obs
 
-    def rays(self, view: View) -> list[Floats]:
+    def rays(self, view: PyramidsView) -> list[Floats]:
         """The three fans, from the level one to the steepest: [k, 56] each."""
         around = self._around(view)
         position, heading = view.position[..., None], view.heading[:, None]
@@ -104,10 +104,10 @@ class PyramidSenses:
                 reach = np.tile(farthest, (len(view.heading), 1, 1))
                 reach[:, 0, -1] = np.where(view.stands, GOLD_TOP, BRICK) * _LENGTH / rise
                 around = _with_reach(around, reach)
-            seen.append(fan.look(position, heading, around)[:, 0])
+            seen.append(fan.observe(position, heading, around)[:, 0])
         return seen
 
-    def places(self, view: View) -> Floats:
+    def places(self, view: PyramidsView) -> Floats:
         """Where everything is, from the agent's own eyes: [k, 15].
 
         Position (2), heading (sine, cosine), velocity to the right and ahead / 4 (2); whether the switch is
@@ -125,7 +125,7 @@ class PyramidSenses:
         obs[:, 7::3], obs[:, 8::3] = right * there, ahead * there
         return obs
 
-    def _around(self, view: View) -> Surroundings:
+    def _around(self, view: PyramidsView) -> RayTargets:
         k = len(view.heading)
         walls = np.broadcast_to(self._walls[:, None], (4, k, self._walls.shape[1]))
         single = np.stack([view.switch, view.switch, view.pyramid, view.gold], axis=2)
@@ -138,11 +138,11 @@ class PyramidSenses:
         absent[:, 0, -4], absent[:, 0, -3] = view.switched, ~view.switched
         absent[:, 0, -2], absent[:, 0, -1] = ~view.stands, ~view.switched
         tags = np.full(LOOSE_BRICKS, BLOCK)
-        return Surroundings(np.inf, bricks, tags, boxes, self._box_tags, absent)
+        return RayTargets(np.inf, bricks, tags, boxes, self._box_tags, absent)
 
 
-def _with_reach(around: Surroundings, farthest: Array) -> Surroundings:
-    return Surroundings(
+def _with_reach(around: RayTargets, farthest: Array) -> RayTargets:
+    return RayTargets(
         around.half,
         around.circles,
         around.circle_tags,

@@ -4,7 +4,7 @@ All are circles that do not turn physically. Whatever touches in a step is solve
 fixed number of array operations, and those for contacts are made only for pairs that touch. Contacts are
 solved by Jacobi iterations with mass splitting, as in `bodies2d`.
 
-Lengths are metres, times seconds, masses kilograms; x points from the goal of team 0 to that of team 1, z to
+Lengths are meters, times seconds, masses kilograms; x points from the goal of team 0 to that of team 1, z to
 the left of it, seen from above.
 """
 
@@ -37,7 +37,7 @@ _ITERATIONS = 4
 _CORRECTION = 0.2 / TIME_STEP
 _FASTEST_CORRECTION = 2.0
 _CUT = 0.6
-"""Metres along the side for each metre across that the walls beside a goal cut off: 60 degrees."""
+"""Metres along the side for each meter across that the walls beside a goal cut off: 60 degrees."""
 _TINY = 1e-9
 
 
@@ -74,7 +74,7 @@ GOAL_OF_TEAM = (4, 0)
 """The edges of a pitch that are the goals of team 0 and of team 1."""
 
 
-class Game:
+class SoccerDynamics:
     """The bodies of all areas."""
 
     def __init__(self, areas: int, pitch: Pitch, kick: float) -> None:
@@ -112,7 +112,7 @@ class Game:
 
         Returns:
             Who came to touch the ball, [areas, players]; and how deep the balls are in the goals of team 0
-            and team 1, [2, areas], metres, negative outside.
+            and team 1, [2, areas], meters, negative outside.
         """
         self.velocity[..., :PLAYERS] += push
         self.velocity *= self._keep

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...canvas import (
     Box,
     Canvas,
-    Colour,
+    Color,
     Points,
     Vector,
     agent,
@@ -22,12 +22,12 @@ from ...canvas import (
 from .dynamics import BALL, BALL_RADIUS, PLAYER_RADIUS, PLAYERS
 from .scene import SoccerTwos
 
-_TEAMS: tuple[Colour, Colour] = ((58, 110, 226), (150, 84, 214))
-_GRASS: Colour = (126, 196, 136)
-_STRIPE: Colour = (138, 204, 147)
-_WALL: Colour = (164, 176, 204)
-_LINE: Colour = (236, 246, 238)
-_BALL: Colour = (250, 250, 252)
+_TEAMS: tuple[Color, Color] = ((58, 110, 226), (150, 84, 214))
+_GRASS: Color = (126, 196, 136)
+_STRIPE: Color = (138, 204, 147)
+_WALL: Color = (164, 176, 204)
+_LINE: Color = (236, 246, 238)
+_BALL: Color = (250, 250, 252)
 _STRIPES = 8
 _CIRCLE = np.linspace(0, 2 * np.pi, 48)
 _GOAL_DEPTH = 0.05
@@ -46,11 +46,11 @@ def draw_soccer(size: tuple[int, int], world: SoccerTwos) -> NDArray[np.uint8]:
         _draw_pitch(canvas, world, middles[k])
         figures = []
         for player in range(PLAYERS):
-            place = world.game.position[:, k, player]
-            colour = _TEAMS[player * 2 // PLAYERS]
+            place = world.dynamics.position[:, k, player]
+            color = _TEAMS[player * 2 // PLAYERS]
             at = middles[k] + np.array([place[0], 0, place[1]])
-            figures.append(agent(at, float(world.heading[k, player]), PLAYER_RADIUS, colour))
-        place = world.game.position[:, k, BALL]
+            figures.append(agent(at, float(world.heading[k, player]), PLAYER_RADIUS, color))
+        place = world.dynamics.position[:, k, BALL]
         figures.append(ball(middles[k] + np.array([place[0], 0, place[1]]), BALL_RADIUS, _BALL))
         draw_figures(canvas, figures)
         _draw_walls(canvas, world, middles[k], far=False)
@@ -66,9 +66,9 @@ def _draw_pitch(canvas: Canvas, world: SoccerTwos, middle: Vector) -> None:
     pitch = world.pitch
     x, z, post = pitch.length / 2, pitch.width / 2, pitch.goal / 2
     deep = _GOAL_DEPTH * pitch.length
-    for side, colour in zip((-1, 1), _TEAMS):
+    for side, color in zip((-1, 1), _TEAMS):
         floor = rectangle(min(side * x, side * (x + deep)), -post, max(side * x, side * (x + deep)), post)
-        canvas.polygon(middle + floor, colour)
+        canvas.polygon(middle + floor, color)
     _draw_walls(canvas, world, middle, far=True)
     canvas.polygon(middle + _ground(world, 1.0, 0.0), _GRASS)
     bend = pitch.corners[0, 2]
@@ -102,14 +102,14 @@ def _draw_walls(canvas: Canvas, world: SoccerTwos, middle: Vector, far: bool) ->
         away = float(np.array([outward[0], 0, outward[1]]) @ (canvas.camera.position - middle)) < 0
         if away == far:
             boxes.append(_wall(middle, first, second, 0.4 if away else 0.08))
-    for box in sorted(boxes, key=lambda box: -distance(canvas, box.centre)):
+    for box in sorted(boxes, key=lambda box: -distance(canvas, box.center)):
         canvas.box(box)
 
 
 def _wall(middle: Vector, first: Points, second: Points, height: float) -> Box:
     along = second - first
     long = float(np.hypot(along[0], along[1]))
-    centre = (first + second) / 2
+    center = (first + second) / 2
     turned = yaw(float(np.arctan2(along[0], along[1])))
-    at = middle + np.array([centre[0], height, centre[1]])
+    at = middle + np.array([center[0], height, center[1]])
     return Box(at, turned, np.array([0.1, height, long / 2 + 0.1]), _WALL)

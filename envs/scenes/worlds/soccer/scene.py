@@ -1,4 +1,4 @@
-"""Unity's SoccerTwos: two against two, each team a group with a behaviour name of its own for self-play.
+"""Unity's SoccerTwos: two against two, each team a group with a behavior name of its own for self-play.
 
 Numbers, sensors and rewards are the official scene's; what its description leaves open is said beside the
 constants.
@@ -13,12 +13,12 @@ from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
 from ....base import StatsAggregationMethod
-from ...agents import Groups
+from ...agents import AgentGroups
 from ...options import SceneOptions, option
 from ...physics2d import DECISION_PERIOD
 from ...world import Actions, Batches, Parameters, Statistic, World
-from .dynamics import BALL, BALL_RADIUS, PLAYER_RADIUS, PLAYERS, Game, Pitch
-from .sensors import SoccerSenses
+from .dynamics import BALL, BALL_RADIUS, PLAYER_RADIUS, PLAYERS, Pitch, SoccerDynamics
+from .sensors import SoccerSensors
 
 BEHAVIORS = ("SoccerTwos?team=0", "SoccerTwos?team=1")
 """Blue, which begins on the side of -x, and purple."""
@@ -54,10 +54,10 @@ class SoccerTwosOptions(SceneOptions):
     scene: ClassVar[str] = "soccer-twos"
 
     areas: int = option(8, "how many pitches there are")
-    length: float = option(_ORIGINAL_LENGTH, "metres from goal to goal", small=10.0)
-    width: float = option(15.0, "metres from side to side", small=6.0)
-    goal: float = option(8.5, "metres between the posts", small=5.0)
-    speed: float = option(2.0, "metres per second that an action adds in each physics step", small=0.6)
+    length: float = option(_ORIGINAL_LENGTH, "meters from goal to goal", small=10.0)
+    width: float = option(15.0, "meters from side to side", small=6.0)
+    goal: float = option(8.5, "meters between the posts", small=5.0)
+    speed: float = option(2.0, "meters per second that an action adds in each physics step", small=0.6)
     kick: float = option(
         2000.0,
         "newtons with which a player that goes forward pushes the ball for one physics step",
@@ -92,11 +92,11 @@ class SoccerTwos(World):
         self.options = options = SoccerTwosOptions.read(given)
         self.areas = areas = options.areas
         self.pitch = Pitch(options.length, options.width, options.goal)
-        self.game = Game(areas, self.pitch, options.kick)
+        self.dynamics = SoccerDynamics(areas, self.pitch, options.kick)
         self.heading: Array = np.zeros((areas, PLAYERS))
         """[areas, players], radians from z towards x."""
-        self.teams = [Groups(areas, MEMBERS, team, teams=2) for team in range(2)]
-        self._senses = SoccerSenses(areas, self.pitch)
+        self.teams = [AgentGroups(areas, MEMBERS, team, teams=2) for team in range(2)]
+        self._sensors = SoccerSensors(areas, self.pitch)
         self._action: NDArray[np.int32] = np.zeros((areas, PLAYERS, 3), np.int32)
         self._age = np.zeros(areas, np.intp)
         self._touch_reward = np.zeros(areas)
@@ -105,10 +105,10 @@ class SoccerTwos(World):
         self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """A behaviour for each team: three branches of 3, forward and back, sideways, turn."""
+        """A behavior for each team: three branches of 3, forward and back, sideways, turn."""
         actions = ActionSpec.create_discrete((3, 3, 3))
         return {
-            name: BehaviorSpec(self._senses.specs(self.options.senses, team), actions)
+            name: BehaviorSpec(self._sensors.specs(self.options.senses, team), actions)
             for team, name in enumerate(BEHAVIORS)
         }
 
@@ -117,8 +117,8 @@ class SoccerTwos(World):
         self._random, self._parameters = random, parameters
         for team in self.teams:
             team.reset()
-        self._begin(np.arange(self.areas))
-        return self._ask()
+        self._start_episodes(np.arange(self.areas))
+        return self._request_decisions()
 
     def step(self, actions: Actions) -> Batches:
         """Play for one decision period. Actions: 3, 3 and 3 for each player."""
@@ -127,14 +127,14 @@ class SoccerTwos(World):
             self._action[:, mine] = actions[name][1].reshape(self.areas, MEMBERS, 3)
         for _ in range(DECISION_PERIOD):
             self._age += 1
-            self._judge(*self._act())
-        return self._ask()
+            self._apply_rules(*self._act())
+        return self._request_decisions()
 
     def statistics(self) -> Sequence[Statistic]:
         """Whether a goal or time has ended each episode that has ended."""
-        told = [(DECIDED, value, StatsAggregationMethod.AVERAGE) for value in self._decided]
+        statistics = [(DECIDED, value, StatsAggregationMethod.AVERAGE) for value in self._decided]
         self._decided.clear()
-        return told
+        return statistics
 
     def _act(self) -> tuple[Flags, Array]:
         forward, side, turn = np.moveaxis(self._action, 2, 0)
@@ -143,14 +143,14 @@ class SoccerTwos(World):
         push = np.stack([ahead * sine + right * cosine, ahead * cosine - right * sine])
         self.heading += _TURN[turn]
         # Who goes forward kicks, also where a step aside takes the place of the step forward.
-        return self.game.step(push * self.options.speed, (forward == 1).astype(float))
+        return self.dynamics.step(push * self.options.speed, (forward == 1).astype(float))
 
-    def _judge(self, touched: Flags, in_goals: Array) -> None:
+    def _apply_rules(self, touched: Flags, in_goals: Array) -> None:
         """Pay for touches of the ball, and end what a goal or time ends."""
         if touched.any() and self._touch_reward.any():
             for number, team in enumerate(self.teams):
                 mine = touched[:, number * MEMBERS : (number + 1) * MEMBERS]
-                team.pay(mine * self._touch_reward[:, None])
+                team.add_agent_rewards(mine * self._touch_reward[:, None])
         late = self._age >= self.options.max_steps
         goals = in_goals > 0
         if not (goals.any() or late.any()):
@@ -160,16 +160,16 @@ class SoccerTwos(World):
             if len(which):
                 won = np.zeros(self.areas)
                 won[which] = 1 - self._age[which] / self.options.max_steps
-                self.teams[1 - loser].earn(won)
-                self.teams[loser].earn(-goals[loser].astype(float))
-                self._end(which, interrupted=False)
+                self.teams[1 - loser].add_reward(won)
+                self.teams[loser].add_reward(-goals[loser].astype(float))
+                self._end_episodes(which, interrupted=False)
         (which,) = np.nonzero(late & ~goals.any(axis=0))
         if len(which):
-            self._end(which, interrupted=True)
+            self._end_episodes(which, interrupted=True)
 
-    def _end(self, which: Indices, interrupted: bool) -> None:
-        game = self.game
-        seen = self._senses.peek(
+    def _end_episodes(self, which: Indices, interrupted: bool) -> None:
+        game = self.dynamics
+        seen = self._sensors.peek(
             which,
             game.position[:, which],
             self.heading[which],
@@ -178,12 +178,12 @@ class SoccerTwos(World):
         )
         for number, team in enumerate(self.teams):
             mine = slice(number * MEMBERS, (number + 1) * MEMBERS)
-            team.end(which, [obs[:, mine] for obs in seen], interrupted)
-            team.returns()
+            team.end_episodes(which, [obs[:, mine] for obs in seen], interrupted)
+            team.take_returns()
         self._decided += [0.0 if interrupted else 1.0] * len(which)
-        self._begin(which)
+        self._start_episodes(which)
 
-    def _begin(self, which: Indices) -> None:
+    def _start_episodes(self, which: Indices) -> None:
         """Everybody on the own half, the ball near the middle."""
         random, count, options = self._random, len(which), self.options
         scale = options.length / _ORIGINAL_LENGTH
@@ -193,7 +193,7 @@ class SoccerTwos(World):
         places[0, :, :PLAYERS] = scale * (_START * side + spread)
         places[1, :, :PLAYERS] = np.array([1, -1, 1, -1]) * _START_ASIDE * options.width
         places[:, :, BALL] = scale * random.uniform(-_BALL_SPREAD, _BALL_SPREAD, (2, count))
-        self.game.put(which, places)
+        self.dynamics.put(which, places)
         aside = np.radians(random.uniform(-_START_HEADING, _START_HEADING, (count, PLAYERS)))
         self.heading[which] = aside - side * np.pi / 2
         self._action[which] = 0
@@ -201,12 +201,12 @@ class SoccerTwos(World):
         self._touch_reward[which] = _TOUCH_REWARD * np.array(
             [self._parameters.get("ball_touch", 0.0) for _ in range(count)]
         )
-        self._senses.clear(which)
+        self._sensors.clear(which)
 
-    def _ask(self) -> Batches:
-        game = self.game
-        seen = self._senses.look(game.position, self.heading, game.velocity, self.options.senses)
+    def _request_decisions(self) -> Batches:
+        game = self.dynamics
+        seen = self._sensors.observe(game.position, self.heading, game.velocity, self.options.senses)
         return {
-            name: team.ask([obs[:, number * MEMBERS : (number + 1) * MEMBERS] for obs in seen])
+            name: team.request_decisions([obs[:, number * MEMBERS : (number + 1) * MEMBERS] for obs in seen])
             for number, (name, team) in enumerate(zip(BEHAVIORS, self.teams))
         }

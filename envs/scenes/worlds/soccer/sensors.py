@@ -4,7 +4,7 @@ import numpy as np
 from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
 from numpy.typing import NDArray
 
-from ...sensors import Rays, Stack, own_motion, seen_from, to_circles
+from ...sensors import FrameStack, RaySensor, own_motion, seen_from, to_circles
 from .dynamics import BALL, BALL_RADIUS, GOAL_OF_TEAM, PLAYER_RADIUS, PLAYERS, Pitch
 
 Array = NDArray[np.float64]
@@ -25,17 +25,17 @@ _SPEED = 4.0
 """m/s that count as 1."""
 
 
-class SoccerSenses:
-    """The sensors of all players; x, z, heading and velocity are those of `pitch.Game`."""
+class SoccerSensors:
+    """The sensors of all players; x, z, heading and velocity are those of `pitch.SoccerDynamics`."""
 
     def __init__(self, areas: int, pitch: Pitch) -> None:
         self._normals, self._distances = pitch.planes
         self._half = np.array([pitch.length, pitch.width])[:, None, None] / 2
         self._goal_x = pitch.length / 2
-        self._ahead = Rays(per_side=5, degrees=60, length=_LENGTH, tags=len(TAGS), radius=_RADIUS)
-        self._behind = Rays(per_side=1, degrees=45, length=_LENGTH, tags=len(TAGS), radius=_RADIUS)
-        self.sizes = (self._ahead.size, self._behind.size)
-        self._frames = [Stack(areas, PLAYERS, FRAMES, size) for size in self.sizes]
+        self._forward = RaySensor(per_side=5, degrees=60, length=_LENGTH, tags=len(TAGS), radius=_RADIUS)
+        self._backward = RaySensor(per_side=1, degrees=45, length=_LENGTH, tags=len(TAGS), radius=_RADIUS)
+        self.sizes = (self._forward.size, self._backward.size)
+        self._frames = [FrameStack(areas, PLAYERS, FRAMES, size) for size in self.sizes]
         self._tags = _tags_by_player()
 
     def specs(self, senses: str, team: int) -> list[ObservationSpec]:
@@ -50,7 +50,7 @@ class SoccerSenses:
         for stack in self._frames:
             stack.clear(which)
 
-    def look(self, position: Array, heading: Array, velocity: Array, senses: str) -> list[Floats]:
+    def observe(self, position: Array, heading: Array, velocity: Array, senses: str) -> list[Floats]:
         """Each sensor of all players of all areas, [areas, players, size]: the frames go on."""
         if senses == "vector":
             return [self.places(position, heading, velocity)]
@@ -69,7 +69,7 @@ class SoccerSenses:
         """One frame of both fans of players with headings [k, players]; `position`: of all bodies."""
         players = position[..., :PLAYERS]
         rays = np.concatenate(
-            [self._ahead.directions(heading), self._behind.directions(heading + np.pi)], axis=3
+            [self._forward.directions(heading), self._backward.directions(heading + np.pi)], axis=3
         )
         circles = np.empty((3, *position.shape[1:]))
         circles[:2], circles[2, :, :PLAYERS], circles[2, :, BALL] = position, PLAYER_RADIUS, BALL_RADIUS
@@ -83,10 +83,10 @@ class SoccerSenses:
         nearest = distances.argmin(axis=3)
         distance = np.take_along_axis(distances, nearest[..., None], axis=3)[..., 0]
         tag = self._tags[np.arange(PLAYERS)[:, None], nearest]
-        middle = self._ahead.count
+        middle = self._forward.count
         return [
-            self._ahead.tell(distance[..., :middle], tag[..., :middle]),
-            self._behind.tell(distance[..., middle:], tag[..., middle:]),
+            self._forward.encode(distance[..., :middle], tag[..., :middle]),
+            self._backward.encode(distance[..., middle:], tag[..., middle:]),
         ]
 
     def places(self, position: Array, heading: Array, velocity: Array) -> Floats:

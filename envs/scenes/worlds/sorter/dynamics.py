@@ -22,7 +22,7 @@ _TOUCH = 0.02
 _TINY = 1e-9
 
 
-class Room:
+class SorterDynamics:
     """One agent in each of n rooms. Positions are [2, n], x and z; angles turn from z to x."""
 
     def __init__(self, rooms: int, radius: float, tile_width: float, places: int) -> None:

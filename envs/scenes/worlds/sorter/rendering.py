@@ -3,17 +3,17 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import Box, Canvas, Colour, Points, Vector
+from ...canvas import Box, Canvas, Color, Points, Vector
 from .dynamics import TILE_DEPTH
 from .scene import Sorter
 
-_AGENT: Colour = (58, 110, 226)
-_FLOOR: Colour = (196, 205, 224)
-_RING: Colour = (208, 216, 233)
-_EDGE: Colour = (164, 176, 204)
-_TILE: Colour = (255, 178, 74)
-_VISITED: Colour = (92, 196, 96)
-_DIGITS: Colour = (52, 44, 40)
+_AGENT: Color = (58, 110, 226)
+_FLOOR: Color = (196, 205, 224)
+_RING: Color = (208, 216, 233)
+_EDGE: Color = (164, 176, 204)
+_TILE: Color = (255, 178, 74)
+_VISITED: Color = (92, 196, 96)
+_DIGITS: Color = (52, 44, 40)
 _CORNERS = np.linspace(0, 2 * np.pi, 72, endpoint=False)
 _GAP = 1.12
 """From one room's middle to the next's, in diameters."""
@@ -51,29 +51,29 @@ def draw_sorter(size: tuple[int, int], world: Sorter) -> NDArray[np.uint8]:
 
 def _draw_room(canvas: Canvas, world: Sorter, k: int, middle: Vector, reach: float) -> None:
     canvas.polygon(middle + _circle(reach, -reach / 24), _EDGE)
-    for share, colour in ((1.0, _FLOOR), (0.66, _RING), (0.33, _FLOOR)):
-        canvas.polygon(middle + _circle(reach * share, 0), colour)
+    for share, color in ((1.0, _FLOOR), (0.66, _RING), (0.33, _FLOOR)):
+        canvas.polygon(middle + _circle(reach * share, 0), color)
     half = np.array([world.options.tile_width / 2, world.options.tile_width * 0.6, TILE_DEPTH / 2])
     things: list[tuple[Box, int, bool]] = []
-    spots = world.room.tiles()
+    spots = world.dynamics.tiles()
     for number, place in zip(world.numbers[k], world.places[k]):
         if number:
             visited = len(things) < world.visited[k]
-            turned = _yaw(world.room.tile_angle[place])
+            turned = _yaw(world.dynamics.tile_angle[place])
             x, z = spots[:, place]
-            centre = middle + np.array([x, half[1], z])
-            things.append((Box(centre, turned, half, _VISITED if visited else _TILE), int(number), visited))
+            center = middle + np.array([x, half[1], z])
+            things.append((Box(center, turned, half, _VISITED if visited else _TILE), int(number), visited))
     body = world.options.radius / 24 + 0.3
-    x, z = world.room.position[:, k]
+    x, z = world.dynamics.position[:, k]
     heading = world.heading[k]
     # The face is on the box's -z side.
     box = Box(middle + np.array([x, body, z]), _yaw(heading + np.pi), np.full(3, body), _AGENT)
-    looks = box.centre + 9 * np.array([np.sin(heading), 0, np.cos(heading)])
+    looks = box.center + 9 * np.array([np.sin(heading), 0, np.cos(heading)])
     _shade(canvas, box)
     for tile, _, _ in things:
         _shade(canvas, tile)
     drawn = [*things, (box, 0, False)]
-    for thing, number, _ in sorted(drawn, key=lambda thing: -_distance(canvas, thing[0].centre)):
+    for thing, number, _ in sorted(drawn, key=lambda thing: -_distance(canvas, thing[0].center)):
         canvas.box(thing)
         if number:
             _write(canvas, thing, number)

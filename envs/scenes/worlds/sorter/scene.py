@@ -12,20 +12,20 @@ import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
-from ...agents import Soloists
+from ...agents import IndependentAgents
 from ...options import SceneOptions, option
 from ...physics2d import DECISION_PERIOD, GRAVITY
-from ...sensors import Stack
+from ...sensors import FrameStack
 from ...world import Actions, Batches, Parameters, World
-from .dynamics import AGENT_HALF, GRAVITY_SCALE, TILE_DEPTH, Room
-from .sensors import FRAMES, PLACE, View, observation_specs, own_body, own_place, tile_rows
+from .dynamics import AGENT_HALF, GRAVITY_SCALE, TILE_DEPTH, SorterDynamics
+from .sensors import FRAMES, PLACE, SorterView, observation_specs, own_body, own_place, tile_rows
 
 BEHAVIOR = "Sorter?team=0"
 
 _TURN = np.radians([0, -4, 4])
 _FORWARD = np.array([0, 1, -1])
 _RIGHT = np.array([0, 1, -1])
-_HURRY = -1.0
+_TIME_PENALTY = -1.0
 """The reward for an episode of the full length in which no tile is touched."""
 
 Indices = NDArray[np.intp]
@@ -43,9 +43,9 @@ class SorterOptions(SceneOptions):
     numbers: int = option(20, "tiles bear one from 1 to this one, each another", small=6)
     tiles: int = option(20, "the most of an episode, unless the trainer sets num_tiles", small=4)
     places: int = option(20, "for tiles, along the wall", small=10)
-    radius: float = option(20.5, "metres from the middle of the room to the tiles", small=7.0)
-    tile_width: float = option(3.5, "metres", small=2.0)
-    speed: float = option(2.0, "metres per second that an action adds in each physics step", small=1.0)
+    radius: float = option(20.5, "meters from the middle of the room to the tiles", small=7.0)
+    tile_width: float = option(3.5, "meters", small=2.0)
+    speed: float = option(2.0, "meters per second that an action adds in each physics step", small=1.0)
     max_steps: int = option(5000, "physics steps of an episode", small=500, decision_period=DECISION_PERIOD)
     senses: str = option(
         "entities",
@@ -78,8 +78,8 @@ class Sorter(World):
         """`given`: fields of `SorterOptions`; those that are left out are as the size says."""
         self.options = options = SorterOptions.read(given)
         self.areas = areas = options.areas
-        self.room = Room(areas, options.radius, options.tile_width, options.places)
-        self.agents = Soloists(areas)
+        self.dynamics = SorterDynamics(areas, options.radius, options.tile_width, options.places)
+        self.agents = IndependentAgents(areas)
         self.heading: Array = np.zeros(areas)
         """[areas], radians from z towards x."""
         self.numbers: Indices = np.zeros((areas, options.numbers), np.intp)
@@ -93,40 +93,40 @@ class Sorter(World):
         self._push = np.zeros((2, areas))
         self._turn = np.zeros(areas)
         self._action: NDArray[np.int32] = np.zeros((areas, 3), np.int32)
-        self._frames = Stack(areas, 1, FRAMES, PLACE)
+        self._frames = FrameStack(areas, 1, FRAMES, PLACE)
         self._parameters = Parameters()
         self._revision = -1
         self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """One behaviour of three branches of 3: forward and back, right and left, turn left and right."""
+        """One behavior of three branches of 3: forward and back, right and left, turn left and right."""
         observations = observation_specs(self.options.numbers, flat=self.options.senses == "flat")
         return {BEHAVIOR: BehaviorSpec(observations, ActionSpec.create_discrete((3, 3, 3)))}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
         """Begin an episode in every room."""
         self._random, self._parameters, self._revision = random, parameters, -1
-        self._follow_gravity()
+        self._apply_gravity()
         self.agents.reset()
-        self._begin(np.arange(self.areas))
-        return self._ask()
+        self._start_episodes(np.arange(self.areas))
+        return self._request_decisions()
 
     def step(self, actions: Actions) -> Batches:
         """Glide for one decision period. Actions: three of 3 for each agent."""
         if self._revision != self._parameters.revision:
-            self._follow_gravity()
+            self._apply_gravity()
         self._action[:] = actions[BEHAVIOR][1]
         for _ in range(DECISION_PERIOD):
             self._age += 1
-            self.agents.earn(_HURRY / self.options.max_steps)
-            rooms, tiles = self.room.step(self._act(), self.places)
+            self.agents.add_reward(_TIME_PENALTY / self.options.max_steps)
+            rooms, tiles = self.dynamics.step(self._act(), self.places)
             if len(rooms):
                 self._touch(rooms, tiles)
             late = self._age >= self.options.max_steps
             if late.any():
                 (which,) = np.nonzero(late)
-                self._end(which, interrupted=True)
-        return self._ask()
+                self._end_episodes(which, interrupted=True)
+        return self._request_decisions()
 
     def _act(self) -> Array:
         """One physics step's turns, and what is added to the velocities: [2, areas]."""
@@ -147,19 +147,19 @@ class Sorter(World):
         right = tiles == self.visited[rooms]
         earned = np.zeros(self.areas)
         earned[rooms] = np.where(right, 1, -1)
-        self.agents.earn(earned)
+        self.agents.add_reward(earned)
         self.visited[rooms[right]] += 1
         over = ~right | (self.visited[rooms] == self._count[rooms])
         if over.any():
-            self._end(rooms[over], interrupted=False)
+            self._end_episodes(rooms[over], interrupted=False)
 
-    def _end(self, which: Indices, interrupted: bool) -> None:
+    def _end_episodes(self, which: Indices, interrupted: bool) -> None:
         view = self._view(which)
         place = self._frames.peek(which, own_place(view)[:, None])[:, 0]
-        self.agents.end(which, self._sense(view, place), interrupted)
-        self._begin(which)
+        self.agents.end_episodes(which, self._sense(view, place), interrupted)
+        self._start_episodes(which)
 
-    def _begin(self, which: Indices) -> None:
+    def _start_episodes(self, which: Indices) -> None:
         """New tiles; the agent back in the middle, where its heading stays."""
         options, random = self.options, self._random
         count = random.integers(1, self._most_tiles(which) + 1)
@@ -174,7 +174,7 @@ class Sorter(World):
         self._age[which] = 0
         self._action[which] = 0
         self._frames.clear(which)
-        self.room.stop(which)
+        self.dynamics.stop(which)
 
     def _most_tiles(self, which: Indices) -> Indices:
         """[k]: what the trainer sets is read for each episode.
@@ -191,28 +191,28 @@ class Sorter(World):
             )
         return most
 
-    def _follow_gravity(self) -> None:
+    def _apply_gravity(self) -> None:
         """Gravity presses the agent on the ground; the trainer's is taken as it is, at once."""
         self._revision = self._parameters.revision
-        self.room.gravity = self._parameters.get("gravity", GRAVITY * GRAVITY_SCALE)
+        self.dynamics.gravity = self._parameters.get("gravity", GRAVITY * GRAVITY_SCALE)
 
-    def _ask(self) -> Batches:
+    def _request_decisions(self) -> Batches:
         view = self._view(np.arange(self.areas))
         place = self._frames.push(own_place(view)[:, None])[:, 0]
-        (batch,) = self.agents.ask(self._sense(view, place))
+        (batch,) = self.agents.request_decisions(self._sense(view, place))
         return {BEHAVIOR: batch}
 
-    def _view(self, which: Indices) -> View:
-        return View(
-            position=self.room.position[:, which],
-            velocity=self.room.velocity[:, which],
+    def _view(self, which: Indices) -> SorterView:
+        return SorterView(
+            position=self.dynamics.position[:, which],
+            velocity=self.dynamics.velocity[:, which],
             heading=self.heading[which],
             numbers=self.numbers[which],
-            tiles=self.room.tiles()[:, self.places[which]],
+            tiles=self.dynamics.tiles()[:, self.places[which]],
             visited=self.visited[which],
         )
 
-    def _sense(self, view: View, place: Floats) -> list[Floats]:
+    def _sense(self, view: SorterView, place: Floats) -> list[Floats]:
         tiles = tile_rows(view)
         if self.options.senses == "flat":
             tiles = tiles.reshape(len(tiles), -1)

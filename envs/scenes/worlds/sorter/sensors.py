@@ -17,11 +17,11 @@ PLACE = 4
 _WAY_AND_VISIT = 3
 """Numbers that follow a tile's marks in its row: the way to it along x and z, and whether it was visited."""
 _SCALE = 20.0
-"""Places are observed in units of this many metres."""
+"""Places are observed in units of this many meters."""
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SorterView:
     """Some rooms [k], each with an agent, at a moment."""
 
     position: Array
@@ -49,7 +49,7 @@ def observation_specs(highest: int, flat: bool) -> list[ObservationSpec]:
     return [tiles, _vector("PhysicsBodySensor:Agent", 10), _vector(place, PLACE * FRAMES)]
 
 
-def tile_rows(view: View) -> Floats:
+def tile_rows(view: SorterView) -> Floats:
     """A row for each tile, in ascending order of their numbers, then zeros: [k, n, n + 3].
 
     A 1 at the tile's number, its way from the agent along x and z, and whether it was visited. The mark of
@@ -65,7 +65,7 @@ def tile_rows(view: View) -> Floats:
     return rows
 
 
-def own_body(view: View) -> Floats:
+def own_body(view: SorterView) -> Floats:
     """Unity's rigid-body sensor as it is set up here: [k, 10].
 
     It tells a body's pose and velocity as seen from that body itself: no offset (3), no turn (4), and the
@@ -79,7 +79,7 @@ def own_body(view: View) -> Floats:
     return obs
 
 
-def own_place(view: View) -> Floats:
+def own_place(view: SorterView) -> Floats:
     """Where an agent is, and the direction in which it looks: [k, 4]."""
     x, z = view.position / _SCALE
     return np.stack([x, z, np.sin(view.heading), np.cos(view.heading)], axis=1).astype(np.float32)

@@ -1,6 +1,6 @@
 """A ball between two rackets and over a net, seen from the side: all courts at once.
 
-Lengths are metres, times seconds; x points from player 0's end to player 1's, the net stands at 0, y points
+Lengths are meters, times seconds; x points from player 0's end to player 1's, the net stands at 0, y points
 up. Players are told in their own eyes: everybody plays towards +x, see `SIDE`.
 """
 
@@ -20,7 +20,7 @@ SIDE = np.array([[1.0], [-1.0]])
 BALL_RADIUS = 0.15
 LOWEST, HIGHEST = 0.3, 4.0
 """Between these heights the middle of a racket moves."""
-NEAREST, BEHIND = 0.7, 2.5
+NEAREST, BACKCOURT = 0.7, 2.5
 """How near the net a racket comes, and how far behind the end of the court."""
 TILT = np.radians([-25.0, 65.0])
 """From the upright, upwards positive: how a racket can face."""
@@ -49,7 +49,7 @@ class Court:
     """m/s at most of a racket."""
 
 
-class Rally:
+class TennisDynamics:
     """Balls and rackets of n courts, who has to play each ball, and how often it has bounced before him."""
 
     def __init__(self, count: int, court: Court) -> None:
@@ -113,7 +113,7 @@ class Rally:
         self.tilt += np.minimum(np.maximum(self._wanted[2] - self.tilt, -turn), turn)
         wished = self.racket + velocity * TIME_STEP
         own_x = wished[0] * SIDE
-        np.minimum(np.maximum(own_x, -self.court.length / 2 - BEHIND), -NEAREST, out=own_x)
+        np.minimum(np.maximum(own_x, -self.court.length / 2 - BACKCOURT), -NEAREST, out=own_x)
         np.multiply(own_x, SIDE, out=self.racket[0])
         np.minimum(np.maximum(wished[1], LOWEST), HIGHEST, out=self.racket[1])
         velocity *= self.racket == wished

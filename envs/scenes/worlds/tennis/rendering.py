@@ -3,23 +3,23 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import SHADOW, Box, Canvas, Colour, Points, Vector, distance, middles_of, rectangle
-from .dynamics import BALL_RADIUS, BEHIND, HIGHEST
+from ...canvas import SHADOW, Box, Canvas, Color, Points, Vector, distance, middles_of, rectangle
+from .dynamics import BACKCOURT, BALL_RADIUS, HIGHEST
 from .scene import Tennis
 
-_TEAMS: tuple[Colour, Colour] = ((58, 110, 226), (150, 84, 214))
-_GROUND: Colour = (196, 205, 224)
-_COURT: Colour = (112, 182, 178)
-_LINE: Colour = (240, 246, 246)
-_NET: Colour = (236, 240, 248)
-_BALL: Colour = (220, 232, 62)
+_TEAMS: tuple[Color, Color] = ((58, 110, 226), (150, 84, 214))
+_GROUND: Color = (196, 205, 224)
+_COURT: Color = (112, 182, 178)
+_LINE: Color = (240, 246, 246)
+_NET: Color = (236, 240, 248)
+_BALL: Color = (220, 232, 62)
 _DEEP = 1.6
 """Half of what is drawn of a court's depth, in which nothing moves."""
 
 
 def draw_tennis(size: tuple[int, int], world: Tennis) -> NDArray[np.uint8]:
     """Every court, [height, width, 3]: player 0 is blue and on the left."""
-    x = world.options.length / 2 + BEHIND
+    x = world.options.length / 2 + BACKCOURT
     middles = middles_of(world.areas, 2.2 * x, 2 * _DEEP + HIGHEST + 2, breadth=1.0)
     corners = [middle + rectangle(-x, -_DEEP, x, _DEEP, y) for middle in middles for y in (-0.3, HIGHEST)]
     canvas = Canvas(size, np.concatenate(corners), yaw=6, pitch=24, margin=0.04)
@@ -32,7 +32,7 @@ def draw_tennis(size: tuple[int, int], world: Tennis) -> NDArray[np.uint8]:
 
 
 def _draw_court(canvas: Canvas, world: Tennis, middle: Vector) -> None:
-    half, x = world.options.length / 2, world.options.length / 2 + BEHIND
+    half, x = world.options.length / 2, world.options.length / 2 + BACKCOURT
     canvas.box(Box(middle - np.array([0, 0.15, 0]), np.eye(3), np.array([x, 0.15, _DEEP]), _GROUND))
     deep, line = _DEEP * 0.86, 0.07
     canvas.polygon(middle + rectangle(-half, -deep, half, deep), _COURT)
@@ -46,7 +46,7 @@ def _draw_court(canvas: Canvas, world: Tennis, middle: Vector) -> None:
 
 
 def _draw_play(canvas: Canvas, world: Tennis, k: int, middle: Vector) -> None:
-    rally, net = world.rally, world.options.net
+    rally, net = world.dynamics, world.options.net
     ball = middle + np.array([rally.ball[0, k], rally.ball[1, k], 0])
     shadow = BALL_RADIUS * np.stack([np.cos(_TURN), np.zeros(len(_TURN)), np.sin(_TURN)], axis=1)
     canvas.polygon(ball * (1, 0, 1) + 1.6 * shadow, SHADOW, alpha=90)
@@ -54,7 +54,7 @@ def _draw_play(canvas: Canvas, world: Tennis, k: int, middle: Vector) -> None:
     for racket in rackets:
         reach = np.abs(racket.rotation[0]) @ racket.half
         spread = rectangle(-reach, -racket.half[2], reach, racket.half[2])
-        canvas.polygon(racket.centre * (1, 0, 1) + spread, SHADOW, alpha=60)
+        canvas.polygon(racket.center * (1, 0, 1) + spread, SHADOW, alpha=60)
     mesh = Box(middle + np.array([0, net / 2, 0]), np.eye(3), np.array([0.05, net / 2, _DEEP * 0.95]), _NET)
     canvas.box(mesh)
     for racket in rackets:
@@ -63,7 +63,7 @@ def _draw_play(canvas: Canvas, world: Tennis, k: int, middle: Vector) -> None:
 
 
 def _racket(world: Tennis, k: int, player: int, middle: Vector) -> Box:
-    rally = world.rally
+    rally = world.dynamics
     x, y = rally.racket[:, player, k]
     tilt = float(rally.tilt[player, k])
     # The face of a racket, its own x axis, looks towards the net and up.

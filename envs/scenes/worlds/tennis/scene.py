@@ -15,11 +15,11 @@ from mlagents_envs.base_env import (
 from numpy.typing import NDArray
 
 from ....base import StatsAggregationMethod
-from ...agents import Soloists
+from ...agents import IndependentAgents
 from ...options import SIZES, SceneOptions, option
 from ...physics2d import DECISION_PERIOD, GRAVITY
 from ...world import Actions, Batches, Parameters, Statistic, World
-from .dynamics import BEHIND, HIGHEST, NEAREST, SIDE, TILT, Court, Rally
+from .dynamics import BACKCOURT, HIGHEST, NEAREST, SIDE, TILT, Court, TennisDynamics
 
 BEHAVIORS = ("Tennis?team=0", "Tennis?team=1")
 """Who plays from -x, and who plays from +x."""
@@ -45,10 +45,10 @@ class TennisOptions(SceneOptions):
 
     areas: int = option(32, "how many courts there are")
     size: str = option("full", "full and small are the same here", small="small", choices=SIZES)
-    length: float = option(12.0, "metres from end to end of the court")
-    net: float = option(1.0, "its height in metres")
-    racket: float = option(0.9, "metres from end to end of a racket")
-    speed: float = option(7.0, "metres per second of a racket, at most")
+    length: float = option(12.0, "meters from end to end of the court")
+    net: float = option(1.0, "its height in meters")
+    racket: float = option(0.9, "meters from end to end of a racket")
+    speed: float = option(7.0, "meters per second of a racket, at most")
     max_steps: int = option(2000, "physics steps of an episode", decision_period=DECISION_PERIOD)
 
     def check(self) -> None:
@@ -69,8 +69,10 @@ class Tennis(World):
         """`given`: fields of `TennisOptions`; those that are left out are as the size says."""
         self.options = options = TennisOptions.read(given)
         self.areas = areas = options.areas
-        self.rally = Rally(areas, Court(options.length, options.net, options.racket, options.speed))
-        self.players = Soloists(2 * areas, len(BEHAVIORS))
+        self.dynamics = TennisDynamics(
+            areas, Court(options.length, options.net, options.racket, options.speed)
+        )
+        self.players = IndependentAgents(2 * areas, len(BEHAVIORS))
         self.players.behavior[:] = np.repeat([0, 1], areas)
         self._age = np.zeros(areas, np.intp)
         self._hits: list[float] = []
@@ -79,7 +81,7 @@ class Tennis(World):
         self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """A behaviour for each seat: 16 numbers, three continuous actions."""
+        """A behavior for each seat: 16 numbers, three continuous actions."""
         sensor = ObservationSpec(
             (_SIZE,), (DimensionProperty.NONE,), ObservationType.DEFAULT, f"VectorSensor_size{_SIZE}"
         )
@@ -88,67 +90,69 @@ class Tennis(World):
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
         """Begin a point on every court."""
         self._random, self._parameters = random, parameters
-        self._follow_gravity()
+        self._apply_gravity()
         self.players.reset()
-        self._begin(np.arange(self.areas))
-        return self._ask()
+        self._start_episodes(np.arange(self.areas))
+        return self._request_decisions()
 
     def step(self, actions: Actions) -> Batches:
         """Play for one decision period. Actions: 3 for each player, within -1 and 1."""
         if self._revision != self._parameters.revision:
-            self._follow_gravity()
+            self._apply_gravity()
         chosen = np.stack([actions[name][0] for name in BEHAVIORS])
-        self.rally.command(np.clip(chosen.astype(np.float64), -1, 1).transpose(2, 0, 1))
+        self.dynamics.command(np.clip(chosen.astype(np.float64), -1, 1).transpose(2, 0, 1))
         for _ in range(DECISION_PERIOD):
-            won = self.rally.step()
+            won = self.dynamics.step()
             self._age += 1
             late = self._age >= self.options.max_steps
             if won.any() or late.any():
-                self.players.earn(np.concatenate([won, -won]))
-                self._end(won != 0, interrupted=False)
-                self._end(late & (won == 0), interrupted=True)
-        return self._ask()
+                self.players.add_reward(np.concatenate([won, -won]))
+                self._end_episodes(won != 0, interrupted=False)
+                self._end_episodes(late & (won == 0), interrupted=True)
+        return self._request_decisions()
 
     def statistics(self) -> Sequence[Statistic]:
         """How often the ball was hit in each episode that has ended."""
-        told = [(HITS, value, StatsAggregationMethod.AVERAGE) for value in self._hits]
+        statistics = [(HITS, value, StatsAggregationMethod.AVERAGE) for value in self._hits]
         self._hits.clear()
-        return told
+        return statistics
 
-    def _follow_gravity(self) -> None:
+    def _apply_gravity(self) -> None:
         """Gravity follows its parameter at once."""
         self._revision = self._parameters.revision
-        self.rally.gravity = self._parameters.get("gravity", GRAVITY)
+        self.dynamics.gravity = self._parameters.get("gravity", GRAVITY)
 
-    def _end(self, over: NDArray[np.bool_], interrupted: bool) -> None:
+    def _end_episodes(self, over: NDArray[np.bool_], interrupted: bool) -> None:
         (which,) = np.nonzero(over)
         if len(which):
-            self.players.end(np.concatenate([which, which + self.areas]), [self._look(which)], interrupted)
-            self._hits += self.rally.hits[which].tolist()
-            self._begin(which)
+            self.players.end_episodes(
+                np.concatenate([which, which + self.areas]), [self._observe(which)], interrupted
+            )
+            self._hits += self.dynamics.hits[which].tolist()
+            self._start_episodes(which)
 
-    def _begin(self, which: Indices) -> None:
+    def _start_episodes(self, which: Indices) -> None:
         """A ball falls before one of the two players, both as likely."""
         random, count = self._random, len(which)
         server = random.integers(2, size=count)
         (near, far), (low, high) = _SERVE
         away = random.uniform(near, far, count) * self.options.length / 2
         ball = np.stack([np.where(server == 0, -away, away), random.uniform(low, high, count)])
-        self.rally.serve(which, ball, server)
+        self.dynamics.serve(which, ball, server)
         self._age[which] = 0
 
-    def _ask(self) -> Batches:
-        return dict(zip(BEHAVIORS, self.players.ask([self._look(np.arange(self.areas))])))
+    def _request_decisions(self) -> Batches:
+        return dict(zip(BEHAVIORS, self.players.request_decisions([self._observe(np.arange(self.areas))])))
 
-    def _look(self, which: Indices) -> Floats:
+    def _observe(self, which: Indices) -> Floats:
         """What the players of some courts [k] see, as if they all played towards +x: [2 * k, 16].
 
         The own racket's place (2), velocity (2) and tilt from -1 to 1 (1), the same of the other's (5), the
         ball's place (2) and velocity (2), whether it is the own ball (1), and how often it has bounced (1).
         """
-        rally, options = self.rally, self.options
+        rally, options = self.dynamics, self.options
         obs = np.empty((2, len(which), _SIZE), np.float32)
-        place = np.array([options.length / 2 + BEHIND, HIGHEST])[:, None, None]
+        place = np.array([options.length / 2 + BACKCOURT, HIGHEST])[:, None, None]
         racket = rally.racket[:, :, which] / place
         speed = rally.racket_velocity[:, :, which] / options.speed
         ball = rally.ball[:, None, which] / place

@@ -27,7 +27,7 @@ _AGENT_DRAG, _BLOCK_DRAG = 2.0, 1.0
 _EXTRA_FALL = 111.0
 """Metres per second squared, added to gravity in the air, after a jump."""
 _PULL = 15.5
-"""Metres per second for each metre that a jump still has to go; stiffness and limit are ours."""
+"""Metres per second for each meter that a jump still has to go; stiffness and limit are ours."""
 _PULL_LIMIT = 10.0
 """Metres per second by which a jump changes the velocity at most in a physics step."""
 _NEAR_GROUND, _ON_GROUND = 0.55, 0.05
@@ -36,7 +36,7 @@ _REACH = AGENT_HALF + BLOCK_HALF
 _TINY = 1e-9
 
 
-class Yard:
+class WallJumpDynamics:
     """One agent, one block and one wall on each of n platforms."""
 
     def __init__(self, count: int) -> None:
@@ -47,7 +47,7 @@ class Yard:
         """x and z."""
         self.block_velocity: Array = np.zeros((2, count))
         self.wall: Array = np.zeros(count)
-        """[n], metres from the platform to the wall's upper edge; 0 for no wall."""
+        """[n], meters from the platform to the wall's upper edge; 0 for no wall."""
         self.gravity = GRAVITY * GRAVITY_SCALE
         self._jump_left = np.zeros(count, np.intp)
         self._jump_from = np.zeros(count)
@@ -134,9 +134,9 @@ class Yard:
         side = np.where(before[axis, who] < self.block[axis, who], -1.0, 1.0)
         own, other = self.velocity[2 * axis, who], self.block_velocity[axis, who]
         common = (_AGENT_MASS * own + _BLOCK_MASS * other) / (_AGENT_MASS + _BLOCK_MASS)
-        meeting = (own - other) * side < 0
-        self.velocity[2 * axis, who] = np.where(meeting, common, own)
-        self.block_velocity[axis, who] = np.where(meeting, common, other)
+        touching = (own - other) * side < 0
+        self.velocity[2 * axis, who] = np.where(touching, common, own)
+        self.block_velocity[axis, who] = np.where(touching, common, other)
         self.block[axis, who] = self.position[2 * axis, who] - side * _REACH
         # A block at the wall stays there, and so does who pushes it.
         limit = WALL_HALF + BLOCK_HALF

@@ -3,16 +3,16 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import Box, Canvas, Colour, Points, Vector, square
+from ...canvas import Box, Canvas, Color, Points, Vector, square
 from .dynamics import AGENT_HALF, BLOCK_HALF, BLOCK_HEIGHT, WALL_HALF
 from .scene import WallJump
 
-_AGENT: Colour = (58, 110, 226)
-_GROUND: Colour = (196, 205, 224)
-_TILE: Colour = (208, 216, 233)
-_WALL: Colour = (150, 162, 192)
-_BLOCK: Colour = (255, 160, 66)
-_GOAL: Colour = (92, 196, 96)
+_AGENT: Color = (58, 110, 226)
+_GROUND: Color = (196, 205, 224)
+_TILE: Color = (208, 216, 233)
+_WALL: Color = (150, 162, 192)
+_BLOCK: Color = (255, 160, 66)
+_GOAL: Color = (92, 196, 96)
 _TILES = 8
 _TALL = 5.0
 """Metres above the ground that are in the picture."""
@@ -45,7 +45,7 @@ def _draw_platform(canvas: Canvas, world: WallJump, k: int, middle: Vector) -> N
     origin = middle - np.array([0, 0, (world.near + world.far) / 2])
     goal = np.array([0, 0, world.goal_middle])
     canvas.polygon(origin + goal + square(world.options.goal / 2, 0), _GOAL)
-    yard = world.yard
+    yard = world.dynamics
     x, z = yard.block[:, k]
     block = Box(
         origin + np.array([x, BLOCK_HEIGHT / 2, z]),
@@ -61,9 +61,9 @@ def _draw_platform(canvas: Canvas, world: WallJump, k: int, middle: Vector) -> N
         boxes.append(
             Box(origin + np.array([0, tall, 0]), np.eye(3), np.array([half, tall, WALL_HALF]), _WALL)
         )
-    looks = agent.centre + 9 * np.array([np.sin(heading), 0, np.cos(heading)])
+    looks = agent.center + 9 * np.array([np.sin(heading), 0, np.cos(heading)])
     for box in boxes:
-        grown = 1.0 if box.colour == _WALL else 1.1
+        grown = 1.0 if box.color == _WALL else 1.1
         corners = box.place(square(grown, 0) * box.half)
         canvas.polygon(corners * (1, 0, 1), (38, 50, 78), alpha=40)
     for box in _far_to_near(canvas, boxes, origin):
@@ -76,9 +76,9 @@ def _far_to_near(canvas: Canvas, boxes: list[Box], origin: Vector) -> list[Box]:
     """What is behind the wall before it, and on each side what is far, low and large first."""
 
     def key(box: Box) -> tuple[float, float]:
-        z = float((box.centre - origin)[2])
-        side = 0.0 if box.colour == _WALL else float(np.sign(z)) * (abs(z) > WALL_HALF)
-        return (-side, float(box.centre[1] - _distance(canvas, box.centre)))
+        z = float((box.center - origin)[2])
+        side = 0.0 if box.color == _WALL else float(np.sign(z)) * (abs(z) > WALL_HALF)
+        return (-side, float(box.center[1] - _distance(canvas, box.center)))
 
     return sorted(boxes, key=key)
 

@@ -1,6 +1,6 @@
 """Unity's WallJump: get to the goal behind a wall, over which a jump leads, or a jump from a block.
 
-There are two behaviours, for walls that are low or not there and for high ones, and an agent changes from one
+There are two behaviors, for walls that are low or not there and for high ones, and an agent changes from one
 to the other between its episodes. Numbers and order of events are the official scene's; what its description
 leaves open is said beside the constants.
 """
@@ -13,13 +13,13 @@ import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
-from ...agents import Soloists
+from ...agents import IndependentAgents
 from ...options import SceneOptions, option
 from ...physics2d import DECISION_PERIOD, GRAVITY
-from ...sensors import Stack
+from ...sensors import FrameStack
 from ...world import Actions, Batches, Parameters, World
-from .dynamics import AGENT_HALF, BLOCK_HALF, GRAVITY_SCALE, WALL_HALF, Yard
-from .sensors import FRAMES, View, WallJumpSenses
+from .dynamics import AGENT_HALF, BLOCK_HALF, GRAVITY_SCALE, WALL_HALF, WallJumpDynamics
+from .sensors import FRAMES, WallJumpSensors, WallJumpView
 
 SMALL, BIG = "SmallWallJump?team=0", "BigWallJump?team=0"
 BEHAVIORS = (SMALL, BIG)
@@ -27,13 +27,13 @@ BEHAVIORS = (SMALL, BIG)
 _TURN = np.radians([0, -6, 6])
 _FORWARD = np.array([0, 1, -1])
 _SIDE = np.array([0, -0.6, 0.6])
-_HURRY = -0.0005
+_TIME_PENALTY = -0.0005
 """Reward of a physics step."""
 _WALLS = ("no_wall_height", "small_wall_height", "big_wall_height", "big_wall_height", "big_wall_height")
 """The parameters of five cases that are equally likely."""
 _SMALL_CASES = 2
-"""Of these, the first, whose behaviour is the one for small walls."""
-_BEHIND = 0.3
+"""Of these, the first, whose behavior is the one for small walls."""
+_FAR_SHARE = 0.3
 """The part of the platform behind the wall's middle; the original's place of the wall is not known."""
 _START = 0.6
 """Where agents begin before the wall's middle, as a part of the platform: 12 m."""
@@ -54,13 +54,13 @@ class WallJumpOptions(SceneOptions):
     scene: ClassVar[str] = "wall-jump"
 
     areas: int = option(24, "how many platforms there are")
-    platform: float = option(20.0, "metres along each edge of the platform", small=14.0)
-    goal: float = option(4.0, "metres along each edge of the goal", small=3.0)
+    platform: float = option(20.0, "meters along each edge of the platform", small=14.0)
+    goal: float = option(4.0, "meters along each edge of the goal", small=3.0)
     small_wall: float = option(
         4.0, "of a small wall, half of it above the ground; small_wall_height wins over it"
     )
     big_wall: float = option(8.0, "of a big wall, half of it above the ground; big_wall_height wins over it")
-    speed: float = option(3.0, "metres per second that an action adds in each physics step", small=0.8)
+    speed: float = option(3.0, "meters per second that an action adds in each physics step", small=0.8)
     max_steps: int = option(2000, "physics steps of an episode", small=800, decision_period=DECISION_PERIOD)
     senses: str = option(
         "rays",
@@ -71,7 +71,9 @@ class WallJumpOptions(SceneOptions):
 
     def check(self) -> None:
         """Refuse platforms without room for block and goal."""
-        least = max(2 * (BLOCK_HALF + 2 * AGENT_HALF) / _BLOCK_ZONE[0] / 2, (self.goal + WALL_HALF) / _BEHIND)
+        least = max(
+            2 * (BLOCK_HALF + 2 * AGENT_HALF) / _BLOCK_ZONE[0] / 2, (self.goal + WALL_HALF) / _FAR_SHARE
+        )
         if self.platform < least:
             raise ValueError(
                 f"wall-jump: a platform of {self.platform:g} m has no room for a block and a goal of "
@@ -88,18 +90,18 @@ class WallJump(World):
         """`given`: fields of `WallJumpOptions`; those that are left out are as the size says."""
         self.options = options = WallJumpOptions.read(given)
         self.areas = areas = options.areas
-        self.yard = Yard(areas)
-        self.agents = Soloists(areas, len(BEHAVIORS))
+        self.dynamics = WallJumpDynamics(areas)
+        self.agents = IndependentAgents(areas, len(BEHAVIORS))
         self.heading: Array = np.zeros(areas)
         """[areas], radians from z towards x."""
-        self.near, self.far = -(1 - _BEHIND) * options.platform, _BEHIND * options.platform
+        self.near, self.far = -(1 - _FAR_SHARE) * options.platform, _FAR_SHARE * options.platform
         """The platform's edges along z; the wall's middle is at 0."""
         self.goal_middle = WALL_HALF + (self.far - WALL_HALF) / 2
         """Its z; its x is 0."""
-        self._senses = WallJumpSenses(
+        self._sensors = WallJumpSensors(
             options.platform, (self.near + self.far) / 2, self.goal_middle, options.goal
         )
-        self._frames = [Stack(areas, 1, FRAMES, size) for size in self._senses.sizes]
+        self._frames = [FrameStack(areas, 1, FRAMES, size) for size in self._sensors.sizes]
         self._action: NDArray[np.int32] = np.zeros((areas, 4), np.int32)
         self._age = np.zeros(areas, np.intp)
         self._parameters = Parameters()
@@ -107,8 +109,8 @@ class WallJump(World):
         self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """Two behaviours alike: four branches, forward and back, turn, sideways, jump."""
-        observations = self._senses.specs(self.options.senses)
+        """Two behaviors alike: four branches, forward and back, turn, sideways, jump."""
+        observations = self._sensors.specs(self.options.senses)
         return {
             name: BehaviorSpec(observations, ActionSpec.create_discrete((3, 3, 3, 2))) for name in BEHAVIORS
         }
@@ -116,24 +118,24 @@ class WallJump(World):
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
         """Begin an episode on every platform."""
         self._random, self._parameters, self._revision = random, parameters, -1
-        self._follow_gravity()
+        self._apply_gravity()
         self.agents.reset()
-        self._begin(np.arange(self.areas))
-        return self._ask()
+        self._start_episodes(np.arange(self.areas))
+        return self._request_decisions()
 
     def step(self, actions: Actions) -> Batches:
         """Run for one decision period. Actions: 3, 3, 3 and 2 for each agent."""
         if self._revision != self._parameters.revision:
-            self._follow_gravity()
+            self._apply_gravity()
         for name, asked in zip(BEHAVIORS, self.agents.asking):
             if len(asked):
                 self._action[asked] = actions[name][1]
         for _ in range(DECISION_PERIOD):
             self._act()
-            self.yard.step()
+            self.dynamics.step()
             self._age += 1
-            self._judge()
-        return self._ask()
+            self._apply_rules()
+        return self._request_decisions()
 
     def _act(self) -> None:
         forward, turn, side, jump = self._action.T
@@ -141,37 +143,37 @@ class WallJump(World):
         ahead, aside = np.where(side == 0, _FORWARD[forward], 0), _SIDE[side]
         direction = np.stack([ahead * sine + aside * cosine, ahead * cosine - aside * sine])
         self.heading += _TURN[turn]
-        self.yard.run(direction, self.options.speed, jump == 1)
-        self.agents.earn(_HURRY)
+        self.dynamics.run(direction, self.options.speed, jump == 1)
+        self.agents.add_reward(_TIME_PENALTY)
 
-    def _judge(self) -> None:
+    def _apply_rules(self) -> None:
         """Whoever, or whose block, is off the platform fails; whoever stands in the goal succeeds."""
-        x, _, z = self.yard.position
+        x, _, z = self.dynamics.position
         half = self.options.platform / 2
-        block_x, block_z = self.yard.block
+        block_x, block_z = self.dynamics.block
         wide = np.maximum(np.abs(x), np.abs(block_x)) > half
         lost = wide | (np.minimum(z, block_z) < self.near) | (np.maximum(z, block_z) > self.far)
         reach = self.options.goal / 2 + AGENT_HALF
         home = np.maximum(np.abs(x), np.abs(z - self.goal_middle)) < reach
-        home &= self.yard.near_ground() & ~lost
+        home &= self.dynamics.near_ground() & ~lost
         late = (self._age >= self.options.max_steps) & ~(lost | home)
         for over, reward in ((lost, -1.0), (home, 1.0), (late, None)):
             (which,) = np.nonzero(over)
             if len(which):
                 if reward is not None:
-                    self.agents.settle(which, reward)
-                self._end(which, interrupted=reward is None)
+                    self.agents.set_reward(which, reward)
+                self._end_episodes(which, interrupted=reward is None)
 
-    def _end(self, which: Indices, interrupted: bool) -> None:
-        seen = self._senses.look(self._view(which), self.options.senses)
+    def _end_episodes(self, which: Indices, interrupted: bool) -> None:
+        seen = self._sensors.observe(self._view(which), self.options.senses)
         if self.options.senses == "rays":
             frames = zip(self._frames, seen)
             seen = [stack.peek(which, frame[:, None])[:, 0] for stack, frame in frames]
-        self.agents.end(which, seen, interrupted)
-        self._begin(which)
+        self.agents.end_episodes(which, seen, interrupted)
+        self._start_episodes(which)
 
-    def _begin(self, which: Indices) -> None:
-        """Another wall, and with it perhaps another behaviour; the heading stays."""
+    def _start_episodes(self, which: Indices) -> None:
+        """Another wall, and with it perhaps another behavior; the heading stays."""
         random, platform, count = self._random, self.options.platform, len(which)
         case = random.integers(len(_WALLS), size=count)
         self.agents.behavior[which] = case >= _SMALL_CASES
@@ -184,29 +186,29 @@ class WallJump(World):
             [_START_WIDTH * platform * (random.random(count) - 0.5), np.full(count, -_START * platform)]
         )
         # Half of a wall is below the ground.
-        self.yard.put(which, start, blocks, np.maximum(heights, 0) / 2)
+        self.dynamics.put(which, start, blocks, np.maximum(heights, 0) / 2)
         self._action[which] = 0
         self._age[which] = 0
         for stack in self._frames:
             stack.clear(which)
 
-    def _follow_gravity(self) -> None:
+    def _apply_gravity(self) -> None:
         """Gravity follows its parameter at once; the trainer's is taken as it is."""
         self._revision = self._parameters.revision
-        self.yard.gravity = self._parameters.get("gravity", GRAVITY * GRAVITY_SCALE)
+        self.dynamics.gravity = self._parameters.get("gravity", GRAVITY * GRAVITY_SCALE)
 
-    def _ask(self) -> Batches:
-        seen = self._senses.look(self._view(np.arange(self.areas)), self.options.senses)
+    def _request_decisions(self) -> Batches:
+        seen = self._sensors.observe(self._view(np.arange(self.areas)), self.options.senses)
         if self.options.senses == "rays":
             seen = [stack.push(frame[:, None])[:, 0] for stack, frame in zip(self._frames, seen)]
-        return dict(zip(BEHAVIORS, self.agents.ask(seen)))
+        return dict(zip(BEHAVIORS, self.agents.request_decisions(seen)))
 
-    def _view(self, which: Indices) -> View:
-        return View(
-            position=self.yard.position[:, which],
-            velocity=self.yard.velocity[:, which],
+    def _view(self, which: Indices) -> WallJumpView:
+        return WallJumpView(
+            position=self.dynamics.position[:, which],
+            velocity=self.dynamics.velocity[:, which],
             heading=self.heading[which],
-            block=self.yard.block[:, which],
-            wall=self.yard.wall[which],
-            near_ground=self.yard.near_ground()[which],
+            block=self.dynamics.block[:, which],
+            wall=self.dynamics.wall[which],
+            near_ground=self.dynamics.near_ground()[which],
         )

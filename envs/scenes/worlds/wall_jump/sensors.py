@@ -6,7 +6,7 @@ import numpy as np
 from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
 from numpy.typing import NDArray
 
-from ...sensors import Rays, Surroundings, own_motion, seen_from
+from ...sensors import RaySensor, RayTargets, own_motion, seen_from
 from .dynamics import BLOCK_HALF, BLOCK_HEIGHT, WALL_HALF
 
 Array = NDArray[np.float64]
@@ -29,7 +29,7 @@ _PLACES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class WallJumpView:
     """Some platforms [k] at a moment."""
 
     position: Array
@@ -41,19 +41,19 @@ class View:
     block: Array
     """[2, k], x and z."""
     wall: Array
-    """[k], metres above the platform; 0 for no wall."""
+    """[k], meters above the platform; 0 for no wall."""
     near_ground: NDArray[np.bool_]
     """[k]."""
 
 
-class WallJumpSenses:
+class WallJumpSensors:
     """The sensors, for what is the same on every platform and in every episode."""
 
     def __init__(self, platform: float, middle: float, goal_middle: float, goal: float) -> None:
-        """`platform`, `goal`: metres along each edge. `middle`, `goal_middle`: their z."""
+        """`platform`, `goal`: meters along each edge. `middle`, `goal_middle`: their z."""
         self._half, self._middle = platform / 2, middle
         self._goal_middle, self._goal = goal_middle, goal / 2
-        self._rays = Rays(per_side=3, degrees=90, length=_LENGTH, tags=len(TAGS), radius=_RADIUS)
+        self._rays = RaySensor(per_side=3, degrees=90, length=_LENGTH, tags=len(TAGS), radius=_RADIUS)
         self.sizes = (self._rays.size, self._rays.size, PLACE)
         """Of a frame of each sensor."""
 
@@ -67,14 +67,14 @@ class WallJumpSenses:
             for name, size in zip(names, self.sizes)
         ]
 
-    def look(self, view: View, senses: str) -> list[Floats]:
+    def observe(self, view: WallJumpView, senses: str) -> list[Floats]:
         """One frame of every sensor, [k, size] each."""
         if senses == "vector":
             return [self.places(view)]
         start, end = _RISE
         return [self._fan(view, start, (end - start) / _LENGTH), self._fan(view, 0.0, 0.0), self.place(view)]
 
-    def place(self, view: View) -> Floats:
+    def place(self, view: WallJumpView) -> Floats:
         """Where an agent is from the platform's middle, over 20 m; whether it is on the ground: [k, 4]."""
         obs = np.empty((len(view.heading), PLACE), np.float32)
         obs[:, :3] = view.position.T / _SCALE
@@ -82,7 +82,7 @@ class WallJumpSenses:
         obs[:, 3] = view.near_ground
         return obs
 
-    def places(self, view: View) -> Floats:
+    def places(self, view: WallJumpView) -> Floats:
         """Where everything is, from the agent's own eyes: [k, 16].
 
         The place on the platform (2), heading (sine, cosine), velocity to the right and ahead / 4 (2), the
@@ -93,8 +93,8 @@ class WallJumpSenses:
         obs = np.empty((len(view.heading), _PLACES), np.float32)
         heading = view.heading[:, None]
         position, velocity = view.position[::2, :, None], view.velocity[::2, :, None]
-        centred = position - np.array([0, self._middle])[:, None, None]
-        obs[:, :6] = own_motion(centred / self._half, heading, velocity)[:, 0]
+        centerd = position - np.array([0, self._middle])[:, None, None]
+        obs[:, :6] = own_motion(centerd / self._half, heading, velocity)[:, 0]
         obs[:, 6], obs[:, 7] = view.position[1] - 0.5, view.velocity[1] / 10
         obs[:, 8] = view.near_ground
         goals = np.broadcast_to(np.array([0, self._goal_middle])[:, None], view.block.shape)
@@ -104,8 +104,8 @@ class WallJumpSenses:
         obs[:, 15] = view.wall / 4
         return obs
 
-    def _fan(self, view: View, start: float, slope: float) -> Floats:
-        """A fan of rays that begin `start` metres above the agents and rise with `slope`: [k, size]."""
+    def _fan(self, view: WallJumpView, start: float, slope: float) -> Floats:
+        """A fan of rays that begin `start` meters above the agents and rise with `slope`: [k, size]."""
         count = len(view.heading)
         boxes = np.zeros((4, count, 3))
         boxes[2, :, _WALL], boxes[3, :, _WALL] = self._half, WALL_HALF
@@ -116,7 +116,7 @@ class WallJumpSenses:
         farthest = above / slope if slope else np.where(above > 0, np.inf, -np.inf)
         absent = np.zeros((count, 1, 3), np.bool_)
         absent[:, 0, _WALL] = view.wall <= 0
-        around = Surroundings(
+        around = RayTargets(
             half=np.inf,
             circles=np.zeros((3, count, 0)),
             circle_tags=np.zeros(0, np.intp),
@@ -125,7 +125,7 @@ class WallJumpSenses:
             absent=absent,
             farthest=farthest[:, None],
         )
-        return self._rays.look(view.position[::2, :, None], view.heading[:, None], around)[:, 0]
+        return self._rays.observe(view.position[::2, :, None], view.heading[:, None], around)[:, 0]
 
 
 def _vector(name: str, size: int) -> ObservationSpec:
