@@ -1,21 +1,20 @@
-"""Balls that fall, roll and slide on boxes which are turned under them, as PhysX would have it.
+"""The physics of balls on boxes that are turned under them, as PhysX computes it.
 
 Every array has the balls as its last axis, and one call steps all of them: the cost of a step is a fixed
-number of array operations. Axes are Unity's: left-handed, y up. Lengths are meters, times seconds; the
-mass of a ball cancels out of everything, because the boxes cannot be moved.
+number of array operations. Axes are Unity's: left-handed, y up. Lengths are in meters, times in seconds;
+the mass of a ball cancels out because the boxes cannot be moved.
 
-The solver is PhysX 3's for one contact between a sphere and something immovable, written down from its
-published behavior and checked against what a real Unity player reported (tests/envs/scenes/
-test_physics.py): position and velocity are solved with different aims. The position's solution removes 80 %
-of a penetration in a step and lets the ball come 80 % nearer across a gap; the velocity that remains only
-stops the approach. Friction is Coulomb's, at most `FRICTION` times the push of the same solution.
+The solver is PhysX 3's for one contact between a sphere and a static body, derived from its published
+behavior and checked against what a real Unity player reported (tests/envs/scenes/test_physics.py). Position
+and velocity are solved with different targets: the solution for the position corrects 80 % of a penetration
+per step and closes 80 % of a gap; the one for the velocity only stops the approach. The contact is a point
+on the box's surface, at which Coulomb friction acts, at most `FRICTION` times the normal impulse of the
+same solution.
 
-With a dozen balls nothing counts but the number and kind of NumPy calls. Operations on arrays of the same
-shape, and products with small constant matrices, take a fifth of the time of broadcasting, `einsum` and
-`max`; so sums over components come out repeated in every row ([3, n] where [n] would do), and vectors are
-rearranged by constant matrices.
-
-Small constant matrices that sum, repeat and rearrange the components of vectors [k, n].
+With a dozen balls, only the number and kind of NumPy calls matter. Operations on arrays of equal shape and
+products with small constant matrices take a fifth of the time of broadcasting, `einsum` and `max`. Sums
+over components are therefore repeated in every row ([3, n] where [n] would do), and vectors [k, n] are
+rearranged by the constant matrices at the end of this module.
 """
 
 import math
