@@ -57,6 +57,30 @@ def test_environments_are_told_the_first_lesson_of_each() -> None:
     assert channel.calls[-1] == ("set_multirangeuniform_sampler_parameters", "x", [(1.0, 2.0)], 7)
 
 
+@pytest.mark.parametrize(
+    "written, value",
+    [
+        ("true", 1.0),
+        ("false", 0.0),
+        ("3", 3.0),
+        ("'1e-2'", 0.01),
+        ("{curriculum: [{name: a, value: true}]}", 1.0),
+        ("{sampler_type: constant, sampler_parameters: {value: yes}}", 1.0),
+    ],
+)
+def test_booleans_are_one_and_zero(written: str, value: float) -> None:
+    """As ML-Agents reads them; a number in quotes, which it refuses, is a number."""
+    parameters = RunOptions.from_text(f"environment_parameters: {{a: {written}}}").environment_parameters
+    found = parameters["a"].curriculum[0].value.value
+    assert type(found) is float and found == value
+
+
+@pytest.mark.parametrize("written", ["'true'", "null", "[1]", "red"])
+def test_other_values_are_refused(written: str) -> None:
+    with pytest.raises(TrainerConfigError, match=r"environment_parameters\.a: found .*expected a number, or"):
+        RunOptions.from_text(f"environment_parameters: {{a: {written}}}")
+
+
 def test_no_parameters_tell_nothing() -> None:
     assert Curriculum(RunOptions().environment_parameters).samplers() == {}
 

@@ -1,7 +1,4 @@
-"""Environment parameters: their samplers, and the lessons that change them.
-
-How the value of an environment parameter is drawn.
-"""
+"""Environment parameters: the samplers of their values, and the lessons of a curriculum."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     SerializeAsAny,
+    StrictFloat,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -22,13 +20,13 @@ from pydantic import (
 from ...utils.seeds import seed_of
 from ...utils.suggestions import nearest
 from ..base import (
+    LARGEST_FLOAT32,
     Flag,
     Integer,
     Number,
     Settings,
     Text,
     WireInteger,
-    WireNumber,
     found,
     number,
     refuse,
@@ -38,6 +36,15 @@ from ..errors import note
 
 if TYPE_CHECKING:
     from ....envs.side_channels.environment_parameters import EnvironmentParametersChannel
+
+
+def _value(value: Any) -> float:
+    """A finite number; true is 1 and false is 0, as ML-Agents reads them here."""
+    return number(int(value) if isinstance(value, bool) else value)
+
+
+Value = Annotated[StrictFloat, BeforeValidator(_value), Field(ge=-LARGEST_FLOAT32, le=LARGEST_FLOAT32)]
+"""A value of an environment parameter, which an engine receives as 32 bits."""
 
 
 class SamplerSettings(Settings):
@@ -66,7 +73,7 @@ class ConstantSettings(SamplerSettings):
 
     sampler_type = "constant"
 
-    value: WireNumber = 0.0
+    value: Value = 0.0
     """The value."""
 
     def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
@@ -83,9 +90,9 @@ class UniformSettings(SamplerSettings):
 
     sampler_type = "uniform"
 
-    min_value: WireNumber = 0.0
+    min_value: Value = 0.0
     """Lower end."""
-    max_value: WireNumber = 1.0
+    max_value: Value = 1.0
     """Upper end."""
 
     @model_validator(mode="after")
@@ -114,9 +121,9 @@ class GaussianSettings(SamplerSettings):
 
     sampler_type = "gaussian"
 
-    mean: WireNumber = 1.0
+    mean: Value = 1.0
     """Its mean."""
-    st_dev: WireNumber = Field(default=1.0, ge=0)
+    st_dev: Value = Field(default=1.0, ge=0)
     """Its standard deviation."""
 
     def apply(self, key: str, env_channel: EnvironmentParametersChannel) -> None:
@@ -133,7 +140,7 @@ class MultiRangeUniformSettings(SamplerSettings):
 
     sampler_type = "multirangeuniform"
 
-    intervals: list[tuple[WireNumber, WireNumber]] = Field(default_factory=lambda: [(0.0, 1.0)], min_length=1)
+    intervals: list[tuple[Value, Value]] = Field(default_factory=lambda: [(0.0, 1.0)], min_length=1)
     """The intervals, as [[lower, upper], ...]."""
 
     @field_validator("intervals", mode="before")
@@ -205,7 +212,7 @@ def read_sampler(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, dict):
         return SamplerForm.model_validate(value, context=info.context).sampler_parameters
     try:
-        constant = number(value)
+        constant = _value(value)
     except ValueError:
         raise wrong(f"found {found(value)}, expected {_FORMS}") from None
     return ConstantSettings(value=constant)
@@ -259,7 +266,7 @@ class Lesson(Settings):
     """A value of an environment parameter, and when to go on to the next."""
 
     value: Sampler
-    """A number or a sampler."""
+    """A number (true is 1, false is 0) or a sampler."""
     name: Text
     """What the lesson is called in messages."""
     completion_criteria: CompletionCriteriaSettings | None = None
