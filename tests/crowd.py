@@ -82,13 +82,13 @@ class Crowd:
 
     def play(self, learner: Learner, ticks: int) -> list[Trajectory]:
         """Let the learner act so many times; what it then has to learn from."""
-        manager = learner.manager(BEHAVIOR)
+        manager = learner.add_team(BEHAVIOR)
         for _ in range(ticks):
             step = self.step()
             decisions, terminals = step.steps[BEHAVIOR]
-            learner.end_episodes(step, BEHAVIOR)
+            learner.inference.end_episodes(step, BEHAVIOR)
             manager.add_experiences(decisions, terminals, 0, step.decisions.get(BEHAVIOR))
-            (decided,) = learner.decide([decisions], [(0, BEHAVIOR)])
+            (decided,) = learner.act([decisions], [(0, BEHAVIOR)])
             self.decided = {BEHAVIOR: decided}
         return list(learner.collected.drain())
 

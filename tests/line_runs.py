@@ -9,7 +9,7 @@ from lanista.envs.manager.manager import EnvManager
 from lanista.envs.validation import NonFinite
 from lanista.trainers.learn import run, run_training
 from lanista.trainers.runner import training as training_run
-from lanista.trainers.runner.evaluation.environment import TEST_SEED, EvaluationEnvironment
+from lanista.trainers.runner.evaluation.environment import EVALUATION_SEED, EvaluationEnvironment
 from lanista.trainers.settings.command_line import parse_command_line
 from line_game import LineGame
 from mlagents_envs.base_env import BaseEnv
@@ -32,7 +32,7 @@ class Runs:
 
     def _make_test(self, options: Any, log_folder: Any, cluster: Any = None) -> EvaluationEnvironment:
         rules = {**self.rules, **self.test_rules}
-        return EvaluationEnvironment(lambda drawn: LineGame(TEST_SEED, **rules), NonFinite.STOP)
+        return EvaluationEnvironment(lambda drawn: LineGame(EVALUATION_SEED, **rules), NonFinite.STOP)
 
     def __call__(self, *arguments: str) -> int:
         """The exit status."""

@@ -22,18 +22,18 @@ class Events:
         self.calls = []
         self.drop = drop_after_checkpoint
 
-    def summary(self, step):
+    def on_summary(self, step):
         self.calls.append(("summary", step))
 
-    def checkpoint(self):
+    def on_checkpoint(self):
         self.calls.append(("checkpoint",))
         return self.drop
 
-    def taken_in(self):
+    def on_steps_processed(self):
         pass
 
-    def updated(self, figures):
-        self.calls.append(("updated", figures))
+    def on_update(self, metrics):
+        self.calls.append(("updated", metrics))
 
 
 def given_signals(signals):

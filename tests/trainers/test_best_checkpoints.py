@@ -135,10 +135,10 @@ def test_a_policy_is_judged_by_enough_episodes_each_counted_once():
     record = RewardHistory()
     for _ in range(FEWEST - 1):
         record.add(1.0)
-    assert record.judge() is None
+    assert record.next_mean() is None
     record.add(11.0)
-    assert record.judge() == pytest.approx(2.0)
-    assert record.judge() is None
+    assert record.next_mean() == pytest.approx(2.0)
+    assert record.next_mean() is None
 
 
 def test_the_mean_of_the_last_episodes_is_known_once_there_are_enough():
@@ -146,10 +146,10 @@ def test_the_mean_of_the_last_episodes_is_known_once_there_are_enough():
     for reward in [100.0, *[1.0] * (EPISODES - 2)]:
         record.add(reward)
     assert record.recent_mean() is None
-    again = RewardHistory.restored(json.loads(json.dumps(record.state_dict())))
+    again = RewardHistory.from_state_dict(json.loads(json.dumps(record.state_dict())))
     for each in (record, again):
         each.add(1.0)
         assert each.recent_mean() == pytest.approx(1.99)
         each.add(1.0)
         assert each.recent_mean() == 1.0
-        assert each.judge() == pytest.approx((100 + EPISODES) / (EPISODES + 1))
+        assert each.next_mean() == pytest.approx((100 + EPISODES) / (EPISODES + 1))

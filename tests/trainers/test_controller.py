@@ -71,33 +71,25 @@ class FakeLearner:
     """Decides, and lets the trajectories lie in their queues."""
 
     restart_due = False
-    goes_on = True
+    should_continue = True
     settings = SimpleNamespace(threaded=False)
-
-    acts_by_place = False
+    inference = SimpleNamespace(acts_by_slot=False, keeps_agent_states=False)
 
     def __init__(self, name, spec):
         self.name = name
         self.managers = {}
-        self.forgotten = []
+        self.reset = []
         self.trainer = SimpleNamespace(step=0)
 
-    def manager(self, behavior_id):
-        if behavior_id not in self.managers:
-            self.managers[behavior_id] = AgentManager(behavior_id, SPEC, HORIZON, Sink())
-        return self.managers[behavior_id]
+    def add_team(self, behavior_id):
+        self.managers[behavior_id] = AgentManager(behavior_id, SPEC, HORIZON, Sink())
 
-    def end_episodes(self, step, behavior_id):
-        pass
+    def reset_agents(self, env, behavior_id=None, agent_ids=None):
+        if behavior_id is not None:
+            self.managers[behavior_id].forget_agents(env, agent_ids)
+            self.reset.append((env, agent_ids.tolist()))
 
-    def forget(self, env):
-        pass
-
-    def forget_agents(self, behavior_id, env, agent_ids):
-        self.manager(behavior_id).forget_agents(env, agent_ids)
-        self.forgotten.append((env, agent_ids.tolist()))
-
-    def decide(self, batches, asking=None):
+    def act(self, batches, sources):
         zeros = [np.zeros((len(batch), 1), np.float32) for batch in batches]
         actions = [ActionTuple(zero) for zero in zeros]
         return [
@@ -149,8 +141,8 @@ class Flawed(TurnBased):
 
 def test_an_agent_whose_episode_is_dropped_loses_what_it_has_earned_so_far():
     learners = play(Flawed([CAT] * 6), non_finite=NonFinite.DROP)
-    assert learners["Cat"].forgotten == [(0, [0])]
-    assert not learners["Dog"].forgotten
+    assert learners["Cat"].reset == [(0, [0])]
+    assert not learners["Dog"].reset
 
 
 def test_teams_that_take_turns_are_trained(tmp_path):
@@ -204,14 +196,17 @@ def test_a_learner_s_thread_that_failed_at_the_very_end_is_an_error(monkeypatch)
     class Failed:
         error = ValueError("in the last update")
 
-        def ask_to_stop(self):
+        def request_stop(self):
             pass
 
-        def stop(self, patience=None):
+        def raise_error(self):
+            pass
+
+        def stop(self, timeout=None):
             pass
 
     controller = trained(FakeLearner)
     controller.training = False
-    monkeypatch.setattr(controller, "_learn", lambda: controller._threads.append(Failed()))
+    monkeypatch.setattr(controller, "_train", lambda: controller._threads.append(Failed()))
     with pytest.raises(ValueError, match="in the last update"):
         controller.run()

@@ -19,22 +19,26 @@ class Reporting:
     """A learner that does nothing but collect."""
 
     settings = SimpleNamespace(threaded=False)
+    inference = SimpleNamespace(acts_by_slot=False, keeps_agent_states=False)
 
     def __init__(self, name, spec):
         self.name = name
         self.reporter = StatsReporter(name)
         self.managers = {}
 
-    def manager(self, behavior_id):
-        if behavior_id not in self.managers:
-            self.managers[behavior_id] = AgentManager(behavior_id, SPEC, 5, self.reporter)
-        return self.managers[behavior_id]
+    def add_team(self, behavior_id):
+        self.managers[behavior_id] = AgentManager(behavior_id, SPEC, 5, self.reporter)
 
 
 @pytest.fixture
 def controller():
     envs = SimpleNamespace(behavior_specs=dict.fromkeys(BEHAVIORS, SPEC))
     return TrainerController(lambda: envs, Reporting, SilentDisplay())
+
+
+def collect(controller, *steps):
+    controller._add_new_behaviors(steps)
+    controller._collect(steps)
 
 
 def answer(env, **statistics):
@@ -44,20 +48,20 @@ def answer(env, **statistics):
 
 
 def test_sums_count_an_engine_s_value_once_for_two_teams(controller):
-    controller._collect([answer(0, goals=(2.0, Aggregation.SUM)), answer(1, goals=(3.0, Aggregation.SUM))])
+    collect(controller, answer(0, goals=(2.0, Aggregation.SUM)), answer(1, goals=(3.0, Aggregation.SUM)))
     assert set(controller.learners) == {"Ball", "Goal"}
     for learner in controller.learners.values():
         assert learner.reporter.get_stats_summaries("goals").aggregated_value == 5.0
 
 
 def test_the_most_recent_value_is_the_first_environment_s(controller):
-    controller._collect([answer(0, level=(1.0, Aggregation.MOST_RECENT))])
-    controller._collect([answer(1, level=(9.0, Aggregation.MOST_RECENT))])
+    collect(controller, answer(0, level=(1.0, Aggregation.MOST_RECENT)))
+    collect(controller, answer(1, level=(9.0, Aggregation.MOST_RECENT)))
     for learner in controller.learners.values():
         assert learner.reporter.get_stats_summaries("level").values.tolist() == [1.0]
 
 
 def test_every_environment_counts_in_averages(controller):
-    controller._collect([answer(env, speed=(float(env), Aggregation.AVERAGE)) for env in range(3)])
+    collect(controller, *(answer(env, speed=(float(env), Aggregation.AVERAGE)) for env in range(3)))
     for learner in controller.learners.values():
         assert learner.reporter.get_stats_summaries("speed").aggregated_value == 1.0

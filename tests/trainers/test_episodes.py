@@ -22,5 +22,5 @@ KEYS = [AgentKey(0, 1), AgentKey(0, 2), AgentKey(1, 1)]
 def test_what_is_forgotten_and_what_is_not(what, left):
     episodes = EpisodeStats(["extrinsic"])
     episodes.sums = {key: np.ones(2) for key in KEYS}
-    episodes.forget(*what)
+    episodes.reset_agents(*what)
     assert list(episodes.sums) == left

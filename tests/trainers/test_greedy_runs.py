@@ -74,8 +74,8 @@ def collect(one, steps, seed=0):
     masked = bool(one.spec.action_spec.discrete_branches)
     for _ in range(steps):
         asking = batch(random, masked)
-        one.manager(ID).add_experiences(asking, TerminalSteps.empty(one.spec), 0, decided)
-        (decided,) = one.decide([asking], [(0, ID)])
+        one.add_team(ID).add_experiences(asking, TerminalSteps.empty(one.spec), 0, decided)
+        (decided,) = one.act([asking], [(0, ID)])
         done.append(decided)
         one.trainer.advance()
     return done
@@ -135,12 +135,12 @@ def test_a_resumed_run_goes_on_bit_for_bit(tmp_path, kind):
 def test_agents_of_a_run_that_does_not_learn_are_greedy(tmp_path, kind):
     one = learner(tmp_path, kind, training=False)
     asking = batch(np.random.default_rng(0))
-    before = one.side.policy.generator.get_state()
+    before = one.inference.policy.generator.get_state()
     for _ in range(3):
-        (decided,) = one.decide([asking], [(0, ID)])
-    assert torch.equal(one.side.policy.generator.get_state(), before)
-    if not one.side.network.memory_size:
-        (again,) = one.decide([asking], [(0, ID)])
+        (decided,) = one.act([asking], [(0, ID)])
+    assert torch.equal(one.inference.policy.generator.get_state(), before)
+    if not one.inference.network.memory_size:
+        (again,) = one.act([asking], [(0, ID)])
         np.testing.assert_array_equal(again.env_action.continuous, decided.env_action.continuous)
         np.testing.assert_array_equal(again.env_action.discrete, decided.env_action.discrete)
 
@@ -173,7 +173,7 @@ def test_exploration_follows_the_trainers_step_and_is_reported(tmp_path, kind, s
     end = one.algorithm.explorer.schedule.end
     assert found[0] == pytest.approx((start + end) / 2, rel=0.1)  # the first summary, at 100 of 200 steps
     assert found[-1] == pytest.approx(end)
-    assert one.side.policy.step > 200
+    assert one.inference.policy.step > 200
 
 
 WRONG = {

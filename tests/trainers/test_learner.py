@@ -59,7 +59,7 @@ def test_a_trainer_is_called_when_a_portion_of_its_buffer_may_wait(learner):
     calls = []
     learner.trainer.advance = lambda: calls.append(1)
     for tick in range(30):
-        learner.decide([waiting(3)])
+        learner.act([waiting(3)], [(0, "Ball?team=0")])
         learner.advance()
         assert len(calls) == (tick + 1) // 4, "10 steps, a 64th of the buffer, are there at every fourth tick"
 
@@ -68,7 +68,7 @@ def test_many_agents_fill_a_portion_at_every_tick(learner):
     calls = []
     learner.trainer.advance = lambda: calls.append(1)
     for _ in range(5):
-        learner.decide([waiting(100), waiting(28)])
+        learner.act([waiting(100), waiting(28)], [(0, "Ball?team=0"), (1, "Ball?team=0")])
         learner.advance()
     assert len(calls) == 5
 
@@ -129,15 +129,15 @@ def same(a, b):
 
 def test_who_acts_apart_gets_what_the_normaliser_sees_and_every_update(tmp_path, gathers):
     learner = make(tmp_path, threaded=True, network_settings={"normalize": True})
-    learner.manager("Ball?team=0")
-    acting, learning = learner.side.network, learner.algorithm.network
+    learner.add_team("Ball?team=0")
+    acting, learning = learner.inference.network, learner.algorithm.network
     assert acting is not learning and same(acting, learning)
     for steps, parameters_change in ((20, False), (30, False), (BUFFER, True)):
         before = {name: p.detach().clone() for name, p in acting.named_parameters()}
         learner.collected.put(FakeTrajectory(steps))
         learner.trainer.advance()
         assert not same(acting, learning), "it has its own numbers until it acts"
-        learner.decide([waiting(3)])
+        learner.act([waiting(3)], [(0, "Ball?team=0")])
         assert same(acting, learning)
         changed = [not torch.equal(p, before[name]) for name, p in acting.named_parameters()]
         assert any(changed) == parameters_change
@@ -145,7 +145,7 @@ def test_who_acts_apart_gets_what_the_normaliser_sees_and_every_update(tmp_path,
 
 def test_what_waits_at_the_end_is_counted_and_saved(tmp_path, gathers):
     learner = make(tmp_path)
-    learner.manager("Ball?team=0")
+    learner.add_team("Ball?team=0")
     learner.collected.put(FakeTrajectory(7))
     learner.finish()
     assert load_checkpoint(tmp_path / "Ball" / "checkpoint.pt")["step"] == 7
@@ -158,7 +158,7 @@ def test_a_last_trajectory_with_a_flaw_keeps_nothing_from_being_saved(tmp_path, 
     def flawed():
         raise kind("too large")
 
-    monkeypatch.setattr(learner.trainer, "take_in", flawed)
+    monkeypatch.setattr(learner.trainer, "process_queues", flawed)
     with pytest.raises(kind, match="too large"):
         learner.finish()
     assert (tmp_path / "Ball.onnx").exists()
@@ -196,7 +196,7 @@ def test_every_summary_tells_the_lessons(tmp_path):
     curriculum.advance(lambda _: TrainingProgress(0, 1, [1.0]))
     learner = make(tmp_path, writers=[summaries], run={"curriculum": curriculum})
     for step in (10, 20):
-        learner.summary(step)
+        learner.on_summary(step)
         for parameter, lesson in (("gravity", 0.0), ("height", 1.0)):
             told = summaries.values[step][f"Environment/Lesson Number/{parameter}"]
             assert told.aggregated_value == lesson
@@ -226,7 +226,7 @@ def test_a_new_run_begins_with_what_fits(tmp_path, caplog):
 
 def test_a_run_that_is_resumed_at_its_end_says_why_nothing_happens(tmp_path, caplog):
     run = make(tmp_path, max_steps=100)
-    run.trainer.clock.step = 101
+    run.trainer.schedule.step = 101
     run.finish()
     make(tmp_path, max_steps=102, run={"resume": True})
     assert "max_steps" not in caplog.text

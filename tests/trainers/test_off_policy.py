@@ -189,7 +189,7 @@ def test_trajectories_are_stored_and_told_of_as_the_reference_does(case):
             [trajectory["interrupted"]],
             [AgentKey(int(env), int(agent))],
         )
-        trainer.clock.count(one.steps)
+        trainer.schedule.count(one.steps)
         trainer.stats.set_stat("Step", float(trainer.step))
         trainer.process(one)
         check(trainer, record, one.steps, expected)
@@ -343,7 +343,7 @@ def test_priorities_are_corrected_in_full_at_max_steps(gathers):
     trainer = trainer_of(hyperparameters=hyper, max_steps=200)
     betas = []
     for step in (0, 100, 200, 300):
-        trainer.clock.step = step
+        trainer.schedule.step = step
         betas.append(trainer._beta())
     assert betas == pytest.approx([0.4, 0.7, 1.0, 1.0])
 
@@ -491,5 +491,5 @@ def test_a_saved_replay_of_pictures_as_numbers_that_will_not_fit_is_refused_too(
 
 
 def test_steps_of_an_update_wait_no_longer_than_a_part_of_a_batch():
-    assert trainer_of(hyperparameters={"batch_size": 256}).portion == 32
-    assert trainer_of(hyperparameters={"batch_size": 256}, summary_freq=160).portion == 10
+    assert trainer_of(hyperparameters={"batch_size": 256}).advance_interval == 32
+    assert trainer_of(hyperparameters={"batch_size": 256}, summary_freq=160).advance_interval == 10

@@ -89,7 +89,7 @@ def test_trajectories_are_valued_as_the_reference_values_them(case):
             [trajectory["interrupted"]],
             [AgentKey(int(env), int(agent))],
         )
-        trainer.clock.count(one.steps)
+        trainer.schedule.count(one.steps)
         trainer.stats.set_stat("Step", float(trainer.step))
         trainer.process(one)
         check(trainer, record, signals, expected)
@@ -230,7 +230,7 @@ def test_a_checkpoint_is_taken_before_the_crossing_trajectory_is_counted(gathers
     steps = []
     events = Events()
     trainer = trainer_with(events, checkpoint_interval=20)
-    events.checkpoint = lambda: bool(steps.append(trainer.step))
+    events.on_checkpoint = lambda: bool(steps.append(trainer.step))
     trainer.subscribe(Queue([FakeTrajectory(n) for n in (8, 8, 8, 8)]))
     trainer.advance()
     assert steps == [16]
@@ -261,7 +261,7 @@ def test_a_trainer_that_is_done_counts_on_and_learns_no_more(gathers):
     events = Events()
     keys = {"hyperparameters": {"batch_size": 4, "buffer_size": 8, "num_epoch": 1}, "max_steps": 10}
     trainer = trainer_with(events, **keys)
-    trainer.clock.restore(11)
+    trainer.schedule.restore(11)
     trainer.subscribe(Queue([FakeTrajectory(20)]))
     trainer.advance()
     assert not trainer.should_still_train
@@ -286,7 +286,7 @@ def test_what_waits_is_taken_in_without_an_update(gathers):
 )
 def test_a_portion_is_small_beside_the_buffer_and_a_summary(buffer_size, summary_freq, portion):
     keys = {"hyperparameters": {"batch_size": 4, "buffer_size": buffer_size}, "summary_freq": summary_freq}
-    assert trainer_with(Events(), **keys).portion == portion
+    assert trainer_with(Events(), **keys).advance_interval == portion
 
 
 # Episodes that never end --------------------------------------------------------------------------------

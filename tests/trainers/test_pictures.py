@@ -99,13 +99,13 @@ def messages(spec: BehaviorSpec, as_bytes: bool) -> Iterator[tuple[DecisionSteps
 
 
 def play(learner: Learner, spec: BehaviorSpec, as_bytes: bool, ticks: int) -> None:
-    manager, decided = learner.manager(BEHAVIOR), None
+    manager, decided = learner.add_team(BEHAVIOR), None
     told = messages(spec, as_bytes)
     learner.trainer.portion = 20
     for _ in range(ticks):
         decisions, terminals = next(told)
         manager.add_experiences(decisions, terminals, 0, decided)
-        (decided,) = learner.decide([decisions], [(0, BEHAVIOR)])
+        (decided,) = learner.act([decisions], [(0, BEHAVIOR)])
         learner.advance()
     learner.trainer.take_in()
 

@@ -1,4 +1,4 @@
-"""The base of callbacks: a method for everything that a run tells of."""
+"""The base class of callbacks: one hook per event of a run."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from .events import (
 
 
 class Callback:
-    """Something that a run calls as it goes on. Derive, and define the hooks that are wanted.
+    """An object that a run calls when something happens. Derive from it and define the hooks you need.
 
-    A hook that a class does not define costs nothing. One that returns a text ends the run as max_steps
-    would, with that text as the reason: saved, exported, with exit status 0. What a hook raises ends the run
-    too, saved as well, with an error that names callback and hook.
+    A hook that a class does not define costs nothing. A hook that returns a string stops the run as max_steps
+    would, with that string as the reason: saved, exported, with exit status 0. An exception in a hook ends
+    the run too, saved as well, with an error that names the callback and the hook.
 
     Calls never overlap. With `threaded: true` those of `on_episode_end`, `on_update_end`, `on_summary` and
-    `on_checkpoint` come from the thread in which the behaviour learns.
+    `on_checkpoint` come from the thread in which the behavior learns.
     """
 
-    wants_pictures: ClassVar[bool] = False
-    """Tests are to run in an environment that can draw itself, if there is one."""
+    wants_frames: ClassVar[bool] = False
+    """Evaluations are to run in an environment that can render itself, if there is one."""
 
     def on_training_begin(self, event: TrainingBegin) -> str | None:
         """The run is about to launch its environments."""
         return None
 
     def on_environment_step(self, event: StepTaken) -> str | None:
-        """An environment has answered; called for each of them, so be quick."""
+        """An environment has stepped; called once per environment and step, so be quick."""
         return None
 
     def on_episode_end(self, event: EpisodeEnd) -> str | None:
-        """The episode of an agent was counted."""
+        """An agent's episode has ended and was counted."""
         return None
 
     def on_update_end(self, event: UpdateEnd) -> str | None:
-        """The policy of a behaviour has new weights."""
+        """The policy of a behavior has new weights."""
         return None
 
     def on_summary(self, event: SummaryDue) -> str | None:
-        """Statistics are written, of a summary or of a test."""
+        """Statistics are written, of a summary or of an evaluation."""
         return None
 
     def on_checkpoint(self, event: CheckpointSaved) -> str | None:
@@ -56,19 +56,19 @@ class Callback:
         return None
 
     def on_evaluation_step(self, event: EvaluationStep) -> str | None:
-        """The environment of a test has answered."""
+        """The environment of an evaluation has stepped."""
         return None
 
     def on_evaluation_end(self, event: EvaluationEnd) -> str | None:
-        """A test is over; called for each behaviour that was tested."""
+        """An evaluation is over; called once per behavior that was evaluated."""
         return None
 
     def on_training_end(self, event: TrainingEnd) -> None:
-        """The run is over, well or not."""
+        """The run is over, whether it succeeded or failed."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run is to go on with, in values that JSON knows; saved with every checkpoint."""
+        """The state to resume with, as JSON values; saved with every checkpoint."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave, before `on_training_begin`."""
+        """Restore what `state_dict` returned; called before `on_training_begin`."""

@@ -1,9 +1,4 @@
-"""Tells the callbacks of a run what happens, and the run what they want.
-
-Tells the callbacks of a run's beginning and end.
-
-Hands summaries to callbacks.
-"""
+"""Dispatches the events of a run to its callbacks, and reports to the run whether one wants it to stop."""
 
 from __future__ import annotations
 
@@ -61,58 +56,58 @@ class CallbackError(TrainerError):
 class CallbackDispatcher:
     """The callbacks of one run, in their order.
 
-    A hook is called in the middle of things, so nothing that it raises or wants takes effect there: the run
-    looks at `failure` and `reason` between two ticks.
+    A hook is called in the middle of an operation, so neither its exception nor its request to stop takes
+    effect there: the run checks `should_stop` between two ticks.
     """
 
     def __init__(self, callbacks: Mapping[str, Callback] | None = None, states: Path | None = None) -> None:
-        """Take the callbacks by the names that messages call them.
+        """Register the callbacks.
 
         Args:
-            callbacks: by name.
+            callbacks: by the names that messages use.
             states: the file of their states; None to keep none.
         """
         self.callbacks = dict(callbacks or {})
         self.failure: CallbackError | None = None
-        """The first failure. Nobody is called any more behind it, but for the end of the training."""
+        """The first failure. After it no hook is called any more, except at the end of the training."""
         self.reason: str | None = None
-        """Who wanted the run to end first, and why."""
+        """Which callback was the first to stop the run, and why."""
         self._states = states
         self._lock = RLock()
-        self._listeners: dict[type, list[tuple[str, Callback]]] = {
+        self._hooks: dict[type, list[tuple[str, Callback]]] = {
             kind: [(name, one) for name, one in self.callbacks.items() if _defines(one, hook)]
             for kind, hook in HOOKS.items()
         }
 
-    def hears(self, kind: type) -> bool:
-        """Whether any callback has the hook for this kind of event."""
-        return bool(self._listeners[kind])
+    def has_hook(self, kind: type) -> bool:
+        """Whether any callback defines the hook for this kind of event."""
+        return bool(self._hooks[kind])
 
     @property
-    def wants_pictures(self) -> bool:
-        """Whether some callback wants tests to be drawn."""
-        return any(one.wants_pictures for one in self.callbacks.values())
+    def wants_frames(self) -> bool:
+        """Whether some callback wants evaluations to be rendered."""
+        return any(one.wants_frames for one in self.callbacks.values())
 
     @property
-    def wants_the_end(self) -> bool:
-        """Whether the run is to end now."""
+    def should_stop(self) -> bool:
+        """Whether a callback has stopped the run, or failed."""
         return self.reason is not None or self.failure is not None
 
-    def tell(self, event: Event) -> None:
-        """Call the hook of every callback that has it; from any thread, one at a time."""
+    def dispatch(self, event: Event) -> None:
+        """Call the hook of every callback that defines it; from any thread, one at a time."""
         kind = type(event)
-        if not self._listeners[kind]:
+        if not self._hooks[kind]:
             return
         with self._lock:
-            for name, callback in self._listeners[kind]:
+            for name, callback in self._hooks[kind]:
                 if self.failure is None or kind is TrainingEnd:
                     self._call(name, callback, HOOKS[kind], event)
 
     def raise_failure(self) -> None:
-        """Raise what a callback has failed with, if one has.
+        """Raise the first failure of a callback, if there is one.
 
         Raises:
-            CallbackError: it names the callback and the hook.
+            CallbackError: names the callback and the hook.
         """
         if self.failure is not None:
             raise self.failure
@@ -132,9 +127,9 @@ class CallbackDispatcher:
             logger.info("%s", self.reason)
 
     def _failed(self, name: str, what: str, error: Exception) -> None:
-        begun = what != HOOKS[TrainingBegin]
-        remedy = "go on with --resume" if begun else "give the same command again"
-        saved = "What was learnt is saved; correct" if begun else "The run has not begun: correct"
+        started = what != HOOKS[TrainingBegin]
+        remedy = "go on with --resume" if started else "give the same command again"
+        saved = "What was learned is saved; correct" if started else "The run has not started: correct"
         failure = CallbackError(
             f"The callback {name} failed in {what}{_place(error)}: {type(error).__name__}: {error}. "
             f"{saved} the callback, or remove it, and {remedy}."
@@ -146,7 +141,7 @@ class CallbackDispatcher:
             logger.error("%s", failure)
 
     def save_states(self) -> None:
-        """Write what the callbacks have to remember; a full disk is warned of."""
+        """Write the states of the callbacks; a full disk costs a warning."""
         if self._states is None:
             return
         with self._lock:
@@ -169,10 +164,10 @@ class CallbackDispatcher:
                 logger.warning("%s could not be written (%s); training goes on.", self._states, error)
 
     def load_states(self) -> None:
-        """Give the callbacks what they had to remember when the run was saved.
+        """Restore the states that the callbacks had when the run was saved.
 
         Raises:
-            TrainerError: the file cannot be read, or a callback does not take its state.
+            TrainerError: the file cannot be read, or a callback rejects its state.
         """
         if self._states is None or not self._states.exists():
             return
@@ -183,18 +178,20 @@ class CallbackDispatcher:
         except (OSError, ValueError) as error:
             raise TrainerError(
                 f"{self._states}, the states of the callbacks, cannot be read: {error}. Remove it to resume "
-                "with callbacks that begin afresh."
+                "with callbacks in their initial state."
             ) from error
         for name, state in states.items():
             if name not in self.callbacks:
-                logger.warning("The callback %s, of which a state is saved, is not there any more.", name)
+                logger.warning(
+                    "The callback %s has a saved state, but is not part of the run any more.", name
+                )
                 continue
             try:
                 self.callbacks[name].load_state_dict(state)
             except Exception as error:  # whatever a user's code raises
                 raise TrainerError(
-                    f"The callback {name} does not take its state from {self._states}: "
-                    f"{type(error).__name__}: {error}. Remove it there to let the callback begin afresh."
+                    f"The callback {name} does not accept its state from {self._states}: "
+                    f"{type(error).__name__}: {error}. Remove it there to start the callback without one."
                 ) from error
 
 
@@ -215,7 +212,7 @@ def _defines(callback: Callback, hook: str) -> bool:
 
 
 def _place(error: Exception) -> str:
-    """Where in the user's file it was raised: ` (watch.py, line 12)`; empty where nobody knows."""
+    """Where in the user's file it was raised: ` (watch.py, line 12)`; empty if unknown."""
     frames = traceback.extract_tb(error.__traceback__)[1:]
     if not frames:
         return ""
@@ -223,19 +220,19 @@ def _place(error: Exception) -> str:
 
 
 @contextmanager
-def told(
+def training_events(
     callbacks: CallbackDispatcher, options: RunOptions, folder: Path, steps: Callable[[], Mapping[str, int]]
 ) -> Iterator[None]:
-    """Within, the run takes place. The callbacks have their states, if it is resumed, and know of its end.
+    """Dispatch `TrainingBegin` before the block and `TrainingEnd` after it; restore states if resumed.
 
     Args:
         callbacks: of the run.
         options: of the run.
         folder: the run's.
-        steps: trainer steps so far, by behaviour.
+        steps: returns the trainer steps so far, by behavior.
 
     Raises:
-        CallbackError: a callback fails at the beginning or, behind a run that has not failed, at the end.
+        CallbackError: a callback fails at the start or, if the run has not failed, at the end.
         TrainerError: the states cannot be read.
     """
     settings = options.checkpoint_settings
@@ -243,7 +240,7 @@ def told(
         callbacks.load_states()
     error: BaseException | None = None
     try:
-        callbacks.tell(TrainingBegin(settings.run_id, folder, options, settings.resume))
+        callbacks.dispatch(TrainingBegin(settings.run_id, folder, options, settings.resume))
         callbacks.raise_failure()
         yield
     except BaseException as raised:
@@ -252,19 +249,19 @@ def told(
     finally:
         counted = dict(steps())
         brains = {name: folder / f"{name}.onnx" for name in counted}
-        there = {name: path for name, path in brains.items() if path.exists()}
-        callbacks.tell(TrainingEnd(folder, counted, there, callbacks.reason, error))
+        written = {name: path for name, path in brains.items() if path.exists()}
+        callbacks.dispatch(TrainingEnd(folder, counted, written, callbacks.reason, error))
         if error is None:
             callbacks.raise_failure()
 
 
 class CallbackWriter(StatsWriter):
-    """Tells the callbacks of every summary, and of the figures of tests."""
+    """Dispatches every summary, and the metrics of evaluations, to the callbacks."""
 
     def __init__(self, callbacks: CallbackDispatcher) -> None:
         self.callbacks = callbacks
 
     def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
-        """Tell of a summary."""
-        figures = {key: summary.aggregated_value for key, summary in values.items() if key not in HIDDEN_KEYS}
-        self.callbacks.tell(SummaryDue(category, step, figures))
+        """Dispatch a summary."""
+        metrics = {key: summary.aggregated_value for key, summary in values.items() if key not in HIDDEN_KEYS}
+        self.callbacks.dispatch(SummaryDue(category, step, metrics))

@@ -1,4 +1,4 @@
-"""What callbacks are told: one small dataclass for each hook."""
+"""The events that callbacks receive: one small dataclass per hook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...envs.base import EnvironmentStep
 if TYPE_CHECKING:
     from ..settings.options import RunOptions
 
-Picture = NDArray[np.uint8]
+Image = NDArray[np.uint8]
 """[height, width, 3], red, green and blue."""
 
 
@@ -33,12 +33,12 @@ class TrainingBegin:
 
 @dataclass(frozen=True, slots=True)
 class StepTaken:
-    """An environment has answered, and was answered."""
+    """An environment has stepped, and was sent its next actions."""
 
-    answer: EnvironmentStep
-    """Which environment, what its agents saw and earned, and which decisions it answers."""
+    environment_step: EnvironmentStep
+    """Which environment, its agents' observations and rewards, and the decisions that led to them."""
     steps: Mapping[str, int]
-    """Trainer steps so far, by behaviour."""
+    """Trainer steps so far, by behavior."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,59 +47,59 @@ class EpisodeEnd:
 
     behavior: str
     step: int
-    """Trainer steps of the behaviour so far."""
+    """Trainer steps of the behavior so far."""
     environment: int
     agent: int
     """The engine's number of the agent."""
     reward: float
-    """What the environment gave the agent in the episode."""
+    """The agent's return from the environment."""
     group_reward: float | None
-    """What its group earned while the agent lived, told where that ended the group too; else None."""
+    """What its group earned while the agent lived; None unless the group has ended with this episode."""
     length: int
     """Decisions in the episode."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateEnd:
-    """The policy of a behaviour has new weights."""
+    """The policy of a behavior has new weights."""
 
     behavior: str
     step: int
-    """Trainer steps of the behaviour so far."""
-    figures: Mapping[str, float]
-    """Losses and schedules, by statistics' names such as `Losses/Policy Loss`."""
+    """Trainer steps of the behavior so far."""
+    metrics: Mapping[str, float]
+    """Losses and schedules, by the names of their statistics, such as `Losses/Policy Loss`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryDue:
-    """Statistics are written: those since the last summary, or those of a test."""
+    """Statistics are written: those since the last summary, or those of an evaluation."""
 
     behavior: str
     step: int
     """The step that the statistics belong to."""
-    figures: Mapping[str, float]
-    """Statistics by their names in TensorBoard, each as the number that is written there."""
+    metrics: Mapping[str, float]
+    """Statistics by their TensorBoard tags, each as the number that is written there."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSaved:
-    """A checkpoint lies on the disk."""
+    """A checkpoint was saved."""
 
     behavior: str
     step: int
     weights: Path
     """`<behavior>-<step>.pt`."""
     brains: tuple[Path, ...]
-    """The ONNX files that were written with it; none where the brain could not be verified."""
+    """The ONNX files that were written with it; none if the model could not be verified."""
     reward: float | None
     """Mean reward of the episodes that finished since the last policy update; None without any."""
     due: bool
-    """It is one of those that checkpoint_interval asks for, or the last one."""
+    """It is one of those that checkpoint_interval asks for, or the last one of the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeScore:
-    """A finished episode of a test that is counted."""
+    """A finished episode that counts toward an evaluation."""
 
     behavior: str
     agent: int
@@ -107,32 +107,32 @@ class EpisodeScore:
     length: int
     """Decisions."""
     first: int
-    """The number of the test's step with which it began."""
+    """The number of the evaluation's step with which it started."""
     last: int
-    """The number of the test's step with which it ended."""
+    """The number of the evaluation's step with which it ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationStep:
-    """The environment of a test has answered."""
+    """The environment of an evaluation has stepped."""
 
     number: int
-    """Steps of the test so far; 0 for what the reset gave."""
-    answer: EnvironmentStep
+    """Steps of the evaluation so far; 0 for the first observations after the reset."""
+    environment_step: EnvironmentStep
     steps: Mapping[str, int]
-    """Trainer steps of the behaviours that are tested."""
+    """Trainer steps of the behaviors that are evaluated."""
     ended: Sequence[EpisodeScore]
     """The counted episodes that ended with this step."""
     oldest: int
-    """The number of the step with which the oldest episode began that is counted and still goes on."""
+    """The number of the step with which the oldest counted episode that is still running started."""
     newest: int
-    """The same of the newest one; that of this step where none goes on."""
-    picture: Callable[[], Picture | None]
-    """Draws the environment as it is now; None where it does not draw itself."""
+    """The same for the newest one; the number of this step if none is running."""
+    render: Callable[[], Image | None]
+    """Renders the environment in its current state; None if it cannot render itself."""
 
 
 class ShowVideo(Protocol):
-    """Shows an animation beside a behaviour's curves, where a stats writer can."""
+    """Shows an animation beside a behavior's curves, if a stats writer can."""
 
     def __call__(self, tag: str, gif: bytes, size: tuple[int, int]) -> None:
         """Show the GIF, of (width, height) pixels."""
@@ -141,15 +141,15 @@ class ShowVideo(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EvaluationEnd:
-    """A test of a behaviour is over."""
+    """An evaluation of a behavior is over."""
 
     behavior: str
     step: int
-    """Trainer steps of the behaviour at the test."""
+    """Trainer steps of the behavior at the time of the evaluation."""
     score: float
-    """The mean reward by which the policy is judged: of groups where they earn any, else of agents."""
-    spread: float
-    """The standard deviation of what `score` is the mean of."""
+    """The mean return: of groups if they earn rewards, else of agents."""
+    std: float
+    """The standard deviation of the returns that `score` is the mean of."""
     rewards: Sequence[float]
     """Of the counted agents' episodes, in the order in which they ended."""
     group_rewards: Sequence[float]
@@ -157,28 +157,28 @@ class EvaluationEnd:
     lengths: Sequence[int]
     """Decisions in each of the agents' episodes."""
     seconds: float
-    """How long the test took; the training waited meanwhile."""
+    """How long the evaluation took, during which training paused."""
     folder: Path
-    """The behaviour's own, where its checkpoints are."""
+    """The behavior's folder, which holds its checkpoints."""
     save: Callable[[], Path | None] = field(compare=False)
-    """Saves the policy now, in a numbered checkpoint: the path of the weights, None if that failed. It stays
-    while it is one of those that keep_checkpoints or keep_best let stay, so copy it."""
+    """Saves the policy in a numbered checkpoint and returns the path of its weights, or None if that failed.
+    The checkpoint is deleted when keep_checkpoints and keep_best no longer keep it, so copy it."""
     show_video: ShowVideo = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingEnd:
-    """The run is over and everything is written that could be."""
+    """The run is over, and everything that could be written is written."""
 
     folder: Path
     steps: Mapping[str, int]
-    """Trainer steps, by behaviour."""
+    """Trainer steps, by behavior."""
     brains: Mapping[str, Path]
-    """`<run>/<behavior>.onnx`, of the behaviours that have one."""
+    """`<run>/<behavior>.onnx` of the behaviors that have one."""
     reason: str | None
-    """Which callback ended it and why; None if none did."""
+    """Which callback stopped it and why; None if none did."""
     error: BaseException | None
-    """What went wrong; None for a run that ended in good order."""
+    """The exception that ended the run; None for a run that ended normally."""
 
 
 Event = (

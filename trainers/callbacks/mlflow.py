@@ -82,7 +82,7 @@ class MLflow(Callback):
         now = int(time.time() * 1000)
         self._unsent += [
             Metric(_FORBIDDEN.sub("_", f"{event.behavior}/{key}"), value, now, event.step)
-            for key, value in event.figures.items()
+            for key, value in event.metrics.items()
             if math.isfinite(value)
         ]
         try:

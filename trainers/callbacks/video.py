@@ -117,7 +117,7 @@ class WriteVideo(Callback):
     TensorBoard, which shows no other films.
     """
 
-    wants_pictures = True
+    wants_frames = True
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class WriteVideo(Callback):
         self._blind = False
 
     def on_evaluation_step(self, event: EvaluationStep) -> None:
-        """Take a picture."""
+        """Render a frame."""
         if event.number == 0:
             self._footage = {
                 name: FrameRecorder(name, self.pictures) for name in event.steps if self._films(name)
@@ -167,7 +167,7 @@ class WriteVideo(Callback):
             return
         frame = None
         if event.number - event.newest < self.pictures or event.ended:
-            pixels = event.picture()
+            pixels = event.render()
             if pixels is None:
                 self._say_blind()
                 self._footage = {}

@@ -60,8 +60,8 @@ class WeightsAndBiases(Callback):
             self._known.add(event.behavior)
             self._run.define_metric(step, hidden=True)
             self._run.define_metric(f"{event.behavior}/*", step_metric=step)
-        figures = {f"{event.behavior}/{key}": value for key, value in event.figures.items()}
-        self._run.log({**figures, step: event.step})
+        metrics = {f"{event.behavior}/{key}": value for key, value in event.metrics.items()}
+        self._run.log({**metrics, step: event.step})
 
     def on_training_end(self, event: TrainingEnd) -> None:
         """Upload the brains if so wanted, and end the run there."""

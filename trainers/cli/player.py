@@ -124,7 +124,7 @@ class Player:
 
     def _finished(self) -> bool:
         running = any(episode.counted for episode in self._running.values())
-        groups = any(result.groups.waiting for result in self.results.values())
+        groups = any(result.groups.running for result in self.results.values())
         return self._begun >= self.episodes and not running and not groups
 
     def _act(self) -> bool:
@@ -135,7 +135,7 @@ class Player:
                 continue
             decisions, terminals = self.env.get_steps(name)
             groups = self.results.setdefault(name, BehaviorResult()).groups
-            groups.take(decisions, terminals, counting=self._begun < self.episodes)
+            groups.add(decisions, terminals, counting=self._begun < self.episodes)
             self._end(name, terminals)
             self._go_on(name, decisions)
             if len(decisions):

@@ -1,4 +1,4 @@
-"""Goes through the lessons of environment parameters as agents learn."""
+"""The curriculum: advances the lessons of environment parameters as agents learn."""
 
 from __future__ import annotations
 
@@ -19,76 +19,78 @@ from ..settings.models.environment_parameters import (
 LESSON = "lesson_num"
 """ML-Agents' key in training_status.json."""
 SMOOTHED = "smoothed_reward"
-"""Our key beside it, without which a resumed run would measure otherwise than one that goes on."""
-_OLD_SHARE = 0.25
+"""Our own key beside it, without which a resumed run would measure differently from an uninterrupted one."""
+_OLD_WEIGHT = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """How far a behaviour's training has come."""
+    """How far the training of a behavior has come."""
 
     step: int
     """Trainer steps."""
     max_steps: int
     returns: Sequence[float] = ()
-    """What the last episodes have earned from the environment, one number each."""
+    """Returns of the last episodes from the environment."""
     elo: float | None = None
-    """The rating of self-play; None without one."""
+    """The rating of self-play; None without self-play."""
 
 
 @dataclass(frozen=True, slots=True)
 class LessonChange:
-    """Lessons that are over."""
+    """Lessons that have started."""
 
     parameters: tuple[str, ...]
-    """Whose next lesson has begun."""
+    """The parameters whose next lesson has started."""
     reset: bool
-    """One of the lessons wants the environments to be reset."""
+    """The environments are to be reset for one of them."""
 
 
 ProgressOf = Callable[[str], TrainingProgress | None]
-"""Of a behaviour, by its name; None while no environment has shown it."""
+"""By the behavior's name; None while no environment has shown the behavior."""
 
 
 class Curriculum:
-    """The lesson of every environment parameter, and when the next one begins.
+    """The current lesson of every environment parameter.
 
     A parameter that is a number or a sampler has one lesson, which never ends.
     """
 
     def __init__(self, parameters: EnvironmentParameters | None = None, run_seed: int = 0) -> None:
-        """Begin with the first lesson of each parameter.
+        """Start with the first lesson of each parameter.
 
         Args:
-            parameters: as the run's settings have them.
-            run_seed: samplers without a seed get theirs from it.
+            parameters: from the run's settings.
+            run_seed: seeds the samplers that have no seed of their own.
         """
         seeded = with_seeds(parameters or {}, run_seed)
         self.lessons: dict[str, list[Lesson]] = {
             name: parameter.curriculum for name, parameter in seeded.items() if parameter.curriculum
         }
         self.numbers = dict.fromkeys(self.lessons, 0)
-        """The number of each parameter's lesson, from 0."""
+        """The index of each parameter's lesson, from 0."""
         self.smoothed = dict.fromkeys(self.lessons, 0.0)
-        """The smoothed reward of each parameter's criteria; it is kept from lesson to lesson."""
+        """The smoothed reward of each parameter's criteria; it carries over from lesson to lesson."""
+        self.has_next = any(self.pending())
+        """Whether some parameter has another lesson to come."""
         self._status: TrainingStatus | None = None
 
     def lesson(self, parameter: str) -> Lesson:
-        """The lesson that a parameter is in."""
+        """The current lesson of a parameter."""
         return self.lessons[parameter][self.numbers[parameter]]
 
     def samplers(self) -> dict[str, SamplerSettings]:
-        """What environments are to be told, by the parameters' names."""
+        """The current values of the environment parameters, by name."""
         return {name: self.lesson(name).value for name in self.lessons}
 
     def line(self, parameter: str) -> str:
-        """ML-Agents' line about a parameter's lesson."""
+        """ML-Agents' console line about a parameter's lesson."""
         lesson = self.lesson(parameter)
         value = lesson.value.description()
         return f"Parameter '{parameter}' is in lesson '{lesson.name}' and has value '{value}'."
 
     def returns_kept(self, behavior: str) -> int:
-        """Of how many last episodes of a behaviour the returns are wanted; at least 1."""
+        """How many returns of a behavior's last episodes the lessons' criteria need; at least 1."""
         lengths = (
             lesson.completion_criteria.min_lesson_length
             for lessons in self.lessons.values()
@@ -97,72 +99,75 @@ class Curriculum:
         )
         return max(lengths, default=1) or 1
 
-    def awaited(self) -> Iterator[tuple[str, CompletionCriteriaSettings]]:
-        """The parameters whose lesson has a successor, and what ends it."""
+    def pending(self) -> Iterator[tuple[str, CompletionCriteriaSettings]]:
+        """The parameters that have another lesson to come, and the completion criteria of the current one."""
         for name, lessons in self.lessons.items():
             criteria = self.lesson(name).completion_criteria
             if criteria is not None and self.numbers[name] + 1 < len(lessons):
                 yield name, criteria
 
     def advance(self, progress_of: ProgressOf) -> LessonChange | None:
-        """Begin the next lesson, at most one, of each parameter whose criteria are met; None without any.
+        """Start the next lesson, at most one, of each parameter whose criteria are met; None if none is.
 
-        The returns that met them say nothing of the new lessons: the caller is to forget those of every
-        behaviour.
+        Returns from before say nothing about the new lessons: the caller is to clear those of every behavior.
         """
-        over: list[str] = []
+        started: list[str] = []
         reset = False
-        for name, criteria in list(self.awaited()):
+        for name, criteria in list(self.pending()):
             progress = progress_of(criteria.behavior)
             if progress is None:
                 continue
             measured, smoothed = measure(criteria, progress, self.smoothed[name])
             if smoothed != self.smoothed[name]:
                 self.smoothed[name] = smoothed
-                self._note(name, SMOOTHED, smoothed)
+                self._set_status(name, SMOOTHED, smoothed)
             if measured is not None and measured > criteria.threshold:
                 self.numbers[name] += 1
-                self._note(name, LESSON, self.numbers[name])
-                over.append(name)
+                self._set_status(name, LESSON, self.numbers[name])
+                started.append(name)
                 reset = reset or criteria.require_reset
-        return LessonChange(tuple(over), reset) if over else None
+        if not started:
+            return None
+        self.has_next = any(self.pending())
+        return LessonChange(tuple(started), reset)
 
     def keep_in(self, status: TrainingStatus, *, resumed: bool = False) -> list[str]:
-        """Note in the run's status, from now on, what a resumed run needs.
+        """From now on keep the lessons in the run's status, where a resumed run finds them.
 
-        The status is written with every checkpoint and not in between: lessons then fit the weights.
+        The status is written with every checkpoint and not in between, so that lessons fit the weights.
 
         Args:
             status: of the run.
-            resumed: go on with the lessons that it has.
+            resumed: continue with the lessons that the status has.
 
         Returns:
-            Sentences about lessons that the run was in and that are not there any more.
+            Warnings about saved lessons that do not exist any more.
 
         Raises:
-            TrainingStatusError: an entry is no number of a lesson.
+            TrainingStatusError: an entry is not the index of a lesson.
         """
-        complaints = []
+        warnings = []
         self._status = status
         for name, lessons in self.lessons.items():
             if resumed:
                 number, self.smoothed[name] = _saved(status, name)
                 self.numbers[name] = min(number, len(lessons) - 1)
                 if number >= len(lessons):
-                    complaints.append(
+                    warnings.append(
                         f"Parameter '{name}' was in lesson {number + 1} when the run was saved, and has "
-                        f"{len(lessons)} now: it goes on in the last one, '{lessons[-1].name}'."
+                        f"{len(lessons)} now: it continues in the last one, '{lessons[-1].name}'."
                     )
-            self._note(name, LESSON, self.numbers[name])
-        return complaints
+            self._set_status(name, LESSON, self.numbers[name])
+        self.has_next = any(self.pending())
+        return warnings
 
-    def _note(self, parameter: str, key: str, value: float) -> None:
+    def _set_status(self, parameter: str, key: str, value: float) -> None:
         if self._status is not None:
             self._status.set(parameter, key, value)
 
 
 def _saved(status: TrainingStatus, parameter: str) -> tuple[int, float]:
-    """Number of the lesson and smoothed reward, as a saved run has them."""
+    """The index of the lesson and the smoothed reward of a saved run."""
     number, smoothed = status.get(parameter, LESSON, 0), status.get(parameter, SMOOTHED, 0.0)
     if type(number) is not int or number < 0:
         raise TrainingStatusError(
@@ -178,9 +183,9 @@ def _saved(status: TrainingStatus, parameter: str) -> tuple[int, float]:
 def measure(
     criteria: CompletionCriteriaSettings, progress: TrainingProgress, smoothed: float
 ) -> tuple[float | None, float]:
-    """What is held against the threshold (None: nothing can be said yet), and the new smoothed reward.
+    """The value to compare with the threshold (None: not known yet), and the new smoothed reward.
 
-    As in ML-Agents, smoothing is done at every look, whether or not an episode has ended since the last.
+    As in ML-Agents, every call smooths, whether or not an episode has ended since the last one.
     """
     if len(progress.returns) < criteria.min_lesson_length:
         return None, smoothed
@@ -195,5 +200,5 @@ def measure(
         return None, smoothed
     if not criteria.signal_smoothing:
         return mean, smoothed
-    mixed = _OLD_SHARE * smoothed + (1 - _OLD_SHARE) * mean
+    mixed = _OLD_WEIGHT * smoothed + (1 - _OLD_WEIGHT) * mean
     return mixed, mixed

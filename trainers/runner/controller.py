@@ -1,4 +1,4 @@
-"""The loop of a run: answer the engines, collect what they say, let the trainers learn."""
+"""The loop of a run: wait for the engines, act, learn, evaluate, reset."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from collections.abc import Callable, Sequence
 from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
 
 from ...agent_processor.rosters import RosterFullError
-from ...envs.base import BehaviorName, Decision, EnvironmentStep
+from ...envs.base import BehaviorId, BehaviorName, Decision, EnvironmentStep
 from ...envs.manager.manager import EnvManager
 from ...envs.manager.restarts import EngineStopped
 from ...envs.manager.specs import SharedGroups
 from ..callbacks.dispatcher import CallbackDispatcher
 from ..callbacks.events import StepTaken
 from ..curriculum.curriculum import Curriculum, TrainingProgress
+from ..policies.agent_states import Asking
 from ..stats.display import Display
 from ..stats.timers import Timers
 from ..trainer.learner import Learner
 from ..trainer.self_play.team_rotation import TeamRotation
-from ..trainer.thread import LearnerThread, resting
+from ..trainer.thread import LearnerThread, paused
 from ..utils.errors import TrainerError
 from .evaluation.evaluator import Evaluator
 
 logger = logging.getLogger(__name__)
 
-WAIT = 0.25
-"""Seconds between looks at whether the user asked to stop, while no engine answers."""
+POLL_INTERVAL = 0.25
+"""Seconds between checks whether the user has asked to stop, while no engine answers."""
 
-BRIEFLY = 1.0
-"""Seconds for an update in hand where the user wants the end at once."""
+ABORT_TIMEOUT = 1.0
+"""Seconds that an update under way may still take when the user wants to stop at once."""
 
 INTERRUPTED = "Learning was interrupted. Please wait while the graph is generated."
 """ML-Agents' own line, which scripts look for: the user or the engine has ended the run before its steps."""
@@ -49,27 +50,27 @@ class TrainerController:
         curriculum: Curriculum | None = None,
         *,
         training: bool = True,
-        patience: float = 60.0,
+        decision_timeout: float = 60.0,
         on_first_learner: Callable[[], None] = lambda: None,
         timers: Timers | None = None,
         callbacks: CallbackDispatcher | None = None,
-        evaluation: Evaluator | None = None,
+        evaluator: Evaluator | None = None,
         rotation: TeamRotation | None = None,
     ) -> None:
         """Prepare a run.
 
         Args:
-            make_envs: the environments, not yet started; called again for every restart of all engines.
-            make_learner: the learner of a behaviour that an environment has shown.
+            make_envs: makes the environments, not yet started; called again whenever all engines restart.
+            make_learner: makes the learner of a behavior when an environment first shows it.
             display: what the user sees.
-            curriculum: the lessons by which the environments' parameters change.
-            training: learn and save; else only act.
-            patience: seconds within which some agent has to ask for its first decision.
+            curriculum: the lessons, which set the environments' parameters.
+            training: learn and save; otherwise only act.
+            decision_timeout: seconds within which some agent has to request its first decision.
             on_first_learner: called once there is something to save.
-            timers: where the time of each part of the loop is counted.
-            callbacks: whom the run tells what happens, and who may end it.
-            evaluation: tests the policies; None where that is never wanted.
-            rotation: which team learns; when another one does, the environments are reset.
+            timers: measure each part of the loop.
+            callbacks: notified of the run's events; they may stop it.
+            evaluator: evaluates the policies; None if no behavior asks for it.
+            rotation: which team learns; the environments are reset when it changes.
         """
         self._make_envs = make_envs
         self._make_learner = make_learner
@@ -78,145 +79,266 @@ class TrainerController:
         self.training = training
         self.envs = make_envs()
         self.learners: dict[str, Learner] = {}
-        self._of_behavior: dict[str, Learner] = {}
+        """By behavior name."""
+        self._learner_of: dict[BehaviorId, Learner] = {}
+        self._stateful: dict[BehaviorId, Learner] = {}
+        """Learners whose policy keeps a state per agent."""
+        self._collects_first = False
+        """Some policy acts by the slots that agents get when their steps are collected."""
         self._threads: list[LearnerThread] = []
         self._stopping = False
-        self._patience = patience
+        self._decision_timeout = decision_timeout
+        self._decision_deadline: float | None = None
+        """None as soon as an agent has requested a decision."""
         self._on_first_learner = on_first_learner
-        self._somebody_asked = False
         self._shared_groups = SharedGroups()
         self._timers = timers or Timers()
         self._callbacks = callbacks or CallbackDispatcher()
-        self._tells_steps = self._callbacks.hears(StepTaken)
-        self._evaluation = evaluation
+        self._notifies_steps = self._callbacks.has_hook(StepTaken)
+        self._evaluator = evaluator
         self._rotation = rotation or TeamRotation()
 
-    def stop(self) -> None:
-        """Finish the tick in hand and end the run in good order."""
-        self._stopping = True
-        self.display.status("Saving and exporting. Press Ctrl-C again to stop at once.")
-
     def run(self) -> None:
-        """The whole run, with its last checkpoints and brains also when it ends with an error.
+        """The whole run: train, then write the last checkpoints and models, even after an error.
 
         Raises:
-            KeyboardInterrupt: to stop at once; nothing is saved then.
+            KeyboardInterrupt: the user wants to stop at once; nothing is saved then.
         """
         try:
             try:
-                self._loop()
+                self._train()
             except EngineStopped as end:
                 logger.info("%s Finishing the run.", end)
                 logger.info(INTERRUPTED)
             except Exception:
-                self._save(keep_quiet=True)
+                self._save(log_failures=True)
                 raise
             self._save()
             self._callbacks.raise_failure()
         except KeyboardInterrupt:
-            self._stop_threads(BRIEFLY)
+            self._stop_threads(ABORT_TIMEOUT)
             self.envs.close(at_once=True)
             raise
         finally:
             self.envs.close()
 
-    def _save(self, *, keep_quiet: bool = False) -> None:
-        """Write the last checkpoints and brains of a training run, all that can be written.
-
-        Raises:
-            Exception: one could not be, or a learner's thread had failed; with `keep_quiet` that is only
-                logged, behind a worse error.
-        """
-        self._stop_threads()
-        # The loop may have ended before it saw them; one that it saw is the worse error.
-        unseen = [] if keep_quiet else [thread.error for thread in self._threads if thread.error is not None]
-        with self._timers.span("TrainerController._save_models"):
-            failures = [*unseen, *self._finish_learners()]
-        if failures and not keep_quiet:
-            raise failures[0]
-        for failure in failures:
-            logger.error("%s", failure)
-
-    def _finish_learners(self) -> list[Exception]:
-        """What went wrong with those whose last files could not be written."""
-        failures: list[Exception] = []
-        for learner in self.learners.values():
-            try:
-                if self.training:
-                    learner.finish()
-                else:
-                    learner.conclude()
-            except Exception as error:  # whatever it is: the others are still to be saved
-                failures.append(error)
-        return failures
-
-    def _stop_threads(self, patience: float | None = None) -> None:
-        """Let the learners' threads end, all at once; wait for each, at most for `patience` seconds."""
-        for thread in self._threads:
-            thread.ask_to_stop()
-        for thread in self._threads:
-            thread.stop(patience)
-
-    def _loop(self) -> None:
-        with self._timers.span("TrainerController._reset_env"):
+    def _train(self) -> None:
+        """The loop: wait, act, send, collect, learn, evaluate, reset."""
+        span = self._timers.span
+        with span("TrainerController._reset_env"):
             self.envs.start()
             steps = self.envs.reset(self.curriculum.samplers())
-        silent_until = time.monotonic() + self._patience
-        while self._goes_on():
-            with self._timers.span("TrainerController.advance"):
-                steps = self._advance(steps)
-            if not self.envs.num_envs:  # engines that came by themselves have left
-                silent_until = time.monotonic() + self._patience
-            if not self._somebody_asked and time.monotonic() > silent_until:
-                raise TrainerError(self._nobody_asked())
+        self._decision_deadline = time.monotonic() + self._decision_timeout
+
+        while self._should_continue():
+            with span("TrainerController.advance"):
+                # Wait: until at least one engine has answered. A reset has its answers already.
+                with span("EnvManager.wait"):
+                    steps = steps or self.envs.wait(POLL_INTERVAL)
+                self._add_new_behaviors(steps)
+
+                with span("env_step"):
+                    if self._collects_first:
+                        self._collect(steps)
+                    with span("SubprocessEnvManager._take_step"):
+                        # Act: one forward pass per behavior, for the agents of all environments.
+                        decisions = self._act(steps)
+                        # Send: every engine that has answered computes its next step meanwhile.
+                        for env, decisions_by_id in decisions.items():
+                            self.envs.send(env, decisions_by_id)
+                    # Collect: agent steps become trajectories.
+                    if not self._collects_first:
+                        self._collect(steps)
+                    if self._notifies_steps:
+                        self._notify_steps(steps)
+
+                # Learn: take trajectories in, update what is due, save what is due.
+                with span("trainer_advance"):
+                    for thread in self._threads:
+                        thread.raise_error()
+                    for learner in self.learners.values():
+                        learner.advance()
+                        self.display.progress(learner.name, learner.trainer.step)
+
+                # Evaluate: in an environment of its own, while training pauses.
+                evaluator = self._evaluator
+                if evaluator is not None and evaluator.is_due(self.learners) and not self._should_stop():
+                    with span("Evaluation"), paused(self._threads):
+                        evaluator.run(self.learners, self.curriculum.samplers(), self._should_stop)
+
+                # Reset: for a new lesson, another learning team, or because the engines are restarted.
+                steps = self._reset_if_due(len(steps))
+
         self._callbacks.raise_failure()
         if self._stopping:
             logger.info(INTERRUPTED)
 
-    def _advance(self, steps: Sequence[EnvironmentStep]) -> list[EnvironmentStep]:
-        """One turn: answer, learn, and take the next steps of whoever has them."""
-        with self._timers.span("env_step"):
-            self._take(steps)
-        with self._timers.span("trainer_advance"):
-            self._learn()
-        self._test()
-        if any(learner.restart_due for learner in self.learners.values()):
-            with self._timers.span("TrainerController._reset_env"):
-                return self._restart_engines()
-        if self._begin_lessons(len(steps)) | self._rotation.take_change():
+    def _should_stop(self) -> bool:
+        """Whether the user, or a callback, wants the run to end."""
+        return self._stopping or self._callbacks.should_stop
+
+    def _should_continue(self) -> bool:
+        """Whether some behavior still wants steps, and nobody has asked for the end.
+
+        Raises:
+            TrainerError: no agent has requested a decision within the timeout.
+        """
+        if self._stopping or self._callbacks.should_stop:
+            return False
+        if self._decision_deadline is not None:
+            self._check_decision_deadline(self._decision_deadline)
+        for learner in self.learners.values():
+            if learner.should_continue:
+                return True
+        return not self.learners
+
+    def _check_decision_deadline(self, deadline: float) -> None:
+        if not self.envs.num_envs:  # engines that connect by themselves have all left
+            self._decision_deadline = time.monotonic() + self._decision_timeout
+        elif time.monotonic() > deadline:
+            shown = ", ".join(self.envs.behavior_specs) or "none"
+            raise TrainerError(
+                f"No agent has asked for a decision within {self._decision_timeout:g} s "
+                "(env_settings.timeout_wait, --timeout-wait), although the environment keeps stepping; "
+                f"behaviors that it has shown: {shown}. The scene needs an active agent whose Behavior Type "
+                "is Default, and each agent a Decision Requester component or code that calls "
+                "RequestDecision."
+            )
+
+    def _add_new_behaviors(self, steps: Sequence[EnvironmentStep]) -> None:
+        """Make the learner of every behavior that is seen for the first time."""
+        for step in steps:
+            for behavior_id in step.steps:
+                if behavior_id in self._learner_of:
+                    continue
+                name = BehaviorName.parse(behavior_id).name
+                learner = self.learners.get(name)
+                if learner is None:
+                    learner = self.learners[name] = self._make_learner(
+                        name, self.envs.behavior_specs[behavior_id]
+                    )
+                    learner.add_team(behavior_id)
+                    self._on_first_learner()
+                    if learner.settings.threaded:
+                        self._threads.append(LearnerThread(learner))
+                        self._threads[-1].start()
+                else:
+                    learner.add_team(behavior_id)
+                self._learner_of[behavior_id] = learner
+                self._collects_first |= learner.inference.acts_by_slot
+                if learner.inference.keeps_agent_states:
+                    self._stateful[behavior_id] = learner
+
+    def _act(self, steps: Sequence[EnvironmentStep]) -> dict[int, dict[BehaviorId, Decision]]:
+        """Decide for all agents that request a decision; what to send to each environment that answered."""
+        decisions: dict[int, dict[BehaviorId, Decision]] = {}
+        requests: dict[Learner, tuple[list[DecisionSteps], list[Asking]]] = {}
+        for step in steps:
+            if not step.left:
+                decisions[step.env] = {}
+            for behavior_id, learner in self._stateful.items():
+                learner.inference.end_episodes(step, behavior_id)
+            for behavior_id, (decision_steps, _) in step.steps.items():
+                if len(decision_steps):
+                    batches, sources = requests.setdefault(self._learner_of[behavior_id], ([], []))
+                    batches.append(decision_steps)
+                    sources.append((step.env, behavior_id))
+        if requests:
+            self._decision_deadline = None
+        for learner, (batches, sources) in requests.items():
+            with self._timers.span("TorchPolicy.evaluate"):
+                decided = learner.act(batches, sources)
+            for (env, behavior_id), decision in zip(sources, decided, strict=True):
+                decisions[env][behavior_id] = decision
+        return decisions
+
+    def _collect(self, steps: Sequence[EnvironmentStep]) -> None:
+        """Hand what agents observed and earned to the agent processors.
+
+        Raises:
+            TrainerError: a group has more agents than there are slots.
+        """
+        for step in steps:
+            self._shared_groups.look(step)
+            if step.fresh:
+                for learner in self.learners.values():
+                    learner.reset_agents(step.env)
+            for behavior_id, (decision_steps, terminal_steps) in step.steps.items():
+                learner = self._learner_of[behavior_id]
+                if behavior_id in step.void_agents:
+                    learner.reset_agents(step.env, behavior_id, step.void_agents[behavior_id])
+                answered = step.decisions.get(behavior_id)
+                # A decision counts even if the message that answers it holds only other behaviors' agents,
+                # as when behaviors take turns.
+                if len(decision_steps) or len(terminal_steps) or answered is not None:
+                    try:
+                        learner.managers[behavior_id].add_experiences(
+                            decision_steps,
+                            terminal_steps,
+                            step.env,
+                            answered,
+                            step.lost_lives.get(behavior_id),
+                        )
+                    except RosterFullError as error:
+                        raise TrainerError(str(error)) from error
+            if step.statistics:
+                for learner in self.learners.values():
+                    # Once per behavior, however many teams it has: sums would be counted twice.
+                    first = next(iter(learner.managers.values()))
+                    first.record_environment_stats(step.statistics, step.env)
+
+    def _notify_steps(self, steps: Sequence[EnvironmentStep]) -> None:
+        """Call the callbacks' `on_environment_step`, once per environment that answered."""
+        trainer_steps = {name: learner.trainer.step for name, learner in self.learners.items()}
+        for step in steps:
+            self._callbacks.dispatch(StepTaken(step, trainer_steps))
+
+    def _reset_if_due(self, answers: int) -> list[EnvironmentStep]:
+        """Reset or restart the environments if something asks for it; their first steps then.
+
+        Args:
+            answers: how many environments have answered; lessons are measured once for each.
+        """
+        for learner in self.learners.values():
+            if learner.restart_due:
+                with self._timers.span("TrainerController._reset_env"):
+                    return self._restart_engines()
+        new_lesson = self.curriculum.has_next and self._advance_lessons(answers)
+        if self._rotation.take_change() or new_lesson:
             with self._timers.span("TrainerController._reset_env"):
                 return self.envs.reset()
-        with self._timers.span("EnvManager.wait"):
-            return self.envs.wait(WAIT)
+        return []
 
-    def _test(self) -> None:
-        """Test the policies if that is due; learners in threads rest meanwhile."""
-        if self._evaluation is None or self._is_to_end() or not self._evaluation.due(self.learners):
-            return
-        with self._timers.span("Evaluation"), resting(self._threads):
-            parameters = self.curriculum.samplers()
-            self._evaluation.run(self.learners, parameters, self._is_to_end)
+    def _restart_engines(self) -> list[EnvironmentStep]:
+        self.envs.close()
+        for learner in self.learners.values():
+            learner.restart_due = False
+            learner.collected.drain()
+            learner.reset_agents()
+        self.envs = self._make_envs()
+        self.envs.start()
+        return self.envs.reset(self.curriculum.samplers())
 
-    def _is_to_end(self) -> bool:
-        """Whether the user, or a callback, wants the run to end."""
-        return self._stopping or self._callbacks.wants_the_end
-
-    def _begin_lessons(self, looks: int) -> bool:
-        """Look as often as environments have answered whether lessons are over; whether to reset for it."""
+    def _advance_lessons(self, answers: int) -> bool:
+        """Measure, once per answer, whether lessons are completed; whether to reset for the next ones."""
         reset = changed = False
-        for _ in range(looks):
-            advance = self.curriculum.advance(self._progress)
-            if advance is None:
+        for _ in range(answers):
+            change = self.curriculum.advance(self._progress)
+            if change is None:
                 continue
-            for parameter in advance.parameters:
+            for parameter in change.parameters:
                 logger.info("%s", self.curriculum.line(parameter))
                 self.show_lesson(parameter)
             for learner in self.learners.values():
-                learner.begin_lesson()
-            changed, reset = True, reset or advance.reset
+                learner.on_new_lesson()
+            changed, reset = True, reset or change.reset
         if changed:
             self.envs.set_parameters(self.curriculum.samplers())
         return reset
+
+    def _progress(self, behavior: str) -> TrainingProgress | None:
+        learner = self.learners.get(behavior)
+        return None if learner is None else learner.progress()
 
     def show_lesson(self, parameter: str) -> None:
         """Let the display show the lesson that a parameter is in."""
@@ -224,126 +346,41 @@ class TrainerController:
         if len(lessons) > 1:
             self.display.lesson(parameter, lessons[number].name, number + 1, len(lessons))
 
-    def _progress(self, behavior: str) -> TrainingProgress | None:
-        learner = self.learners.get(behavior)
-        return None if learner is None else learner.progress()
+    def stop(self) -> None:
+        """Finish the current tick, then end the run in good order."""
+        self._stopping = True
+        self.display.status("Saving and exporting. Press Ctrl-C again to stop at once.")
 
-    def _nobody_asked(self) -> str:
-        seen = ", ".join(self.envs.behavior_specs) or "none"
-        return (
-            f"No agent has asked for a decision within {self._patience:g} s (env_settings.timeout_wait, "
-            f"--timeout-wait), although the environment goes on; behaviors that it has shown: {seen}. The "
-            "scene needs an active agent whose Behavior Type is Default, and each agent a Decision Requester "
-            "component or code that calls RequestDecision."
-        )
+    def _save(self, *, log_failures: bool = False) -> None:
+        """Write the last checkpoints and models of a training run, as many as can be written.
 
-    def _goes_on(self) -> bool:
-        if self._is_to_end():
-            return False
-        return not self.learners or any(learner.goes_on for learner in self.learners.values())
+        Args:
+            log_failures: only log failures, because a worse error is about to be raised.
 
-    def _take(self, steps: Sequence[EnvironmentStep]) -> None:
-        """Answer first: engines go on meanwhile. But agents that act by their place need one before."""
-        if any(self._learner(behavior_id).acts_by_place for step in steps for behavior_id in step.steps):
-            self._collect(steps)
-            self._answer(steps)
-        else:
-            self._answer(steps)
-            self._collect(steps)
-        if self._tells_steps:
-            counted = {name: learner.trainer.step for name, learner in self.learners.items()}
-            for step in steps:
-                self._callbacks.tell(StepTaken(step, counted))
+        Raises:
+            Exception: a file could not be written, or a learner's thread had failed.
+        """
+        self._stop_threads()
+        # The loop may have ended before it noticed a thread's error. One that it noticed is the worse error.
+        threads = [] if log_failures else self._threads
+        failures: list[Exception | BaseException] = [t.error for t in threads if t.error is not None]
+        with self._timers.span("TrainerController._save_models"):
+            for learner in self.learners.values():
+                try:
+                    if self.training:
+                        learner.finish()
+                    else:
+                        learner.conclude()
+                except Exception as error:  # whatever it is: the other learners are still to be saved
+                    failures.append(error)
+        if failures and not log_failures:
+            raise failures[0]
+        for failure in failures:
+            logger.error("%s", failure)
 
-    def _answer(self, steps: Sequence[EnvironmentStep]) -> None:
-        """Decide for all agents that wait, one forward pass per behaviour; every engine gets its answer."""
-        with self._timers.span("SubprocessEnvManager._take_step"):
-            self._decide_and_send(steps)
-
-    def _decide_and_send(self, steps: Sequence[EnvironmentStep]) -> None:
-        waiting: dict[Learner, list[tuple[int, str, DecisionSteps]]] = {}
-        for step in steps:
-            for behavior_id, learner in self._of_behavior.items():
-                learner.end_episodes(step, behavior_id)
-            for behavior_id, (decisions, _) in step.steps.items():
-                if len(decisions):
-                    entry = (step.env, behavior_id, decisions)
-                    waiting.setdefault(self._learner(behavior_id), []).append(entry)
-        self._somebody_asked = self._somebody_asked or bool(waiting)
-        answers: dict[int, dict[str, Decision]] = {step.env: {} for step in steps if not step.left}
-        for learner, entries in waiting.items():
-            asking = [(env, behavior_id) for env, behavior_id, _ in entries]
-            with self._timers.span("TorchPolicy.evaluate"):
-                decided = learner.decide([decisions for _, _, decisions in entries], asking)
-            for (env, behavior_id, _), decision in zip(entries, decided, strict=True):
-                answers[env][behavior_id] = decision
-        for env, decisions_by_id in answers.items():
-            self.envs.send(env, decisions_by_id)
-
-    def _collect(self, steps: Sequence[EnvironmentStep]) -> None:
-        """While the engines compute, hand what they said to the agent processors."""
-        for step in steps:
-            self._shared_groups.look(step)
-            if step.fresh:
-                self._forget(step.env)
-            for behavior_id, (decisions, terminals) in step.steps.items():
-                manager = self._learner(behavior_id).manager(behavior_id)
-                if behavior_id in step.void_agents:
-                    void = step.void_agents[behavior_id]
-                    self._learner(behavior_id).forget_agents(behavior_id, step.env, void)
-                # A decision counts also where only others' agents are in the message that answers it, as
-                # when behaviours take turns.
-                if len(decisions) or len(terminals) or behavior_id in step.decisions:
-                    try:
-                        manager.add_experiences(
-                            decisions,
-                            terminals,
-                            step.env,
-                            step.decisions.get(behavior_id),
-                            step.lost_lives.get(behavior_id),
-                        )
-                    except RosterFullError as error:
-                        raise TrainerError(str(error)) from error
-            if step.statistics:
-                for learner in self.learners.values():
-                    # Once per behaviour, whatever the number of its teams: sums would count double.
-                    first = next(iter(learner.managers.values()))
-                    first.record_environment_stats(step.statistics, step.env)
-
-    def _forget(self, env: int | None) -> None:
-        for learner in self.learners.values():
-            learner.forget(env)
-
-    def _learn(self) -> None:
+    def _stop_threads(self, timeout: float | None = None) -> None:
+        """Stop the learners' threads, all at once; wait at most `timeout` seconds for each."""
         for thread in self._threads:
-            if thread.error is not None:
-                raise thread.error
-        for learner in self.learners.values():
-            if not learner.settings.threaded:
-                learner.advance()
-            self.display.progress(learner.name, learner.trainer.step)
-
-    def _restart_engines(self) -> list[EnvironmentStep]:
-        self.envs.close()
-        for learner in self.learners.values():
-            learner.restart_due = False
-            learner.collected.drain()
-        self._forget(None)
-        self.envs = self._make_envs()
-        self.envs.start()
-        return self.envs.reset(self.curriculum.samplers())
-
-    def _learner(self, behavior_id: str) -> Learner:
-        """The learner of a behaviour id, made when the behaviour is first seen."""
-        if behavior_id not in self._of_behavior:
-            name = BehaviorName.parse(behavior_id).name
-            if name not in self.learners:
-                self.learners[name] = self._make_learner(name, self.envs.behavior_specs[behavior_id])
-                self.learners[name].manager(behavior_id)
-                self._on_first_learner()
-                if self.learners[name].settings.threaded:
-                    self._threads.append(LearnerThread(self.learners[name]))
-                    self._threads[-1].start()
-            self._of_behavior[behavior_id] = self.learners[name]
-            self.learners[name].manager(behavior_id)
-        return self._of_behavior[behavior_id]
+            thread.request_stop()
+        for thread in self._threads:
+            thread.stop(timeout)

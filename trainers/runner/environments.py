@@ -30,7 +30,7 @@ from ..settings.models.run import EnvironmentSettings
 from ..settings.options import RunOptions
 from ..utils.seeds import seed_of
 from .attach import NewBehaviors, check_attaching, make_gate
-from .evaluation.environment import TEST_SEED, EvaluationEnvironment
+from .evaluation.environment import EVALUATION_SEED, EvaluationEnvironment
 from .python_environments import make_hosted, make_stepped
 from .ray import check_cluster, connect_by
 
@@ -197,8 +197,8 @@ def make_evaluation_environment(
         if drawn and path.startswith(SCENE):
             from ...envs.scenes.in_process import make_in_process
 
-            return make_in_process(path, TEST_SEED, options.env_settings.env_args)
-        return _make_env(options, TEST_SEED, log_folder, worker_id, cluster, drawn=drawn)
+            return make_in_process(path, EVALUATION_SEED, options.env_settings.env_args)
+        return _make_env(options, EVALUATION_SEED, log_folder, worker_id, cluster, drawn=drawn)
 
     return EvaluationEnvironment(make, NonFinite(options.env_settings.non_finite))
 

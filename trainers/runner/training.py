@@ -18,7 +18,7 @@ from ..algorithms.base import UnsupportedActionError
 from ..algorithms.coma.coma import with_offered_state
 from ..algorithms.common.threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
 from ..callbacks.base import Callback
-from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, told
+from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, training_events
 from ..callbacks.events import SummaryDue
 from ..checkpoints.run_folder import remove_empty_run, write_configuration
 from ..checkpoints.status import TrainingStatus
@@ -75,18 +75,17 @@ def train(
     device = _device(options.torch_settings.device)
     timers, gauges = Timers(), GaugeWriter()
     writers = [*make_writers(options, folder), gauges, display]
-    if hub.hears(SummaryDue):
+    if hub.has_hook(SummaryDue):
         writers.append(CallbackWriter(hub))
     context = _context(
         options, folder, status, display, writers, timers, hub, restart_engines_at_checkpoints, device
     )
     controller = _controller(options, context, signals, cluster)
-    timers.begin("run_training.setup")
-    timers.end(timers.clock() - timers.started)
+    timers.add("run_training.setup", timers.clock() - timers.started)
     try:
         display.start()
         with (
-            told(hub, options, folder, lambda: _steps(controller)),
+            training_events(hub, options, folder, lambda: _steps(controller)),
             timers.span("TrainerController.start_learning"),
         ):
             controller.run()
@@ -147,11 +146,11 @@ def _controller(
         context.display,
         context.curriculum,
         training=context.training,
-        patience=options.env_settings.timeout_wait,
+        decision_timeout=options.env_settings.timeout_wait,
         on_first_learner=lambda: _under_way(options, folder, controller, signals),
         timers=context.timers,
         callbacks=context.callbacks,
-        evaluation=_evaluation(options, folder, context.callbacks, cluster),
+        evaluator=_evaluator(options, folder, context.callbacks, cluster),
         rotation=context.rotation,
     )
     return controller
@@ -161,7 +160,7 @@ def _steps(controller: TrainerController) -> dict[str, int]:
     return {name: learner.trainer.step for name, learner in controller.learners.items()}
 
 
-def _evaluation(
+def _evaluator(
     options: RunOptions, folder: Path, callbacks: CallbackDispatcher, cluster: Cluster | None
 ) -> Evaluator | None:
     """What tests the policies, where any are ever tested."""
@@ -185,8 +184,8 @@ def _curriculum(options: RunOptions, status: TrainingStatus) -> Curriculum:
     """The lessons with which the run begins, or goes on."""
     resumed = options.checkpoint_settings.resume
     curriculum = Curriculum(options.environment_parameters, options.env_settings.seed)
-    for complaint in curriculum.keep_in(status, resumed=resumed):
-        logger.warning("%s", complaint)
+    for warning in curriculum.keep_in(status, resumed=resumed):
+        logger.warning("%s", warning)
     return curriculum
 
 
@@ -197,7 +196,7 @@ def _tell_lessons(controller: TrainerController) -> None:
         logger.info("%s", curriculum.line(parameter))
         controller.show_lesson(parameter)
     shown = {BehaviorName.parse(behavior_id).name for behavior_id in controller.envs.behavior_specs}
-    for parameter, criteria in curriculum.awaited():
+    for parameter, criteria in curriculum.pending():
         if criteria.behavior not in shown:
             logger.warning(
                 "Parameter '%s' stays in lesson '%s' until the behavior %s is trained, which the environment "

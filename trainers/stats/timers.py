@@ -30,6 +30,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import Lock
@@ -117,21 +118,26 @@ class TimerNode:
 
 
 class Span:
-    """Adds the time of a `with` block to a node of the tree."""
+    """Adds the time of a `with` block to a node of the tree; one span may be used again and again."""
 
-    __slots__ = ("_begin", "_name", "_timers")
+    __slots__ = ("_name", "_timers")
 
     def __init__(self, timers: Timers, name: str) -> None:
         self._timers = timers
         self._name = name
-        self._begin = 0.0
 
     def __enter__(self) -> None:
-        self._timers.begin(self._name)
-        self._begin = self._timers.clock()
+        timers = self._timers
+        children = timers.open_nodes[-1][0].children
+        node = children.get(self._name)
+        if node is None:
+            node = children[self._name] = TimerNode()
+        timers.open_nodes.append((node, timers.clock()))
 
     def __exit__(self, *exception: object) -> None:
-        self._timers.end(self._timers.clock() - self._begin)
+        node, start = self._timers.open_nodes.pop()
+        node.total += self._timers.clock() - start
+        node.count += 1
 
 
 class Timers:
@@ -141,25 +147,17 @@ class Timers:
         self.clock = clock
         self._date = time.time()
         self.root = TimerNode(count=1)
-        self._open = [self.root]
         self.started = clock()
+        self.open_nodes = [(self.root, self.started)]
+        """The nodes of the spans that are open, and when they were opened."""
         self._threads: list[Timers] = []
+        # Cached, so that the loop makes no object per span and tick.
+        self.span: Callable[[str], Span] = cache(partial(Span, self))
+        """What adds the time of its block to the node of this name inside the span that is open."""
 
-    def span(self, name: str) -> Span:
-        """What adds the time of its block to the node `name` inside the span that is open."""
-        return Span(self, name)
-
-    def begin(self, name: str) -> None:
-        """Open the node `name`."""
-        children = self._open[-1].children
-        node = children.get(name)
-        if node is None:
-            node = children[name] = TimerNode()
-        self._open.append(node)
-
-    def end(self, seconds: float) -> None:
-        """Close the node that was opened last, which has taken so long."""
-        node = self._open.pop()
+    def add(self, name: str, seconds: float) -> None:
+        """Add time that was measured elsewhere to a node inside the span that is open."""
+        node = self.open_nodes[-1][0].children.setdefault(name, TimerNode())
         node.total += seconds
         node.count += 1
 

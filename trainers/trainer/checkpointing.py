@@ -43,8 +43,8 @@ class LearnerCheckpointer:
         trainer: Trainer,
         network: Any,
         policy: Policy,
-        tests: EvaluationSchedule,
-        contest: SelfPlayManager | None = None,
+        evaluation_schedule: EvaluationSchedule,
+        self_play: SelfPlayManager | None = None,
     ) -> None:
         """Look after the files.
 
@@ -52,17 +52,17 @@ class LearnerCheckpointer:
             name, spec, run, trainer: the behaviour's.
             network: what is learnt and becomes brains.
             policy: what acts, whose generator is saved.
-            tests: when the next one falls due, which is saved too.
-            contest: its self-play, of which rating and opponents are saved too.
+            evaluation_schedule: when the next one falls due, which is saved too.
+            self_play: its self-play, of which rating and opponents are saved too.
         """
         self.name = name
         self.spec = spec
         self.run = run
         self.trainer = trainer
         self.policy = policy
-        self.tests = tests
-        self.contest = contest
-        self.saved = 0
+        self.evaluation_schedule = evaluation_schedule
+        self.self_play = self_play
+        self.num_saved = 0
         """How many checkpoints this process has written."""
         self.settings = trainer.settings
         self.network = network
@@ -78,23 +78,23 @@ class LearnerCheckpointer:
 
     # Saving ---------------------------------------------------------------------------------------------
 
-    def save(self, judged: float | None, due: bool = True) -> bool:
+    def save(self, score: float | None, due: bool = True) -> bool:
         """Write a checkpoint and its brain; a full disk is warned of and survived. Whether it was written.
 
         Args:
-            judged: the mean reward by which the policy is one of the best; None: it is not.
+            score: the mean reward by which the policy is one of the best; None: it is not.
             due: it is one of those that `keep_checkpoints` counts.
         """
         step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
         export = self._export if self.exports_onnx else None
-        if self.contest is not None:
-            self.run.status.set(self.name, ELO, self.contest.elo)
-        saved = self.checkpoints.save(step, self._state(judged), reward, export, judged=judged, due=due)
+        if self.self_play is not None:
+            self.run.status.set(self.name, ELO, self.self_play.elo)
+        saved = self.checkpoints.save(step, self._state(score), reward, export, judged=score, due=due)
         if saved is not None:
             self.trainer.save_beside(self.checkpoints.folder)
-            self.saved += 1
+            self.num_saved += 1
             self.run.display.checkpoint(self.name, step)
-            self._tell_callbacks(step, reward, due)
+            self._notify_callbacks(step, reward, due)
         return saved is not None
 
     def save_now(self) -> Path | None:
@@ -110,15 +110,15 @@ class LearnerCheckpointer:
         """The numbered checkpoint of a step."""
         return self.folder / f"{self.name}-{step}.pt"
 
-    def _tell_callbacks(self, step: int, reward: float | None, due: bool) -> None:
+    def _notify_callbacks(self, step: int, reward: float | None, due: bool) -> None:
         weights = self.weights(step)
         names = [f"{weights.stem}{suffix}.onnx" for suffix in self.checkpoints.suffixes]
         brains = tuple(path for path in map(self.folder.joinpath, names) if path.exists())
         callbacks = self.run.callbacks
-        callbacks.tell(CheckpointSaved(self.name, step, weights, brains, reward, due))
+        callbacks.dispatch(CheckpointSaved(self.name, step, weights, brains, reward, due))
         callbacks.save_states()
 
-    def _state(self, judged: float | None) -> dict[str, Any]:
+    def _state(self, score: float | None) -> dict[str, Any]:
         """What a checkpoint holds."""
         return {
             **self.trainer.state_dict(),
@@ -130,9 +130,9 @@ class LearnerCheckpointer:
                 list(self.settings.reward_signals),
                 *(getattr(self.network, key, None) for key in ("shared_critic", "arguments", "head")),
             ),
-            "judged": judged,
-            **({"test_due": self.tests.due} if self.tests.on else {}),
-            **({} if self.contest is None else {SELF_PLAY: self.contest.state_dict()}),
+            "judged": score,
+            **({"test_due": self.evaluation_schedule.next_step} if self.evaluation_schedule.enabled else {}),
+            **({} if self.self_play is None else {SELF_PLAY: self.self_play.state_dict()}),
         }
 
     def _export(self, path: Path) -> None:
@@ -184,7 +184,7 @@ class LearnerCheckpointer:
             logger.warning("%s: the run had saved no checkpoint yet; training starts from step 0.", self.name)
         path = initial_checkpoint(self.name, self.settings.init_path, self.run.initialize_from)
         if path is not None:
-            self._begin_with(path)
+            self._initialize_from(path)
         elif not self.run.training:
             logger.warning(
                 "%s: there are no weights to act by; it acts by random ones. Give the trained run's "
@@ -197,30 +197,32 @@ class LearnerCheckpointer:
         try:
             self.trainer.load_state_dict(state)
             self.policy.generator.set_state(state["acting"])
-            if self.contest is not None:
-                self._resume_self_play(self.contest, state)
+            if self.self_play is not None:
+                self._resume_self_play(self.self_play, state)
         except (RuntimeError, KeyError, TypeError, ValueError) as error:
-            raise self._unfit(error) from error
-        self.tests.restore(self.trainer.step, state.get("test_due"))
+            raise self._mismatch_error(error) from error
+        self.evaluation_schedule.restore(self.trainer.step, state.get("test_due"))
         if self.run.training:
             self.trainer.load_beside(self.checkpoints.folder)
             self.checkpoints.best.resume(self.trainer.step, state.get("judged"))
-            if self.tests.on != ("test_due" in state):  # what is earned otherwise cannot be compared
+            if self.evaluation_schedule.enabled != (
+                "test_due" in state
+            ):  # what is earned otherwise cannot be compared
                 self.checkpoints.best.reset()
         logger.info("%s: resuming training from step %d.", self.name, self.trainer.step)
         if self.run.training and not self.trainer.should_still_train:
-            self._warn_of_the_end()
+            self._warn_nothing_left()
 
-    def _resume_self_play(self, contest: SelfPlayManager, state: Mapping[str, Any]) -> None:
+    def _resume_self_play(self, self_play: SelfPlayManager, state: Mapping[str, Any]) -> None:
         """Go on with the opponents; with the rating alone where the checkpoint has none."""
         if SELF_PLAY in state:
-            contest.load_state_dict(state[SELF_PLAY])
+            self_play.load_state_dict(state[SELF_PLAY])
             return
         elo = self.run.status.get(self.name, ELO)
         if isinstance(elo, (int, float)):
-            contest.begin_rated(float(elo))
+            self_play.set_rating(float(elo))
 
-    def _warn_of_the_end(self) -> None:
+    def _warn_nothing_left(self) -> None:
         """Say why a resumed run has nothing to train."""
         rewarded = self.trainer.reached is not None
         key, what = ("stop_at_reward", "is reached") if rewarded else ("max_steps", "are taken")
@@ -230,11 +232,11 @@ class LearnerCheckpointer:
             *(self.name, key, getattr(self.settings, key), what, self.name, key),
         )
 
-    def _begin_with(self, path: Path) -> None:
+    def _initialize_from(self, path: Path) -> None:
         """Take what fits of a checkpoint into a new run."""
         state = load_checkpoint(path)
         try:
-            mismatches = self.trainer.begin_with(state)
+            mismatches = self.trainer.load_matching(state)
         except CheckpointError as error:
             raise CheckpointError(f"{self.name}: could not initialize from {path}: {error}") from error
         if mismatches:
@@ -244,7 +246,7 @@ class LearnerCheckpointer:
             )
         logger.info("%s: starting training from step 0 with the weights of %s.", self.name, path)
 
-    def _unfit(self, error: Exception) -> CheckpointError:
+    def _mismatch_error(self, error: Exception) -> CheckpointError:
         """The error for a checkpoint that is whole, and of another network or program."""
         causes = [line.strip() for line in str(error).splitlines() if line.strip()]
         cause = causes[1] if len(causes) > 1 else f"{type(error).__name__}: {error}"

@@ -53,7 +53,7 @@ class EpisodeStats:
         self._finished_since_update: deque[float] = deque(maxlen=most_since_update)
         self.on_episode: OnEpisode | None = None
         """Whom to tell of every finished episode."""
-        self.record = RewardHistory()
+        self.history = RewardHistory()
         """What the run is judged by: the rewards of groups where they earn any, else those of agents."""
 
     def add(self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], stats: StatsSink) -> None:
@@ -94,39 +94,39 @@ class EpisodeStats:
             self.on_episode(agent, ret, whole_group, round(total[-1]))
 
     def _keep_record(self, own: float, of_group: float, all_done: bool) -> None:
-        if of_group and not self.record.of_groups:
-            self.record = RewardHistory(of_groups=True)
-        if not self.record.of_groups:
-            self.record.add(own)
+        if of_group and not self.history.of_groups:
+            self.history = RewardHistory(of_groups=True)
+        if not self.history.of_groups:
+            self.history.add(own)
         elif all_done:
-            self.record.add(of_group)
+            self.history.add(of_group)
 
     def state_dict(self) -> dict[str, Any]:
         """What outlives unfinished episodes: the recent returns, newest first, and the record."""
-        return {"returns": list(self.recent_returns), "record": self.record.state_dict()}
+        return {"returns": list(self.recent_returns), "record": self.history.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on with what `state_dict` gave; checkpoints of older versions have no record."""
         self.recent_returns.clear()
         self.recent_returns.extend(state["returns"][: self.recent_returns.maxlen])
         if "record" in state:
-            self.record = RewardHistory.restored(state["record"])
+            self.history = RewardHistory.from_state_dict(state["record"])
 
     def mean_since_update(self) -> float | None:
         """Mean return of the episodes that finished since the last policy update; None without any."""
         finished = self._finished_since_update
         return float(np.mean(finished)) if finished else None
 
-    def begin_lesson(self) -> None:
+    def clear_history(self) -> None:
         """Forget what episodes have earned: it says nothing of those that come. From any thread."""
         self.recent_returns.clear()
-        self.record = RewardHistory(self.record.of_groups)
+        self.history = RewardHistory(self.history.of_groups)
 
-    def begin_update(self) -> None:
+    def clear_since_update(self) -> None:
         """A policy update starts: forget the returns that the old policy earned."""
         self._finished_since_update.clear()
 
-    def forget(self, env: int | None = None, agent_ids: NDArray[np.int32] | None = None) -> None:
+    def reset_agents(self, env: int | None = None, agent_ids: NDArray[np.int32] | None = None) -> None:
         """These unfinished episodes will never end.
 
         Args:
@@ -170,7 +170,7 @@ class RewardHistory:
         """Mean of the last `EPISODES`; None before so many have finished."""
         return float(np.mean(self._recent)) if len(self._recent) == EPISODES else None
 
-    def judge(self) -> float | None:
+    def next_mean(self) -> float | None:
         """Mean of the episodes since the last judgement.
 
         None where they are fewer than `FEWEST`; they then count for the next one.
@@ -186,7 +186,7 @@ class RewardHistory:
         return {"of_groups": self.of_groups, "recent": list(self._recent), "since": [self._since, self._sum]}
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any]) -> RewardHistory:
+    def from_state_dict(cls, state: Mapping[str, Any]) -> RewardHistory:
         """What `state_dict` was taken of."""
         record = cls(bool(state["of_groups"]))
         record._recent.extend(state["recent"])

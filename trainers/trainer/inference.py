@@ -1,4 +1,4 @@
-"""By which network a behaviour's agents act, and what is kept of them between their decisions."""
+"""Inference for one behavior: the policy and its per-agent states between decisions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ..policies.policy import Policy
 from ..policies.slot_policy import SlotPolicy
 from .factory import make_policy
 
-Places = Callable[[Sequence[DecisionSteps], Sequence[Asking]], Tensor]
-"""[n] the places of the agents of all batches, where agents act by them."""
+FindSlots = Callable[[Sequence[DecisionSteps], Sequence[Asking]], Tensor]
+"""[n] the group slots of the agents of all batches, for policies that act by slot."""
 
 
 class InferencePolicy:
-    """Acts by the network that is learnt, or, `apart`, by a copy of it to which weights are published."""
+    """Acts with the network that is trained, or with a `separate` copy to which weights are published."""
 
     def __init__(
         self,
@@ -34,43 +34,45 @@ class InferencePolicy:
         algorithm: Algorithm,
         seed: int,
         *,
-        apart: bool,
+        separate: bool,
         deterministic: bool,
-        places: Places,
+        slots: FindSlots,
     ) -> None:
-        """Begin with the network as it is.
+        """Start with the network's current weights.
 
         Args:
-            name, spec, algorithm: the behaviour's.
+            name: the behavior's.
+            spec: the behavior's.
+            algorithm: the behavior's.
             seed: of sampled actions.
-            apart: by a copy on the CPU, since another thread or device learns.
-            deterministic: the likeliest actions.
-            places: tells them.
+            separate: act with a copy on the CPU, because another thread or device learns.
+            deterministic: take the likeliest actions.
+            slots: finds the agents' group slots.
         """
-        self.apart = apart
+        self.separate = separate
         self._algorithm = algorithm
-        self._places = places
+        self._slots = slots
         self._published: AgentManagerQueue[dict[str, Tensor]] = AgentManagerQueue(name)
         network = algorithm.network
-        self.network = copy.deepcopy(network).cpu().requires_grad_(False) if apart else network
-        make = partial(make_policy, spec=spec, deterministic=deterministic, explorer=algorithm.explorer)
+        self.network = copy.deepcopy(network).cpu().requires_grad_(False) if separate else network
+        explorer = algorithm.explorer
+        make = partial(make_policy, spec=spec, deterministic=deterministic, explorer=explorer)
         self.policy: Policy = make(self.network, seed=seed)
         self.opponent: Callable[[Any], Policy] = partial(make, seed=0)
-        """Makes what acts by another network, and as the policy does otherwise."""
+        """Makes the policy of another network, which otherwise acts in the same way."""
         self.memories = ActingMemories(network.memory_size) if network.memory_size else None
+        self.acts_by_slot = isinstance(self.policy, SlotPolicy)
+        """Steps have to be collected before agents act: that is when agents get their group slots."""
+        self.keeps_agent_states = self.memories is not None or explorer is not None
+        """`end_episodes` is to be called."""
 
-    @property
-    def acts_by_place(self) -> bool:
-        """What agents say has to be collected before they act: that is when they get their places."""
-        return isinstance(self.policy, SlotPolicy)
+    def publish(self, tensors: Mapping[str, Tensor]) -> None:
+        """Hand weights or statistics of the trained network to the copy that acts; from any thread."""
+        if tensors:
+            self._published.put({k: v.detach().to("cpu", copy=True) for k, v in tensors.items()})
 
-    def publish(self, numbers: Mapping[str, Tensor]) -> None:
-        """Hand numbers of the network to the copy that acts; from any thread."""
-        if numbers:
-            self._published.put({k: v.detach().to("cpu", copy=True) for k, v in numbers.items()})
-
-    def catch_up(self) -> None:
-        """Act by what has been published, or by the network as it is now, from here on."""
+    def load_published(self) -> None:
+        """Act with what has been published so far from now on."""
         newest: dict[str, Tensor] = {}
         for published in self._published.drain():
             newest.update(published)
@@ -78,33 +80,33 @@ class InferencePolicy:
             self.network.load_state_dict(newest, strict=False)
 
     def load(self) -> None:
-        """Take over the network's numbers at once."""
-        if self.apart:
+        """Copy the trained network's weights at once."""
+        if self.separate:
             self.network.load_state_dict(self._algorithm.network.state_dict())
 
     def act(
-        self, policy: Policy, batches: Sequence[DecisionSteps], asking: Sequence[Asking], step: int
+        self, policy: Policy, batches: Sequence[DecisionSteps], sources: Sequence[Asking], step: int
     ) -> list[Decision]:
-        """Let a policy, this side's or an opponent's, decide at the trainer's `step`; see `Policy.act`."""
+        """Let this policy, or an opponent's, decide at the trainer's `step`; see `Policy.act`."""
         policy.exploration = self._algorithm.exploration
         if isinstance(policy, SlotPolicy):
-            policy.places = self._places(batches, asking)
+            policy.places = self._slots(batches, sources)
         elif isinstance(policy, GreedyPolicy):
-            policy.step, policy.asking = step, asking
+            policy.step, policy.asking = step, sources
         if self.memories is None:
             return policy.act(batches)
-        decided = policy.act(batches, self.memories.read(asking, batches))
-        self.memories.store(asking, decided)
-        return decided
+        decisions = policy.act(batches, self.memories.read(sources, batches))
+        self.memories.store(sources, decisions)
+        return decisions
 
     def end_episodes(self, step: EnvironmentStep, behavior_id: BehaviorId) -> None:
-        """What is kept of agents ends with their episodes: to be called before they are answered."""
+        """Reset the states of agents whose episodes end with `step`; to be called before `act`."""
         if self.memories is not None:
             self.memories.end(step, behavior_id)
         if isinstance(self.policy, GreedyPolicy) and self.policy.explorer is not None:
             self.policy.explorer.end(step, behavior_id)
 
 
-def apart(threaded: bool, device: torch.device) -> bool:
+def needs_copy(threaded: bool, device: torch.device) -> bool:
     """Whether acting needs a copy of the network."""
     return threaded or device.type != "cpu"

@@ -1,9 +1,10 @@
-"""One behaviour in a run: its trainer, the policy that acts for it, its statistics and its files."""
+"""One behavior in a run: its trainer, the policy that acts for it, its statistics and its files."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,11 @@ from numpy.typing import NDArray
 from ...agent_processor.processor import AgentManager, TrajectoryQueue
 from ...agent_processor.queues import AgentManagerQueue
 from ...agent_processor.trajectory import AgentKey, EpisodesForgotten
-from ...envs.base import BehaviorId, Decision, EnvironmentStep
+from ...envs.base import BehaviorId, Decision
 from ..callbacks.events import EpisodeEnd, UpdateEnd
 from ..checkpoints.run_folder import require_folder_name
 from ..curriculum.curriculum import TrainingProgress
 from ..policies.agent_states import Asking
-from ..policies.policy import Policy
 from ..settings.models.behavior import NEVER, TrainerSettings
 from ..stats.reporter import StatsReporter
 from ..stats.writer import StatsPropertyType
@@ -27,25 +27,24 @@ from .checkpointing import LearnerCheckpointer
 from .context import RunContext
 from .episode_stats import EPISODES
 from .factory import make_algorithm, make_trainer
-from .inference import InferencePolicy, apart
+from .inference import InferencePolicy, needs_copy
 from .schedules import EvaluationSchedule
 from .self_play.manager import SelfPlayManager
-from .trainer import Trainer
 
 logger = logging.getLogger(__name__)
 
 THREADED_QUEUE = 20
-"""Trajectories that may wait for a threaded trainer before the collector is held up."""
+"""Trajectories that may be queued for a threaded trainer before the collector has to wait."""
 
 
 class Learner:
-    """Joins a behaviour's parts; as the trainer's `TrainerEvents` it writes what falls due."""
+    """Joins the parts of one behavior; as the trainer's `TrainerEvents` it writes what is due."""
 
     def __init__(self, name: str, spec: BehaviorSpec, settings: TrainerSettings, run: RunContext) -> None:
-        """Make the parts, and load the weights that the run begins or goes on with.
+        """Make the parts, and load the weights that the run starts from or resumes with.
 
         Raises:
-            TrainerError: the behaviour's name is not fit for a folder, or weights are missing or do not fit.
+            TrainerError: the behavior's name cannot name a folder, or weights are missing or do not fit.
             UnsupportedObservationError: there is no network for such observations.
         """
         require_folder_name(name)
@@ -54,297 +53,290 @@ class Learner:
         self.settings = settings
         self.run = run
         self.restart_due = False
-        self._asked = 0
+        """The engines are to be restarted, because a checkpoint was saved."""
+        self._requests = 0
         """Decisions since the trainer last advanced."""
+        self._in_self_play = settings.self_play is not None and run.training
         self.reporter = StatsReporter(name, run.writers)
         self.reporter.add_property(StatsPropertyType.HYPERPARAMETERS, settings.as_dict())
         self.reporter.add_property(StatsPropertyType.MAX_STEPS, settings.max_steps)
         if settings.self_play is not None:
             self.reporter.add_property(StatsPropertyType.SELF_PLAY, True)
         self.algorithm = make_algorithm(spec, settings, run.device, run.seed, run.non_finite, run.precision)
-        self.trainer = self._make_trainer()
-        self.collected: TrajectoryQueue = AgentManagerQueue(name, THREADED_QUEUE if settings.threaded else 0)
-        """What the agents of all teams have brought, in the order in which it came."""
-        self._to_learn = AgentManagerQueue(name) if self._plays else self.collected
-        """What of that is learnt from."""
-        self.trainer.subscribe(self._to_learn)
-        self.side = InferencePolicy(
-            *(name, spec, self.algorithm, run.seed + 2),
-            apart=apart(settings.threaded, run.device),
-            deterministic=self._acts_without_chance(),
-            places=self._places,
-        )
-        """By what its agents act."""
-        self.contest = self._make_self_play()
-        """Its self-play."""
-        self.tests = EvaluationSchedule(settings.test_frequency if run.training else NEVER)
-        self.files = LearnerCheckpointer(
-            *(name, spec, run, self.trainer, self.algorithm.network, self.side.policy),
-            *(self.tests, self.contest),
-        )
-        self._judged: float | None = None
-        """The mean reward, or the rating, by which the policy of this moment is one of the best."""
-        self.managers: dict[str, AgentManager] = {}
-        self.files.restore()
-        self.side.load()
-        self._first_step = self.trainer.step
-        if run.callbacks.hears(EpisodeEnd):
-            self.trainer.episodes.on_episode = self._episode_ended
-
-    def _acts_without_chance(self) -> bool:
-        """Whether agents do what is likeliest; greedy ones do anyway, and explore while they learn."""
-        if self.algorithm.traits.is_greedy and not self.run.training:
-            return True
-        explores = self.algorithm.explorer is not None
-        return self.settings.network_settings.deterministic and not explores
-
-    def _make_trainer(self) -> Trainer:
-        settings, run = self.settings, self.run
-        return make_trainer(
-            *(self.name, self.spec, settings, self.algorithm, self.reporter, self),
+        self.trainer = make_trainer(
+            *(name, spec, settings, self.algorithm, self.reporter, self),
             training=run.training,
             non_finite=run.non_finite,
-            returns_kept=run.curriculum.returns_kept(self.name),
+            returns_kept=run.curriculum.returns_kept(name),
             seed=run.seed,
             device=run.device,
             update_threads=None if settings.threaded else run.update_threads(),
             timers=run.timers.of_thread() if settings.threaded else run.timers,
         )
+        self.collected: TrajectoryQueue = AgentManagerQueue(name, THREADED_QUEUE if settings.threaded else 0)
+        """The trajectories of all teams, in the order in which they ended."""
+        self._to_learn = AgentManagerQueue(name) if self._in_self_play else self.collected
+        """Those that are learned from."""
+        self.trainer.subscribe(self._to_learn)
+        self.inference = InferencePolicy(
+            *(name, spec, self.algorithm, run.seed + 2),
+            separate=needs_copy(settings.threaded, run.device),
+            deterministic=self._is_deterministic(),
+            slots=self._slots,
+        )
+        self.self_play = self._make_self_play()
+        self.evaluation_schedule = EvaluationSchedule(settings.test_frequency if run.training else NEVER)
+        self.checkpointer = LearnerCheckpointer(
+            *(name, spec, run, self.trainer, self.algorithm.network, self.inference.policy),
+            *(self.evaluation_schedule, self.self_play),
+        )
+        self._best_score: float | None = None
+        """The mean reward or rating that makes the current policy one of the best; None if it is not."""
+        self.managers: dict[BehaviorId, AgentManager] = {}
+        """The agent managers of the behavior's teams."""
+        self.checkpointer.restore()
+        self.inference.load()
+        self._first_step = self.trainer.step
+        if run.callbacks.has_hook(EpisodeEnd):
+            self.trainer.episodes.on_episode = self._episode_ended
+
+    def _is_deterministic(self) -> bool:
+        """Whether agents take the likeliest actions. Greedy policies do anyway; in training they explore."""
+        if self.algorithm.traits.is_greedy and not self.run.training:
+            return True
+        explores = self.algorithm.explorer is not None
+        return self.settings.network_settings.deterministic and not explores
 
     def _make_self_play(self) -> SelfPlayManager | None:
-        """The self-play, where it is wanted; without training all teams act by the same weights."""
-        settings, run = self.settings, self.run
-        if settings.self_play is None or not self._plays:
+        """None where it is not wanted, or nothing is learned: all teams then act by the same weights."""
+        settings, run = self.settings.self_play, self.run
+        if settings is None or not run.training:
             return None
         return SelfPlayManager(
-            *(self.name, settings.self_play, run.rotation, self.algorithm.network, self.side.opponent),
+            *(self.name, settings, run.rotation, self.algorithm.network, self.inference.opponent),
             *(self.reporter, run.seed + 5),
         )
 
-    @property
-    def _plays(self) -> bool:
-        return self.settings.self_play is not None and self.run.training
-
-    @property
-    def elo(self) -> float | None:
-        """The rating of self-play."""
-        return None if self.contest is None else self.contest.elo
-
-    def manager(self, behavior_id: str) -> AgentManager:
-        """The agent manager of one of the behaviour's ids (one per team)."""
-        if behavior_id not in self.managers:
-            self._meet(behavior_id)
-            manager = AgentManager(
-                behavior_id,
-                self.spec,
-                self.settings.time_horizon,
-                self.reporter,
-                memory_size=self.side.network.memory_size,
-                trajectory_queue=self.collected,
-                places=self.algorithm.traits.roster_size,
-                by_worker=self.settings.worker_statistics,
-            )
-            self.managers[behavior_id] = manager
-        return self.managers[behavior_id]
-
-    def _meet(self, behavior_id: str) -> None:
-        """A team is seen for the first time."""
-        if self.contest is not None:
-            self.contest.join(behavior_id)
+    def add_team(self, behavior_id: BehaviorId) -> AgentManager:
+        """Make the agent manager of one of the behavior's ids (one per team), unless it is there."""
+        if behavior_id in self.managers:
+            return self.managers[behavior_id]
+        if self.self_play is not None:
+            self.self_play.join(behavior_id)
         elif len(self.managers) == 1 and self.run.training:
             logger.warning(
                 "%s: this trainer doesn't support adversarial games: its teams (%s, %s) all learn at once, "
                 "by one policy. With a section self_play one of them learns and plays against older selves.",
                 *(self.name, *self.managers, behavior_id),
             )
+        self.managers[behavior_id] = AgentManager(
+            behavior_id,
+            self.spec,
+            self.settings.time_horizon,
+            self.reporter,
+            memory_size=self.inference.network.memory_size,
+            trajectory_queue=self.collected,
+            places=self.algorithm.traits.roster_size,
+            by_worker=self.settings.worker_statistics,
+        )
+        return self.managers[behavior_id]
 
-    def decide(self, batches: Sequence[DecisionSteps], asking: Sequence[Asking] = ()) -> list[Decision]:
-        """Act for all agents that wait, with the newest weights that the learner has published.
+    # Acting ---------------------------------------------------------------------------------------------
 
-        `asking`: whose agents each batch holds, by which those with a memory are known again.
+    def act(self, batches: Sequence[DecisionSteps], sources: Sequence[Asking]) -> list[Decision]:
+        """Decide for all agents that request it, with the newest weights that the trainer has published.
+
+        Args:
+            batches: at least one agent in all.
+            sources: the environment and the behavior id of each batch.
+
+        Returns:
+            One decision per batch.
         """
-        self.side.catch_up()
-        self._asked += sum(len(batch) for batch in batches)
-        if self.contest is None:
-            return self._act(self.side.policy, batches, asking)
-        return self.contest.decide(self.side.policy, batches, asking, self._act)
+        for batch in batches:
+            self._requests += len(batch)
+        if self.inference.separate:
+            self.inference.load_published()
+        if self.self_play is None:
+            return self.inference.act(self.inference.policy, batches, sources, self.trainer.step)
+        act = partial(self.inference.act, step=self.trainer.step)
+        return self.self_play.opponents.act(self.inference.policy, batches, sources, act)
 
-    def _act(
-        self, policy: Policy, batches: Sequence[DecisionSteps], asking: Sequence[Asking]
-    ) -> list[Decision]:
-        return self.side.act(policy, batches, asking, self.trainer.step)
-
-    def end_episodes(self, step: EnvironmentStep, behavior_id: BehaviorId) -> None:
-        """What acting keeps of agents ends with their episodes: to be called before they are answered."""
-        self.side.end_episodes(step, behavior_id)
-
-    @property
-    def acts_by_place(self) -> bool:
-        """What agents say has to be collected before they act: that is when they get their places."""
-        return self.side.acts_by_place
-
-    def _places(self, batches: Sequence[DecisionSteps], asking: Sequence[Asking]) -> torch.Tensor:
-        """[n] the places of the agents of all batches."""
-        places = [
-            self.manager(behavior_id).places(env, np.asarray(batch.agent_id))
-            for (env, behavior_id), batch in zip(asking, batches, strict=True)
+    def _slots(self, batches: Sequence[DecisionSteps], sources: Sequence[Asking]) -> torch.Tensor:
+        """[n] the group slots of the agents of all batches."""
+        slots = [
+            self.managers[behavior_id].places(env, np.asarray(batch.agent_id))
+            for (env, behavior_id), batch in zip(sources, batches, strict=True)
         ]
-        return torch.from_numpy(np.concatenate(places))
+        return torch.from_numpy(np.concatenate(slots))
+
+    def reset_agents(
+        self,
+        env: int | None = None,
+        behavior_id: BehaviorId | None = None,
+        agent_ids: NDArray[np.int32] | None = None,
+    ) -> None:
+        """Drop the unfinished episodes of all agents, of one environment's, or of some of its agents.
+
+        Args:
+            env: the environment; None for all of them.
+            behavior_id: of the agents in `agent_ids`.
+            agent_ids: [n]; None for all agents of all teams.
+        """
+        if behavior_id is not None and env is not None and agent_ids is not None:
+            self.managers[behavior_id].forget_agents(env, agent_ids)
+        else:
+            for manager in self.managers.values():
+                manager.end_episode(env)
+        self.collected.put(EpisodesForgotten(env, agent_ids))
+
+    # Learning -------------------------------------------------------------------------------------------
 
     def advance(self) -> None:
-        """Let the trainer take in and learn, once enough steps are worth a call of it."""
-        portion = self.trainer.portion
-        if self._asked >= (portion if self.contest is None else self.contest.portion(portion)):
-            self._asked = 0
+        """Let the trainer learn once there are enough steps, unless a thread does so by itself."""
+        if self.settings.threaded:
+            return
+        interval = self.trainer.advance_interval
+        if self._requests >= (interval if self.self_play is None else self.self_play.interval(interval)):
+            self._requests = 0
             self.learn()
 
     def learn(self) -> bool:
-        """Let the trainer take in and learn what has come. False: there was nothing to do."""
-        if self.contest is None:
+        """Let the trainer process what has been collected and update. False: there was nothing to do."""
+        if self.self_play is None:
             return self.trainer.advance()
-        self._sift(self.contest)
-        something = self.trainer.advance()
-        if not self.restart_due:  # else what falls due now is done when the engines run again
-            self.contest.advance(self.trainer.step)
-        return something
+        self._split_by_team(self.self_play)
+        worked = self.trainer.advance()
+        if not self.restart_due:  # otherwise what falls due now is done when the engines run again
+            self.self_play.advance(self.trainer.step)
+        return worked
 
-    def _sift(self, contest: SelfPlayManager) -> None:
-        for item in contest.sift(self.collected.drain(), self.trainer.step):
+    def _split_by_team(self, self_play: SelfPlayManager) -> None:
+        """Pass on the trajectories of the team that learns."""
+        for item in self_play.split_by_team(self.collected.drain(), self.trainer.step):
             self._to_learn.put(item)
-
-    def forget(self, env: int | None = None) -> None:
-        """The unfinished episodes of one environment's agents, or of all, will never end."""
-        for manager in self.managers.values():
-            manager.end_episode(env)
-        self.collected.put(EpisodesForgotten(env))
-
-    def forget_agents(self, behavior_id: str, env: int, agent_ids: NDArray[np.int32]) -> None:
-        """The same of some agents of one environment."""
-        self.manager(behavior_id).forget_agents(env, agent_ids)
-        self.collected.put(EpisodesForgotten(env, agent_ids))
 
     def progress(self) -> TrainingProgress:
         """How far the training has come, by which lessons are measured; from any thread."""
+        elo = None if self.self_play is None else self.self_play.elo
         returns = self.trainer.episodes.recent_returns.copy()
-        return TrainingProgress(self.trainer.step, self.settings.max_steps, returns, self.elo)
+        return TrainingProgress(self.trainer.step, self.settings.max_steps, returns, elo)
 
-    def begin_lesson(self) -> None:
-        """A lesson has begun: what episodes and the best policies earned before says nothing about it."""
-        self.trainer.episodes.begin_lesson()
-        self.files.checkpoints.best.reset()
-
-    # What falls due in the trainer ----------------------------------------------------------------------
+    def on_new_lesson(self) -> None:
+        """A lesson has begun: rewards from before, of episodes and of the best policies, do not compare."""
+        self.trainer.episodes.clear_history()
+        self.checkpointer.checkpoints.best.reset()
 
     @property
-    def goes_on(self) -> bool:
+    def should_continue(self) -> bool:
         """Whether steps are still wanted: to learn from, or of an inference."""
         if self.run.training:
             return self.trainer.should_still_train
         limit = self.run.inference_steps
         return limit is None or self.trainer.step - self._first_step < limit
 
-    def summary(self, step: int) -> bool:
+    # TrainerEvents --------------------------------------------------------------------------------------
+
+    def on_summary(self, step: int) -> bool:
         """Write the statistics of the last `summary_freq` steps; whether the policy is one of the best."""
         self.reporter.add_stat("Is Training", float(self.trainer.should_still_train))
         for parameter, lesson in self.run.curriculum.numbers.items():
             self.reporter.set_stat(f"Environment/Lesson Number/{parameter}", float(lesson))
         self.reporter.write_stats(step)
-        return self.trainer.should_still_train and self._judge()
+        return self.trainer.should_still_train and self._is_one_of_the_best()
 
-    def _judge(self) -> bool:
-        if self.settings.keep_best and self.run.training and not self.tests.on:
-            mean = self.trainer.episodes.record.judge()
-            self._consider(None if mean is None else self._worth(mean))
-        return self._judged is not None
+    def _is_one_of_the_best(self) -> bool:
+        """Compare by what was earned in training, unless evaluations decide."""
+        if self.settings.keep_best and self.run.training and not self.evaluation_schedule.enabled:
+            self._compare_with_best(self.trainer.episodes.history.next_mean())
+        return self._best_score is not None
 
-    def save_if_best(self, score: float) -> Path | None:
-        """Save the policy if it is one of the best by test; the path of its weights then."""
+    def save_if_best(self, mean_reward: float) -> Path | None:
+        """Save the policy if by an evaluation it is one of the best; the path of its weights then."""
         if not self.settings.keep_best:
             return None
-        self._consider(self._worth(score))
-        if self._judged is None:
+        self._compare_with_best(mean_reward)
+        if self._best_score is None:
             return None
-        step, before = self.trainer.step, self.files.saved
-        self.best()
-        return self.files.weights(step) if self.files.saved != before else None
+        step, before = self.trainer.step, self.checkpointer.num_saved
+        self.on_best_policy()
+        return self.checkpointer.weights(step) if self.checkpointer.num_saved != before else None
 
-    def _worth(self, reward: float) -> float:
-        """What a policy of this mean reward is judged by: in self-play its rating."""
-        return reward if self.contest is None else self.contest.elo
+    def _compare_with_best(self, mean_reward: float | None) -> None:
+        """Set the score if the policy is one of the best: its mean reward, or in self-play its rating."""
+        score = mean_reward if mean_reward is None or self.self_play is None else self.self_play.elo
+        admitted = score is not None and self.checkpointer.checkpoints.best.admits(score)
+        self._best_score = score if admitted else None
 
-    def _consider(self, judged: float | None) -> None:
-        best = self.files.checkpoints.best
-        self._judged = judged if judged is not None and best.admits(judged) else None
-
-    def best(self) -> bool:
+    def on_best_policy(self) -> bool:
         """Save one of the best policies between two checkpoints that are due."""
-        return self.checkpoint(due=False)
+        return self.on_checkpoint(due=False)
 
-    def checkpoint(self, due: bool = True) -> bool:
-        """Save a numbered checkpoint and its brain."""
+    def on_checkpoint(self, due: bool = True) -> bool:
+        """Save a numbered checkpoint and its model."""
         self.save(due)
         self.restart_due = self.run.restart_engines_at_checkpoints
         return self.restart_due
 
-    def reached(self, mean: float) -> None:
-        """Say why the training is over before max_steps."""
+    def on_reward_reached(self, mean: float) -> None:
+        """Log why the training is over before max_steps."""
         logger.info(
             "%s: the mean reward of the last %d episodes, %.3f, has reached stop_at_reward (%g) at step %d. "
             "Training of this behavior is over.",
             *(self.name, EPISODES, mean, self.settings.stop_at_reward, self.trainer.step),
         )
 
-    def taken_in(self) -> None:
-        """Hand what the normaliser has seen to the acting copy, where there is one."""
-        if self.side.apart:
-            self.side.publish(dict(self.algorithm.network.named_buffers()))
-        if self.contest is not None:
-            self.contest.taken_in()
+    def on_steps_processed(self) -> None:
+        """Publish the normalizer's new statistics to the acting copy, where there is one."""
+        if self.inference.separate:
+            self.inference.publish(dict(self.algorithm.network.named_buffers()))
+        if self.self_play is not None:
+            self.self_play.on_steps_processed()
 
-    def updated(self, figures: Mapping[str, float]) -> None:
-        """Hand new weights to the acting copy, where there is one."""
-        if self.side.apart:
-            self.side.publish(self.algorithm.network.state_dict())
-        if self.contest is not None:
-            self.contest.learnt()
-        self.run.callbacks.tell(UpdateEnd(self.name, self.trainer.step, figures))
+    def on_update(self, metrics: Mapping[str, float]) -> None:
+        """Publish the new weights to the acting copy, where there is one."""
+        if self.inference.separate:
+            self.inference.publish(self.algorithm.network.state_dict())
+        if self.self_play is not None:
+            self.self_play.on_update()
+        self.run.callbacks.dispatch(UpdateEnd(self.name, self.trainer.step, metrics))
 
     def _episode_ended(self, agent: AgentKey, reward: float, group_reward: float | None, length: int) -> None:
         event = EpisodeEnd(
             *(self.name, self.trainer.step, agent.env, agent.agent, reward, group_reward, length)
         )
-        self.run.callbacks.tell(event)
+        self.run.callbacks.dispatch(event)
 
     # Files ----------------------------------------------------------------------------------------------
 
     def save(self, due: bool = True) -> bool:
-        """Write a checkpoint and its brain; a full disk is warned of and survived. Whether it was written."""
-        judged, self._judged = self._judged, None
-        return self.files.save(judged, due)
+        """Write a checkpoint and its model; whether that succeeded. A full disk costs a warning."""
+        score, self._best_score = self._best_score, None
+        return self.checkpointer.save(score, due)
 
     def finish(self) -> Path:
-        """Count what still waits, save once more and copy the newest brain to where the engine's user looks.
+        """Process what is still queued, save once more and copy the newest model to `<run>/<behavior>.onnx`.
 
         Raises:
-            CheckpointError: the weights or the brain could not be written.
-            Exception: what still waited could not be taken in, such as a FloatingPointError of numbers that
-                are not finite; all else is written then.
+            CheckpointError: the weights or the model could not be written.
+            Exception: what was queued could not be processed, such as a FloatingPointError of numbers that
+                are not finite; everything else is written then.
         """
-        flaw: Exception | None = None
+        failure: Exception | None = None
         try:
-            if self.contest is not None:
-                self._sift(self.contest)
-            self.trainer.take_in()
-        except Exception as error:  # whatever it is: what was learnt before is to be saved
-            flaw = error
-        self._judge()
-        brain = self.files.finish(saved=self.save())
-        if flaw is not None:
-            raise flaw
-        return brain
+            if self.self_play is not None:
+                self._split_by_team(self.self_play)
+            self.trainer.process_queues()
+        except Exception as error:  # whatever it is: what was learned before is to be saved
+            failure = error
+        self._is_one_of_the_best()
+        model = self.checkpointer.finish(saved=self.save())
+        if failure is not None:
+            raise failure
+        return model
 
     def conclude(self) -> None:
-        """End an inference that had a limit: what was earned since the last summary is told too."""
+        """End an inference that had a limit, with a summary of what was earned since the last one."""
         if self.run.inference_steps is not None:
-            self.trainer.take_in()
-            self.summary(self.trainer.step)
+            self.trainer.process_queues()
+            self.on_summary(self.trainer.step)

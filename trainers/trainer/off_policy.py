@@ -1,4 +1,4 @@
-"""Off-policy trainers: keep steps in a replay, and draw batches from it to learn from."""
+"""Off-policy trainers: store steps in a replay buffer and learn from batches sampled from it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from .trainer import AVERAGE, Rewards, Trainer, TrainerEvents
 
 logger = logging.getLogger(__name__)
 
-PORTION = 8
-"""Steps are taken in when about such a part of a batch has come."""
+PASSES_PER_BATCH = 8
+"""Steps are processed about this often per batch."""
 BURST = 32
-"""Updates of a threaded trainer after which it looks for new steps, and hands over its weights."""
+"""Updates of a threaded trainer after which it checks for new steps and publishes its weights."""
 ONE_THREAD = 4_000_000
-"""Products of a batch's pass through a policy of dense layers up to which one thread computes it."""
+"""Multiplications in a batch's pass through a dense policy up to which one thread computes it."""
 KEPT_SHARE = 0.8
-"""Of `buffer_size`, what stays when a replay has grown beyond it; so ML-Agents does."""
+"""Share of `buffer_size` that stays when a replay has grown beyond it, as in ML-Agents."""
 
 
 class OffPolicyTrainer(Trainer):
@@ -84,7 +84,7 @@ class OffPolicyTrainer(Trainer):
             non_finite=non_finite,
             timers=timers,
             episodes=EpisodeStats(list(providers), returns_kept, most_since_update=EPISODES),
-            portion=hyper.batch_size // PORTION,
+            advance_interval=hyper.batch_size // PASSES_PER_BATCH,
         )
         self.algorithm: OffPolicyAlgorithm = algorithm
         self.hyper = hyper
@@ -146,13 +146,13 @@ class OffPolicyTrainer(Trainer):
 
     # Taking in ------------------------------------------------------------------------------------------
 
-    def _forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+    def _reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         self.algorithm.reset_agents(env, agent_ids)
         if self.reward_scale is not None:
             self.reward_scale.forget(env, agent_ids)
 
-    def _value(self, rollout: Rollout, rewards: Rewards) -> None:
-        kept, rewards, _ = self._sift(rollout, rewards)
+    def _store(self, rollout: Rollout, rewards: Rewards) -> None:
+        kept, rewards, _ = self._drop_overflowing(rollout, rewards)
         if kept is None:
             return
         self._report_estimates(kept, self.algorithm.estimates(kept))
@@ -183,8 +183,8 @@ class OffPolicyTrainer(Trainer):
                 f"a replay of {layout.capacity:,} steps. Lower hyperparameters.buffer_size."
             ) from error
 
-    def _begin_afresh(self) -> None:
-        super()._begin_afresh()
+    def _on_engine_restart(self) -> None:
+        super()._on_engine_restart()
         if not self.hyper.save_replay_buffer:
             self.replay = None  # a run that is resumed here has none, nor priorities that were learnt
 
@@ -202,22 +202,22 @@ class OffPolicyTrainer(Trainer):
         if replay is None or len(replay) < min(self.hyper.batch_size, replay.layout.capacity):
             return False
         told = self._update(replay)
-        if not self.updates.due(self.step):
+        if not self.updates.is_due(self.step):
             replay.shorten(int(KEPT_SHARE * self.hyper.buffer_size))
             self._update_signals(replay)
         if told:
             keys = dict.fromkeys(key for one in told for key in one)
-            self.events.updated({k: float(np.mean([one[k] for one in told if k in one])) for k in keys})
+            self.events.on_update({k: float(np.mean([one[k] for one in told if k in one])) for k in keys})
         return bool(told)
 
     def _update(self, replay: Replay) -> list[dict[str, float]]:
         """Make the updates that are due, in a thread of its own not all at once; what each step told."""
         told: list[dict[str, float]] = []
-        if not self.updates.due(self.step):
+        if not self.updates.is_due(self.step):
             return told
         most = BURST * self.own.gradient_steps if self.settings.threaded else None
         with self.timers.span("_update_policy"), self.update_threads.update():
-            while self.updates.due(self.step) and len(told) != most:
+            while self.updates.is_due(self.step) and len(told) != most:
                 told += [self._gradient_step(replay) for _ in range(self.own.gradient_steps)]
                 self.updates.count()
         return told
@@ -264,7 +264,7 @@ class OffPolicyTrainer(Trainer):
 
     def _update_signals(self, replay: Replay) -> None:
         """Let the signals that learn themselves do so, at their own pace."""
-        while self.signal_updates.due(self.step):
+        while self.signal_updates.is_due(self.step):
             if self.learned:
                 self._signal_step(self.sampler.batch(replay, self.hyper.batch_size))
             self.signal_updates.count()
@@ -305,7 +305,7 @@ class OffPolicyTrainer(Trainer):
             **super().state_dict(),
             **self.sampler.state_dict(),
             "updates": [self.updates.updates, self.signal_updates.updates],
-            "paces": [self.updates.pace, self.signal_updates.pace],
+            "paces": [self.updates.interval, self.signal_updates.interval],
             "reward_scale": None if self.reward_scale is None else self.reward_scale.state_dict(),
         }
 
@@ -313,9 +313,9 @@ class OffPolicyTrainer(Trainer):
         """Go on exactly where `state_dict` was taken."""
         super().load_state_dict(state)
         made, of_signals = state.get("updates", (None, None))
-        pace, of_signals_pace = state.get("paces", (None, None))
-        self.updates.restore(self.step, made, pace)
-        self.signal_updates.restore(self.step, of_signals, of_signals_pace)
+        interval, signal_interval = state.get("paces", (None, None))
+        self.updates.restore(self.step, made, interval)
+        self.signal_updates.restore(self.step, of_signals, signal_interval)
         self.sampler.load_state_dict(state)
         scale = state.get("reward_scale")
         if self.reward_scale is not None and scale is not None:

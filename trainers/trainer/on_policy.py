@@ -1,4 +1,4 @@
-"""On-policy trainers: evaluate the steps, collect enough of them, update, and start over."""
+"""On-policy trainers: collect a buffer of steps, update, and start over."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from ..stats.timers import Timers
 from .episode_stats import EpisodeStats
 from .trainer import AVERAGE, Rewards, Trainer, TrainerEvents
 
-PORTIONS = 64
-"""A buffer is filled in about so many passes. A pass costs most by the call, not by the step; and the
-normaliser should soon know what the agents see."""
-TEAM_PORTIONS = 16
-"""The same where teams are judged, by products that small portions would not fill."""
-LARGEST_PORTION = 4096
-"""Beyond this many steps the calls of a pass cost nothing, and what waits costs memory."""
+PASSES_PER_BUFFER = 64
+"""A buffer is filled in about this many passes: what a pass costs depends on the call more than on the
+number of steps, but the normalizer should soon know what the agents observe."""
+PASSES_PER_TEAM_BUFFER = 16
+"""The same for critics of teams, whose matrix products small passes would not fill."""
+MAX_PASS_STEPS = 4096
+"""Beyond this many steps the overhead of a pass is negligible, and queued steps cost memory."""
 
 
 class OnPolicyTrainer(Trainer, Generic[Steps]):
-    """Collects trajectories of one behaviour until there are enough, then updates and starts over."""
+    """Collects trajectories of one behavior until there are enough, then updates and starts over."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         update_threads: UpdateThreads | None = None,
         timers: Timers | None = None,
     ) -> None:
-        """Prepare to collect. `seed`: of the order in which signals that learn themselves take the steps."""
-        portions = TEAM_PORTIONS if algorithm.traits.is_team else PORTIONS
+        """Prepare to collect. `seed`: of the order in which learned reward signals train on the steps."""
+        passes = PASSES_PER_TEAM_BUFFER if algorithm.traits.is_team else PASSES_PER_BUFFER
         super().__init__(
             settings,
             algorithm,
@@ -65,7 +65,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             non_finite=non_finite,
             timers=timers,
             episodes=EpisodeStats(list(providers), returns_kept, groups=algorithm.traits.is_team),
-            portion=min(settings.hyperparameters.buffer_size // portions, LARGEST_PORTION),
+            advance_interval=min(settings.hyperparameters.buffer_size // passes, MAX_PASS_STEPS),
         )
         self.algorithm: OnPolicyAlgorithm[Steps] = algorithm
         self.update_threads = update_threads or UpdateThreads(ACTING_THREADS)
@@ -73,14 +73,14 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         self.signal_learning = self._signal_learning(device or torch.device("cpu"), seed)
 
     def _signal_learning(self, device: torch.device, seed: int) -> SignalLearning | None:
-        """None where no signal has a network of its own."""
+        """None if no signal has a network of its own."""
         hyper = self.settings.hyperparameters
         if not self.learned:
             return None
         # A plug-in's trainer may have no epochs.
         return SignalLearning(self.learned, hyper.batch_size, getattr(hyper, "num_epoch", 1), device, seed)
 
-    def _forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+    def _reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         self.algorithm.reset_agents(env, agent_ids)
 
     def _learn(self) -> bool:
@@ -90,16 +90,16 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             self._update()
         return True
 
-    def _value(self, rollout: Rollout, rewards: Rewards) -> None:
-        kept, rewards, gaps = self._sift(rollout, rewards)
-        self._begin_anew(gaps)
+    def _store(self, rollout: Rollout, rewards: Rewards) -> None:
+        kept, rewards, gaps = self._drop_overflowing(rollout, rewards)
+        self._reset_critic(gaps)
         if kept is None:
             return
         ignores = {name: provider.ignores_done for name, provider in self.providers.items()}
-        # Judging teams computes as much as learning does, a single agent's critic hardly.
+        # Evaluating teams computes as much as learning does, a single agent's critic hardly anything.
         with self.update_threads.judging() if self.algorithm.traits.is_team else nullcontext():
             evaluation = self.algorithm.evaluate(kept, rewards, ignores)
-        self._begin_anew(gaps)
+        self._reset_critic(gaps)
         self._report_estimates(kept, evaluation.estimates)
         if not self.should_still_train:
             return
@@ -108,17 +108,17 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             if self.signal_learning is not None:
                 self.signal_learning.keep(kept)
         else:
-            self._leave_out("the critic's values or the advantages are not finite numbers")
-            self._begin_anew(kept.agents)
+            self._report_dropped("the critic's values or the advantages are not finite numbers")
+            self._reset_critic(kept.agents)
 
-    def _begin_anew(self, agents: Iterable[AgentKey]) -> None:
-        """Critics are not to go on from what they remember of episodes that have a gap."""
+    def _reset_critic(self, agents: Iterable[AgentKey]) -> None:
+        """Reset the critic's recurrent states of agents whose episodes have a gap."""
         for env, of_env in groupby(sorted(set(agents)), key=attrgetter("env")):
             self.algorithm.reset_agents(env, np.array([agent.agent for agent in of_env], dtype=np.int32))
 
     @np.errstate(over="ignore", invalid="ignore")
     def _update(self) -> None:
-        self.episodes.begin_update()
+        self.episodes.clear_since_update()
         span = self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update")
         with self.update_threads.update(), span:
             figures = self.algorithm.update(self.buffer.columns(), self.step, self.update_threads)
@@ -129,7 +129,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         for key, value in figures.items():
             self.stats.add_stat(key, value, AVERAGE)
         self.buffer.clear()
-        self.events.updated(figures)
+        self.events.on_update(figures)
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on."""
@@ -139,7 +139,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on exactly where `state_dict` was taken."""
+        """Continue exactly where `state_dict` was taken."""
         super().load_state_dict(state)
         self.buffer.load_state_dict(state["buffer"])
         if self.signal_learning is not None:

@@ -1,9 +1,4 @@
-"""Counts a trainer's steps and tells when a summary or a checkpoint is due.
-
-When a trainer that learns from a replay has gradient steps to make.
-
-When the tests of a behaviour fall due.
-"""
+"""Schedules of one behavior: when summaries, checkpoints, gradient updates and evaluations are due."""
 
 from __future__ import annotations
 
@@ -13,10 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass
 class StepSchedule:
-    """Agent-steps processed so far, and the next multiples at which something is due.
+    """Agent-steps processed so far, and the next steps at which a summary and a checkpoint are due.
 
-    Before a trajectory is counted, `due_summary` and `due_checkpoint` tell whether it would cross a multiple.
-    Nothing is due at step 0, and one trajectory crosses at most one multiple of each, however long it is.
+    Before a trajectory is counted, `summary_due` and `checkpoint_due` say whether it would cross a multiple
+    of the interval. Nothing is due at step 0, and one trajectory crosses at most one multiple of each
+    interval, however long it is.
     """
 
     summary_freq: int
@@ -28,40 +24,40 @@ class StepSchedule:
     def __post_init__(self) -> None:
         self.restore(self.step)
 
-    def due_summary(self, length: int) -> int | None:
+    def summary_due(self, length: int) -> int | None:
         """The multiple of `summary_freq` that a trajectory of this length reaches, if any."""
         crossed = self.step > 0 and self.step + length >= self.next_summary
         return self.next_summary if crossed else None
 
-    def due_checkpoint(self, length: int) -> bool:
+    def checkpoint_due(self, length: int) -> bool:
         """Whether a trajectory of this length reaches the next multiple of `checkpoint_interval`."""
         return self.step > 0 and self.step + length >= self.next_checkpoint
 
-    def pass_summary(self) -> None:
-        """The summary that was due is written, whether or not the trajectory that reached it is counted."""
+    def advance_summary(self) -> None:
+        """The due summary is written, whether or not the trajectory that reached it is counted."""
         self.next_summary += self.summary_freq
 
-    def pass_checkpoint(self) -> None:
-        """The same of the checkpoint."""
+    def advance_checkpoint(self) -> None:
+        """The due checkpoint is saved, whether or not the trajectory that reached it is counted."""
         self.next_checkpoint += self.checkpoint_interval
 
     def count(self, length: int) -> None:
-        """A trajectory has been taken in."""
+        """Count a trajectory of `length` steps."""
         self.step += length
         self.next_summary = max(self.next_summary, _next(self.step, self.summary_freq))
         self.next_checkpoint = max(self.next_checkpoint, _next(self.step, self.checkpoint_interval))
 
-    def due(self) -> dict[str, int]:
-        """The multiples at which something is due next, to be saved."""
+    def next_due(self) -> dict[str, int]:
+        """The steps at which something is due next, to be saved."""
         return {"summary": self.next_summary, "checkpoint": self.next_checkpoint}
 
     def restore(self, step: int, due: Mapping[str, int] | None = None) -> None:
-        """Go on from a saved run's step.
+        """Continue from a saved run's step.
 
         Args:
             step: agent-steps counted.
-            due: what `due` gave. A checkpoint is saved just before the multiple that it is for: without this
-                it would be due again. Of no use if the run goes on with other intervals.
+            due: what `next_due` returned. A checkpoint is saved just before the multiple that it is for:
+                without this it would be due again. Ignored if the run continues with other intervals.
         """
         self.step = step
         self.next_summary = _restored(step, self.summary_freq, (due or {}).get("summary"))
@@ -79,9 +75,9 @@ def _restored(step: int, interval: int, saved: int | None) -> int:
 
 @dataclass
 class UpdateSchedule:
-    """One update for every `steps_per_update` agent-steps, on the average, once `init_steps` are taken.
+    """On average one update every `steps_per_update` agent-steps, once `init_steps` are collected.
 
-    Counting begins at 1, and after a resume with the number of updates that the steps so far are worth: so
+    The count starts at 1, and after a resume at the number of updates that the steps so far are worth: so
     ML-Agents counts, and a run's number of updates follows from it.
     """
 
@@ -89,67 +85,73 @@ class UpdateSchedule:
     init_steps: int
     updates: int = 1
 
-    def due(self, step: int) -> bool:
+    def is_due(self, step: int) -> bool:
         """Whether an update is due at this step."""
         return step >= self.init_steps and (step - self.init_steps) / self.updates > self.steps_per_update
 
     def count(self) -> None:
-        """An update was made."""
+        """Count an update."""
         self.updates += 1
 
     @property
-    def pace(self) -> list[float]:
-        """What the count belongs to, to be saved with it."""
+    def interval(self) -> list[float]:
+        """The settings that the count belongs to, to be saved with it."""
         return [self.steps_per_update, self.init_steps]
 
-    def restore(self, step: int, updates: int | None = None, pace: Sequence[float] | None = None) -> None:
-        """Go on at this step.
+    def restore(self, step: int, updates: int | None = None, interval: Sequence[float] | None = None) -> None:
+        """Continue at this step.
 
         Args:
             step: of the trainer.
-            updates: as saved; None where nothing was (ML-Agents saves no count).
-            pace: with which they were made. At another one the steps so far are worth another number: else
-                all that lacks would be made up for at once, or none made until the steps are worth so many.
+            updates: as saved; None if nothing was (ML-Agents saves no count).
+            interval: the settings with which they were made. If the interval changed, the count is
+                recomputed; otherwise the trainer would burst or stall.
         """
         if updates is None:
             self.updates = int(max(1, step / self.steps_per_update))
-        elif pace is None or list(pace) == self.pace:
+        elif interval is None or list(interval) == self.interval:
             self.updates = updates
         else:
             self.updates = int(max(1, (step - self.init_steps) / self.steps_per_update))
 
 
 class EvaluationSchedule:
-    """Tests fall due at the multiples of `frequency`.
+    """Evaluations are due at the multiples of `frequency`.
 
-    Where several behaviours are in one environment they are tested together, whenever one of them is due. A
-    test that comes early by less than half an interval stands for the one that was to come.
+    Several behaviors in one environment are evaluated together, whenever one of them is due. An evaluation
+    that comes early by less than half an interval replaces the one that was to come.
     """
 
-    __test__ = False
-
     def __init__(self, frequency: int, step: int = 0) -> None:
-        """`frequency`: trainer steps between tests; -1: never. `step`: where the run begins."""
+        """Schedule the first evaluation.
+
+        Args:
+            frequency: trainer steps between evaluations; -1: never.
+            step: the trainer's current step.
+        """
         self.frequency = frequency
-        self.due = max(frequency, 1) * (step // max(frequency, 1) + 1)
-        """The step from which on a test is due."""
+        self.next_step = max(frequency, 1) * (step // max(frequency, 1) + 1)
+        """The step from which on an evaluation is due."""
 
     @property
-    def on(self) -> bool:
-        """Whether there are tests."""
+    def enabled(self) -> bool:
+        """Whether there are evaluations."""
         return self.frequency > 0
 
     def is_due(self, step: int) -> bool:
-        """Whether the behaviour is to be tested at `step`."""
-        return self.on and step >= self.due
+        """Whether the behavior is to be evaluated at `step`."""
+        return self.frequency > 0 and step >= self.next_step
 
-    def tested(self, step: int) -> None:
-        """A test took place at `step`."""
-        self.due = self.frequency * ((step + self.frequency // 2) // self.frequency + 1)
+    def advance(self, step: int) -> None:
+        """An evaluation took place at `step`."""
+        self.next_step = self.frequency * ((step + self.frequency // 2) // self.frequency + 1)
 
-    def restore(self, step: int, due: int | None) -> None:
-        """Go on at `step`, where `due` was saved; else, and with another frequency, at the next multiple."""
-        if not self.on:
+    def restore(self, step: int, next_step: int | None) -> None:
+        """Continue at `step`; from the next multiple if `next_step` is None or of another frequency."""
+        if not self.enabled:
             return
-        fits = due is not None and due % self.frequency == 0 and due - step <= 3 * self.frequency // 2
-        self.due = due if due is not None and fits else self.frequency * (step // self.frequency + 1)
+        following = self.frequency * (step // self.frequency + 1)
+        fits = next_step is not None and next_step % self.frequency == 0
+        if next_step is not None and fits and next_step - step <= 3 * self.frequency // 2:
+            following = next_step
+        self.next_step = following

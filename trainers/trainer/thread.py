@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def resting(threads: Sequence[LearnerThread]) -> Iterator[None]:
+def paused(threads: Sequence[LearnerThread]) -> Iterator[None]:
     """Within, none of the threads learns: weights, steps and statistics stay as they are."""
     for thread in threads:
-        thread.rest()
+        thread.pause()
     try:
         yield
     finally:
         for thread in threads:
-            thread.go_on()
+            thread.resume()
 
 
 class LearnerThread(threading.Thread):
     """Advances a trainer beside the collector (`threaded: true`)."""
 
     IDLE_WAIT = 0.0005
-    LOOK = 0.05
-    """Seconds between looks at whether a thread that is to rest has failed instead."""
+    POLL_INTERVAL = 0.05
+    """Seconds between checks whether a thread that is to pause has failed instead."""
 
     def __init__(self, learner: Learner) -> None:
         super().__init__(name=f"learner {learner.name}", daemon=True)
@@ -38,14 +38,14 @@ class LearnerThread(threading.Thread):
         self._stopping = threading.Event()
         self._may_learn = threading.Event()
         self._may_learn.set()
-        self._rests = threading.Event()
+        self._is_paused = threading.Event()
 
     def run(self) -> None:
-        """Advance until told to stop; what goes wrong is kept for the main thread."""
+        """Learn until asked to stop; an error is kept for the main thread."""
         try:
             while not self._stopping.is_set():
                 if not self._may_learn.is_set():
-                    self._rests.set()
+                    self._is_paused.set()
                     self._may_learn.wait()
                 if not self.learner.learn():
                     time.sleep(self.IDLE_WAIT)
@@ -58,23 +58,28 @@ class LearnerThread(threading.Thread):
         while not self._stopping.wait(self.IDLE_WAIT):
             self.learner.collected.drain()
 
-    def rest(self) -> None:
-        """Let the update in hand end, wait for that, and learn nothing until `go_on`."""
-        self._rests.clear()
+    def raise_error(self) -> None:
+        """Raise the error with which the thread has failed, if it has."""
+        if self.error is not None:
+            raise self.error
+
+    def pause(self) -> None:
+        """Wait until the current update is over; learn nothing until `resume`."""
+        self._is_paused.clear()
         self._may_learn.clear()
-        while not self._rests.wait(self.LOOK) and self.error is None:
+        while not self._is_paused.wait(self.POLL_INTERVAL) and self.error is None:
             pass
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Learn again."""
         self._may_learn.set()
 
-    def ask_to_stop(self) -> None:
-        """Let the update in hand be the last."""
+    def request_stop(self) -> None:
+        """Let the current update be the last."""
         self._stopping.set()
         self._may_learn.set()
 
-    def stop(self, patience: float | None = None) -> None:
-        """Let the update in hand end, then stop; wait for that, at most for `patience` seconds."""
-        self.ask_to_stop()
-        self.join(patience)
+    def stop(self, timeout: float | None = None) -> None:
+        """Stop after the current update; wait for that, at most `timeout` seconds."""
+        self.request_stop()
+        self.join(timeout)

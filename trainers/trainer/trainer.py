@@ -1,4 +1,4 @@
-"""What all trainers share: take trajectories in, count them and their rewards, say when something is due."""
+"""What all trainers share: process trajectories, count steps and rewards, and save what is due."""
 
 from __future__ import annotations
 
@@ -29,46 +29,46 @@ from .schedules import StepSchedule
 logger = logging.getLogger(__name__)
 
 AVERAGE = StatsAggregationMethod.AVERAGE
-SUMMARY_PORTIONS = 16
-"""Steps wait for a pass at most until they are such a part of a summary: what is reported when they are made
-(the entropy, lengths of episodes) then belongs to almost the same steps as what is reported by the pass."""
+PASSES_PER_SUMMARY = 16
+"""Queued steps are processed at least this often per summary: what is reported when they are collected (the
+entropy, episode lengths) then covers almost the same steps as what is reported when they are processed."""
 LARGEST_REWARD = 1e34
-"""With larger ones returns could be infinite in 32 bits, and nothing infinite may be saved."""
+"""With larger rewards returns could be infinite in float32, and nothing infinite may be saved."""
 
 Rewards = Mapping[str, NDArray[np.float32]]
 """[steps] of each signal, times its strength."""
 
 
 class TrainerEvents(Protocol):
-    """Whom a trainer tells what is due; the run writes the files."""
+    """What a trainer calls when something is due; the run writes the files."""
 
-    def summary(self, step: int) -> bool:
-        """The statistics so far belong to this multiple of `summary_freq`. True: `best` is due too."""
+    def on_summary(self, step: int) -> bool:
+        """The statistics belong to this multiple of `summary_freq`. True: `on_best_policy` is due too."""
         ...
 
-    def best(self) -> bool:
-        """Save now, beside the checkpoints that are due: no policy was better. True: as of `checkpoint`."""
+    def on_best_policy(self) -> bool:
+        """Save the best policy so far, beside the checkpoints that are due. Returns as `on_checkpoint`."""
         ...
 
-    def checkpoint(self) -> bool:
-        """Save now. True: what has not been counted yet is to be dropped (the engines start afresh)."""
+    def on_checkpoint(self) -> bool:
+        """Save now. True: drop what has not been counted yet, because the engines restart."""
         ...
 
-    def reached(self, mean: float) -> None:
-        """The mean reward has reached `stop_at_reward`: the training is over."""
+    def on_reward_reached(self, mean: float) -> None:
+        """The mean reward has reached `stop_at_reward`: training is over."""
         ...
 
-    def taken_in(self) -> None:
-        """Trajectories were processed: the normaliser has seen them."""
+    def on_steps_processed(self) -> None:
+        """Trajectories were processed: the normalizer's statistics have changed."""
         ...
 
-    def updated(self, figures: Mapping[str, float]) -> None:
-        """The policy has new weights; what came of the update, by statistics' names."""
+    def on_update(self, metrics: Mapping[str, float]) -> None:
+        """The policy has new weights; the update's metrics, by statistics' names."""
         ...
 
 
 class Trainer(ABC):
-    """Takes in the trajectories of one behaviour; what is made of them is each kind of trainer's subject."""
+    """Processes the trajectories of one behavior; subclasses store them and learn from them."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Trainer(ABC):
         non_finite: NonFinite,
         timers: Timers | None,
         episodes: EpisodeStats,
-        portion: int,
+        advance_interval: int,
     ) -> None:
         self.settings = settings
         self.algorithm = algorithm
@@ -95,81 +95,82 @@ class Trainer(ABC):
         self.training = training
         self.non_finite = non_finite
         self.timers = timers or Timers()
-        self.clock = StepSchedule(settings.summary_freq, settings.checkpoint_interval)
+        self.schedule = StepSchedule(settings.summary_freq, settings.checkpoint_interval)
         self.episodes = episodes
         self.episodes.by_worker = settings.worker_statistics
         self.queues: list[TrajectoryQueue] = []
-        self.portion = max(1, min(portion, settings.summary_freq // SUMMARY_PORTIONS))
-        """Agent-steps after which it is worth to `advance`."""
+        self.advance_interval = max(1, min(advance_interval, settings.summary_freq // PASSES_PER_SUMMARY))
+        """Decisions after which it is worth calling `advance`."""
         self.cloning: BehavioralCloning | None = None
-        """What teaches the policy by demonstrations, where something does."""
+        """Trains the policy on demonstrations, if the settings ask for it."""
         self.reached: float | None = None
         """The `stop_at_reward` that was reached, which ends the training."""
-        self._afresh = False
+        self._engines_restart = False
         self._warned = False
 
     @property
     def step(self) -> int:
         """Agent-steps counted so far."""
-        return self.clock.step
+        return self.schedule.step
 
     @property
     def should_still_train(self) -> bool:
-        """Steps are still to be learnt from."""
-        over = self.reached is not None or (not self.settings.endless and self.step > self.settings.max_steps)
-        return self.training and not over
+        """Whether steps are still to be learned from."""
+        if self.reached is not None or not self.training:
+            return False
+        return self.schedule.step <= self.settings.max_steps or self.settings.endless
 
     # What each kind of trainer adds ---------------------------------------------------------------------
 
     @abstractmethod
-    def _value(self, rollout: Rollout, rewards: Rewards) -> None:
-        """Value the steps, report that, and keep them for what is to be learnt."""
+    def _store(self, rollout: Rollout, rewards: Rewards) -> None:
+        """Estimate values, report them, and store the steps for the next update."""
 
     @abstractmethod
     def _learn(self) -> bool:
-        """Update as far as it is due. Whether anything was."""
+        """Make the updates that are due. Whether there were any."""
 
-    def _forget(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """The unfinished episodes of all agents, of one environment's or of some of it will never end."""
+    def _reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
+        """Drop the unfinished episodes of all agents, of one environment's, or of some of its agents."""
         return
 
     def _before_summary(self) -> None:
-        """Tell what is told at every summary."""
+        """Report the statistics that belong to every summary."""
         return
 
     def save_beside(self, folder: Path) -> None:
-        """Write what is too large for a checkpoint beside it, into `folder`."""
+        """Write what is too large for a checkpoint into files beside it, in `folder`."""
         return
 
     def load_beside(self, folder: Path) -> None:
-        """Take over what `save_beside` wrote; the checkpoint's state is loaded already."""
+        """Restore what `save_beside` wrote; the checkpoint's state is already loaded."""
         return
 
-    # Taking in ------------------------------------------------------------------------------------------
+    # Processing trajectories ----------------------------------------------------------------------------
 
     def subscribe(self, queue: TrajectoryQueue) -> None:
-        """Take trajectories from this queue too."""
+        """Process trajectories from this queue too."""
         self.queues.append(queue)
 
     def advance(self) -> bool:
-        """Take in what lies in the queues, then learn as far as it is due. False: there was nothing to do."""
-        something = self.take_in()
-        if self._afresh:
-            # A run that is resumed here acts before it learns.
-            self._afresh = False
-            return something
-        return (self.should_still_train and self._learn()) or something
+        """Process queued trajectories, then make the updates that are due. False: there was nothing to do."""
+        processed = self.process_queues()
+        if self._engines_restart:
+            # As in a run that is resumed here, which acts before it learns.
+            self._engines_restart = False
+            return processed
+        return (self.should_still_train and self._learn()) or processed
 
-    def take_in(self) -> bool:
-        """Take in what lies in the queues, without an update. False: there was nothing."""
+    def process_queues(self) -> bool:
+        """Process the queued trajectories, without an update. False: there were none."""
         collected = [item for queue in self.queues for item in queue.drain()]
         if collected:
-            self._take_in(collected)
-            self.events.taken_in()
+            self._process_collected(collected)
+            self.events.on_steps_processed()
         return bool(collected)
 
-    def _take_in(self, collected: Iterable[Trajectory | EpisodesForgotten]) -> None:
-        """Process in as few passes as the summaries and checkpoints that fall due in between allow."""
+    def _process_collected(self, collected: Iterable[Trajectory | EpisodesForgotten]) -> None:
+        """Process in as few passes as the summaries and checkpoints that are due in between allow."""
         ready: list[Trajectory] = []
 
         def flush() -> None:
@@ -181,36 +182,36 @@ class Trainer(ABC):
         for trajectory in collected:
             if isinstance(trajectory, EpisodesForgotten):
                 flush()
-                self.episodes.forget(trajectory.env, trajectory.agent_ids)
-                self._forget(trajectory.env, trajectory.agent_ids)
+                self.episodes.reset_agents(trajectory.env, trajectory.agent_ids)
+                self._reset_agents(trajectory.env, trajectory.agent_ids)
                 continue
             length = len(trajectory)
-            summary, checkpoint = self.clock.due_summary(length), self.clock.due_checkpoint(length)
+            summary, checkpoint = self.schedule.summary_due(length), self.schedule.checkpoint_due(length)
             if summary is not None or checkpoint:
                 flush()
             better = False
             if summary is not None:
-                self.clock.pass_summary()
+                self.schedule.advance_summary()
                 self._before_summary()
-                better = self.events.summary(summary)
+                better = self.events.on_summary(summary)
             if checkpoint and self.training:
-                self.clock.pass_checkpoint()
-                if self.events.checkpoint():
-                    return self._begin_afresh()
-            elif better and self.events.best():
-                return self._begin_afresh()
-            self.clock.count(length)
+                self.schedule.advance_checkpoint()
+                if self.events.on_checkpoint():
+                    return self._on_engine_restart()
+            elif better and self.events.on_best_policy():
+                return self._on_engine_restart()
+            self.schedule.count(length)
             self.stats.set_stat("Step", float(self.step))
             ready.append(trajectory)
         flush()
 
-    def _begin_afresh(self) -> None:
-        """The engines are started anew: what was not counted yet is dropped."""
-        self._afresh = True
+    def _on_engine_restart(self) -> None:
+        """The engines restart: what was not counted yet is dropped."""
+        self._engines_restart = True
 
-    @np.errstate(over="ignore", invalid="ignore")  # said where the gradient is found to be no number
+    @np.errstate(over="ignore", invalid="ignore")  # reported when the gradient turns out not to be finite
     def process(self, rollout: Rollout) -> None:
-        """Value the steps, count the rewards, and keep the steps for the next update."""
+        """Compute rewards and value estimates, and store the steps for the next update."""
         if self.training:
             self.algorithm.update_normalizer(rollout)
             for signal in self.learned.values():
@@ -219,23 +220,28 @@ class Trainer(ABC):
             name: np.float32(self.strengths[name]) * provider.evaluate(rollout)
             for name, provider in self.providers.items()
         }
-        self._value(rollout, rewards)
+        self._store(rollout, rewards)
         self.episodes.add(rollout, rewards, self.stats)
-        self._look_at_reward()
+        self._check_stop_reward()
 
-    def _look_at_reward(self) -> None:
-        """End the training where agents earn what they were to learn to earn."""
-        wanted, mean = self.settings.stop_at_reward, self.episodes.record.recent_mean()
+    def _check_stop_reward(self) -> None:
+        """End the training once the mean reward has reached `stop_at_reward`."""
+        wanted, mean = self.settings.stop_at_reward, self.episodes.history.recent_mean()
         if wanted is None or mean is None or mean < wanted or not self.should_still_train:
             return
         self.reached = wanted
-        self.events.reached(mean)
+        self.events.on_reward_reached(mean)
 
-    def _sift(self, rollout: Rollout, rewards: Rewards) -> tuple[Rollout | None, Rewards, list[AgentKey]]:
-        """Without trajectories whose rewards are too large to be learnt from; the agents that lack one then.
+    def _drop_overflowing(
+        self, rollout: Rollout, rewards: Rewards
+    ) -> tuple[Rollout | None, Rewards, list[AgentKey]]:
+        """Drop trajectories whose rewards are too large to be learned from.
+
+        Returns:
+            The other trajectories, their rewards, and the agents whose trajectory was dropped.
 
         Raises:
-            FloatingPointError: there are some, and `non_finite` is STOP.
+            FloatingPointError: some are too large, and `non_finite` is STOP.
         """
         too_large = _too_large(rollout, rewards)
         if too_large is None:
@@ -243,28 +249,28 @@ class Trainer(ABC):
         first = int(np.argmax(too_large))
         steps = slice(start := int(rollout.lengths[:first].sum()), start + int(rollout.lengths[first]))
         largest = max(float(np.abs(column[steps]).max()) for column in rewards.values())
-        self._leave_out(f"a reward of {rollout.agents[first]} is {largest:.3g}, times its strength")
+        self._report_dropped(f"a reward of {rollout.agents[first]} is {largest:.3g}, times its strength")
         gaps = [rollout.agents[j] for j in np.flatnonzero(too_large).tolist()]
         if too_large.all():
             return None, {}, gaps
         kept = np.repeat(~too_large, rollout.lengths)
         return only(rollout, ~too_large), {name: column[kept] for name, column in rewards.items()}, gaps
 
-    def _leave_out(self, found: str) -> None:
-        """Some trajectories will not be learnt from: their numbers are finite, but too large.
+    def _report_dropped(self, found: str) -> None:
+        """Warn once that trajectories are dropped: their values are finite, but too large.
 
         Raises:
-            FloatingPointError: `non_finite` is STOP. The steps in the buffer can be learnt from and saved.
+            FloatingPointError: `non_finite` is STOP. The steps in the buffer can be learned from and saved.
         """
         if self.non_finite is NonFinite.STOP:
             raise FloatingPointError(
-                f"Nothing can be learnt from a trajectory before step {self.step}: {found}. Check the size "
+                f"Nothing can be learned from a trajectory before step {self.step}: {found}. Check the scale "
                 "of rewards and observations, set network_settings.normalize: true, or let such trajectories "
-                "be left out with env_settings.non_finite: drop."
+                "be dropped with env_settings.non_finite: drop."
             )
         if not self._warned:
             self._warned = True
-            logger.warning("Left out before step %d: %s. This is said once.", self.step, found)
+            logger.warning("Dropped before step %d: %s. This is logged once.", self.step, found)
 
     def _report_estimates(self, rollout: Rollout, estimates: Mapping[str, NDArray[np.float32]]) -> None:
         starts = np.cumsum(rollout.lengths) - rollout.lengths
@@ -278,8 +284,8 @@ class Trainer(ABC):
 
     # Files ----------------------------------------------------------------------------------------------
 
-    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
-        """Take over what fits of another run's `state_dict`; what does not, with the reasons.
+    def load_matching(self, state: Mapping[str, Any]) -> list[str]:
+        """Load what fits of another run's `state_dict`; return the mismatches, with the reasons.
 
         Raises:
             CheckpointError: nothing of the policy fits.
@@ -295,7 +301,7 @@ class Trainer(ABC):
         return {
             **self.algorithm.state_dict(),
             "step": self.step,
-            "due": self.clock.due(),
+            "due": self.schedule.next_due(),
             "reached": self.reached,
             **self.episodes.state_dict(),
             **{f"signal:{name}": signal.state_dict() for name, signal in self.learned.items()},
@@ -303,22 +309,22 @@ class Trainer(ABC):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on exactly where `state_dict` was taken."""
+        """Continue exactly where `state_dict` was taken."""
         self.algorithm.load_state_dict(state)
-        self.clock.restore(int(state["step"]), state.get("due"))
+        self.schedule.restore(int(state["step"]), state.get("due"))
         self.episodes.load_state_dict(state)
         for name, signal in self.learned.items():
             signal.load_state_dict(state[f"signal:{name}"])
         if self.cloning is not None and "cloning" in state:
             self.cloning.load_state_dict(state["cloning"])
         reached, wanted = state.get("reached"), self.settings.stop_at_reward
-        # With a higher goal than the one that was reached a resumed run trains on.
+        # With a higher goal than the one that was reached, a resumed run keeps training.
         over = reached is not None and wanted is not None and reached >= wanted
         self.reached = reached if over else None
 
 
 def _too_large(rollout: Rollout, rewards: Rewards) -> NDArray[np.bool_] | None:
-    """[J] in which trajectories a reward is above `LARGEST_REWARD`; None where it is in none."""
+    """[J] which trajectories have a reward above `LARGEST_REWARD`; None if there are none."""
     fine = [np.abs(column) <= LARGEST_REWARD for column in rewards.values()]
     if all(column.all() for column in fine):
         return None

@@ -66,7 +66,7 @@ def test_all_is_told_and_no_bit_of_what_is_learnt_differs(monkeypatch, tmp_path,
     tests, (end,) = heard.events["on_evaluation_end"], heard.events["on_training_end"]
     assert [test.step // 100 for test in tests] == [1, 2] and end.steps["Tiny"] > 220
     assert all(len(test.lengths) >= 3 for test in tests)
-    assert all(any("Losses/" in key for key in told.figures) for told in heard.events["on_update_end"])
+    assert all(any("Losses/" in key for key in told.metrics) for told in heard.events["on_update_end"])
     if rules.get("groups"):
         assert any(event.group_reward == 0.5 for event in heard.events["on_episode_end"])
         assert all(set(test.group_rewards) == {0.5} and test.score == 0.5 for test in tests)

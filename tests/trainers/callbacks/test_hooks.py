@@ -74,10 +74,12 @@ def test_every_hook_is_told_what_happens(runs, tmp_path):
     assert end.brains["Tiny"].resolve() == folder / "Tiny.onnx" and end.brains["Tiny"].exists()
     steps = heard.of("on_environment_step")
     assert [s.steps.get("Tiny", 0) for s in steps] == sorted(s.steps.get("Tiny", 0) for s in steps)
-    assert 4 * len(steps) >= end.steps["Tiny"] and all("Tiny?team=0" in s.answer.steps for s in steps)
+    assert 4 * len(steps) >= end.steps["Tiny"] and all(
+        "Tiny?team=0" in s.environment_step.steps for s in steps
+    )
     updates = [u.step for u in heard.of("on_update_end")]
     assert len(updates) == 3 and updates == sorted(updates) and updates[0] > 128
-    assert all("Losses/Policy Loss" in u.figures for u in heard.of("on_update_end"))
+    assert all("Losses/Policy Loss" in u.metrics for u in heard.of("on_update_end"))
     saved = heard.of("on_checkpoint")
     assert [c.step // 200 for c in saved] == [0, 1, 2]
     assert all(c.weights.exists() and c.brains[0].exists() and c.due for c in saved)
@@ -100,16 +102,16 @@ def test_episodes_and_summaries_are_those_of_the_curves(runs, tmp_path):
         1 <= e.length <= 12 and e.environment == 0 and 0 <= e.agent < 4 for e in heard.of("on_episode_end")
     )
     summaries = heard.of("on_summary")
-    training = [s for s in summaries if "Environment/Cumulative Reward" in s.figures]
+    training = [s for s in summaries if "Environment/Cumulative Reward" in s.metrics]
     assert [s.step for s in training] == [100, 200, 300, 400]
-    assert "Step" not in training[0].figures and training[0].figures["Policy/Entropy"] > 0
-    tests = [s for s in summaries if "Evaluation/Cumulative Reward" in s.figures]
+    assert "Step" not in training[0].metrics and training[0].metrics["Policy/Entropy"] > 0
+    tests = [s for s in summaries if "Evaluation/Cumulative Reward" in s.metrics]
     assert [s.step for s in tests] == [t.step for t in heard.of("on_evaluation_end")]
 
 
 def test_a_callback_that_has_no_hook_costs_nothing(runs):
     hub = CallbackDispatcher({"idle": Callback()})
-    assert not any(hub.hears(kind) for kind in HOOKS)
+    assert not any(hub.has_hook(kind) for kind in HOOKS)
     seen = []
 
     class OnlyTheEnd(Callback):
@@ -117,7 +119,7 @@ def test_a_callback_that_has_no_hook_costs_nothing(runs):
             seen.append(event)
 
     hub = CallbackDispatcher({"end": OnlyTheEnd()})
-    assert hub.hears(TrainingEnd) and not hub.hears(StepTaken) and not hub.hears(EpisodeEnd)
+    assert hub.has_hook(TrainingEnd) and not hub.has_hook(StepTaken) and not hub.has_hook(EpisodeEnd)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,7 @@ def test_a_reason_given_in_a_test_breaks_it_off(runs, tmp_path, capsys):
     heard = Everything(on_evaluation_step="seen enough")
     train(runs, heard)
     assert len(heard.of("on_evaluation_step")) == 1 and not heard.of("on_evaluation_end")
-    assert "The test was broken off; a resumed run begins with it." in capsys.readouterr().out
+    assert "The test was aborted; a resumed run starts with it." in capsys.readouterr().out
     again = Everything()
     train(runs, again, more=["--resume"])
     assert again.of("on_evaluation_end")[0].step // 150 == 1
@@ -232,13 +234,14 @@ def test_a_resumed_run_goes_on_with_the_states(runs, tmp_path, capsys):
     assert json.loads(states.read_text()) == {"Counting": {"episodes": again.episodes}}
     train(runs, more=["--resume", "--set", "default_settings.max_steps=700"])
     assert (
-        "The callback Counting, of which a state is saved, is not there any more" in capsys.readouterr().out
+        "The callback Counting has a saved state, but is not part of the run any more"
+        in capsys.readouterr().out
     )
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("[1]", "found list, expected an object"), ('{"Counting": {}}', "does not take its state")],
+    [("[1]", "found list, expected an object"), ('{"Counting": {}}', "does not accept its state")],
 )
 def test_states_that_cannot_be_used_are_no_secret(runs, tmp_path, text, message):
     train(runs, Counting())

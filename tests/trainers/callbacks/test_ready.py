@@ -245,7 +245,7 @@ def test_a_run_with_test_video_films_its_tests(runs, tmp_path, capsys, monkeypat
     films = sorted((folder / "videos").glob(f"Tiny-*.{'mp4' if makes_mp4() else 'gif'}"))
     assert len(_tests(out)) == 4, "the tests themselves take place"
     if fails:
-        assert out.count("Tests are not filmed: OSError: no screen") == 1 and not films
+        assert out.count("Evaluations are not filmed: OSError: no screen") == 1 and not films
         return
     assert [film.stem for film in films] == [f"Tiny-{step}" for step, _ in _tests(out)]
     events = EventAccumulator(str(folder))

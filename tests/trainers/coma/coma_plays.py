@@ -52,12 +52,12 @@ class Events:
     def __init__(self, updated: Callable[[], None]) -> None:
         self.updated = updated
 
-    def summary(self, step) -> None: ...
+    def on_summary(self, step) -> None: ...
 
-    def checkpoint(self) -> bool:
+    def on_checkpoint(self) -> bool:
         return False
 
-    def taken_in(self) -> None: ...
+    def on_steps_processed(self) -> None: ...
 
 
 def settings(**hyper) -> TrainerSettings:

@@ -208,7 +208,7 @@ def test_a_resumed_trainer_learns_bit_for_bit_from_the_buffer_that_was_saved():
         play.manager.trajectory_queue.drain()
         for trajectory in trajectories:
             play.manager.trajectory_queue.put(trajectory)
-        play.trainer.take_in()
+        play.trainer.process_queues()
 
     keys = config(buffer_size=20, normalize_values=True, tau=0.3)
     one, two, before, after = (Play(SPEC, keys, seed) for seed in (1, 2, 3, 4))
@@ -398,7 +398,7 @@ def test_actors_do_not_see_the_state_and_never_learn_to():
     for _ in range(20):
         play.tell(Batch([1, 2], seen(2), random.normal(size=2)))
     play.tell(None, Batch([1, 2], seen(2)))
-    play.trainer.take_in()
+    play.trainer.process_queues()
     for _ in range(3):
         play.algorithm.update(play.trainer.buffer.columns(), 0, UpdateThreads(1))
     actor = play.algorithm.network

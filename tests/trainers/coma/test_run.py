@@ -52,8 +52,8 @@ def collect(one, steps=40):
     random, decided = np.random.default_rng(0), None
     for _ in range(steps):
         batch = Batch([4, 7], [random.normal(size=(2, 2))], random.normal(size=2)).decisions()
-        one.manager(ID).add_experiences(batch, TerminalSteps.empty(SPEC), 0, decided)
-        (decided,) = one.decide([batch], [(0, ID)])
+        one.add_team(ID).add_experiences(batch, TerminalSteps.empty(SPEC), 0, decided)
+        (decided,) = one.act([batch], [(0, ID)])
         one.trainer.advance()
     return decided
 
@@ -75,9 +75,9 @@ def test_a_run_learns_and_leaves_brains_that_act_as_its_networks(tmp_path, hyper
         else:
             wanted = network.act(obs)
         np.testing.assert_array_equal(played, wanted.deterministic().discrete)
-    listed = one.files.checkpoints.checkpoints[-1].files
+    listed = one.checkpointer.checkpoints.checkpoints[-1].files
     assert sum(file.suffix == ".onnx" for file in listed) == len(brains)
-    assert all((one.files.checkpoints.folder / file.name).exists() for file in listed)
+    assert all((one.checkpointer.checkpoints.folder / file.name).exists() for file in listed)
 
 
 @pytest.mark.parametrize("hyper", WAYS.values(), ids=WAYS.keys())
@@ -102,9 +102,9 @@ def test_a_checkpoint_can_be_resumed_and_exported(tmp_path, hyper, capsys):
 
 def test_old_brains_of_all_places_are_removed_with_their_checkpoints(tmp_path):
     one = learner(tmp_path, {"share_parameters": False})
-    one.files.checkpoints.keep = 2
+    one.checkpointer.checkpoints.keep = 2
     for step in (10, 20, 30):
-        one.trainer.clock.restore(step)
+        one.trainer.schedule.restore(step)
         one.save()
     left = sorted(file.name for file in (tmp_path / "Team").glob("*.onnx"))
     assert left == [f"Team-{step}-place{place}.onnx" for step in (20, 30) for place in range(3)]
@@ -117,8 +117,8 @@ def test_agents_explore_while_they_learn_and_are_greedy_when_they_are_tested(tmp
     batch = Batch(list(range(400)), [seen], group=0).decisions()
     actions = {}
     for name, one in {"training": training, "testing": testing}.items():
-        one.manager(ID).add_experiences(batch, TerminalSteps.empty(SPEC), 0, None)
-        (decided,) = one.decide([batch], [(0, ID)])
+        one.add_team(ID).add_experiences(batch, TerminalSteps.empty(SPEC), 0, None)
+        (decided,) = one.act([batch], [(0, ID)])
         actions[name] = decided.action.discrete
         assert decided.exploration == (1.0 if name == "training" else 0.0)
     assert len(np.unique(actions["testing"], axis=0)) == 1
@@ -129,18 +129,18 @@ def test_agents_explore_while_they_learn_and_are_greedy_when_they_are_tested(tmp
 @pytest.mark.parametrize("hyper", WAYS.values(), ids=WAYS.keys())
 def test_a_network_that_acts_apart_gets_what_is_learnt(tmp_path, hyper):
     one = learner(tmp_path, hyper, above={"threaded": True})
-    assert one.side.network is not one.algorithm.network
-    before = copy.deepcopy(one.side.network.state_dict())
+    assert one.inference.network is not one.algorithm.network
+    before = copy.deepcopy(one.inference.network.state_dict())
 
     def same(run):
         for key, value in run.algorithm.network.state_dict().items():
-            assert torch.equal(value, run.side.network.state_dict()[key]), key
+            assert torch.equal(value, run.inference.network.state_dict()[key]), key
 
     same(one)
     collect(one, 50)
-    one.decide([Batch([4, 7], [np.zeros((2, 2))]).decisions()], [(0, ID)])
+    one.act([Batch([4, 7], [np.zeros((2, 2))]).decisions()], [(0, ID)])
     same(one)
-    assert any(not torch.equal(v, before[k]) for k, v in one.side.network.state_dict().items()), (
+    assert any(not torch.equal(v, before[k]) for k, v in one.inference.network.state_dict().items()), (
         "it has learnt"
     )
     one.save()

@@ -58,7 +58,7 @@ def test_the_last_lesson_waits_for_nothing() -> None:
     curriculum = make()
     for _ in range(2):
         curriculum.advance(earned(100.0))
-    assert list(curriculum.awaited()) == []
+    assert list(curriculum.pending()) == []
 
 
 def saved(tmp_path, **of_wall: object) -> TrainingStatus:

@@ -29,33 +29,33 @@ def terminals(*agents):
 
 def test_a_group_is_paid_once_and_ends_with_its_last_member():
     groups = GroupReturns()
-    groups.take(decisions((1, 7, 0.0), (2, 7, 0.0)), terminals(), counting=True)
-    groups.take(decisions((2, 7, 0.5)), terminals((1, 7, 0.5)), counting=True)
-    assert groups.waiting and not groups.finished
-    groups.take(decisions(), terminals((2, 7, 1.0)), counting=True)
-    assert groups.finished == [1.5] and not groups.waiting
+    groups.add(decisions((1, 7, 0.0), (2, 7, 0.0)), terminals(), counting=True)
+    groups.add(decisions((2, 7, 0.5)), terminals((1, 7, 0.5)), counting=True)
+    assert groups.running and not groups.finished
+    groups.add(decisions(), terminals((2, 7, 1.0)), counting=True)
+    assert groups.finished == [1.5] and not groups.running
 
 
 def test_a_group_that_begins_anew_in_the_step_in_which_it_ends_earns_apart():
     groups = GroupReturns()
-    groups.take(decisions((1, 7, 0.0)), terminals(), counting=True)
-    groups.take(decisions((1, 7, 0.0)), terminals((1, 7, 2.0)), counting=True)
+    groups.add(decisions((1, 7, 0.0)), terminals(), counting=True)
+    groups.add(decisions((1, 7, 0.0)), terminals((1, 7, 2.0)), counting=True)
     assert groups.finished == [2.0]
-    groups.take(decisions((1, 7, -1.0)), terminals(), counting=False)
-    groups.take(decisions(), terminals((1, 7, 0.0)), counting=False)
+    groups.add(decisions((1, 7, -1.0)), terminals(), counting=False)
+    groups.add(decisions(), terminals((1, 7, 0.0)), counting=False)
     assert groups.finished == [2.0, -1.0]
 
 
 def test_who_joins_late_was_not_paid_before_and_agents_alone_are_no_group():
     groups = GroupReturns()
-    groups.take(decisions((1, 7, 0.0), (9, 0, 5.0)), terminals(), counting=True)
-    groups.take(decisions((1, 7, 1.0), (2, 7, 4.0)), terminals(), counting=True)
-    groups.take(decisions(), terminals((1, 7, -3.0), (2, 7, 1.0)), counting=True)
+    groups.add(decisions((1, 7, 0.0), (9, 0, 5.0)), terminals(), counting=True)
+    groups.add(decisions((1, 7, 1.0), (2, 7, 4.0)), terminals(), counting=True)
+    groups.add(decisions(), terminals((1, 7, -3.0), (2, 7, 1.0)), counting=True)
     assert groups.finished == [-2.0]
 
 
 def test_groups_that_begin_behind_the_counted_episodes_do_not_count():
     groups = GroupReturns()
-    groups.take(decisions((1, 7, 0.0)), terminals(), counting=False)
-    groups.take(decisions(), terminals((1, 7, 3.0)), counting=True)
-    assert groups.finished == [] and not groups.waiting
+    groups.add(decisions((1, 7, 0.0)), terminals(), counting=False)
+    groups.add(decisions(), terminals((1, 7, 3.0)), counting=True)
+    assert groups.finished == [] and not groups.running

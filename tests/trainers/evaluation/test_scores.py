@@ -26,31 +26,31 @@ def ending(*agents):
 
 def test_short_episodes_do_not_push_in_front_of_long_ones():
     scores = Scores("Ball", 2)
-    assert scores.take("Ball?team=0", asking((1, 0), (2, 0), (3, 0)), ending(), 0) == []
-    ended = scores.take("Ball?team=0", asking((2, 1), (3, 1), (1, 0)), ending((1, 5)), 1)
+    assert scores.add("Ball?team=0", asking((1, 0), (2, 0), (3, 0)), ending(), 0) == []
+    ended = scores.add("Ball?team=0", asking((2, 1), (3, 1), (1, 0)), ending((1, 5)), 1)
     assert [(e.agent, e.reward, e.length, e.first, e.last) for e in ended] == [(1, 5, 1, 0, 1)]
-    assert not scores.over and scores.firsts() == [0]
-    scores.take("Ball?team=0", asking((2, 1)), ending((1, 9), (3, 9)), 2)
-    assert not scores.over, "the second to begin still goes on; later ones do not count"
-    scores.take("Ball?team=0", asking(), ending((2, 1)), 3)
-    assert scores.over and scores.rewards == [5, 3] and scores.lengths == [1, 3]
-    assert (scores.mean(), scores.spread(), scores.firsts()) == (4.0, 1.0, [])
+    assert not scores.complete and scores.firsts() == [0]
+    scores.add("Ball?team=0", asking((2, 1)), ending((1, 9), (3, 9)), 2)
+    assert not scores.complete, "the second to begin still goes on; later ones do not count"
+    scores.add("Ball?team=0", asking(), ending((2, 1)), 3)
+    assert scores.complete and scores.rewards == [5, 3] and scores.lengths == [1, 3]
+    assert (scores.mean(), scores.std(), scores.firsts()) == (4.0, 1.0, [])
 
 
 def test_a_group_is_an_episode_and_what_it_earns_is_the_score():
     scores = Scores("Push", 1)
-    scores.take("Push?team=0", asking((1, 0, 7, 0.0), (2, 0, 7, 0.0), (3, 0, 8, 0.0)), ending(), 0)
-    scores.take("Push?team=0", asking((2, 0.5, 7, 0.25)), ending((1, 1, 7, 0.25), (3, 9, 8, 9.0)), 1)
-    assert not scores.over
-    scores.take("Push?team=0", asking(), ending((2, 0, 7, 2.0)), 2)
-    assert scores.over
+    scores.add("Push?team=0", asking((1, 0, 7, 0.0), (2, 0, 7, 0.0), (3, 0, 8, 0.0)), ending(), 0)
+    scores.add("Push?team=0", asking((2, 0.5, 7, 0.25)), ending((1, 1, 7, 0.25), (3, 9, 8, 9.0)), 1)
+    assert not scores.complete
+    scores.add("Push?team=0", asking(), ending((2, 0, 7, 2.0)), 2)
+    assert scores.complete
     assert (scores.rewards, scores.group_rewards, scores.mean()) == ([1.0, 0.5], [2.25], 2.25)
 
 
 def test_groups_that_earn_nothing_as_groups_are_judged_by_their_agents():
     scores = Scores("Push", 1)
-    scores.take("Push?team=0", asking((1, 0, 7, 0.0)), ending(), 0)
-    scores.take("Push?team=0", asking(), ending((1, 4, 7, 0.0)), 1)
+    scores.add("Push?team=0", asking((1, 0, 7, 0.0)), ending(), 0)
+    scores.add("Push?team=0", asking(), ending((1, 4, 7, 0.0)), 1)
     assert scores.group_rewards == [0.0] and scores.mean() == 4.0
 
 
@@ -58,14 +58,14 @@ def test_what_does_not_end_is_counted_as_it_stands():
     scores = Scores("Ball", 2, most_decisions=3)
     ended = []
     for number in range(5):
-        ended += scores.take("Ball?team=0", asking((1, 1), (2, 0, 5, 0.5)), ending(), number)
-    assert {e.agent for e in ended} == {1, 2} and scores.over and scores.cut == 2
+        ended += scores.add("Ball?team=0", asking((1, 1), (2, 0, 5, 0.5)), ending(), number)
+    assert {e.agent for e in ended} == {1, 2} and scores.complete and scores.cut == 2
     assert sorted(scores.rewards) == [0.0, 3.0] and scores.group_rewards == [1.5]
 
 
 def test_all_can_be_cut_at_once():
     scores = Scores("Ball", 5)
-    scores.take("Ball?team=0", asking((1, 0), (2, 0, 4, 0.0)), ending(), 0)
+    scores.add("Ball?team=0", asking((1, 0), (2, 0, 4, 0.0)), ending(), 0)
     assert len(scores.cut_all(1)) == 2
     assert len(scores.rewards) == 2 and len(scores.group_rewards) == 1
 
@@ -73,7 +73,7 @@ def test_all_can_be_cut_at_once():
 def test_teams_of_a_behaviour_count_together():
     scores = Scores("Soccer", 2)
     for team in "01":
-        scores.take(f"Soccer?team={team}", asking((1, 0)), ending(), 0)
+        scores.add(f"Soccer?team={team}", asking((1, 0)), ending(), 0)
     for team, reward in ("0", 1), ("1", -1):
-        scores.take(f"Soccer?team={team}", asking(), ending((1, reward)), 1)
-    assert scores.over and scores.rewards == [1, -1]
+        scores.add(f"Soccer?team={team}", asking(), ending((1, reward)), 1)
+    assert scores.complete and scores.rewards == [1, -1]

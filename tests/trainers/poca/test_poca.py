@@ -106,7 +106,7 @@ def test_trajectories_are_valued_as_the_reference_values_them(case):
             all_group_dones=np.array([trajectory["all_group_dones_reached"]]),
             agents=[AgentKey(int(env), int(agent))],
         )
-        trainer.clock.count(one.steps)
+        trainer.schedule.count(one.steps)
         trainer.stats.set_stat("Step", float(trainer.step))
         trainer.process(one)
         check(trainer, record, signals, expected)

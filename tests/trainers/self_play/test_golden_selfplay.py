@@ -63,11 +63,11 @@ class Brain:
         self.acts[team] = version(snapshot)
 
     def advance(self, trajectories, update):
-        self.play.notice(self.step)
-        self.step += sum(len(each) for each in self.play.sift(trajectories))
+        self.play.detect_team_change(self.step)
+        self.step += sum(len(each) for each in self.play.split_by_team(trajectories))
         if update:
             self.version += 1
-            self.play.learnt()
+            self.play.on_update()
         self.play.advance(self.step)
 
 

@@ -45,17 +45,17 @@ class Kill:
     """Ends a run so many ticks after its first checkpoint, as a kill does: without a save."""
 
     def __init__(self, monkeypatch, checkpoint, ticks):
-        real, left = TrainerController._learn, [ticks]
+        real, left = TrainerController._reset_if_due, [ticks]
 
-        def learn(controller):
-            real(controller)
+        def after_learning(controller, answers):
             if checkpoint.exists():
                 left[0] -= 1
                 if not left[0]:
-                    monkeypatch.setattr(TrainerController, "_learn", real)
+                    monkeypatch.setattr(TrainerController, "_reset_if_due", real)
                     raise KeyboardInterrupt("here")
+            return real(controller, answers)
 
-        monkeypatch.setattr(TrainerController, "_learn", learn)
+        monkeypatch.setattr(TrainerController, "_reset_if_due", after_learning)
 
 
 def state_of(tmp_path, run, behavior="Tiny"):
@@ -156,7 +156,7 @@ def test_one_team_alone_is_refused_with_what_to_do(runs, tmp_path, capsys):
     runs.rules["behaviors"] = ["Tiny?team=0"]
     assert runs("c.yaml", "--run-id", "r") == 1
     error = capsys.readouterr().err
-    assert "shown one team alone, Tiny?team=0" in error and "remove behaviors.Tiny.self_play" in error
+    assert "shown only one team, Tiny?team=0" in error and "remove behaviors.Tiny.self_play" in error
 
 
 def test_a_rating_alone_is_taken_over(runs, tmp_path, capsys):

@@ -98,9 +98,9 @@ def test_summaries_and_checkpoints_fall_due_at_the_reference_s_steps(case):
     clock = StepSchedule(given["summary_freq"], given["checkpoint_interval"])
     for length, expected in zip(given["trajectory_lengths"], case["expected"]["per_trajectory"]):
         events = []
-        if (label := clock.due_summary(length)) is not None:
+        if (label := clock.summary_due(length)) is not None:
             events.append(["summary", label])
-        if clock.due_checkpoint(length):
+        if clock.checkpoint_due(length):
             events.append(["checkpoint", clock.step])
         clock.count(length)
         assert events == expected["events"]

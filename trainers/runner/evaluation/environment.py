@@ -1,4 +1,4 @@
-"""The environment of tests: launched for each of them, with a worker id and a seed of its own."""
+"""The environment of evaluations: launched for each of them, with a worker id and a seed of its own."""
 
 from __future__ import annotations
 
@@ -13,38 +13,41 @@ from mlagents_envs.exception import UnityEnvironmentException
 from ....envs.manager.manager import EnvManager
 from ....envs.manager.restarts import RestartLimits
 from ....envs.validation import NonFinite
-from ...callbacks.events import Picture
+from ...callbacks.events import Image
 
 logger = logging.getLogger(__name__)
 
-TEST_SEED = 2_000_000_011
-"""Of every test of every run, so that they can be compared; hardly a run trains with it by chance."""
+EVALUATION_SEED = 2_000_000_011
+"""The seed of every evaluation of every run, so that they are comparable; training hardly ever uses it."""
 
 MakeEnvironment = Callable[[bool], BaseEnv]
-"""Launches the environment; True: one that draws itself when asked to."""
+"""Launches the environment; with True, one that can render itself."""
 
 
 class EvaluationEnvironment:
-    """Launches the environment of a test, and draws it."""
-
-    __test__ = False
+    """Launches the environment of an evaluation, and renders it."""
 
     def __init__(self, make: MakeEnvironment, non_finite: NonFinite) -> None:
-        """`non_finite`: as of the training; what is dropped there is zero here, since no step may lack."""
+        """Prepare.
+
+        Args:
+            make: launches the environment.
+            non_finite: as in training. DROP becomes ZERO here, because no step may be missing.
+        """
         self._make = make
         self._non_finite = NonFinite.ZERO if non_finite is NonFinite.DROP else non_finite
         self._env: BaseEnv | None = None
-        self._draws = True
+        self._renders = True
 
     @contextmanager
-    def launched(self, *, drawn: bool) -> Iterator[EnvManager]:
-        """The environment of one test, started; closed behind.
+    def launched(self, *, rendered: bool) -> Iterator[EnvManager]:
+        """The started environment of one evaluation; closed after the block.
 
         Raises:
-            Exception: what kept it from starting. One that fails later is not started again.
+            Exception: the cause of a failed start. An environment that fails later is not restarted.
         """
         manager = EnvManager(
-            lambda _: self._launch(drawn),
+            lambda _: self._launch(rendered),
             1,
             RestartLimits(max_lifetime_restarts=0, restarts_rate_limit_n=0),
             non_finite=self._non_finite,
@@ -56,44 +59,42 @@ class EvaluationEnvironment:
             finally:
                 self._env = None
 
-    def _launch(self, drawn: bool) -> BaseEnv:
-        if drawn and self._draws:
+    def _launch(self, rendered: bool) -> BaseEnv:
+        if rendered and self._renders:
             try:
                 self._env = self._make(True)
                 return self._env
             except UnityEnvironmentException as error:
-                self._draws = False
-                logger.warning("Tests are not filmed: %s", error)
+                self._renders = False
+                logger.warning("Evaluations are not filmed: %s", error)
         return self._make(False)
 
-    def picture(self) -> Picture | None:
-        """The environment as it is now, [height, width, 3]; None where it does not draw itself."""
+    def render(self) -> Image | None:
+        """The current state of the environment, [height, width, 3]; None if it cannot render itself."""
         draw = getattr(self._env, "draw", None)
-        if draw is None or not self._draws:
+        if draw is None or not self._renders:
             return None
         try:
-            picture = np.asarray(draw(), dtype=np.uint8)
-            if picture.ndim != 3 or picture.shape[2] != 3:
-                raise ValueError(f"found a picture of shape {picture.shape}, expected (height, width, 3)")
+            image = np.asarray(draw(), dtype=np.uint8)
+            if image.ndim != 3 or image.shape[2] != 3:
+                raise ValueError(f"found an image of shape {image.shape}, expected (height, width, 3)")
         except NotImplementedError:
             return None
-        except (
-            Exception
-        ) as error:  # whatever draws it: a package may be missing; no reason to end the training
-            self._draws = False
-            logger.warning("Tests are not filmed: %s: %s", type(error).__name__, error)
+        except Exception as error:  # of any renderer: a package may be missing; no reason to end training
+            self._renders = False
+            logger.warning("Evaluations are not filmed: %s: %s", type(error).__name__, error)
             return None
-        return picture
+        return image
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Within, environments tell warnings alone: of a test there is one line, not those of every launch."""
-    said = logging.getLogger("lanista.envs")
-    before = said.level
-    if said.getEffectiveLevel() > logging.DEBUG:
-        said.setLevel(logging.WARNING)
+def warnings_only() -> Iterator[None]:
+    """Within, environments log only warnings: an evaluation is one line, without those of every launch."""
+    env_logger = logging.getLogger("lanista.envs")
+    level = env_logger.level
+    if env_logger.getEffectiveLevel() > logging.DEBUG:
+        env_logger.setLevel(logging.WARNING)
     try:
         yield
     finally:
-        said.setLevel(before)
+        env_logger.setLevel(level)

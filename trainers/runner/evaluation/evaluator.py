@@ -1,7 +1,4 @@
-"""The tests of a run: when one is due, the training waits, and all behaviours are tested together.
-
-Keeps what a test draws by chance from what the training draws.
-"""
+"""Evaluates the policies of a run: when that is due, training pauses and all behaviors act together."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ import torch
 
 from ....envs.manager.async_env import Parameters
 from ...callbacks.dispatcher import CallbackDispatcher
-from .environment import TEST_SEED, EvaluationEnvironment, quiet
+from .environment import EVALUATION_SEED, EvaluationEnvironment, warnings_only
 from .policy import EvaluationPolicy
 from .report import report
 from .rollout import EvaluationRollout
@@ -31,10 +28,11 @@ logger = logging.getLogger(__name__)
 
 
 class Evaluator:
-    """Tests the newest policies in an environment of their own, which is launched for every test.
+    """Evaluates the newest policies in an environment of their own, launched for every evaluation.
 
-    An environment that is launched anew with one seed asks every policy the same, so that tests can be
-    compared; and between tests it costs nothing. What goes wrong in a test is said, and the training goes on.
+    An environment that is launched with the same seed each time puts every policy into the same situations,
+    so evaluations are comparable; and between evaluations it costs nothing. A failed evaluation is logged,
+    and training continues.
     """
 
     def __init__(
@@ -48,52 +46,54 @@ class Evaluator:
         self._clock = clock
         self._policies: dict[str, EvaluationPolicy] = {}
 
-    def due(self, learners: Mapping[str, Learner]) -> bool:
-        """Whether a behaviour is to be tested now."""
-        return any(learner.tests.is_due(learner.trainer.step) for learner in learners.values())
+    def is_due(self, learners: Mapping[str, Learner]) -> bool:
+        """Whether some behavior is to be evaluated now."""
+        return any(one.evaluation_schedule.is_due(one.trainer.step) for one in learners.values())
 
     def run(
-        self, learners: Mapping[str, Learner], parameters: Parameters, stopping: Callable[[], bool]
+        self, learners: Mapping[str, Learner], parameters: Parameters, should_stop: Callable[[], bool]
     ) -> None:
-        """Test the behaviours that are ever tested, by the weights of this moment; nobody learns meanwhile.
+        """Evaluate the current weights of all behaviors with a `test_frequency`; nothing learns meanwhile.
 
         Args:
-            learners: of all behaviours, by name; those that are never tested act too.
-            parameters: what environments are told.
-            stopping: whether the run is to end; the test is then broken off, and is due again.
+            learners: of all behaviors, by name; those that are never evaluated act too.
+            parameters: the environment parameters.
+            should_stop: whether the run is to end; the evaluation is then aborted, and stays due.
         """
-        tested = {name: learner for name, learner in learners.items() if learner.tests.on}
+        evaluated = {
+            name: learner for name, learner in learners.items() if learner.evaluation_schedule.enabled
+        }
         scores = {
             name: Scores(name, one.settings.test_episodes, one.settings.test_max_decisions)
-            for name, one in tested.items()
+            for name, one in evaluated.items()
         }
-        began = self._clock()
+        start = self._clock()
         try:
-            with fenced(TEST_SEED), quiet():
-                whole = self._play(learners, scores, parameters, stopping)
-        except Exception as error:  # an engine, or a game of the user's: no reason to end the training
-            for name, learner in tested.items():
-                learner.tests.tested(learner.trainer.step)
+            with isolated_random_state(EVALUATION_SEED), warnings_only():
+                completed = self._roll_out(learners, scores, parameters, should_stop)
+        except Exception as error:  # of an engine, or of a user's environment: no reason to end training
+            for name, learner in evaluated.items():
+                learner.evaluation_schedule.advance(learner.trainer.step)
                 logger.warning(
                     "%s: the test at step %d failed, and is left out; training goes on. %s: %s",
                     *(name, learner.trainer.step, type(error).__name__, error),
                     exc_info=logger.isEnabledFor(logging.DEBUG),
                 )
             return
-        if not whole:
-            logger.info("The test was broken off; a resumed run begins with it.")
+        if not completed:
+            logger.info("The test was aborted; a resumed run starts with it.")
             return
-        seconds = self._clock() - began
-        for name, learner in tested.items():
-            learner.tests.tested(learner.trainer.step)
+        seconds = self._clock() - start
+        for name, learner in evaluated.items():
+            learner.evaluation_schedule.advance(learner.trainer.step)
             report(learner, scores[name], seconds)
 
-    def _play(
+    def _roll_out(
         self,
         learners: Mapping[str, Learner],
         scores: Mapping[str, Scores],
         parameters: Parameters,
-        stopping: Callable[[], bool],
+        should_stop: Callable[[], bool],
     ) -> bool:
         for name, learner in learners.items():
             if name not in self._policies:
@@ -101,27 +101,27 @@ class Evaluator:
                     *(learner.spec, learner.algorithm.network, learner.settings.time_horizon),
                     learner.algorithm.traits.roster_size,
                 )
-            self._policies[name].begin(learner.algorithm.network.state_dict())
+            self._policies[name].reset(learner.algorithm.network.state_dict())
         steps = {name: learners[name].trainer.step for name in scores}
-        with self._environment.launched(drawn=self._callbacks.wants_pictures) as envs:
-            picture = self._environment.picture
-            trial = EvaluationRollout(envs, self._policies, scores, self._callbacks, steps, picture)
-            return trial.run(parameters, stopping)
+        with self._environment.launched(rendered=self._callbacks.wants_frames) as envs:
+            render = self._environment.render
+            rollout = EvaluationRollout(envs, self._policies, scores, self._callbacks, steps, render)
+            return rollout.run(parameters, should_stop)
 
 
 @contextmanager
-def fenced(seed: int) -> Iterator[None]:
-    """Within, the process's common random streams (Python's, NumPy's, torch's) begin at `seed`.
+def isolated_random_state(seed: int) -> Iterator[None]:
+    """Seed the process's global random generators (Python's, NumPy's, torch's) within the block.
 
-    Behind, they go on as if nothing had been drawn. Games in this process may draw from them.
+    After it they continue as if nothing had been drawn. Environments in this process may draw from them.
     """
-    before = random.getstate(), np.random.get_state(), torch.random.get_rng_state()
+    states = random.getstate(), np.random.get_state(), torch.random.get_rng_state()
     random.seed(seed)
     np.random.seed(seed)
     torch.default_generator.manual_seed(seed)
     try:
         yield
     finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])
-        torch.random.set_rng_state(before[2])
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.random.set_rng_state(states[2])

@@ -1,4 +1,4 @@
-"""The acting side of a behaviour in a test: the newest network, with nothing left to chance."""
+"""Inference for one behavior in an evaluation: the newest network, without sampling or exploration."""
 
 from __future__ import annotations
 
@@ -18,57 +18,52 @@ from ...policies.slot_policy import SlotPolicy
 from ...trainer.factory import make_policy
 
 _SEED = 0
-"""Of a policy that draws nothing."""
+"""Of a policy that samples nothing."""
 
 
 class EvaluationPolicy:
-    """Acts for one behaviour in tests, by a copy of its network: what it does leaves no trace in the trainer.
+    """Acts for one behavior in evaluations with a copy of its network, without any effect on its trainer.
 
-    Its recurrent states and its places are its own too, and begin anew with every test.
+    Its recurrent states and group slots are its own too, and start from scratch with every evaluation.
     """
 
-    __test__ = False
-
-    def __init__(self, spec: BehaviorSpec, network: Any, time_horizon: int, places: int) -> None:
+    def __init__(self, spec: BehaviorSpec, network: Any, time_horizon: int, slots: int) -> None:
         """Copy the network.
 
         Args:
-            spec: the behaviour's.
-            network: that acts in the training.
+            spec: the behavior's.
+            network: the one that acts in training.
             time_horizon: of the trainer.
-            places: of the rosters in which agents have places; 0 without.
+            slots: how many each group has, for policies that act by slot; else 0.
         """
         self._spec = spec
         self._horizon = time_horizon
-        self._places = places
+        self._slots = slots
         self._network = copy.deepcopy(network).cpu().requires_grad_(False)
         self._policy = make_policy(self._network, spec, _SEED, deterministic=True)
-        self.begin({})
+        self.acts_by_slot = isinstance(self._policy, SlotPolicy)
+        """Steps have to be collected before agents act: that is when agents get their group slots."""
+        self.reset({})
 
-    @property
-    def acts_by_place(self) -> bool:
-        """What agents say has to be taken in before they act: that is when they get their places."""
-        return isinstance(self._policy, SlotPolicy)
-
-    def begin(self, weights: Mapping[str, torch.Tensor]) -> None:
-        """A test begins, of these weights (a network's `state_dict`; empty for those that are there)."""
+    def reset(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Start an evaluation with these weights (a `state_dict`; empty to keep the current ones)."""
         if weights:
             self._network.load_state_dict(weights)
         size = self._network.memory_size
         self._memories = ActingMemories(size) if size else None
         self._processors: dict[BehaviorId, AgentProcessor] = {}
 
-    def see(self, step: EnvironmentStep, behavior_id: BehaviorId) -> None:
-        """Take in what the agents of one of the behaviour's ids say, before they act."""
+    def collect(self, step: EnvironmentStep, behavior_id: BehaviorId) -> None:
+        """Process what the agents of one of the behavior's ids observed, before they act."""
         if self._memories is not None:
             self._memories.end(step, behavior_id)
-        if not self.acts_by_place or behavior_id not in step.steps:
+        if not self.acts_by_slot or behavior_id not in step.steps:
             return
         if behavior_id not in self._processors:
             self._processors[behavior_id] = AgentProcessor(
-                *(behavior_id, self._spec, self._horizon, _Nobody()),
+                *(behavior_id, self._spec, self._horizon, _NullSink()),
                 memory_size=self._network.memory_size,
-                places=self._places,
+                places=self._slots,
             )
         decisions, terminals = step.steps[behavior_id]
         self._processors[behavior_id].add_experiences(
@@ -79,29 +74,29 @@ class EvaluationPolicy:
             step.lost_lives.get(behavior_id),
         )
 
-    def act(self, asking: Sequence[Asking], batches: Sequence[DecisionSteps]) -> list[Decision]:
-        """Decide for these agents, at least one in all; `asking` says whose they are, batch by batch."""
+    def act(self, batches: Sequence[DecisionSteps], sources: Sequence[Asking]) -> list[Decision]:
+        """Decide for these agents, at least one in all; `sources`: the environment and id of each batch."""
         if isinstance(self._policy, SlotPolicy):
-            places = [
+            slots = [
                 self._processors[behavior_id].places(env, np.asarray(batch.agent_id))
-                for (env, behavior_id), batch in zip(asking, batches, strict=True)
+                for (env, behavior_id), batch in zip(sources, batches, strict=True)
             ]
-            self._policy.places = torch.from_numpy(np.concatenate(places))
+            self._policy.places = torch.from_numpy(np.concatenate(slots))
         if self._memories is None:
             return self._policy.act(batches)
-        decided = self._policy.act(batches, self._memories.read(asking, batches))
-        self._memories.store(asking, decided)
-        return decided
+        decisions = self._policy.act(batches, self._memories.read(sources, batches))
+        self._memories.store(sources, decisions)
+        return decisions
 
 
-class _Nobody:
-    """Takes statistics that nobody wants: a processor reports what the training would."""
+class _NullSink:
+    """Discards statistics: a processor reports what training would."""
 
     def add_stat(self, key: str, value: float, aggregation: StatsAggregationMethod) -> None:
-        """Forget the value."""
+        """Discard the value."""
 
     def add_stats(self, key: str, values: ArrayLike, aggregation: StatsAggregationMethod) -> None:
-        """Forget the values."""
+        """Discard the values."""
 
     def set_stat(self, key: str, value: float) -> None:
-        """Forget the value."""
+        """Discard the value."""

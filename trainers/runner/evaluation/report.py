@@ -1,4 +1,4 @@
-"""What a test has shown: figures, a line, the callbacks' word, and perhaps the best checkpoint so far."""
+"""Reports an evaluation: metrics, a console line, an event, and perhaps the best checkpoint so far."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HISTOGRAM, AVERAGE = StatsAggregationMethod.HISTOGRAM, StatsAggregationMethod.AV
 
 
 def report(learner: Learner, scores: Scores, seconds: float) -> None:
-    """Tell of a test of `learner`'s policy that took `seconds`; keep the policy if it is one of the best."""
+    """Report an evaluation of `learner`'s policy that took `seconds`; save one of the best policies."""
     if not scores.rewards:
         logger.warning(
             "%s: the test at step %d has counted no episode: none of its agents was in the environment.",
@@ -29,14 +29,14 @@ def report(learner: Learner, scores: Scores, seconds: float) -> None:
         )
         return
     step = learner.trainer.step
-    learner.reporter.write_between(figures(scores, seconds), step)
+    learner.reporter.write_between(metrics(scores, seconds), step)
     logger.info("%s", line(scores, step, seconds))
     saved = learner.save_if_best(scores.mean())
-    _tell_callbacks(learner, scores, seconds, saved)
+    _notify_callbacks(learner, scores, seconds, saved)
 
 
-def figures(scores: Scores, seconds: float) -> dict[str, StatsSummary]:
-    """The statistics of a test, by name."""
+def metrics(scores: Scores, seconds: float) -> dict[str, StatsSummary]:
+    """The statistics of an evaluation, by name."""
     values: dict[str, tuple[Sequence[float], StatsAggregationMethod]] = {
         "Evaluation/Cumulative Reward": (scores.rewards, HISTOGRAM),
         "Evaluation/Cumulative Reward Std": ([_std(scores.rewards)], AVERAGE),
@@ -46,44 +46,44 @@ def figures(scores: Scores, seconds: float) -> dict[str, StatsSummary]:
     if any(scores.group_rewards):
         values["Evaluation/Group Cumulative Reward"] = (scores.group_rewards, HISTOGRAM)
         values["Evaluation/Group Cumulative Reward Std"] = ([_std(scores.group_rewards)], AVERAGE)
-    return {key: StatsSummary(list(numbers), how) for key, (numbers, how) in values.items()}
+    return {key: StatsSummary(list(samples), method) for key, (samples, method) in values.items()}
 
 
 def line(scores: Scores, step: int, seconds: float) -> str:
-    """The test in a line, in the words of summaries."""
-    of = "Group Reward" if scores.judged_by is not scores.rewards else "Reward"
+    """The evaluation as a console line, in the words of summaries."""
+    of = "Group Reward" if scores.returns is not scores.rewards else "Reward"
     cut = f" ({scores.cut} of them cut at {scores.most_decisions} decisions)" if scores.cut else ""
     return (
         f"{scores.behavior}. Test at Step: {step}. Mean {of}: {scores.mean():0.3f}. Std of {of}: "
-        f"{scores.spread():0.3f}. Episodes: {len(scores.judged_by)}{cut}. Took: {seconds:0.1f} s."
+        f"{scores.std():0.3f}. Episodes: {len(scores.returns)}{cut}. Took: {seconds:0.1f} s."
     )
 
 
-def _std(numbers: Sequence[float]) -> float:
-    return StatsSummary(numbers).std
+def _std(values: Sequence[float]) -> float:
+    return StatsSummary(values).std
 
 
-def _tell_callbacks(learner: Learner, scores: Scores, seconds: float, saved: Path | None) -> None:
+def _notify_callbacks(learner: Learner, scores: Scores, seconds: float, saved: Path | None) -> None:
     callbacks = learner.run.callbacks
-    if not callbacks.hears(EvaluationEnd):
+    if not callbacks.has_hook(EvaluationEnd):
         return
     step = learner.trainer.step
 
     def show(tag: str, gif: bytes, size: tuple[int, int]) -> None:
         learner.reporter.add_video(tag, gif, size, step)
 
-    callbacks.tell(
+    callbacks.dispatch(
         EvaluationEnd(
             behavior=scores.behavior,
             step=step,
             score=scores.mean(),
-            spread=scores.spread(),
+            std=scores.std(),
             rewards=scores.rewards,
             group_rewards=scores.group_rewards,
             lengths=scores.lengths,
             seconds=seconds,
-            folder=learner.files.folder,
-            save=lambda: saved or learner.files.save_now(),
+            folder=learner.checkpointer.folder,
+            save=lambda: saved or learner.checkpointer.save_now(),
             show_video=show,
         )
     )

@@ -1,4 +1,4 @@
-"""One test: all behaviours act in an environment until the counted episodes are over."""
+"""One evaluation: all behaviors act in an environment until the counted episodes are over."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ....envs.base import BehaviorId, BehaviorName, Decision, EnvironmentStep
 from ....envs.manager.async_env import Parameters
 from ....envs.manager.manager import EnvManager
 from ...callbacks.dispatcher import CallbackDispatcher
-from ...callbacks.events import EpisodeScore, EvaluationStep, Picture
+from ...callbacks.events import EpisodeScore, EvaluationStep, Image
 from ...utils.errors import TrainerError
 from .policy import EvaluationPolicy
 from .scores import Scores
 
 logger = logging.getLogger(__name__)
 
-WAIT = 0.25
-"""Seconds between looks at whether the run is to end, while the engine does not answer."""
-PATIENCE = 10_000
-"""Steps of the environment without any decision after which nobody waits for one any longer."""
+POLL_INTERVAL = 0.25
+"""Seconds between checks whether the run is to end, while the engine does not answer."""
+MAX_IDLE_STEPS = 10_000
+"""Environment steps without a request for a decision after which the evaluation fails."""
 
 
 class EvaluationRollout:
-    """Plays one environment with the newest policy of every behaviour, greedily."""
+    """Rolls out the newest policy of every behavior in one environment, greedily."""
 
     def __init__(
         self,
@@ -34,88 +34,88 @@ class EvaluationRollout:
         scores: Mapping[str, Scores],
         callbacks: CallbackDispatcher,
         steps: Mapping[str, int],
-        picture: Callable[[], Picture | None],
+        render: Callable[[], Image | None],
     ) -> None:
         """Prepare.
 
         Args:
             envs: one environment, started.
-            policies: by behaviour; agents of others get zeros.
-            scores: of those that are tested.
-            callbacks: told of every step.
-            steps: trainer steps of those that are tested.
-            picture: draws the environment.
+            policies: by behavior; agents of other behaviors get zeros.
+            scores: of the behaviors that are evaluated.
+            callbacks: get an event for every step.
+            steps: trainer steps of the behaviors that are evaluated.
+            render: renders the environment.
         """
         self.envs = envs
         self.policies = policies
         self.scores = scores
         self.callbacks = callbacks
         self.steps = steps
-        self.picture = picture
+        self.render = render
         self._number = 0
         self._idle = 0
         self._limit = (1 + max(one.episodes for one in scores.values())) * max(
             one.most_decisions for one in scores.values()
         )
 
-    def run(self, parameters: Parameters, stopping: Callable[[], bool]) -> bool:
-        """Play until all is counted. False: the run is to end, and the test was broken off.
+    def run(self, parameters: Parameters, should_stop: Callable[[], bool]) -> bool:
+        """Run until all episodes are counted. False: the run is to end, and the evaluation was aborted.
 
         Raises:
-            TrainerError: no agent asks for a decision.
+            TrainerError: no agent requests a decision.
             UnityException: the engine fails.
         """
         (step,) = self.envs.reset(parameters)
         while True:
-            if self._take(step):
+            if self._collect(step):
                 return True
-            self._answer(step)
+            self._act(step)
             answers: list[EnvironmentStep] = []
             while not answers:
-                if stopping():
+                if should_stop():
                     return False
-                answers = self.envs.wait(WAIT)
+                answers = self.envs.wait(POLL_INTERVAL)
             (step,) = answers
             self._number += 1
 
-    def _take(self, step: EnvironmentStep) -> bool:
-        """Count what the agents say; whether all is counted."""
+    def _collect(self, step: EnvironmentStep) -> bool:
+        """Count what the agents earned; whether all episodes are counted."""
         ended: list[EpisodeScore] = []
         for behavior_id, (decisions, terminals) in step.steps.items():
             name = BehaviorName.parse(behavior_id).name
             if name in self.policies:
-                self.policies[name].see(step, behavior_id)
+                self.policies[name].collect(step, behavior_id)
             if name in self.scores:
-                ended += self.scores[name].take(behavior_id, decisions, terminals, self._number)
+                ended += self.scores[name].add(behavior_id, decisions, terminals, self._number)
         if self._number >= self._limit:
             for scores in self.scores.values():
                 ended += scores.cut_all(self._number)
-        if self.callbacks.hears(EvaluationStep):
+        if self.callbacks.has_hook(EvaluationStep):
             firsts = [first for scores in self.scores.values() for first in scores.firsts()]
             oldest, newest = min(firsts, default=self._number), max(firsts, default=self._number)
-            self.callbacks.tell(
-                EvaluationStep(self._number, step, self.steps, ended, oldest, newest, self.picture)
+            self.callbacks.dispatch(
+                EvaluationStep(self._number, step, self.steps, ended, oldest, newest, self.render)
             )
-        return self._number >= self._limit or all(scores.over for scores in self.scores.values())
+        return self._number >= self._limit or all(scores.complete for scores in self.scores.values())
 
-    def _answer(self, step: EnvironmentStep) -> None:
-        """Decide for all agents that wait, one forward pass per behaviour."""
-        waiting: dict[str, list[tuple[BehaviorId, DecisionSteps]]] = {}
-        for behavior_id, (decisions, _) in step.steps.items():
+    def _act(self, step: EnvironmentStep) -> None:
+        """Decide for all agents that request it, one forward pass per behavior, and send the actions."""
+        requests: dict[str, list[tuple[BehaviorId, DecisionSteps]]] = {}
+        for behavior_id, (batch, _) in step.steps.items():
             name = BehaviorName.parse(behavior_id).name
-            if len(decisions) and name in self.policies:
-                waiting.setdefault(name, []).append((behavior_id, decisions))
-        self._look_for_patience(waiting.keys() & self.scores.keys())
-        answers: dict[BehaviorId, Decision] = {}
-        for name, entries in waiting.items():
-            asking = [(step.env, behavior_id) for behavior_id, _ in entries]
-            decided = self.policies[name].act(asking, [decisions for _, decisions in entries])
-            answers.update((behavior_id, one) for (_, behavior_id), one in zip(asking, decided, strict=True))
-        self.envs.send(step.env, answers)
+            if len(batch) and name in self.policies:
+                requests.setdefault(name, []).append((behavior_id, batch))
+        self._check_idle(requests.keys() & self.scores.keys())
+        decided: dict[BehaviorId, Decision] = {}
+        for name, entries in requests.items():
+            sources = [(step.env, behavior_id) for behavior_id, _ in entries]
+            decisions = self.policies[name].act([batch for _, batch in entries], sources)
+            decided.update(zip((behavior_id for _, behavior_id in sources), decisions, strict=True))
+        self.envs.send(step.env, decided)
 
-    def _look_for_patience(self, asked: set[str]) -> None:
-        self._idle = 0 if asked else self._idle + 1
-        if self._idle > PATIENCE:
+    def _check_idle(self, requesting: set[str]) -> None:
+        self._idle = 0 if requesting else self._idle + 1
+        if self._idle > MAX_IDLE_STEPS:
             raise TrainerError(
-                f"in {PATIENCE} steps no agent of {', '.join(self.scores)} asked for a decision"
+                f"in {MAX_IDLE_STEPS} steps no agent of {', '.join(self.scores)} asked for a decision"
             )

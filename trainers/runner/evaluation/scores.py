@@ -1,6 +1,6 @@
-"""What the agents of a behaviour earn in a test.
+"""The returns of agents and groups in an evaluation.
 
-What groups earn from the moment their first member appears until their last one has ended.
+A group's episode lasts from the moment its first member appears until its last one has ended.
 """
 
 from __future__ import annotations
@@ -16,82 +16,82 @@ from ...callbacks.events import EpisodeScore
 
 @dataclass
 class GroupEpisode:
-    """A group's episode as far as it has come."""
+    """A group's running episode."""
 
     counted: bool
-    earned: float = 0.0
+    reward: float = 0.0
     members: set[int] = field(default_factory=set)
-    """Living agents."""
+    """Ids of the agents that are still in it."""
 
 
 class GroupReturns:
-    """The groups of one behaviour in one environment.
+    """The groups of one behavior in one environment.
 
-    A group is paid once, however many members are told of it. Members that decide at different times are told
-    at different times; then the one who is told most at a moment speaks for all.
+    A group reward counts once, however many members report it. Members that decide at different times report
+    it at different times; the largest report of a step, by absolute value, then stands for all.
     """
 
     def __init__(self) -> None:
         self.finished: list[float] = []
         """Returns of the counted groups whose members have all ended."""
-        self.begun = 0
-        """Groups that have begun and are counted."""
-        self._living: dict[int, GroupEpisode] = {}
+        self.started = 0
+        """Counted groups that have started."""
+        self._running_groups: dict[int, GroupEpisode] = {}
 
     @property
-    def waiting(self) -> bool:
-        """A counted group has not ended yet."""
-        return any(group.counted for group in self._living.values())
+    def running(self) -> bool:
+        """Whether a counted group has not ended yet."""
+        return any(group.counted for group in self._running_groups.values())
 
     def counts(self, group_id: int) -> bool:
-        """Whether the group is there and counted."""
-        return group_id in self._living and self._living[group_id].counted
+        """Whether the group is running and counted."""
+        return group_id in self._running_groups and self._running_groups[group_id].counted
 
     def cut(self, group_id: int) -> None:
-        """Count the group as it stands; it may go on for ever."""
-        group = self._living.get(group_id)
+        """Count the group's reward so far; its episode may never end."""
+        group = self._running_groups.get(group_id)
         if group is not None and group.counted:
             group.counted = False
-            self.finished.append(group.earned)
+            self.finished.append(group.reward)
 
     def cut_all(self) -> None:
-        """The same of every group that is counted and goes on."""
-        for group_id in self._living:
+        """The same for every counted group that is still running."""
+        for group_id in self._running_groups:
             self.cut(group_id)
 
-    def take(
+    def add(
         self, decisions: DecisionSteps, terminals: TerminalSteps, counting: bool, most: float = math.inf
     ) -> None:
-        """Take in a step; the first `most` groups that begin with it are counted if `counting`."""
-        told: dict[int, float] = {}
+        """Add a step; the first `most` groups that start with it are counted if `counting`."""
+        reported: dict[int, float] = {}
         for steps in (terminals, decisions):
             rows = zip(steps.agent_id.tolist(), steps.group_id.tolist(), steps.group_reward.tolist())
             for agent, group_id, reward in rows:
-                group = self._living.get(group_id)
+                group = self._running_groups.get(group_id)
                 if group is not None and agent in group.members:
-                    told[group_id] = max(told.get(group_id, 0.0), reward, key=abs)
+                    reported[group_id] = max(reported.get(group_id, 0.0), reward, key=abs)
                     if steps is terminals:
                         group.members.discard(agent)
-        for group_id, reward in told.items():
-            group = self._living[group_id]
-            group.earned += reward
+        for group_id, reward in reported.items():
+            group = self._running_groups[group_id]
+            group.reward += reward
             if not group.members:
-                del self._living[group_id]
+                del self._running_groups[group_id]
                 if group.counted:
-                    self.finished.append(group.earned)
+                    self.finished.append(group.reward)
         for agent, group_id in zip(decisions.agent_id.tolist(), decisions.group_id.tolist()):
             if group_id > 0:
-                if group_id not in self._living:
+                if group_id not in self._running_groups:
                     counted = counting and most > 0
-                    self._living[group_id] = GroupEpisode(counted)
-                    self.begun += counted
+                    self._running_groups[group_id] = GroupEpisode(counted)
+                    self.started += counted
                     most -= counted
-                self._living[group_id].members.add(agent)
+                self._running_groups[group_id].members.add(agent)
 
 
 @dataclass
 class _Episode:
-    """An agent's episode as far as it has come."""
+    """An agent's running episode."""
 
     counted: bool
     group: int
@@ -101,62 +101,68 @@ class _Episode:
 
 
 class Scores:
-    """Counts the first episodes that begin, each to its end: those that end first would be the short ones.
+    """Counts the first episodes that start, each to its end: those that end first would be the short ones.
 
-    Of agents in groups an episode is the group's, from its first member to its last.
+    For agents in groups an episode is the group's, from its first member to its last.
     """
 
     def __init__(self, behavior: str, episodes: int, most_decisions: int = 5000) -> None:
-        """`episodes`: how many are counted; one of `most_decisions` as it stands."""
+        """Start counting.
+
+        Args:
+            behavior: its name.
+            episodes: how many are counted.
+            most_decisions: an episode of this length is cut and counted with its reward so far.
+        """
         self.behavior = behavior
         self.episodes = episodes
         self.most_decisions = most_decisions
         self.rewards: list[float] = []
-        """Of the counted agents' episodes that are over, in the order in which they ended."""
+        """Returns of the counted agents' finished episodes, in the order in which they ended."""
         self.lengths: list[int] = []
         """Decisions in each of them."""
         self.cut = 0
-        """How many of them were counted as they stood."""
+        """How many of them were cut."""
         self._alone = 0
-        """Counted agents without a group that have begun."""
+        """Counted agents without a group that have started."""
         self._groups: dict[str, GroupReturns] = {}
         self._running: dict[tuple[str, int], _Episode] = {}
 
     @property
     def group_rewards(self) -> list[float]:
-        """Of the counted groups that are over."""
+        """Returns of the counted groups that have ended."""
         return [reward for groups in self._groups.values() for reward in groups.finished]
 
     @property
-    def over(self) -> bool:
-        """Whether all counted episodes have begun and ended."""
-        goes_on = any(episode.counted for episode in self._running.values())
-        return not (self._left or goes_on or any(groups.waiting for groups in self._groups.values()))
+    def complete(self) -> bool:
+        """Whether all counted episodes have started and ended."""
+        running = any(episode.counted for episode in self._running.values())
+        return not (self._left or running or any(groups.running for groups in self._groups.values()))
 
     @property
-    def judged_by(self) -> list[float]:
-        """The rewards of groups where they earn any, else those of agents."""
+    def returns(self) -> list[float]:
+        """The returns that the policy is scored by: of groups if they earn rewards, else of agents."""
         groups = self.group_rewards
         return groups if any(groups) else self.rewards
 
     def mean(self) -> float:
-        """Of what the policy is judged by; NaN of nothing."""
-        return float(np.mean(self.judged_by)) if self.judged_by else float("nan")
+        """Mean of `returns`; NaN if there are none."""
+        return float(np.mean(self.returns)) if self.returns else float("nan")
 
-    def spread(self) -> float:
-        """Its standard deviation (divided by n)."""
-        return float(np.std(self.judged_by)) if self.judged_by else float("nan")
+    def std(self) -> float:
+        """Standard deviation of `returns` (divided by n); NaN if there are none."""
+        return float(np.std(self.returns)) if self.returns else float("nan")
 
     def firsts(self) -> list[int]:
-        """The numbers of the steps with which the counted episodes began that go on."""
+        """The numbers of the steps with which the counted episodes that are still running started."""
         return [one.first for one in self._running.values() if one.counted]
 
-    def take(
+    def add(
         self, behavior_id: str, decisions: DecisionSteps, terminals: TerminalSteps, number: int
     ) -> list[EpisodeScore]:
-        """Take in what the agents of one of the behaviour's ids say in step `number`; what ends with it."""
+        """Add step `number` of the agents of one of the behavior's ids; the counted episodes that it ends."""
         groups = self._groups.setdefault(behavior_id, GroupReturns())
-        groups.take(decisions, terminals, counting=True, most=self._left)
+        groups.add(decisions, terminals, counting=True, most=self._left)
         ended = []
         for agent, reward in zip(terminals.agent_id.tolist(), terminals.reward.tolist()):
             episode = self._running.pop((behavior_id, agent), None)
@@ -171,13 +177,13 @@ class Scores:
                 if episode.counted and episode.length >= self.most_decisions:
                     ended += self._cut(behavior_id, agent, number)
             if (behavior_id, agent) not in self._running:
-                episode = self._running[behavior_id, agent] = self._begin(groups, group, number)
+                episode = self._running[behavior_id, agent] = self._start(groups, group, number)
             assert episode is not None
             episode.length += 1
         return ended
 
     def cut_all(self, number: int) -> list[EpisodeScore]:
-        """Count all that go on as they stand."""
+        """Cut all counted episodes that are still running."""
         counted = [key for key, episode in self._running.items() if episode.counted]
         ended = [score for key in counted for score in self._cut(*key, number)]
         for groups in self._groups.values():
@@ -186,11 +192,11 @@ class Scores:
 
     @property
     def _left(self) -> int:
-        """How many of the counted episodes have not begun."""
-        begun = self._alone + sum(groups.begun for groups in self._groups.values())
-        return max(0, self.episodes - begun)
+        """How many of the counted episodes have not started."""
+        started = self._alone + sum(groups.started for groups in self._groups.values())
+        return max(0, self.episodes - started)
 
-    def _begin(self, groups: GroupReturns, group: int, number: int) -> _Episode:
+    def _start(self, groups: GroupReturns, group: int, number: int) -> _Episode:
         if group > 0:
             return _Episode(groups.counts(group), group, number)
         counted = self._left > 0

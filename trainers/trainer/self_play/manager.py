@@ -1,26 +1,24 @@
-"""The self-play of a learner: who acts by what, what is learnt from, and what is kept in its checkpoints."""
+"""The self-play of one behavior: opponents, rating, and what checkpoints keep of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from mlagents_envs.base_env import DecisionSteps
 from torch import Tensor
 
 from ....agent_processor.stats_sink import StatsSink
-from ....envs.base import BehaviorId, BehaviorName, Decision
-from ...policies.agent_states import Asking
+from ....envs.base import BehaviorId, BehaviorName
 from ...policies.policy import Policy
 from ...settings.models.self_play import SelfPlaySettings
 from ...utils.errors import TrainerError
-from .opponents import Act, Opponents
-from .self_play import Item, SeededDraws, SelfPlay
+from .opponents import Opponents
+from .self_play import Item, SeededRandom, SelfPlay
 from .team_rotation import TeamRotation
 
 
 class SelfPlayManager:
-    """Joins the `SelfPlay` of one behaviour with the `Opponents` that act for it."""
+    """Joins the `SelfPlay` of one behavior with the `Opponents` that act for it."""
 
     def __init__(
         self,
@@ -32,16 +30,16 @@ class SelfPlayManager:
         stats: StatsSink,
         seed: int,
     ) -> None:
-        """Begin before any team is there.
+        """Start without any team.
 
         Args:
-            name: the behaviour's.
+            name: the behavior's.
             settings: of self-play.
-            rotation: of the teams of all behaviours.
-            network: that is learnt.
-            make: the policy that acts by a copy of it.
-            stats: is told the rating.
-            seed: of the choice of opponents, and of what these leave to chance.
+            rotation: of the teams of all behaviors.
+            network: the one that is trained.
+            make: makes the policy that acts with a copy of it.
+            stats: gets the rating.
+            seed: of the choice of opponents, and of the actions that these sample.
         """
         self.name = name
         self.settings = settings
@@ -49,61 +47,59 @@ class SelfPlayManager:
         self.opponents = Opponents(network, make, seed + 1)
         self._normalizes = any(True for _ in network.buffers())
         self.play = SelfPlay(
-            settings, rotation, lambda: _copy(network), self.opponents, SeededDraws(seed), stats
+            settings, rotation, lambda: _copy(network), self.opponents, SeededRandom(seed), stats
         )
-        self._alone: BehaviorId = ""
+        self._last_joined: BehaviorId = ""
 
     @property
     def elo(self) -> float:
         """The learner's rating."""
         return self.play.elo
 
-    def portion(self, of_trainer: int) -> int:
-        """Decisions of all teams after which it is worth to learn, given those of the one that learns."""
+    def interval(self, trainer_interval: int) -> int:
+        """Decisions of all teams after which it is worth calling the trainer.
+
+        Args:
+            trainer_interval: decisions of the learning team after which it is.
+        """
         least = min(self.settings.save_steps, self.settings.swap_steps, self.settings.team_change)
-        return min(of_trainer, least) * max(1, self.rotation.teams)
+        return min(trainer_interval, least) * max(1, self.rotation.teams)
 
     def join(self, behavior_id: BehaviorId) -> None:
-        """A team is there."""
-        self._alone = behavior_id
+        """A team has appeared."""
+        self._last_joined = behavior_id
         self.play.join(BehaviorName.parse(behavior_id).team_id)
-
-    def decide(
-        self, learner: Policy, batches: Sequence[DecisionSteps], asking: Sequence[Asking], act: Act
-    ) -> list[Decision]:
-        """Decide for all teams; see `Opponents.decide`."""
-        return self.opponents.decide(learner, batches, asking, act)
 
     # Learning -------------------------------------------------------------------------------------------
 
-    def sift(self, collected: Iterable[Item], step: int) -> list[Item]:
-        """What is to be learnt from, before the trainer learns at its `step`."""
-        self.play.notice(step)
-        return self.play.sift(collected)
+    def split_by_team(self, collected: Iterable[Item], step: int) -> list[Item]:
+        """The trajectories to learn from; to be called before the trainer advances at its `step`."""
+        self.play.detect_team_change(step)
+        return self.play.split_by_team(collected)
 
     def advance(self, step: int) -> None:
-        """Do what falls due after the trainer has learnt, at its `step`.
+        """Do what is due after the trainer has advanced, at its `step`.
 
         Raises:
-            TrainerError: there is one team alone.
+            TrainerError: there is only one team.
         """
         if step and self.rotation.teams < 2:
             raise TrainerError(
-                f"The behavior {self.name} has a section self_play, and the environment has shown one team "
-                f"alone, {self._alone}: self-play needs somebody to play against. Give the opponents "
-                "another Team Id (in Unity, in their Behavior Parameters); where they are another behavior, "
+                f"The behavior {self.name} has a section self_play, but the environment has shown only one "
+                f"team, {self._last_joined}: self-play needs an opponent. Give the opponents "
+                "another Team Id (in Unity, in their Behavior Parameters); if they are another behavior, "
                 f"give that one a section self_play too; or remove behaviors.{self.name}.self_play."
             )
         self.play.advance(step)
 
-    def learnt(self) -> None:
+    def on_update(self) -> None:
         """The weights have changed."""
-        self.play.learnt()
+        self.play.on_update()
 
-    def taken_in(self) -> None:
-        """Steps were taken in; where observations are normalised, that has changed the policy."""
+    def on_steps_processed(self) -> None:
+        """Steps were processed; if observations are normalized, that has changed the policy."""
         if self._normalizes:
-            self.play.learnt()
+            self.play.on_update()
 
     # Files ----------------------------------------------------------------------------------------------
 
@@ -112,13 +108,13 @@ class SelfPlayManager:
         return {**self.play.state_dict(), "acting": self.opponents.generator.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on exactly where `state_dict` was taken."""
+        """Continue exactly where `state_dict` was taken."""
         self.play.load_state_dict(state)
         self.opponents.generator.set_state(state["acting"])
 
-    def begin_rated(self, elo: float) -> None:
-        """Go on with a rating alone: all that ML-Agents has left of a run's self-play."""
-        self.play.pool.rate_anew(elo)
+    def set_rating(self, elo: float) -> None:
+        """Continue with only a rating, which is all that a run of ML-Agents leaves of its self-play."""
+        self.play.pool.reset_ratings(elo)
 
 
 def _copy(network: Any) -> dict[str, Tensor]:

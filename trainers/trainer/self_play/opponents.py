@@ -1,4 +1,4 @@
-"""Acts for the teams that do not learn."""
+"""Inference for the teams that do not learn."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Act = Callable[[Policy, Sequence[DecisionSteps], Sequence[Asking]], list[Decisio
 
 
 @dataclass(eq=False)
-class _Player:
-    """A network on its own, and what acts by it."""
+class _Opponent:
+    """A network of its own, and the policy that acts with it."""
 
     network: Any
     policy: Policy
@@ -31,67 +31,67 @@ class _Player:
 
 
 class Opponents:
-    """By whom each team of one behaviour acts; teams with one snapshot act in one forward pass.
+    """The policies of one behavior's teams; teams with the same snapshot act in one forward pass.
 
-    `learn` and `assign` may be called by the thread that learns; they take effect with the next decision.
+    `learn` and `assign` may be called from the thread that learns; they take effect with the next decision.
     """
 
     def __init__(self, network: Any, make: Callable[[Any], Policy], seed: int) -> None:
-        """Begin without opponents.
+        """Start without opponents.
 
         Args:
-            network: that is copied for every snapshot that plays; it is not changed.
-            make: the policy that acts by such a copy.
-            seed: of what all opponents leave to chance.
+            network: copied for every snapshot that plays; it is not changed.
+            make: makes the policy that acts with such a copy.
+            seed: of the actions that all opponents sample.
         """
         self.generator = torch.Generator().manual_seed(seed)
         self._network = network
         self._make = make
-        self._told: AgentManagerQueue[tuple[int, Snapshot | None]] = AgentManagerQueue("opponents")
-        self._players: list[_Player] = []
-        self._of_team: dict[int, _Player] = {}
+        self._assignments: AgentManagerQueue[tuple[int, Snapshot | None]] = AgentManagerQueue("opponents")
+        self._opponents: list[_Opponent] = []
+        self._opponent_of: dict[int, _Opponent] = {}
 
     def learn(self, team: int) -> None:
-        """The team acts by what is learnt."""
-        self._told.put((team, None))
+        """The team acts with the weights that are being trained."""
+        self._assignments.put((team, None))
 
     def assign(self, team: int, snapshot: Snapshot) -> None:
-        """The team acts by a snapshot."""
-        self._told.put((team, snapshot))
+        """The team acts with a snapshot."""
+        self._assignments.put((team, snapshot))
 
-    def decide(
-        self, learner: Policy, batches: Sequence[DecisionSteps], asking: Sequence[Asking], act: Act
+    def act(
+        self, learner: Policy, batches: Sequence[DecisionSteps], sources: Sequence[Asking], act: Act
     ) -> list[Decision]:
-        """Decide for all teams, each by its own policy; one Decision per batch."""
-        for team, snapshot in self._told.drain():
-            self._seat(team, snapshot)
-        shares: dict[Policy, list[int]] = {}
-        for k, (_, behavior_id) in enumerate(asking):
-            player = self._of_team.get(_team(behavior_id))
-            shares.setdefault(learner if player is None else player.policy, []).append(k)
+        """Decide for all teams, each with its own policy; one Decision per batch."""
+        for team, snapshot in self._assignments.drain():
+            self._assign(team, snapshot)
+        batches_of: dict[Policy, list[int]] = {}
+        for k, (_, behavior_id) in enumerate(sources):
+            opponent = self._opponent_of.get(_team(behavior_id))
+            batches_of.setdefault(learner if opponent is None else opponent.policy, []).append(k)
         decided: dict[int, Decision] = {}
-        for policy, which in shares.items():
-            answers = act(policy, [batches[k] for k in which], [asking[k] for k in which])
+        for policy, which in batches_of.items():
+            answers = act(policy, [batches[k] for k in which], [sources[k] for k in which])
             decided.update(zip(which, answers, strict=True))
         return [decided[k] for k in range(len(batches))]
 
-    def _seat(self, team: int, snapshot: Snapshot | None) -> None:
-        self._of_team.pop(team, None)
+    def _assign(self, team: int, snapshot: Snapshot | None) -> None:
+        self._opponent_of.pop(team, None)
         if snapshot is not None:
-            self._of_team[team] = self._player(snapshot)
+            self._opponent_of[team] = self._opponent_for(snapshot)
 
-    def _player(self, snapshot: Snapshot) -> _Player:
-        """Who plays by the snapshot already, else who plays for nobody, else somebody new."""
-        for player in self._of_team.values():
-            if player.snapshot is snapshot:
-                return player
-        playing = list(self._of_team.values())
-        free = next((player for player in self._players if player not in playing), None)
+    def _opponent_for(self, snapshot: Snapshot) -> _Opponent:
+        """The opponent that already has the snapshot, else an idle one, else a new one."""
+        for opponent in self._opponent_of.values():
+            if opponent.snapshot is snapshot:
+                return opponent
+        busy = list(self._opponent_of.values())
+        free = next((opponent for opponent in self._opponents if opponent not in busy), None)
         if free is None:
             network = copy.deepcopy(self._network).cpu().requires_grad_(False)
-            free = _Player(network, self._make(network))
+            free = _Opponent(network, self._make(network))
             free.policy.generator = self.generator
-            self._players.append(free)
+            self._opponents.append(free)
         free.network.load_state_dict(snapshot.weights)
         free.snapshot = snapshot
         return free

@@ -1,7 +1,7 @@
-"""Self-play: one team learns, the others act by snapshots of what was learnt before.
+"""Self-play: one team learns, the others act with snapshots of earlier weights.
 
-Bansal et al. 2018, Emergent complexity via multi-agent competition (arXiv 1710.03748): opponents are drawn
-from the past, so that a policy is not good against its newest self alone. The order of events is ML-Agents'.
+Bansal et al. 2018, Emergent complexity via multi-agent competition (arXiv 1710.03748): opponents are sampled
+from the past, so that a policy does not only beat its newest self. The order of events is ML-Agents'.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _NEWEST_KEY = -1
 """Among the numbers of teams, which are not negative."""
 
 
-class Seats(Protocol):
-    """Who is told by which weights a team acts from now on."""
+class WeightAssigner(Protocol):
+    """Applies the choice of the weights with which a team acts from now on."""
 
     def learn(self, team: int) -> None:
-        """By those that are being learnt."""
+        """The team acts with the weights that are being trained."""
         ...
 
     def assign(self, team: int, snapshot: Snapshot) -> None:
-        """By those of a snapshot."""
+        """The team acts with the weights of a snapshot."""
         ...
 
 
-class Draws(Protocol):
-    """The chance by which opponents are chosen."""
+class RandomSource(Protocol):
+    """The random numbers by which opponents are chosen."""
 
     def uniform(self) -> float:
-        """From 0 to below 1."""
+        """From [0, 1)."""
         ...
 
     def below(self, n: int) -> int:
@@ -50,14 +50,14 @@ class Draws(Protocol):
         ...
 
 
-class SeededDraws:
-    """Draws from a generator of their own."""
+class SeededRandom:
+    """Random numbers from a generator of their own."""
 
     def __init__(self, seed: int) -> None:
         self.generator = torch.Generator().manual_seed(seed)
 
     def uniform(self) -> float:
-        """From 0 to below 1."""
+        """From [0, 1)."""
         return float(torch.rand((), generator=self.generator))
 
     def below(self, n: int) -> int:
@@ -66,9 +66,9 @@ class SeededDraws:
 
 
 class SelfPlay:
-    """The self-play of one behaviour: what it learns from, whom it plays against, and how it is rated.
+    """The self-play of one behavior: what it learns from, whom it plays against, and how it is rated.
 
-    It stands in front of a trainer: `sift` what the agents bring, let the trainer learn, then `advance`.
+    Used around a trainer: `split_by_team` what was collected, let the trainer advance, then `advance`.
     """
 
     def __init__(
@@ -76,37 +76,37 @@ class SelfPlay:
         settings: SelfPlaySettings,
         rotation: TeamRotation,
         weights: Callable[[], Mapping[str, Tensor]],
-        seats: Seats,
-        draws: Draws,
+        assigner: WeightAssigner,
+        random: RandomSource,
         stats: StatsSink,
     ) -> None:
-        """Begin before any team is there.
+        """Start without any team.
 
         Args:
             settings: of self-play.
-            rotation: of the teams of all behaviours.
-            weights: gives a copy of what is learnt as it is now.
-            seats: is told by which weights the teams act.
-            draws: the chance by which opponents are chosen.
-            stats: is told the rating, with every game that counts.
+            rotation: of the teams of all behaviors.
+            weights: returns a copy of the current weights.
+            assigner: applies the choice of the teams' weights.
+            random: chooses opponents.
+            stats: gets the rating after every game that counts.
         """
         self.settings = settings
         self.rotation = rotation
         self.pool = SnapshotPool(settings.window, settings.initial_elo)
         self.teams: list[int] = []
-        """Of this behaviour, in the order in which they were seen."""
+        """Of this behavior, in the order in which they appeared."""
         self.learning: int | None = None
-        """The team that learns, as far as it is known here; perhaps another behaviour's."""
+        """The team that learns, as of the last `advance`; it may be another behavior's."""
         self.opponent = 0
-        """The slot of the snapshot that plays against the learner, `NEWEST` for the newest weights."""
+        """The pool's slot of the snapshot that plays against the learner; `NEWEST` for the newest weights."""
         self.opponents_step = 0
-        """Steps of teams that did not learn; no trainer counts them."""
+        """Steps of teams that did not learn, which no trainer counts."""
         self.last_save = self.last_swap = self.last_team_change = 0
         self.assigned: dict[int, Snapshot] = {}
-        """By which snapshots the teams act that do not learn."""
+        """The snapshots with which the teams act that do not learn."""
         self._weights = weights
-        self._seats = seats
-        self._draws = draws
+        self._assigner = assigner
+        self._random = random
         self._stats = stats
         self._newest: Snapshot | None = None
 
@@ -120,12 +120,12 @@ class SelfPlay:
         """Of the snapshot that plays against the learner."""
         return self.pool.ratings[self.opponent]
 
-    def lower_opponent(self, change: float) -> None:
-        """The learner has gained so much from a game against that snapshot."""
+    def lower_opponent_rating(self, change: float) -> None:
+        """The learner has gained `change` points in a game against that snapshot."""
         self.pool.ratings[self.opponent] -= change
 
     def join(self, team: int) -> None:
-        """A team of this behaviour is there; it learns, or acts by what a beginner knows."""
+        """A team of this behavior has appeared; it learns, or acts with the initial weights."""
         self.rotation.join(team, self)
         if team in self.teams:
             return
@@ -138,21 +138,21 @@ class SelfPlay:
 
     @property
     def newest(self) -> Snapshot:
-        """What has been learnt so far; the same snapshot as before if nothing was since."""
+        """The current weights; the same snapshot as before if they have not changed since."""
         if self._newest is None:
             self._newest = Snapshot(self._weights())
         return self._newest
 
-    def learnt(self) -> None:
+    def on_update(self) -> None:
         """The weights have changed."""
         self._newest = None
 
-    # What comes in --------------------------------------------------------------------------------------
+    # Trajectories ---------------------------------------------------------------------------------------
 
-    def sift(
+    def split_by_team(
         self, collected: Iterable[Trajectory | EpisodesForgotten]
     ) -> list[Trajectory | EpisodesForgotten]:
-        """What of all this is to be learnt from: the learning team's. Its games are rated here."""
+        """The learning team's trajectories, which are to be learned from. Its games are rated here."""
         kept: list[Item] = []
         for item in collected:
             if isinstance(item, EpisodesForgotten):
@@ -165,7 +165,7 @@ class SelfPlay:
         return kept
 
     def _rate(self, trajectory: Trajectory) -> None:
-        """Count the game if the trajectory is its end, and nobody broke it off."""
+        """Rate the game if the trajectory is its end, and the game was not interrupted."""
         over = trajectory.done_reached and not trajectory.life_lost
         if not over or not trajectory.all_group_dones_reached or trajectory.interrupted:
             return
@@ -174,15 +174,15 @@ class SelfPlay:
         self.pool.ratings[NEWEST] += change
         self._stats.add_stat(ELO, self.elo, StatsAggregationMethod.AVERAGE)
 
-    # What falls due -------------------------------------------------------------------------------------
+    # Changes that are due -------------------------------------------------------------------------------
 
-    def notice(self, step: int) -> None:
-        """Before the trainer learns: where another behaviour has changed the team, that is the change."""
+    def detect_team_change(self, step: int) -> None:
+        """Before the trainer advances: note a change of the learning team that another behavior has made."""
         if self.rotation.learning != self.learning:
             self.last_team_change = step
 
     def advance(self, step: int) -> None:
-        """After the trainer has learnt, at its `step`: change the team, save, and swap as they are due."""
+        """After the trainer has advanced, at its `step`: change the team, save and swap snapshots as due."""
         settings = self.settings
         if step - self.last_team_change > settings.team_change:
             self.rotation.change()
@@ -196,16 +196,16 @@ class SelfPlay:
             self.last_swap = self.opponents_step
 
     def _swap(self, changed: bool) -> None:
-        """Give every team that does not learn another snapshot, or the newest weights."""
+        """Assign another snapshot, or the newest weights, to every team that does not learn."""
         self.learning = self.rotation.learning
         if changed and self.learning in self.teams:
             self.assigned.pop(self.learning, None)
-            self._seats.learn(self.learning)
+            self._assigner.learn(self.learning)
         for team in self.teams:
             if team == self.learning:
                 continue
-            if self._draws.uniform() < 1 - self.settings.play_against_latest_model_ratio:
-                self.opponent = self._draws.below(len(self.pool.snapshots))
+            if self._random.uniform() < 1 - self.settings.play_against_latest_model_ratio:
+                self.opponent = self._random.below(len(self.pool.snapshots))
                 self._assign(team, self.pool.snapshots[self.opponent])
             else:
                 self.opponent = NEWEST
@@ -213,12 +213,12 @@ class SelfPlay:
 
     def _assign(self, team: int, snapshot: Snapshot) -> None:
         self.assigned[team] = snapshot
-        self._seats.assign(team, snapshot)
+        self._assigner.assign(team, snapshot)
 
     # Files ----------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next games depend on, the weights of all opponents among it, each once."""
+        """All that the next games depend on, including the weights of all opponents, each stored once."""
         newest = {} if self._newest is None else {_NEWEST_KEY: self._newest}
         whole, numbers = self.pool.state_dict({**self.assigned, **newest})
         return {
@@ -230,19 +230,23 @@ class SelfPlay:
             "learning": self.learning,
             "opponent": self.opponent,
             "steps": [self.opponents_step, self.last_save, self.last_swap, self.last_team_change],
-            **({"draws": self._draws.generator.get_state()} if isinstance(self._draws, SeededDraws) else {}),
+            **(
+                {"draws": self._random.generator.get_state()}
+                if isinstance(self._random, SeededRandom)
+                else {}
+            ),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on exactly where `state_dict` was taken; another `window` keeps what has room in it."""
+        """Continue exactly where `state_dict` was taken; a smaller `window` keeps the youngest snapshots."""
         self.rotation.load_state_dict(state["rotation"])
         known = self.pool.load_state_dict(state)
         self.teams = list(state["teams"])
         self.learning = state["learning"]
         self.opponent = int(state["opponent"]) if int(state["opponent"]) < len(self.pool.snapshots) else 0
         self.opponents_step, self.last_save, self.last_swap, self.last_team_change = map(int, state["steps"])
-        if isinstance(self._draws, SeededDraws):
-            self._draws.generator.set_state(state["draws"])
+        if isinstance(self._random, SeededRandom):
+            self._random.generator.set_state(state["draws"])
         self._newest = None if state["newest"] is None else known[state["newest"]]
         for team, number in state["assigned"].items():
             self._assign(int(team), known[number])

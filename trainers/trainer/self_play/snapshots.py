@@ -34,7 +34,7 @@ class SnapshotPool:
         self.snapshots: list[Snapshot] = []
         self.next_slot = 0
         self.ratings = [rating] * (window + 1)
-        """By slot; behind them that of the newest weights."""
+        """By slot; the last one is that of the newest weights."""
 
     def save(self, snapshot: Snapshot) -> None:
         """Keep the newest weights, rated as they are now."""
@@ -79,7 +79,7 @@ class SnapshotPool:
         self.next_slot = len(order) % self.window
         return known
 
-    def rate_anew(self, rating: float) -> None:
+    def reset_ratings(self, rating: float) -> None:
         """All begin with this rating."""
         self.ratings = [rating] * (self.window + 1)
 

@@ -1,4 +1,4 @@
-"""Which team learns: one of a run's teams at a time, of whatever behaviours, the others in turn."""
+"""Which team learns: one of a run's teams at a time, of any behavior, in turn."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from typing import Any, Protocol
 from .snapshots import rating_change
 
 
-class Side(Protocol):
-    """Who plays for a team that does not learn."""
+class RatedOpponent(Protocol):
+    """The rating of a team that does not learn."""
 
     @property
     def opponent_rating(self) -> float:
-        """Of the snapshot that it plays by."""
+        """Of the snapshot that the team acts with."""
         ...
 
-    def lower_opponent(self, change: float) -> None:
-        """The learning team has gained so much from a game against that snapshot."""
+    def lower_opponent_rating(self, change: float) -> None:
+        """The learning team has gained `change` points in a game against that snapshot."""
         ...
 
 
 class TeamRotation:
-    """The teams of one run in the order in which they learn. Any thread may call any method."""
+    """The teams of a run in the order in which they learn. Thread-safe."""
 
     def __init__(self) -> None:
         self.learning: int | None = None
-        """The team that learns; None before there is one."""
+        """The team that learns; None before there is any."""
         self.waiting: deque[int] = deque()
-        """The other teams, the one that learns next in front."""
+        """The other teams; the first one learns next."""
         self.changes = 0
-        """How often another team has begun to learn, in the whole training."""
-        self._sides: dict[int, Side] = {}
+        """How often the learning team has changed in the whole training."""
+        self._ratings: dict[int, RatedOpponent] = {}
         self._changed = False
         self._lock = Lock()
 
     @property
     def teams(self) -> int:
-        """How many teams have been seen."""
-        return len(self._sides)
+        """How many teams have appeared."""
+        return len(self._ratings)
 
-    def join(self, team: int, side: Side) -> None:
-        """A team is there; the first one of all begins to learn. Who shows a team first, plays for it."""
+    def join(self, team: int, rating: RatedOpponent) -> None:
+        """A team has appeared; the first one of all learns. The first caller for a team keeps its rating."""
         with self._lock:
-            self._sides.setdefault(team, side)
+            self._ratings.setdefault(team, rating)
             if self.learning is None:
                 self.learning = team
             elif team != self.learning and team not in self.waiting:
@@ -61,29 +61,29 @@ class TeamRotation:
             self._changed = True
 
     def take_change(self) -> bool:
-        """Whether another team has begun to learn since this was asked last."""
+        """Whether the learning team has changed since the last call."""
         with self._lock:
             changed, self._changed = self._changed, False
             return changed
 
     def rate(self, rating: float, result: float) -> float:
-        """How a game's result changes the learner's rating; the opponents' are changed here.
+        """The change of the learner's rating by a game's result; the opponents' ratings change here.
 
-        With more than one opposing team the last one's rating is what counts, as in ML-Agents.
+        With more than one opposing team the last one's rating counts, as in ML-Agents.
         """
-        opponents = [side for team, side in self._sides.items() if team != self.learning]
+        opponents = [side for team, side in self._ratings.items() if team != self.learning]
         change = rating_change(rating, opponents[-1].opponent_rating if opponents else 0.0, result)
         for side in opponents:
-            side.lower_opponent(change)
+            side.lower_opponent_rating(change)
         return change
 
     def state_dict(self) -> dict[str, Any]:
-        """Who learns and who waits."""
+        """The learning team and the order of the others."""
         with self._lock:
             return {"learning": self.learning, "waiting": list(self.waiting), "changes": self.changes}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on as `state_dict` says, unless another behaviour's checkpoint knew of later changes."""
+        """Restore what `state_dict` returned, unless another behavior's checkpoint has a later state."""
         with self._lock:
             if self.learning is not None and int(state["changes"]) < self.changes:
                 return
