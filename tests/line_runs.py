@@ -9,10 +9,28 @@ from lanista.envs.manager.manager import EnvManager
 from lanista.envs.validation import NonFinite
 from lanista.trainers.learn import run, run_training
 from lanista.trainers.runner import training as training_run
+from lanista.trainers.runner.controller import TrainerController
 from lanista.trainers.runner.evaluation.environment import EVALUATION_SEED, EvaluationEnvironment
 from lanista.trainers.settings.command_line import parse_command_line
 from line_game import LineGame
 from mlagents_envs.base_env import BaseEnv
+
+
+class Kill:
+    """Ends a run so many ticks after its first checkpoint, as a kill does: without a save."""
+
+    def __init__(self, monkeypatch, checkpoint, ticks):
+        real, left = TrainerController._reset_if_due, [ticks]
+
+        def after_learning(controller, answers):
+            if checkpoint.exists():
+                left[0] -= 1
+                if not left[0]:
+                    monkeypatch.setattr(TrainerController, "_reset_if_due", real)
+                    raise KeyboardInterrupt("here")
+            return real(controller, answers)
+
+        monkeypatch.setattr(TrainerController, "_reset_if_due", after_learning)
 
 
 class Runs:

@@ -10,8 +10,7 @@ import pytest
 from crowd import write_demonstration
 from lanista.trainers.buffers.replay.storage import FILE
 from lanista.trainers.checkpoints.manager import load_checkpoint
-from lanista.trainers.runner.controller import TrainerController
-from line_runs import Runs
+from line_runs import Kill, Runs
 from referencenets import spec_of_shapes
 from reliability.resume import differences, numbers
 
@@ -53,23 +52,6 @@ RULES = {
 def runs(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     return Runs(monkeypatch)
-
-
-class Kill:
-    """Ends a run between two ticks, as a kill does: without a save."""
-
-    def __init__(self, monkeypatch, checkpoint, ticks):
-        real, left = TrainerController._learn, [ticks]
-
-        def learn(controller):
-            real(controller)
-            if checkpoint.exists():
-                left[0] -= 1
-                if not left[0]:
-                    monkeypatch.setattr(TrainerController, "_learn", real)
-                    raise KeyboardInterrupt("here")
-
-        monkeypatch.setattr(TrainerController, "_learn", learn)
 
 
 LSTM = ", memory: {memory_size: 4, sequence_length: 8}"

@@ -86,7 +86,7 @@ def test_the_replay_holds_what_was_done_and_the_run_leaves_a_greedy_brain(tmp_pa
     one = learner(tmp_path, kind)
     masked = kind in ("dqn", "lstm")
     done = collect(one, 17)
-    one.trainer.take_in()
+    one.trainer.process_queues()
     columns = one.trainer.replay.columns
     for agent in range(AGENTS):
         for name in ("discrete",) if masked else ("continuous",):
@@ -114,7 +114,7 @@ def test_the_replay_holds_what_was_done_and_the_run_leaves_a_greedy_brain(tmp_pa
 def test_a_resumed_run_goes_on_bit_for_bit(tmp_path, kind):
     one = learner(tmp_path, kind)
     collect(one, 60)
-    one.trainer.take_in()
+    one.trainer.process_queues()
     assert one.algorithm.metrics(one.trainer.step)
     one.save()
     two = learner(tmp_path, kind, resume=True)

@@ -275,9 +275,9 @@ def test_what_waits_is_taken_in_without_an_update(gathers):
     keys = {"hyperparameters": {"batch_size": 4, "buffer_size": 8, "num_epoch": 1}}
     trainer = trainer_with(events, **keys)
     trainer.subscribe(Queue([FakeTrajectory(20)]))
-    assert trainer.take_in()
+    assert trainer.process_queues()
     assert trainer.step == 20 and events.calls == []
-    assert not trainer.take_in()
+    assert not trainer.process_queues()
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ def test_trajectories_with_rewards_that_overflow_are_left_out(caplog):
     rewarded(trainer, 1.0, -3e38, 2.0)
     rewarded(trainer, 3e38)
     assert len(trainer.buffer) == 6 and savable(trainer)
-    assert caplog.text.count("a reward of agent_0-1 is 3e+38") == 1 and caplog.text.count("said once") == 1
+    assert caplog.text.count("a reward of agent_0-1 is 3e+38") == 1 and caplog.text.count("logged once") == 1
     assert len(returns_told(trainer)) == 4, "they have happened all the same"
 
 
@@ -418,7 +418,7 @@ def test_values_that_overflow_stay_out_of_what_is_saved(policy, caplog):
             rewarded(trainer, 1.0)
     else:
         rewarded(trainer, 1.0)
-        assert "Left out before step" in caplog.text
+        assert "Dropped before step" in caplog.text
     assert len(trainer.buffer) == 3 and savable(trainer)
 
 

@@ -101,13 +101,13 @@ def messages(spec: BehaviorSpec, as_bytes: bool) -> Iterator[tuple[DecisionSteps
 def play(learner: Learner, spec: BehaviorSpec, as_bytes: bool, ticks: int) -> None:
     manager, decided = learner.add_team(BEHAVIOR), None
     told = messages(spec, as_bytes)
-    learner.trainer.portion = 20
+    learner.trainer.advance_interval = 20
     for _ in range(ticks):
         decisions, terminals = next(told)
         manager.add_experiences(decisions, terminals, 0, decided)
         (decided,) = learner.act([decisions], [(0, BEHAVIOR)])
         learner.advance()
-    learner.trainer.take_in()
+    learner.trainer.process_queues()
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ import json
 
 import pytest
 from lanista.trainers.checkpoints.manager import load_checkpoint
-from lanista.trainers.runner.controller import TrainerController
-from line_runs import Runs
+from line_runs import Kill, Runs
 from reliability.resume import differences, numbers
 
 YAML = """\
@@ -39,23 +38,6 @@ def configure(tmp_path, trainer="ppo", hyper="", normalize="true", memory="", na
     ]
     text = parts[0] + "".join(part.partition("\n")[2] for part in parts[1:])
     (tmp_path / "c.yaml").write_text(text)
-
-
-class Kill:
-    """Ends a run so many ticks after its first checkpoint, as a kill does: without a save."""
-
-    def __init__(self, monkeypatch, checkpoint, ticks):
-        real, left = TrainerController._reset_if_due, [ticks]
-
-        def after_learning(controller, answers):
-            if checkpoint.exists():
-                left[0] -= 1
-                if not left[0]:
-                    monkeypatch.setattr(TrainerController, "_reset_if_due", real)
-                    raise KeyboardInterrupt("here")
-            return real(controller, answers)
-
-        monkeypatch.setattr(TrainerController, "_reset_if_due", after_learning)
 
 
 def state_of(tmp_path, run, behavior="Tiny"):
