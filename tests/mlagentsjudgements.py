@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from lanista.envs.validation import NonFinite
-from lanista.trainers.networks.sac import Sequences
+from lanista.trainers.networks.sac import BurnInSequences
 from lanista.trainers.networks.team_critic import Members, flat_actions
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.trainer.factory import make_algorithm
@@ -87,7 +87,7 @@ def _soft(algorithm, case, found):
     else:
         states = found["critic_memory"]
         hidden = q.bodies(q.encode(inputs), found["continuous_0"].tanh())
-        twins = q.over_sequences(hidden, [states, states], Sequences(1))
+        twins = q.over_sequences(hidden, [states, states], BurnInSequences(1))
         both = zip((value, target), encodings, strict=True)
         encodings = [network.memory(encoding, states, 1)[0] for network, encoding in both]
     values, slow = (n.values(e) for n, e in zip((value, target), encodings, strict=True))

@@ -132,7 +132,7 @@ def rollout_of(trajectories: list[Trajectory]) -> tuple[Rollout, np.ndarray]:
     zeros, flags = np.zeros(n, np.float32), np.zeros(n, bool)
     stacked = lambda name: np.stack([getattr(step, name) for step in steps])  # noqa: E731
     last = [one.steps[-1] for one in trajectories]
-    # Behind an interrupted end the rollout tells what was seen, of which the replay makes no use.
+    # NextIndices an interrupted end the rollout tells what was seen, of which the replay makes no use.
     seen = np.stack(
         [np.full(2, 7, np.float32) if t.interrupted else s.next_vector for t, s in zip(trajectories, last)]
     )

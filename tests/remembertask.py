@@ -5,8 +5,8 @@ from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.trajectory import Trajectory
 from lanista.envs.base import EnvironmentStep
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.policies.agent_states import ActingMemories
-from lanista.trainers.policies.policy import Policy
+from lanista.trainers.policies.agent_states import AgentStates
+from lanista.trainers.policies.policy import ActContext, Policy
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 from referencenets import vector_spec
 
@@ -30,7 +30,7 @@ class RememberTask:
     def start(self, network: ActorCritic) -> None:
         """Let this network act from now on."""
         self.policy = Policy(network, self.spec, seed=1)
-        self.memories = ActingMemories(network.memory_size)
+        self.states = AgentStates(network.memory_size)
         self.manager = AgentManager(self.BEHAVIOR, self.spec, 100, self, memory_size=network.memory_size)
 
     def episodes(self) -> list[Trajectory]:
@@ -47,7 +47,7 @@ class RememberTask:
         ending = EnvironmentStep(
             0, {self.BEHAVIOR: (DecisionSteps.empty(self.spec), self._terminals(self.agents, correct))}, {}
         )
-        self.memories.end(ending, self.BEHAVIOR)
+        self.states.end_episodes(ending, self.BEHAVIOR)
         self.manager.add_experiences(*ending.steps[self.BEHAVIOR], 0, decided)
         return self.manager.trajectory_queue.drain()
 
@@ -56,9 +56,7 @@ class RememberTask:
         return float(np.mean(self.rewards[-3:]))
 
     def _decide(self, decisions, terminals, before):
-        key = [(0, self.BEHAVIOR)]
-        (decided,) = self.policy.act([decisions], self.memories.read(key, [decisions]))
-        self.memories.store(key, [decided])
+        (decided,) = self.policy.act([decisions], ActContext([(0, self.BEHAVIOR)], self.states))
         self.manager.add_experiences(decisions, terminals, 0, before)
         return decided
 

@@ -22,7 +22,7 @@ from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.trainers.buffers.replay.buffer import Replay
 from lanista.trainers.buffers.replay.columns import ReplayLayout
 from lanista.trainers.buffers.replay.memory_limit import size_text
-from lanista.trainers.buffers.replay.sampler import Sampler
+from lanista.trainers.buffers.replay.sampler import ReplaySampler
 from lanista.trainers.buffers.replay.storage import load_replay, save_replay
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -140,7 +140,7 @@ def fill(steps: int) -> Replay:
 
 def draw(replay: Replay, batch: int, n_step: int) -> None:
     """Tell how long a batch takes."""
-    sampler = Sampler([0.99], [False], torch.device("cpu"), 0, n_step)
+    sampler = ReplaySampler([0.99], [False], torch.device("cpu"), 0, n_step)
     sampler.batch(replay, batch)
     median, best = milliseconds(lambda: sampler.batch(replay, batch), 200)
     print(f"a batch of {batch}, {n_step}-step returns: {median:.2f} ms (best {best:.2f})", flush=True)

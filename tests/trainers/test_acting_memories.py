@@ -5,8 +5,8 @@ import torch
 from lanista.agent_processor.processor import AgentManager
 from lanista.envs.base import EnvironmentStep
 from lanista.trainers.networks.actor_critic import ActorCritic
-from lanista.trainers.policies.agent_states import ActingMemories
-from lanista.trainers.policies.policy import Policy
+from lanista.trainers.policies.agent_states import AgentStates
+from lanista.trainers.policies.policy import ActContext, Policy
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 from referencenets import vector_spec
@@ -32,7 +32,7 @@ class Run:
         chosen = NetworkSettings(hidden_units=8, memory={"memory_type": kind, "memory_size": SIZE})
         self.network = ActorCritic(SPEC, chosen, ["extrinsic"])
         self.policy = Policy(self.network, SPEC, seed=1)
-        self.memories = ActingMemories(SIZE)
+        self.states = AgentStates(SIZE)
         self.manager = AgentManager(BEHAVIOR, SPEC, 100, Silent(), memory_size=SIZE)
         self.answers = {}
 
@@ -45,12 +45,11 @@ class Run:
             fresh=fresh,
             void_agents={BEHAVIOR: np.array(void, np.int32)} if void else {},
         )
-        self.memories.end(step, BEHAVIOR)
+        self.states.end_episodes(step, BEHAVIOR)
         batches = [step.steps[BEHAVIOR][0]]
-        keys = [(env, BEHAVIOR)]
-        before = self.memories.read(keys, batches)
-        (decision,) = decided = self.policy.act(batches, before)
-        self.memories.store(keys, decided)
+        sources = [(env, BEHAVIOR)]
+        before = self.states.read(sources, batches)
+        (decision,) = self.policy.act(batches, ActContext(sources, self.states))
         if fresh:
             self.manager.end_episode(env)
         if void:
@@ -113,7 +112,9 @@ def test_acting_is_the_networks_own_result():
         run.policy.deterministic = True
         states = np.random.default_rng(0).normal(size=(3, SIZE)).astype(np.float32)
         steps = decisions([1, 2, 3])
-        (found,) = run.policy.act([steps], states)
+        sources = [(0, BEHAVIOR)]
+        run.states.store(sources, [steps], states)
+        (found,) = run.policy.act([steps], ActContext(sources, run.states))
         with torch.no_grad():
             inputs = run.network.prepare([torch.from_numpy(steps.obs[0])])
             distribution, after = run.network.act_with_memory(inputs, torch.from_numpy(states))
@@ -126,11 +127,10 @@ def test_acting_is_the_networks_own_result():
 def test_decisions_for_several_environments_bring_each_its_states():
     run = Run()
     batches = [decisions([1, 2]), decisions([1])]
-    keys = [(0, BEHAVIOR), (1, BEHAVIOR)]
-    decided = run.policy.act(batches, run.memories.read(keys, batches))
+    sources = [(0, BEHAVIOR), (1, BEHAVIOR)]
+    decided = run.policy.act(batches, ActContext(sources, run.states))
     assert [d.memory.shape for d in decided] == [(2, SIZE), (1, SIZE)]
-    run.memories.store(keys, decided)
     np.testing.assert_array_equal(
-        run.memories.read(keys[::-1], batches[::-1]),
+        run.states.read(sources[::-1], batches[::-1]),
         np.concatenate([decided[1].memory, decided[0].memory]),
     )

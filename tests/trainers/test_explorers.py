@@ -9,8 +9,9 @@ from lanista.envs.base import EnvironmentStep
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.modules.exploration import ExplorationSchedule
 from lanista.trainers.networks.modules.heads import HeadConfig
-from lanista.trainers.policies.exploration import DRIFT, ActionNoise, EpsilonGreedy, action_noise
-from lanista.trainers.policies.greedy import GreedyPolicy, policy_of
+from lanista.trainers.policies.exploration import THETA, ActionNoise, EpsilonGreedy, action_noise
+from lanista.trainers.policies.greedy import GreedyPolicy, make_actor_policy
+from lanista.trainers.policies.policy import ActContext
 from lanista.trainers.settings.models.algorithms import DDPGSettings, NoiseType
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import ActionSpec, DecisionSteps, TerminalSteps
@@ -88,14 +89,14 @@ def test_noise_has_the_schedules_deviation_in_the_long_run(kind):
 
 def test_drifting_noise_belongs_to_the_agent_and_begins_anew_with_its_episode():
     noise = action_noise(ActionSpec(1, ()), DDPGSettings(noise_type="ornstein_uhlenbeck", noise_start=1.0))
-    kept, spread = 1 - DRIFT, np.sqrt(1 - (1 - DRIFT) ** 2)
+    kept, spread = 1 - THETA, np.sqrt(1 - (1 - THETA) ** 2)
     source, twin = generator(), generator()
     fresh = lambda n: torch.randn((n, 1), generator=twin).numpy() * spread  # noqa: E731
     first = noise([(0, BEHAVIOR), (1, BEHAVIOR)], [decisions([3, 5]), decisions([3])], 0, source)
     np.testing.assert_allclose(first, fresh(3), rtol=1e-5)
     second = noise([(0, BEHAVIOR)], [decisions([5, 3])], 0, source)
     np.testing.assert_allclose(second, fresh(2) + kept * first[[1, 0]], rtol=1e-5)
-    noise.end(ended([5]), BEHAVIOR)
+    noise.end_episodes(ended([5]), BEHAVIOR)
     third = noise([(0, BEHAVIOR)], [decisions([3, 5])], 0, source)
     np.testing.assert_allclose(third, fresh(2) + kept * np.array([second[1], [0.0]]), rtol=1e-5)
     other = noise([(1, BEHAVIOR)], [decisions([3])], 0, source)
@@ -105,7 +106,7 @@ def test_drifting_noise_belongs_to_the_agent_and_begins_anew_with_its_episode():
 def greedy_policy(spec, head, explorer, seed=5, **keys):
     chosen = NetworkSettings(hidden_units=8, normalize=True)
     network = Actor(spec, chosen, generator(1), head=head)
-    policy = policy_of(network, spec, seed, explorer=explorer, **keys)
+    policy = make_actor_policy(network, spec, seed, explorer=explorer, **keys)
     assert isinstance(policy, GreedyPolicy)
     return policy
 
@@ -125,8 +126,7 @@ def discrete(start=1.0, signals=1, **keys):
 
 
 def act(policy, step=0, ids=range(30), mask=None):
-    policy.step, policy.asking = step, [(0, BEHAVIOR)]
-    (decision,) = policy.act([decisions(ids, mask=mask)])
+    (decision,) = policy.act([decisions(ids, mask=mask)], ActContext([(0, BEHAVIOR)], step=step))
     return decision
 
 
@@ -183,7 +183,7 @@ def test_a_seed_repeats_and_a_saved_generator_goes_on(make):
     resumed = make(seed=99)
     resumed.generator.set_state(one.generator.get_state())
     for policy in (one, resumed):  # a resumed run's episodes begin anew
-        policy.explorer.end(EnvironmentStep(0, {}, {}, fresh=True), BEHAVIOR)
+        policy.explorer.end_episodes(EnvironmentStep(0, {}, {}, fresh=True), BEHAVIOR)
     np.testing.assert_array_equal(numbers([act(one)]), numbers([act(resumed)]))
 
 

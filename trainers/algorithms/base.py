@@ -276,7 +276,7 @@ class OffPolicyAlgorithm(Algorithm):
         return {}
 
     @abstractmethod
-    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> UpdateResult:
+    def update(self, batch: ReplayBatch, policy_step: int) -> UpdateResult:
         """One gradient step.
 
         Raises:

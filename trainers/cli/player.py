@@ -176,7 +176,7 @@ class Player:
                 continue
             episode.reward += float(terminals.reward[row])
             self.results[name].add(episode)
-        self.brain.forget(terminals.agent_id)
+        self.brain.reset_agents(terminals.agent_id)
 
     def _go_on(self, name: str, decisions: DecisionSteps) -> None:
         for row, agent in enumerate(decisions.agent_id.tolist()):

@@ -29,42 +29,39 @@ TWINS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Sequences:
-    """How rows lie: sequences of `length` steps, one behind another; the first steps of each warm up."""
+class BurnInSequences:
+    """The layout of rows: sequences of `length` steps, of which the first are a burn-in."""
 
     length: int
     burn_in: int = 0
     """Steps that only bring the memory up to date (Kapturowski et al. 2019, "R2D2"), without gradients."""
 
-    def learnt(self, rows: Tensor) -> Tensor:
+    def learned(self, rows: Tensor) -> Tensor:
         """[n * length, ...] -> [n * (length - burn_in), ...], without the burn-in."""
         if not self.burn_in:
             return rows
         return self._by_sequence(rows)[:, self.burn_in :].flatten(0, 1)
 
-    def burnt(self, rows: Tensor) -> Tensor:
-        """[n * length, ...] -> [n * burn_in, ...], the burn-in alone."""
-        return self._by_sequence(rows)[:, : self.burn_in].flatten(0, 1)
-
     def _by_sequence(self, rows: Tensor) -> Tensor:
         return rows.reshape(len(rows) // self.length, self.length, *rows.shape[1:])
 
-    def warm(self, memory: Memory, encodings: Tensor, states: Tensor) -> Tensor:
-        """The states [n, size] behind the burn-in, from those before it; encodings are of all steps."""
+    def warm_up(self, memory: Memory, encodings: Tensor, states: Tensor) -> Tensor:
+        """The states [n, size] after the burn-in, from those before it; the encodings are of all steps."""
         if not self.burn_in:
             return states
+        burn_in = self._by_sequence(encodings)[:, : self.burn_in].flatten(0, 1)
         with torch.no_grad():
-            warmed: Tensor = memory(self.burnt(encodings), states, self.burn_in)[1]
-        return warmed
+            warm: Tensor = memory(burn_in, states, self.burn_in)[1]
+        return warm
 
     def run(self, memory: Memory, encodings: Tensor, states: Tensor) -> Tensor:
-        """What the memory says [n * (length - burn_in), out] at the steps that are learnt from.
+        """The memory's outputs [n * (length - burn_in), out] at the steps that are learned from.
 
         `encodings` [n * length, in] are of all steps, `states` [n, size] those before the first.
         """
-        states = self.warm(memory, encodings, states)
-        said: Tensor = memory(self.learnt(encodings), states, self.length - self.burn_in)[0]
-        return said
+        states = self.warm_up(memory, encodings, states)
+        outputs: Tensor = memory(self.learned(encodings), states, self.length - self.burn_in)[0]
+        return outputs
 
 
 class TwinQ(nn.Module):
@@ -138,14 +135,16 @@ class TwinQ(nn.Module):
         """Encodings [2, B, size] and continuous actions [B, A] -> [2, B, signals, outputs]."""
         return self._values(self.bodies(encodings, actions))
 
-    def over_sequences(self, before_memory: Tensor, states: Sequence[Tensor], sequences: Sequences) -> Tensor:
+    def over_sequences(
+        self, before_memory: Tensor, states: Sequence[Tensor], sequences: BurnInSequences
+    ) -> Tensor:
         """The same with memories, from `bodies` of all steps and each twin's states before the first ones.
 
         Returns:
-            [2, rows that are learnt from, signals, outputs].
+            [2, rows that are learned from, signals, outputs].
         """
-        said = [sequences.run(self.memory(k), before_memory[k], states[k]) for k in range(TWINS)]
-        return self._values(torch.stack(said))
+        outputs = [sequences.run(self.memory(k), before_memory[k], states[k]) for k in range(TWINS)]
+        return self._values(torch.stack(outputs))
 
     def bodies(self, encodings: Tensor, actions: Tensor) -> Tensor:
         """What the hidden layers give: [2, B, hidden]."""

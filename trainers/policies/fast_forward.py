@@ -1,8 +1,8 @@
 """Acting with as few calls as the arithmetic needs.
 
-At every tick a handful of agents wait for one small product per layer, so the cost of acting is that of its
-calls. What is said here once more of networks and distributions is what trainers/networks and
-trainers/networks/modules/distributions.py say, to the last bit (tests/trainers/test_acting.py).
+In each tick a handful of agents wait for one small product per layer, so the cost of acting is that of its
+calls. What stands here once more of networks and distributions equals trainers/networks and
+trainers/networks/modules/distributions.py to the last bit (tests/trainers/policies/test_policy.py).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Floats = NDArray[np.float32]
 
 
 class NetworkActor:
-    """The actor's part of any network."""
+    """The actor of any network."""
 
     def __init__(self, network: ActingNetwork) -> None:
         self.network = network
@@ -40,7 +40,7 @@ class NetworkActor:
         return self.head(self.encode(obs))
 
     def encode(self, obs: Sequence[Tensor]) -> Tensor:
-        """One [n, *shape] tensor per observation -> what the body gives, [n, hidden]."""
+        """One [n, *shape] tensor per observation -> the output of the body, [n, hidden]."""
         return self.network.actor_encoding(self.network.prepare(obs))
 
     def head(self, encoding: Tensor) -> Tensor:
@@ -49,10 +49,10 @@ class NetworkActor:
 
 
 class DenseActor:
-    """The actor's part of a network of dense layers on vectors.
+    """The actor of a network of dense layers on vectors.
 
-    Holds the tensors of the weights and of the normaliser, and so follows whatever changes them in place, as
-    optimisers, `load_state_dict` and the normaliser's own updates do.
+    It holds the tensors of the weights and of the normalizer, and so follows whatever changes them in place,
+    as optimizers, `load_state_dict` and the normalizer's own updates do.
     """
 
     def __init__(self, network: ActingNetwork) -> None:
@@ -70,10 +70,11 @@ class DenseActor:
 
     def __call__(self, obs: Sequence[Tensor]) -> Tensor:
         """One [n, size] tensor per observation -> [n, means of continuous components, logits of branches]."""
-        return self.head(self.encode(obs))
+        weight, bias = self.layers[-1]
+        return torch.addmm(bias, self.encode(obs), weight)
 
     def encode(self, obs: Sequence[Tensor]) -> Tensor:
-        """One [n, size] tensor per observation -> what the body gives, [n, hidden]."""
+        """One [n, size] tensor per observation -> the output of the body, [n, hidden]."""
         x = obs[0] if len(obs) == 1 else torch.cat(list(obs), dim=1)
         if self.normalizer is not None:
             mean, squares, steps = self.normalizer
@@ -88,28 +89,25 @@ class DenseActor:
         return torch.addmm(bias, encoding, weight)
 
 
-Actor = NetworkActor | DenseActor
-
-
-def actor_of(network: ActingNetwork) -> Actor:
+def actor_of(network: ActingNetwork) -> NetworkActor | DenseActor:
     """The quickest way to a network's action columns."""
     return DenseActor(network) if network.plain else NetworkActor(network)
 
 
 class RecurrentActor:
-    """The actor's part of a network with a memory; follows its weights as `DenseActor` does."""
+    """The actor of a network with a memory; follows its weights as `DenseActor` does."""
 
     def __init__(self, network: ActingNetwork) -> None:
         self.actor = actor_of(network)
         self.memory = network.memory(0)
 
     def __call__(self, obs: Sequence[Tensor], states: Tensor) -> tuple[Tensor, Tensor]:
-        """As `DenseActor`, and the states of the n agents, [n, memory_size], before and after."""
+        """As `DenseActor`, with the states of the n agents, [n, memory_size], before and after the step."""
         encoding, states = self.memory(self.actor.encode(obs), states, 1)
         return self.actor.head(encoding), states
 
 
-class Sampled(NamedTuple):
+class GaussianActions(NamedTuple):
     """Continuous actions of n agents; [n, A] each, but for the entropy, [n]."""
 
     continuous: Floats
@@ -120,7 +118,7 @@ class Sampled(NamedTuple):
     entropy: Floats
 
 
-def sample_gaussian(mu: Floats, log_sigma: Floats, noise: Floats | None) -> Sampled:
+def sample_gaussian(mu: Floats, log_sigma: Floats, noise: Floats | None) -> GaussianActions:
     """Actions mu + sigma * noise, or mu itself without noise.
 
     Args:
@@ -139,4 +137,4 @@ def sample_gaussian(mu: Floats, log_sigma: Floats, noise: Floats | None) -> Samp
     for_engine = np.minimum(np.maximum(continuous, -ENGINE_RANGE), ENGINE_RANGE)
     for_engine /= ENGINE_RANGE
     entropy = 0.5 * np.logaddexp(2.0 * log_sigma + _LOG_2PI_E, _LOG_EPSILON).mean()
-    return Sampled(continuous, for_engine, log_probs, np.full(len(mu), entropy, dtype=np.float32))
+    return GaussianActions(continuous, for_engine, log_probs, np.full(len(mu), entropy, dtype=np.float32))

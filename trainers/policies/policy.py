@@ -1,4 +1,4 @@
-"""Acts: one forward pass for all agents of one behaviour that wait for a decision."""
+"""Acts: one forward pass for all agents of one behavior that wait for a decision."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,15 +17,34 @@ from torch import Tensor
 from ...envs.base import Decision
 from ..networks.actor import ActingNetwork
 from ..networks.modules.exploration import explore
+from .agent_states import AgentStates, BatchSource
 from .fast_forward import RecurrentActor, actor_of, sample_gaussian
 
 logger = logging.getLogger(__name__)
 
 
-class Policy:
-    """The acting side of one behaviour.
+class ActContext(NamedTuple):
+    """What decisions depend on besides the observations; each policy reads what it needs."""
 
-    Sampling has a random stream of its own, so that a run with one seed repeats whatever else draws numbers.
+    sources: Sequence[BatchSource] = ()
+    """The environment and behavior id of each batch, by which agents with a state are recognized."""
+    states: AgentStates | None = None
+    """The recurrent states of the agents, read and replaced, where the network has a memory."""
+    slots: Tensor | None = None
+    """[n] int64, the agents' slots in their groups, batch by batch; for a `SlotPolicy`."""
+    step: int = 0
+    """The trainer's, by which explorers follow their schedules."""
+    exploration: float = 0.0
+    """The share of the uniform distribution in discrete actions, see `ExploringDistribution`."""
+
+
+NO_CONTEXT = ActContext()
+
+
+class Policy:
+    """Acts for one behavior.
+
+    Sampling has a random stream of its own, so that a run with one seed repeats whatever else samples.
     """
 
     def __init__(
@@ -33,65 +52,67 @@ class Policy:
     ) -> None:
         self.network = network
         self.spec = spec
+        self.deterministic = deterministic
+        self.generator = torch.Generator().manual_seed(seed)
         self._actor = actor_of(network)
         self._recurrent = RecurrentActor(network) if network.memory_size else None
         self._log_sigma = network.actions.log_sigma.detach().numpy()
-        self.deterministic = deterministic
-        self.exploration = 0.0
-        """Share of chance in discrete actions, see `ExploringDistribution`."""
-        self.generator = torch.Generator().manual_seed(seed)
+        self._has_branches = bool(spec.action_spec.discrete_size)
+        self._is_gaussian = not self._has_branches and network.actions.plain
         self._warned = False
 
     @torch.inference_mode()
-    def act(
-        self, batches: Sequence[DecisionSteps], memory: NDArray[np.float32] | None = None
-    ) -> list[Decision]:
+    def act(self, batches: Sequence[DecisionSteps], context: ActContext = NO_CONTEXT) -> list[Decision]:
         """Decide for every agent of every batch (at least one agent in all); one Decision per batch.
 
-        `memory`: the recurrent states of these agents, [n, memory_size], where the network has a memory.
+        Raises:
+            FloatingPointError: the network's output is not finite.
         """
-        obs = [torch.from_numpy(_joined([b.obs[i] for b in batches])) for i in range(len(batches[0].obs))]
-        agents = np.asarray(_joined([b.agent_id for b in batches]))
-        columns, states = self._columns(obs, None if memory is None else torch.from_numpy(memory))
-        if self.spec.action_spec.discrete_size or not self.network.actions.plain:
-            whole = self._decide(agents, columns, self._forbidden(batches, agents))
-        else:
-            whole = self._decide_continuous(agents, columns)
-        numbers = float(whole.action.continuous.sum())
-        if self.spec.action_spec.discrete_size:  # the choice among logits would not show what they are
-            numbers += float(columns.sum())
-        if not math.isfinite(numbers):
+        first = batches[0]
+        obs, agents = first.obs, np.asarray(first.agent_id)
+        if len(batches) > 1:
+            obs = [np.concatenate(columns) for columns in zip(*[batch.obs for batch in batches])]
+            agents = np.concatenate([batch.agent_id for batch in batches])
+        memory = None
+        if context.states is not None:
+            memory = torch.from_numpy(context.states.read(context.sources, batches))
+        columns, memory = self._forward(list(map(torch.from_numpy, obs)), memory, context)
+        decision = self._decide(batches, agents, columns, context)
+        checksum = float(decision.action.continuous.sum())
+        if self._has_branches:  # the choice among logits would not show whether they are finite
+            checksum += float(columns.sum())
+        if not math.isfinite(checksum):
             raise FloatingPointError(
                 "The policy's output is not a finite number. Its weights or the observations went out of "
                 "range: lower learning_rate, or set network_settings.normalize: true."
             )
-        if states is not None:
-            whole = replace(whole, memory=states.numpy())
-        return _split(whole, [len(b) for b in batches])
+        if memory is not None and context.states is not None:
+            states = memory.numpy()
+            decision = replace(decision, memory=states)
+            context.states.store(context.sources, batches, states)
+        return [decision] if len(batches) == 1 else _split(decision, batches)
 
-    def _columns(self, obs: Sequence[Tensor], memory: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """The columns of the action head, and the agents' new states."""
+    def _forward(
+        self, obs: Sequence[Tensor], memory: Tensor | None, context: ActContext
+    ) -> tuple[Tensor, Tensor | None]:
+        """The columns of the action head, and the agents' new states; `obs`: [n, *shape] per sensor."""
         if self._recurrent is None:
             return self._actor(obs), None
         assert memory is not None, "a network with a memory needs the agents' states"
         return self._recurrent(obs, memory)
 
-    def _decide_continuous(self, agents: NDArray[np.int32], columns: Tensor) -> Decision:
-        """The usual case, in array operations alone: on a few agents they cost half of torch's."""
-        noise = None if self.deterministic else torch.randn(columns.shape, generator=self.generator).numpy()
-        sampled = sample_gaussian(columns.numpy(), self._log_sigma, noise)
-        none = np.zeros((len(agents), 0), dtype=np.int32)
-        return Decision(
-            agent_id=agents,
-            action=ActionTuple(sampled.continuous, none),
-            env_action=ActionTuple(sampled.for_engine, none),
-            log_probs=sampled.log_probs,
-            entropy=sampled.entropy,
-        )
-
-    def _decide(self, agents: NDArray[np.int32], columns: Tensor, forbidden: Tensor | None) -> Decision:
-        distribution = self.network.actions.distribution(columns, forbidden)
-        exploration = 0.0 if self.deterministic else self.exploration
+    def _decide(
+        self,
+        batches: Sequence[DecisionSteps],
+        agents: NDArray[np.int32],
+        columns: Tensor,
+        context: ActContext,
+    ) -> Decision:
+        """The actions of the n agents of all batches, from the columns of the action head."""
+        if self._is_gaussian:
+            return self._decide_gaussian(agents, columns)
+        distribution = self.network.actions.distribution(columns, self._action_mask(batches, agents))
+        exploration = 0.0 if self.deterministic else context.exploration
         if exploration:
             distribution = explore(distribution, exploration)
         actions = distribution.deterministic() if self.deterministic else distribution.sample(self.generator)
@@ -105,55 +126,64 @@ class Policy:
             exploration=exploration,
         )
 
-    def _forbidden(self, batches: Sequence[DecisionSteps], agents: NDArray[np.int32]) -> Tensor | None:
+    def _decide_gaussian(self, agents: NDArray[np.int32], columns: Tensor) -> Decision:
+        """The most common case, in NumPy alone: for a few agents that takes half the time of torch."""
+        noise = None if self.deterministic else torch.randn(columns.shape, generator=self.generator).numpy()
+        sampled = sample_gaussian(columns.numpy(), self._log_sigma, noise)
+        none = np.zeros((len(agents), 0), dtype=np.int32)
+        return Decision(
+            agent_id=agents,
+            action=ActionTuple(sampled.continuous, none),
+            env_action=ActionTuple(sampled.for_engine, none),
+            log_probs=sampled.log_probs,
+            entropy=sampled.entropy,
+        )
+
+    def _action_mask(self, batches: Sequence[DecisionSteps], agents: NDArray[np.int32]) -> Tensor | None:
         """[n, sum of branch sizes], True where the engine forbids an action; None if it forbids none.
 
-        An agent that may do nothing in some branch acts there by chance, all actions being equally likely, or
-        by the first one where the policy is deterministic. That is what the logits of forbidden actions come
-        to, in the engine too.
+        An agent whose actions are all forbidden in some branch takes a random one there, all being equally
+        likely, or the first one if the policy is deterministic. That is what the logits of forbidden actions
+        come to, in the engine too.
         """
         branches = self.spec.action_spec.discrete_branches
         if not branches or all(b.action_mask is None for b in batches):
             return None
-        masks = [
-            np.zeros((len(b), sum(branches)), np.bool_)
-            if b.action_mask is None
-            else np.concatenate(b.action_mask, axis=1)
-            for b in batches
-        ]
-        joined = _joined(masks)
-        if not joined.any():
+        mask = np.concatenate(
+            [
+                np.zeros((len(b), sum(branches)), np.bool_)
+                if b.action_mask is None
+                else np.concatenate(b.action_mask, axis=1)
+                for b in batches
+            ]
+        )
+        if not mask.any():
             return None
         if not self._warned:
-            self._look_for_nothing_allowed(joined, agents)
-        return torch.from_numpy(joined)
+            self._warn_of_fully_masked_branches(mask, agents)
+        return torch.from_numpy(mask)
 
-    def _look_for_nothing_allowed(self, forbidden: NDArray[np.bool_], agents: NDArray[np.int32]) -> None:
+    def _warn_of_fully_masked_branches(self, mask: NDArray[np.bool_], agents: NDArray[np.int32]) -> None:
         sizes = np.array(self.spec.action_spec.discrete_branches)
-        found = np.argwhere(np.logical_and.reduceat(forbidden, np.cumsum(sizes) - sizes, axis=1))
+        found = np.argwhere(np.logical_and.reduceat(mask, np.cumsum(sizes) - sizes, axis=1))
         if not len(found):
             return
         self._warned = True
         row, branch = found[0].tolist()
         logger.warning(
-            "Agent %d: its action mask forbids all %d actions of branch %d. It acts there %s. Correct the "
-            "agent's WriteDiscreteActionMask. This is said once.",
+            "Agent %d: its action mask forbids all %d actions of branch %d. It takes %s there. Correct the "
+            "agent's WriteDiscreteActionMask. This warning is not repeated.",
             *(agents[row], sizes[branch], branch),
-            "by the first" if self.deterministic else "by chance",
+            "the first one" if self.deterministic else "a random one",
         )
 
 
-def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _split(whole: Decision, lengths: list[int]) -> list[Decision]:
-    if len(lengths) == 1:
-        return [whole]
-    parts, start = [], 0
-    for length in lengths:
-        rows = slice(start, start + length)
-        parts.append(
+def _split(whole: Decision, batches: Sequence[DecisionSteps]) -> list[Decision]:
+    """One Decision per batch."""
+    decisions, start = [], 0
+    for batch in batches:
+        rows = slice(start, start + len(batch))
+        decisions.append(
             Decision(
                 whole.agent_id[rows],
                 ActionTuple(whole.action.continuous[rows], whole.action.discrete[rows]),
@@ -164,5 +194,5 @@ def _split(whole: Decision, lengths: list[int]) -> list[Decision]:
                 whole.exploration,
             )
         )
-        start += length
-    return parts
+        start += len(batch)
+    return decisions

@@ -16,7 +16,7 @@ from ...envs.manager.specs import SharedGroups
 from ..callbacks.dispatcher import CallbackDispatcher
 from ..callbacks.events import StepTaken
 from ..curriculum.curriculum import Curriculum, TrainingProgress
-from ..policies.agent_states import Asking
+from ..policies.agent_states import BatchSource
 from ..stats.display import Display
 from ..stats.timers import Timers
 from ..trainer.learner import Learner
@@ -232,7 +232,7 @@ class TrainerController:
     def _act(self, steps: Sequence[EnvironmentStep]) -> dict[int, dict[BehaviorId, Decision]]:
         """Decide for all agents that request a decision; what to send to each environment that answered."""
         decisions: dict[int, dict[BehaviorId, Decision]] = {}
-        requests: dict[Learner, tuple[list[DecisionSteps], list[Asking]]] = {}
+        requests: dict[Learner, tuple[list[DecisionSteps], list[BatchSource]]] = {}
         for step in steps:
             if not step.left:
                 decisions[step.env] = {}

@@ -35,7 +35,7 @@ from ..networks.modules.precision import Precision
 from ..networks.multi_actor import MultiActor
 from ..networks.observation_kinds import UnsupportedObservationError
 from ..policies.exploration import Explorer
-from ..policies.greedy import policy_of
+from ..policies.greedy import make_actor_policy
 from ..policies.policy import Policy
 from ..policies.slot_policy import SlotPolicy
 from ..rewards.base import RewardProvider
@@ -182,7 +182,7 @@ def make_policy(
     """
     if isinstance(network, MultiActor):
         return SlotPolicy(network, spec, seed, deterministic=deterministic)
-    return policy_of(network, spec, seed, deterministic=deterministic, explorer=explorer)
+    return make_actor_policy(network, spec, seed, deterministic=deterministic, explorer=explorer)
 
 
 def make_trainer(

@@ -14,13 +14,13 @@ from torch import Tensor
 from ...agent_processor.queues import AgentManagerQueue
 from ...envs.base import BehaviorId, Decision, EnvironmentStep
 from ..algorithms.base import Algorithm
-from ..policies.agent_states import ActingMemories, Asking
+from ..policies.agent_states import AgentStates, BatchSource
 from ..policies.greedy import GreedyPolicy
-from ..policies.policy import Policy
+from ..policies.policy import ActContext, Policy
 from ..policies.slot_policy import SlotPolicy
 from .factory import make_policy
 
-FindSlots = Callable[[Sequence[DecisionSteps], Sequence[Asking]], Tensor]
+FindSlots = Callable[[Sequence[DecisionSteps], Sequence[BatchSource]], Tensor]
 """[n] the group slots of the agents of all batches, for policies that act by slot."""
 
 
@@ -60,10 +60,10 @@ class InferencePolicy:
         self.policy: Policy = make(self.network, seed=seed)
         self.opponent: Callable[[Any], Policy] = partial(make, seed=0)
         """Makes the policy of another network, which otherwise acts in the same way."""
-        self.memories = ActingMemories(network.memory_size) if network.memory_size else None
+        self.states = AgentStates(network.memory_size) if network.memory_size else None
         self.acts_by_slot = isinstance(self.policy, SlotPolicy)
         """Steps have to be collected before agents act: that is when agents get their group slots."""
-        self.keeps_agent_states = self.memories is not None or explorer is not None
+        self.keeps_agent_states = self.states is not None or explorer is not None
         """`end_episodes` is to be called."""
 
     def publish(self, tensors: Mapping[str, Tensor]) -> None:
@@ -85,26 +85,19 @@ class InferencePolicy:
             self.network.load_state_dict(self._algorithm.network.state_dict())
 
     def act(
-        self, policy: Policy, batches: Sequence[DecisionSteps], sources: Sequence[Asking], step: int
+        self, policy: Policy, batches: Sequence[DecisionSteps], sources: Sequence[BatchSource], step: int
     ) -> list[Decision]:
         """Let this policy, or an opponent's, decide at the trainer's `step`; see `Policy.act`."""
-        policy.exploration = self._algorithm.exploration
-        if isinstance(policy, SlotPolicy):
-            policy.places = self._slots(batches, sources)
-        elif isinstance(policy, GreedyPolicy):
-            policy.step, policy.asking = step, sources
-        if self.memories is None:
-            return policy.act(batches)
-        decisions = policy.act(batches, self.memories.read(sources, batches))
-        self.memories.store(sources, decisions)
-        return decisions
+        slots = self._slots(batches, sources) if isinstance(policy, SlotPolicy) else None
+        context = ActContext(sources, self.states, slots, step, self._algorithm.exploration)
+        return policy.act(batches, context)
 
     def end_episodes(self, step: EnvironmentStep, behavior_id: BehaviorId) -> None:
         """Reset the states of agents whose episodes end with `step`; to be called before `act`."""
-        if self.memories is not None:
-            self.memories.end(step, behavior_id)
+        if self.states is not None:
+            self.states.end_episodes(step, behavior_id)
         if isinstance(self.policy, GreedyPolicy) and self.policy.explorer is not None:
-            self.policy.explorer.end(step, behavior_id)
+            self.policy.explorer.end_episodes(step, behavior_id)
 
 
 def needs_copy(threaded: bool, device: torch.device) -> bool:

@@ -19,7 +19,7 @@ from ...envs.base import BehaviorId, Decision
 from ..callbacks.events import EpisodeEnd, UpdateEnd
 from ..checkpoints.run_folder import require_folder_name
 from ..curriculum.curriculum import TrainingProgress
-from ..policies.agent_states import Asking
+from ..policies.agent_states import BatchSource
 from ..settings.models.behavior import NEVER, TrainerSettings
 from ..stats.reporter import StatsReporter
 from ..stats.writer import StatsPropertyType
@@ -143,7 +143,7 @@ class Learner:
 
     # Acting ---------------------------------------------------------------------------------------------
 
-    def act(self, batches: Sequence[DecisionSteps], sources: Sequence[Asking]) -> list[Decision]:
+    def act(self, batches: Sequence[DecisionSteps], sources: Sequence[BatchSource]) -> list[Decision]:
         """Decide for all agents that request it, with the newest weights that the trainer has published.
 
         Args:
@@ -162,7 +162,7 @@ class Learner:
         act = partial(self.inference.act, step=self.trainer.step)
         return self.self_play.opponents.act(self.inference.policy, batches, sources, act)
 
-    def _slots(self, batches: Sequence[DecisionSteps], sources: Sequence[Asking]) -> torch.Tensor:
+    def _slots(self, batches: Sequence[DecisionSteps], sources: Sequence[BatchSource]) -> torch.Tensor:
         """[n] the group slots of the agents of all batches."""
         slots = [
             self.managers[behavior_id].places(env, np.asarray(batch.agent_id))

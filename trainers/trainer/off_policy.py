@@ -21,8 +21,8 @@ from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
 from ..buffers.replay.buffer import Replay
 from ..buffers.replay.columns import ReplayLayout
 from ..buffers.replay.memory_limit import require_room, size_text
-from ..buffers.replay.reward_scaling import RewardScale
-from ..buffers.replay.sampler import ReplayBatch, Sampler
+from ..buffers.replay.reward_scaling import RewardScaler
+from ..buffers.replay.sampler import ReplayBatch, ReplaySampler
 from ..buffers.replay.storage import load_replay, save_replay
 from ..rewards.base import RewardProvider
 from ..rewards.transitions import Transitions
@@ -97,11 +97,11 @@ class OffPolicyTrainer(Trainer):
         self.signal_updates = UpdateSchedule(hyper.reward_signal_steps_per_update, hyper.buffer_init_steps)
         self.device = device or torch.device("cpu")
         ignores = [providers[signal].ignores_done for signal in algorithm.signals]
-        self.sampler = Sampler(
+        self.sampler = ReplaySampler(
             *(algorithm.gammas, ignores, self.device, seed, own.n_step),
-            tells_ends=bool(self.learned),
+            include_dones=bool(self.learned),
         )
-        self.reward_scale = RewardScale(algorithm.gammas) if own.normalize_rewards else None
+        self.reward_scale = RewardScaler(algorithm.gammas) if own.normalize_rewards else None
         self.layout = self._layout(spec)
         self.replay: Replay | None = None
         """None until the first steps come."""
@@ -149,7 +149,7 @@ class OffPolicyTrainer(Trainer):
     def _reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         self.algorithm.reset_agents(env, agent_ids)
         if self.reward_scale is not None:
-            self.reward_scale.forget(env, agent_ids)
+            self.reward_scale.reset_agents(env, agent_ids)
 
     def _store(self, rollout: Rollout, rewards: Rewards) -> None:
         kept, rewards, _ = self._drop_overflowing(rollout, rewards)
@@ -160,7 +160,7 @@ class OffPolicyTrainer(Trainer):
             return
         columns = np.stack([rewards[signal] for signal in self.algorithm.signals], axis=1)
         if self.reward_scale is not None:
-            self.reward_scale.add(kept, columns)
+            self.reward_scale.update(kept, columns)
         extra = self.algorithm.extra(kept)
         self._replay_for(kept).append(kept, columns, extra)
 
@@ -203,7 +203,7 @@ class OffPolicyTrainer(Trainer):
             return False
         told = self._update(replay)
         if not self.updates.is_due(self.step):
-            replay.shorten(int(KEPT_SHARE * self.hyper.buffer_size))
+            replay.truncate(int(KEPT_SHARE * self.hyper.buffer_size))
             self._update_signals(replay)
         if told:
             keys = dict.fromkeys(key for one in told for key in one)
@@ -226,7 +226,7 @@ class OffPolicyTrainer(Trainer):
         with self.timers.span("Replay.sample"):
             batch = self._batch(replay)
         learnt = self._learn_from(batch)
-        self.sampler.learnt(replay, learnt.td_errors)
+        self.sampler.update_priorities(replay, learnt.td_errors)
         for key, value in learnt.metrics.items():
             self.stats.add_stat(key, value, AVERAGE)
         return learnt.metrics
@@ -234,7 +234,8 @@ class OffPolicyTrainer(Trainer):
     def _learn_from(self, batch: ReplayBatch) -> UpdateResult:
         """The policy's own gradient step, and those by demonstrations."""
         with self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update"):
-            figures, errors = self.algorithm.update(batch, self.step, self.update_threads)
+            for minibatch in self.update_threads.over([batch]):
+                figures, errors = self.algorithm.update(minibatch, self.step)
         if self.cloning is not None:
             figures = figures | self.cloning.update(self.step)
         return UpdateResult(figures, errors)

@@ -127,7 +127,7 @@ def test_each_agent_has_a_memory_of_its_own(tmp_path):
     assert act(7, 3) == [1, 1]
     assert act(3, 9) == [2, 1]
     assert act(9, 7, 3) == [2, 2, 3]
-    brain.forget(np.array([3, 100], np.int32))
+    brain.reset_agents(np.array([3, 100], np.int32))
     assert act(3, 7) == [1, 3]
 
 

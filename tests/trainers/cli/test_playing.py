@@ -91,7 +91,7 @@ class FakeBrain:
     def act(self, decisions, deterministic):
         return ActionTuple(np.zeros((len(decisions), 1), np.float32))
 
-    def forget(self, agents):
+    def reset_agents(self, agents):
         self.forgotten += list(agents)
 
 

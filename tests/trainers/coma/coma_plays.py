@@ -10,6 +10,8 @@ import torch
 from lanista.agent_processor.processor import AgentManager
 from lanista.envs.validation import NonFinite
 from lanista.trainers.algorithms.coma.coma import COMA
+from lanista.trainers.policies.agent_states import AgentStates
+from lanista.trainers.policies.policy import ActContext
 from lanista.trainers.policies.slot_policy import SlotPolicy
 from lanista.trainers.rewards.extrinsic import TeamReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
@@ -135,13 +137,13 @@ class Play:
             places=self.algorithm.traits.roster_size,
         )
         self.trainer.subscribe(self.manager.trajectory_queue)
-        self.policy.exploration = self.algorithm.exploration
+        self._exploration = self.algorithm.exploration
         self._decided = {}
         self.updates = 0
 
     def _updated(self, figures) -> None:
         self.updates += 1
-        self.policy.exploration = self.algorithm.exploration
+        self._exploration = self.algorithm.exploration
 
     def tell(self, deciding: Batch | None, ending: Batch | None = None, env: int = 0) -> np.ndarray:
         """One message of an environment. The actions [n, branches] of those who decide."""
@@ -150,11 +152,14 @@ class Play:
         self.manager.add_experiences(decisions, terminals, env, self._decided.pop(env, None))
         if deciding is None:
             return np.zeros((0, len(self.spec.action_spec.discrete_branches)), np.int32)
-        memory = None
-        if self.algorithm.networks.actors.memory_size:
-            memory = self.manager.memories(env, decisions.agent_id)
+        sources, states, slots = [(env, "Team?team=0")], None, None
+        size = self.algorithm.networks.actors.memory_size
+        if size:
+            states = AgentStates(size)
+            states.store(sources, [decisions], self.manager.memories(env, decisions.agent_id))
         if isinstance(self.policy, SlotPolicy):
-            self.policy.places = torch.from_numpy(self.manager.places(env, decisions.agent_id))
-        (decision,) = self.policy.act([decisions], memory)
+            slots = torch.from_numpy(self.manager.places(env, decisions.agent_id))
+        context = ActContext(sources, states, slots, exploration=self._exploration)
+        (decision,) = self.policy.act([decisions], context)
         self._decided[env] = decision
         return decision.action.discrete

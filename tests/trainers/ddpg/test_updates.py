@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 import torch
 from lanista.trainers.algorithms.base import UnsupportedActionError
-from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.ddpg.ddpg import DDPG
 from lanista.trainers.algorithms.ddpg.td3 import TD3
 from referencenets import image_spec, vector_spec
 from replaybatches import algorithm, batch, copied, swish
 
 SPEC = vector_spec([4], 2)
-THREADS = UpdateThreads(1)
 RATE, TAU = 1e-2, 0.1
 
 
@@ -96,7 +94,7 @@ def test_ddpg(signals, weighted):
     reference = Reference(learner, 1)
     for step in range(4):
         given = batch(SPEC, 6, signals, step, weighted=weighted)
-        figures = learner.update(given, step, THREADS).metrics
+        figures = learner.update(given, step).metrics
         (value_loss,) = reference.learn_values(given, reference.targets(given))
         policy_loss = reference.learn_policy(given)
         reference.follow()
@@ -114,7 +112,7 @@ def test_td3(signals, delay):
     for step in range(1, 7):
         given = batch(SPEC, 6, signals, step, weighted=True)
         noise = (torch.randn((6, 2), generator=smoother) * 0.6).clamp(-0.5, 0.5)
-        figures = learner.update(given, step, THREADS).metrics
+        figures = learner.update(given, step).metrics
         losses = reference.learn_values(given, reference.targets(given, noise))
         found = [figures["Losses/Q1 Loss"], figures["Losses/Q2 Loss"]]
         assert found == pytest.approx([float(x) for x in losses], rel=1e-4)
@@ -133,18 +131,18 @@ def test_the_errors_are_means_over_critics_and_signals():
         (q(reference.critics, c, given.obs[0], given.actions.continuous) - y).abs().mean(1) / 2
         for c in (0, 1)
     )
-    np.testing.assert_allclose(learner.update(given, 1, THREADS).td_errors, expected.detach(), rtol=1e-4)
+    np.testing.assert_allclose(learner.update(given, 1).td_errors, expected.detach(), rtol=1e-4)
 
 
 @pytest.mark.parametrize("make", [ddpg, td3])
 def test_saved_and_loaded_they_go_on_the_same(make):
     one, two = make(), make()
     for step in range(3):
-        one.update(batch(SPEC, 6, seed=step), step, THREADS)
+        one.update(batch(SPEC, 6, seed=step), step)
     two.load_state_dict(one.state_dict())
     for step in range(3, 6):
         for learner in (one, two):
-            learner.update(batch(SPEC, 6, seed=step), step, THREADS)
+            learner.update(batch(SPEC, 6, seed=step), step)
     for weights in (lambda a: a.actor_optimizer.flat.vector, lambda a: a.target_critics.weights):
         assert torch.equal(weights(one), weights(two))
 
@@ -152,8 +150,8 @@ def test_saved_and_loaded_they_go_on_the_same(make):
 @pytest.mark.parametrize("make", [ddpg, td3])
 def test_a_policy_begins_as_its_target_and_with_anothers_weights(make):
     one, two = make(), make(network={"num_layers": 1})
-    one.update(batch(SPEC, 6), 1, THREADS)
-    one.update(batch(SPEC, 6), 2, THREADS)
+    one.update(batch(SPEC, 6), 1)
+    one.update(batch(SPEC, 6), 2)
     assert two.initialize_from(one.state_dict()) == []
     assert torch.equal(two.actor_optimizer.flat.vector, one.actor_optimizer.flat.vector)
     assert torch.equal(two.target.weights, one.actor_optimizer.flat.vector)
@@ -182,7 +180,7 @@ def test_pictures_have_an_encoder_in_each_critic(make):
     encoders = learner.critics.encoders
     assert len(encoders) == learner.critics.count
     for step in (1, 2):
-        learner.update(given, step, THREADS)
+        learner.update(given, step)
     assert not torch.equal(before, learner.critic_optimizer.flat.vector)
     first = learner.critics.first(learner.network.prepare(given.obs), given.actions.continuous)
     together = learner.critics(learner.network.prepare(given.obs), given.actions.continuous)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from lanista.trainers.algorithms.base import UnsupportedActionError
-from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.dqn.dqn import DQN
 from lanista.trainers.networks.modules.memory import Memory
 from referencenets import vector_spec
@@ -14,7 +13,6 @@ from replaybatches import algorithm, batch, copied, swish
 
 BRANCHES = (3, 2)
 SPEC = vector_spec([4], 0, BRANCHES)
-THREADS = UpdateThreads(1)
 RATE = 1e-2
 
 
@@ -83,7 +81,7 @@ def test_gradient_steps_are_the_references(double, dueling, signals, masked, tau
     adam = torch.optim.Adam(weights.values(), lr=RATE)
     for step in range(1, 6):
         given = batch(SPEC, 7, signals, step, masked=masked, weighted=masked)
-        learnt = learner.update(given, step, THREADS)
+        learnt = learner.update(given, step)
         loss = reference_loss(weights, target, given, signals, dueling, double)
         assert learnt.metrics["Losses/Value Loss"] == pytest.approx(loss.item(), rel=1e-4)
         adam.zero_grad()
@@ -108,7 +106,7 @@ def test_the_errors_are_those_of_each_step():
         following = q_values(weights, given.next_obs[0][b], 1, False)[0]
         y = given.rewards[b, 0] + given.discounts[b, 0] * sum(max(v.tolist()) for v in following) / 2
         expected.append(np.mean([abs(float(q[k][given.actions.discrete[b, k]] - y)) for k in range(2)]))
-    np.testing.assert_allclose(learner.update(given, 1, THREADS).td_errors, expected, rtol=1e-4)
+    np.testing.assert_allclose(learner.update(given, 1).td_errors, expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
@@ -143,7 +141,7 @@ def test_what_follows_a_step_is_valued_with_all_that_lies_before(kind):
                 for k, column in enumerate((0, 3)):
                     error = (q[column + given.actions.discrete[b, k]] - y).abs()
                     total += float(real[b] * (0.5 * error**2 if error < 1 else error - 0.5)) / 2
-    found = learner.update(given, 1, THREADS).metrics["Losses/Value Loss"]
+    found = learner.update(given, 1).metrics["Losses/Value Loss"]
     assert found == pytest.approx(total / 5, rel=1e-4)
 
 
@@ -154,19 +152,19 @@ def test_padding_teaches_nothing():
     other = replace(given, rewards=given.rewards.masked_fill(padding[:, None], 100.0))
     for first, second in ((given, other),):
         one, two = dqn(network=memory), dqn(network=memory)
-        one.update(first, 1, THREADS)
-        two.update(second, 1, THREADS)
+        one.update(first, 1)
+        two.update(second, 1)
         assert torch.equal(one.optimizer.flat.vector, two.optimizer.flat.vector)
 
 
 def test_saved_and_loaded_it_goes_on_the_same():
     one, two = dqn(dueling=True), dqn(dueling=True)
     for step in range(3):
-        one.update(batch(SPEC, 6, seed=step), step, THREADS)
+        one.update(batch(SPEC, 6, seed=step), step)
     two.load_state_dict(one.state_dict())
     for step in range(3, 6):
         for learner in (one, two):
-            learner.update(batch(SPEC, 6, seed=step), step, THREADS)
+            learner.update(batch(SPEC, 6, seed=step), step)
     assert torch.equal(one.optimizer.flat.vector, two.optimizer.flat.vector)
     assert torch.equal(one.target.weights, two.target.weights)
 
@@ -204,7 +202,7 @@ def test_it_learns_a_table():
         discounts=torch.full((6, 1), 0.5),
     )
     for step in range(800):
-        learner.update(given, step, THREADS)
+        learner.update(given, step)
     with torch.no_grad():
         found = learner.network.actions.q(learner.network.actor_encoding([eye]))[:, 0]
     np.testing.assert_allclose(found, q, atol=0.02)

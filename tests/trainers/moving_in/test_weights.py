@@ -143,7 +143,7 @@ def test_a_target_that_does_not_fit_is_the_value_s():
     state = checkpoint("ball3d-sac")
     del state["Optimizer:target_network"]
     algorithm, told = begun("ball3d-sac", state)
-    assert told == [] and torch.equal(algorithm._of_target, algorithm._of_value)
+    assert told == [] and torch.equal(algorithm._target_weights, algorithm._value_weights)
 
 
 def test_critics_of_sac_that_do_not_fit_are_told_one_by_one():

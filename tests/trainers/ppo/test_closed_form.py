@@ -5,7 +5,7 @@ import pytest
 import torch
 from goldendata import array, cases
 from lanista.trainers.algorithms.common.optim import FlatParameters
-from lanista.trainers.algorithms.ppo.fused import DenseGradient, surrogate
+from lanista.trainers.algorithms.ppo.fused import FusedPPOGradient, surrogate
 from lanista.trainers.algorithms.ppo.losses import ppo_losses
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.settings.models.networks import NetworkSettings
@@ -56,7 +56,7 @@ def test_it_is_what_automatic_differentiation_gives(kind, shared, masked, layers
     losses.total.backward()
     expected = flat.gradient.clone()
     flat.gradient.fill_(7.0)  # what lies there from before must not count
-    policy, value = DenseGradient(net)(inputs, actions, mask, old, adv, ret, 0.2, 0.01)
+    policy, value = FusedPPOGradient(net)(inputs, actions, mask, old, adv, ret, 0.2, 0.01)
     # Sums of 32-bit numbers, whose order differs from processor to processor.
     torch.testing.assert_close(float(policy), losses.policy.item(), rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(float(value), losses.value.item(), rtol=1e-6, atol=1e-6)

@@ -30,7 +30,7 @@ SEER = BehaviorSpec(
 
 
 def arrays_of(replay):
-    return [kept.array for kept in replay.kept().values()]
+    return [kept.array for kept in replay.saved_rows().values()]
 
 
 @pytest.mark.parametrize("stacks", [1, 3])

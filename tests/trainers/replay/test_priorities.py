@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from lanista.trainers.buffers.replay.buffer import Replay
-from lanista.trainers.buffers.replay.priorities import SMALLEST, Priorities, SumTree, of_sequences
-from lanista.trainers.buffers.replay.sampler import Sampler
+from lanista.trainers.buffers.replay.priorities import EPSILON, Priorities, SumTree, sequence_priorities
+from lanista.trainers.buffers.replay.sampler import ReplaySampler
 from playedsteps import Game, layout, rollout_of
 
 weights = st.floats(0.0, 100.0)
@@ -52,28 +52,28 @@ def test_a_tree_that_is_built_anew_is_the_same_to_the_last_bit():
 def test_steps_are_drawn_as_often_as_their_errors_say():
     priorities = Priorities(4, alpha=0.5)
     units = np.arange(3)
-    priorities.begin(units)
-    priorities.renew(units, np.array([1.0, 4.0, 16.0], np.float32))
-    drawn = priorities.draw(np.random.default_rng(0).random(7000))
+    priorities.add(units)
+    priorities.update(units, np.array([1.0, 4.0, 16.0], np.float32))
+    drawn = priorities.sample(np.random.default_rng(0).random(7000))
     np.testing.assert_allclose(np.bincount(drawn, minlength=4), [1000, 2000, 4000, 0], atol=2)
 
 
 def test_importance_weights_undo_the_bias():
     priorities = Priorities(4, alpha=1.0)
     units = np.arange(4)
-    priorities.begin(units)
-    priorities.renew(units, np.array([1.0, 1.0, 2.0, 4.0], np.float32) - np.float32(SMALLEST))
-    np.testing.assert_allclose(priorities.importance(units, 4, 1.0), [1, 1, 1 / 2, 1 / 4], rtol=1e-5)
-    np.testing.assert_allclose(priorities.importance(units, 4, 0.5), [1, 1, 0.5**0.5, 0.5], rtol=1e-5)
-    np.testing.assert_array_equal(priorities.importance(units, 4, 0.0), np.ones(4))
+    priorities.add(units)
+    priorities.update(units, np.array([1.0, 1.0, 2.0, 4.0], np.float32) - np.float32(EPSILON))
+    np.testing.assert_allclose(priorities.importance_weights(units, 4, 1.0), [1, 1, 1 / 2, 1 / 4], rtol=1e-5)
+    np.testing.assert_allclose(priorities.importance_weights(units, 4, 0.5), [1, 1, 0.5**0.5, 0.5], rtol=1e-5)
+    np.testing.assert_array_equal(priorities.importance_weights(units, 4, 0.0), np.ones(4))
 
 
 def test_new_steps_come_with_the_largest_error_so_far():
     priorities = Priorities(8, alpha=1.0)
-    priorities.begin(np.array([0]))
-    priorities.renew(np.array([0]), np.array([5.0], np.float32))
-    priorities.renew(np.array([0]), np.array([0.1], np.float32))
-    priorities.begin(np.array([1]))
+    priorities.add(np.array([0]))
+    priorities.update(np.array([0]), np.array([5.0], np.float32))
+    priorities.update(np.array([0]), np.array([0.1], np.float32))
+    priorities.add(np.array([1]))
     np.testing.assert_allclose(priorities.tree.weights(np.array([1])), 5.0, rtol=1e-5)
 
 
@@ -81,32 +81,32 @@ def test_errors_that_are_no_numbers_leave_the_priorities_as_they_were():
     """Batches that are left out (`non_finite: drop`) have such errors; one of them would spoil every sum."""
     priorities = Priorities(4, alpha=1.0)
     units = np.arange(3)
-    priorities.begin(units)
+    priorities.add(units)
     before = priorities.tree.weights(units)
-    priorities.renew(units, np.array([np.nan, 2.0, np.inf], np.float32))
+    priorities.update(units, np.array([np.nan, 2.0, np.inf], np.float32))
     np.testing.assert_allclose(priorities.tree.weights(units), [before[0], 2.0, before[2]], rtol=1e-5)
     assert priorities.largest == 2.0
-    priorities.begin(np.array([3]))
-    assert set(priorities.draw(np.random.default_rng(0).random(100)).tolist()) == {0, 1, 2, 3}
-    assert np.isfinite(priorities.importance(np.arange(4), 4, 1.0)).all()
+    priorities.add(np.array([3]))
+    assert set(priorities.sample(np.random.default_rng(0).random(100)).tolist()) == {0, 1, 2, 3}
+    assert np.isfinite(priorities.importance_weights(np.arange(4), 4, 1.0)).all()
 
 
 def test_a_sequence_counts_by_its_real_steps():
     errors = np.array([1, 3, 9, 9, 2, 2, 2, 2], np.float32)
     real = np.array([1, 1, 0, 0, 1, 1, 1, 1], bool)
-    np.testing.assert_allclose(of_sequences(errors, real, 4), [0.9 * 3 + 0.1 * 2, 2.0], rtol=1e-6)
+    np.testing.assert_allclose(sequence_priorities(errors, real, 4), [0.9 * 3 + 0.1 * 2, 2.0], rtol=1e-6)
 
 
 def test_what_was_badly_valued_is_drawn_again():
     game = Game(np.random.default_rng(0))
     replay = Replay(layout(64, longest=50, prioritized=True), 1.0)
     replay.append(*rollout_of([game.trajectory(0, 50, "on")]))
-    sampler = Sampler([0.9, 0.9], [False, False], torch.device("cpu"), 0)
+    sampler = ReplaySampler([0.9, 0.9], [False, False], torch.device("cpu"), 0)
     worst = game.steps[17]
     for _ in range(20):
         batch = sampler.batch(replay, 32, beta=1.0)
         there = (batch.obs[0] == torch.from_numpy(worst.vector)).all(dim=1)
-        sampler.learnt(replay, torch.where(there, 100.0, 0.01))
+        sampler.update_priorities(replay, torch.where(there, 100.0, 0.01))
     batch = sampler.batch(replay, 32, beta=1.0)
     there = (batch.obs[0] == torch.from_numpy(worst.vector)).all(dim=1)
     assert int(there.sum()) > 20

@@ -12,7 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from lanista.trainers.buffers.replay.buffer import Replay
 from lanista.trainers.buffers.replay.columns import ExtraColumn
-from lanista.trainers.buffers.replay.sampler import Sampler
+from lanista.trainers.buffers.replay.sampler import ReplaySampler
 from lanista.trainers.utils.errors import TrainerError
 from playedsteps import Game, Step, layout, rollout_of
 
@@ -36,7 +36,7 @@ played = st.lists(
 
 
 def sampler(n_step=1):
-    return Sampler(GAMMAS, IGNORES, torch.device("cpu"), 0, n_step)
+    return ReplaySampler(GAMMAS, IGNORES, torch.device("cpu"), 0, n_step)
 
 
 def batch_of(replay, places, n_step=1):
@@ -106,8 +106,8 @@ def test_steps_are_as_they_were_played(rounds, capacity, stacks, n_step, masked,
         replay.append(*rollout_of([game.trajectory(*one) for one in calls]))
         assert len(replay) == min(len(game.steps), capacity) or replay.tail
         check(replay, game.steps, n_step)
-        over = replay.overfull
-        replay.shorten(int(keep * capacity))
+        over = replay.over_capacity
+        replay.truncate(int(keep * capacity))
         assert not over or len(replay) == int(keep * capacity)
         check(replay, game.steps, n_step)
 
@@ -146,9 +146,9 @@ def test_nothing_of_what_was_dropped_is_left():
     replay = Replay(layout(64, longest=9, prioritized=True), 0.6)
     for k in range(30):
         replay.append(*rollout_of([game.trajectory(k % 3, 5, "over" if k % 4 else "on", True)]))
-    assert replay.ends.slots - len(replay.ends.free) <= 13
+    assert replay.finals.slots - len(replay.finals.free) <= 13
     replay.clear()
-    assert len(replay) == 0 and len(replay.ends.free) == replay.ends.slots
+    assert len(replay) == 0 and len(replay.finals.free) == replay.finals.slots
     assert replay.priorities.tree.total == 0.0
 
 
@@ -193,7 +193,7 @@ def test_pictures_that_come_as_numbers_are_kept_as_bytes_where_they_are_none_els
             replay.append(rollout, rewards)
             check(replay, game.steps, 1)
         else:
-            with pytest.raises(TrainerError, match="'camera' first sent pictures of bytes"):
+            with pytest.raises(TrainerError, match="'camera' first sent images of bytes"):
                 replay.append(rollout, rewards)
 
 
@@ -211,7 +211,7 @@ def test_all_steps_are_drawn_alike():
     replay = Replay(layout(20, longest=9))
     for _ in range(5):
         replay.append(*rollout_of([game.trajectory(0, 9, "on")]))
-    drawn = replay.draw(np.random.default_rng(0).random(20000))
+    drawn = replay.sample(np.random.default_rng(0).random(20000))
     counts = np.bincount(drawn, minlength=20)
     assert counts.min() > 850 and counts.max() < 1150
 

@@ -11,7 +11,7 @@ import torch
 from lanista.trainers.buffers.replay import storage as replay_file
 from lanista.trainers.buffers.replay import storage as saving
 from lanista.trainers.buffers.replay.buffer import Replay
-from lanista.trainers.buffers.replay.sampler import Sampler
+from lanista.trainers.buffers.replay.sampler import ReplaySampler
 from lanista.trainers.buffers.replay.storage import FILE, NOT_LOADED, load_replay, save_replay
 from playedsteps import Game, layout, rollout_of
 
@@ -35,10 +35,10 @@ def forget_agents(game):
 
 
 def batches(replay, count=6):
-    sampler = Sampler([0.9, 0.5], [False, True], torch.device("cpu"), 0, n_step=3)
+    sampler = ReplaySampler([0.9, 0.5], [False, True], torch.device("cpu"), 0, n_step=3)
     for _ in range(count):
         batch = sampler.batch(replay, 16, beta=0.5)
-        sampler.learnt(replay, batch.rewards.abs().sum(dim=1))
+        sampler.update_priorities(replay, batch.rewards.abs().sum(dim=1))
         tensors = [
             *batch.obs,
             *batch.next_obs,
@@ -77,7 +77,7 @@ def test_what_is_loaded_goes_on_as_what_was_saved_to_the_last_bit(tmp_path, name
     for own, other in ((replay, games[0]), (loaded, games[1])):
         for k in range(4):
             own.append(*rollout_of([other.trajectory(5 + k % 2, 7, "on")]))
-            own.shorten(80)
+            own.truncate(80)
     for one, two in zip(batches(replay), batches(loaded), strict=True):
         assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
 
@@ -130,8 +130,8 @@ def test_every_flipped_bit_is_noticed_and_what_is_dropped_is_said(saved, caplog)
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (layout(120, longest=7), "its capacity is 100, with the settings of now 120"),
-        (layout(100, longest=7, signals=1), "its signals is 2, with the settings of now 1"),
+        (layout(120, longest=7), "its capacity is 100, with the current settings 120"),
+        (layout(100, longest=7, signals=1), "its signals is 2, with the current settings 1"),
         (layout(100, longest=7, prioritized=True), "its prioritized is False"),
     ],
 )
@@ -147,7 +147,7 @@ def test_another_time_horizon_is_a_reason_to_drop_it_for_stacks_alone(tmp_path, 
         save_replay("B", tmp_path, replay, 1)
         loaded = load_replay("B", tmp_path, new(layout(100, stacks=stacks, longest=9)), 1)
         assert (None if loaded is None else len(loaded)) == held
-    assert "its time horizon is 7, with the settings of now 9" in caplog.text
+    assert "its time horizon is 7, with the current settings 9" in caplog.text
 
 
 def test_pictures_that_came_as_numbers_are_no_reason_to_drop_it(tmp_path):

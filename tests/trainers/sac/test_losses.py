@@ -7,13 +7,13 @@ from lanista.trainers.algorithms.sac.losses import (
     BranchSums,
     LogProbs,
     entropy_penalty,
-    follow,
+    expected_q,
     policy_loss,
+    polyak_update,
     q_targets,
     squared_error,
     temperature_loss,
     value_targets,
-    weighted,
 )
 from lanista.trainers.networks.sac import Coefficients, Temperatures
 
@@ -117,7 +117,7 @@ def test_value_loss(case):
         alpha = alpha._replace(continuous=-alpha.continuous)
     with torch.no_grad():
         penalty = entropy_penalty(alpha, given.log_probs, given.branches)
-        targets = value_targets(weighted(given.q, given.p), penalty)
+        targets = value_targets(expected_q(given.q, given.p), penalty)
     loss = masks_that_mask(given, lambda real: squared_error(given.values, targets, real=real))
     close(loss, expected["value_loss"])
     wanted = signals(expected["grad_values_of_value_loss"])
@@ -172,8 +172,8 @@ def test_temperature_loss_and_its_targets(case):
 @pytest.mark.parametrize("case", cases("sac", "condense"))
 def test_the_value_of_chosen_discrete_actions(case):
     inputs = case["inputs"]
-    shares = BranchSums(inputs["branches"]).shares(torch.tensor(inputs["discrete_actions"]))
-    got = weighted(tensor(inputs["q"]).unsqueeze(1), shares)
+    shares = BranchSums(inputs["branches"]).taken_weights(torch.tensor(inputs["discrete_actions"]))
+    got = expected_q(tensor(inputs["q"]).unsqueeze(1), shares)
     close(got, case["expected"]["q_of_actions"])
 
 
@@ -184,5 +184,5 @@ def test_the_target_follows(case):
         inputs["source"], inputs["target"], case["expected"]["target"], strict=True
     ):
         found = tensor(target)
-        follow(found, tensor(source), inputs["tau"])
+        polyak_update(found, tensor(source), inputs["tau"])
         close(found, wanted)

@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 import torch
 from lanista.agent_processor.trajectory import AgentKey
-from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.networks.modules.distributions import Actions
 from lanista.trainers.networks.modules.memory import Memory
 from lanista.trainers.networks.modules.precision import Precision
-from lanista.trainers.networks.sac import Sequences
+from lanista.trainers.networks.sac import BurnInSequences
 from lanista.trainers.settings.models.networks import MemorySettings
 from mlagents_envs.base_env import ObservationType
 from recurrentrollouts import recurrent_rollout
 from sacbatches import ACTIONS, algorithm, some_batch, spec_of
 
-THREADS = UpdateThreads(1)
 LENGTH, COUNT, SIZE = 4, 3, 8
 ROWS = LENGTH * COUNT
 MEMORY = {"memory": {"memory_size": SIZE, "sequence_length": LENGTH}}
@@ -34,7 +32,7 @@ def sequences(spec, real=None, **changes):
 
 def learn(sac, batch, steps=2):
     for _ in range(steps):
-        learnt = sac.update(batch, 0, THREADS)
+        learnt = sac.update(batch, 0)
     return learnt
 
 
@@ -135,7 +133,7 @@ def test_a_run_through_a_memory_is_its_steps_one_by_one():
         expected.append(said)
     whole = torch.stack(expected, 1)
     for burn_in in (0, 1, 3):
-        found = Sequences(LENGTH, burn_in).run(memory, rows, states)
+        found = BurnInSequences(LENGTH, burn_in).run(memory, rows, states)
         torch.testing.assert_close(found, whole[:, burn_in:].flatten(0, 1))
 
 
@@ -149,7 +147,7 @@ def test_the_value_begins_a_sequence_with_its_own_memory():
     learn(same_start, replace(batch, extra={"value_states": torch.where(first, states, 7.0)}), 1)
     learn(other_start, replace(batch, extra={"value_states": torch.where(first, 7.0, states)}), 1)
     assert same(weights(sac), weights(same_start))
-    assert not torch.equal(sac._of_value, other_start._of_value)
+    assert not torch.equal(sac._value_weights, other_start._value_weights)
 
 
 def test_the_value_s_memory_is_kept_with_the_steps():
@@ -178,7 +176,7 @@ def test_the_target_remembers_what_came_before(n_step):
     target, states = sac.networks.target, torch.zeros(COUNT, SIZE)
     seen = torch.randn(COUNT, LENGTH + n_step, 3)
     obs, following = (seen[:, k : k + LENGTH].flatten(0, 1) for k in (0, n_step))
-    found = sac.gradient._following(target, [obs], [following], states, Sequences(LENGTH))
+    found = sac.forward._next_values(target, [obs], [following], states, BurnInSequences(LENGTH))
     said, _ = target.memory(target.encoding([seen.flatten(0, 1)]), states, LENGTH + n_step)
     expected = target.values(said).view(COUNT, LENGTH + n_step, -1)[:, n_step:].flatten(0, 1)
     torch.testing.assert_close(found, expected)

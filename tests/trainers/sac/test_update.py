@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import torch
 from lanista.envs.validation import NonFinite
-from lanista.trainers.algorithms.common.threads import UpdateThreads
 from sacbatches import ACTIONS, algorithm, some_batch, spec_of
 
 ROWS, RATE, TAU, ALPHA, STEP = 12, 0.01, 0.1, 0.4, 250
-THREADS = UpdateThreads(1)
 
 
 class Reference:
@@ -150,7 +148,7 @@ def test_weights_and_losses_are_those_of_the_formulas(kind, masked_and_weighted)
     for seed in range(3):
         batch = some_batch(spec, ROWS, masked=masked_and_weighted, weighted=masked_and_weighted, seed=seed)
         expected = reference.update(batch)
-        learnt = sac.update(batch, STEP, THREADS)
+        learnt = sac.update(batch, STEP)
         names = ("Policy", "Q1", "Q2", "Value")
         found = [learnt.metrics[f"Losses/{name} Loss"] for name in names]
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
@@ -167,7 +165,7 @@ def test_weights_and_losses_are_those_of_the_formulas(kind, masked_and_weighted)
 def test_what_is_told_of_an_update():
     sac = algorithm(spec_of(ACTIONS["hybrid"]), learning_rate=0.02, learning_rate_schedule="linear")
     before = sac.networks.temperatures.log_discrete.detach().clone()
-    learnt = sac.update(some_batch(sac.spec, ROWS), STEP, THREADS)
+    learnt = sac.update(some_batch(sac.spec, ROWS), STEP)
     assert learnt.metrics["Policy/Learning Rate"] == pytest.approx(0.015)
     alphas = sac.networks.temperatures.log_discrete.detach().exp()
     assert not torch.equal(alphas.log(), before)
@@ -180,20 +178,18 @@ def test_errors_are_the_distances_from_the_targets():
     spec = spec_of(ACTIONS["continuous"])
     batch = some_batch(spec, ROWS)
     batch.rewards.mul_(1e6)
-    learnt = algorithm(spec).update(batch, STEP, THREADS)
+    learnt = algorithm(spec).update(batch, STEP)
     torch.testing.assert_close(learnt.td_errors, batch.rewards.abs().mean(1), rtol=1e-3, atol=10.0)
 
 
 def test_a_coefficient_without_actions_of_its_kind_stays():
     sac = algorithm(spec_of(ACTIONS["branches"]), init_entcoef=0.7)
     for _ in range(3):
-        figures = sac.update(some_batch(sac.spec, ROWS), STEP, THREADS).metrics
+        figures = sac.update(some_batch(sac.spec, ROWS), STEP).metrics
     assert figures["Policy/Continuous Entropy Coeff"] == pytest.approx(0.7)
     assert figures["Policy/Discrete Entropy Coeff"] != pytest.approx(0.7)
     sac = algorithm(spec_of(ACTIONS["continuous"]))
-    assert math.isnan(
-        sac.update(some_batch(sac.spec, ROWS), STEP, THREADS).metrics["Policy/Discrete Entropy Coeff"]
-    )
+    assert math.isnan(sac.update(some_batch(sac.spec, ROWS), STEP).metrics["Policy/Discrete Entropy Coeff"])
 
 
 @pytest.mark.parametrize("network", [{}, {"activation": "relu"}])
@@ -204,10 +200,10 @@ def test_numbers_that_are_not_finite_stop_or_are_left_out(network):
     stopped = algorithm(spec, network=network)
     before = stopped.optimizer.flat.vector.detach().clone()
     with pytest.raises(FloatingPointError, match="at step 250"):
-        stopped.update(batch, STEP, THREADS)
+        stopped.update(batch, STEP)
     assert torch.equal(stopped.optimizer.flat.vector, before)
     going_on = algorithm(spec, network=network, non_finite=NonFinite.DROP)
-    going_on.update(batch, STEP, THREADS)
+    going_on.update(batch, STEP)
     assert torch.equal(going_on.optimizer.flat.vector, before)
 
 
@@ -222,24 +218,24 @@ def test_what_was_saved_goes_on_as_it_would_have(network):
 
     sac, other = algorithm(spec, network=network), algorithm(spec, network=network, seed=9)
     for seed in range(2):
-        sac.update(batch(seed), STEP, THREADS)
+        sac.update(batch(seed), STEP)
     other.load_state_dict(sac.state_dict())
     for one in (sac, other):
-        one.metrics_after = one.update(batch(7), STEP, THREADS).metrics
+        one.metrics_after = one.update(batch(7), STEP).metrics
     assert sac.metrics_after == other.metrics_after
     assert torch.equal(sac.optimizer.flat.vector, other.optimizer.flat.vector)
-    assert torch.equal(sac._of_target, other._of_target)
+    assert torch.equal(sac._target_weights, other._target_weights)
 
 
 def test_another_run_s_weights_begin_a_run():
     spec = spec_of(ACTIONS["hybrid"])
     sac, other = algorithm(spec), algorithm(spec, seed=9)
-    sac.update(some_batch(spec, ROWS), STEP, THREADS)
+    sac.update(some_batch(spec, ROWS), STEP)
     assert other.initialize_from(sac.state_dict()) == []
     assert torch.equal(sac.optimizer.flat.vector, other.optimizer.flat.vector)
-    assert torch.equal(sac._of_target, other._of_target)
+    assert torch.equal(sac._target_weights, other._target_weights)
     assert other.optimizer.adam.steps == 1
     one_signal = algorithm(spec, seed=9, signals=("extrinsic",))
     told = " ".join(one_signal.initialize_from(sac.state_dict()))
     assert "Value.values" in told and "Q.head" in told and "Policy" not in told
-    assert torch.equal(one_signal._of_target, one_signal._of_value)
+    assert torch.equal(one_signal._target_weights, one_signal._value_weights)

@@ -1,15 +1,16 @@
-"""Stacks of dense layers with Swish, forwards and backwards in as few calls as the arithmetic needs.
+"""Stacks of dense layers with Swish, forward and backward by hand, for the fused gradients of PPO and SAC.
 
-A gradient step on some dozens of rows is bound by the number of calls. What is computed here lands in the
-vector that the optimiser reads; `Body` and torch's own differentiation stay the definition
-(tests/trainers/sac/test_closed_form.py).
+A minibatch of a few dozen rows is bound by the number of calls, not by arithmetic, and automatic
+differentiation makes half of them. Here the gradient is written down layer by layer and lands in the vector
+that the optimizer reads. `Body` and autograd remain the definition; tests compare the two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,64 +18,92 @@ from ...networks.modules.body import Body, DenseStack
 
 _silu, _silu_backward = torch.ops.aten.silu, torch.ops.aten.silu_backward
 
+Array = Any
+"""A NumPy array, or a tensor on any device; no function mixes the two."""
+
+
+class ArrayBackend(NamedTuple):
+    """The library that evaluates what follows the heads: on a CPU NumPy, whose calls cost a third."""
+
+    xp: Any
+    """The module of the arrays: numpy or torch."""
+    array: Callable[[Tensor], Array]
+    """A tensor as that library takes it; the memory is shared."""
+    tensor: Callable[[Array], Tensor]
+    """The way back."""
+
+    @classmethod
+    def of(cls, device: torch.device) -> ArrayBackend:
+        """NumPy on a CPU, torch elsewhere."""
+        return NUMPY if device.type == "cpu" else TORCH
+
+
+NUMPY = ArrayBackend(np, Tensor.numpy, torch.from_numpy)
+TORCH = ArrayBackend(torch, lambda tensor: tensor, lambda array: array)
+
 
 class Layer(NamedTuple):
     """The parameters of one layer of S networks, and where their gradients go."""
 
     weight: Tensor
-    """[S, in, out]."""
+    """[S, in, out]; [in, out] of a single network."""
     bias: Tensor
-    """[S, 1, out]."""
+    """[S, 1, out]; [1, out] or [out] of a single network."""
     weight_t: Tensor
-    """[S, out, in]."""
+    """[S, out, in]: a view, which would cost a call wherever it is needed."""
     d_weight: Tensor
     d_bias: Tensor
 
     @classmethod
     def of(cls, weight: Tensor, bias: Tensor, d_weight: Tensor, d_bias: Tensor) -> Layer:
-        """With the transposed weight, which costs a call wherever it is asked for."""
+        """From the parameters and their gradients."""
         return cls(weight, bias, weight.transpose(-1, -2), d_weight, d_bias)
 
     @classmethod
     def held(cls, weight: nn.Parameter, bias: nn.Parameter) -> Layer:
-        """A layer's, of which a `FlatParameters` holds the gradients; those of one that learns by itself."""
+        """From a module whose gradients a `FlatParameters` holds, or from a target network."""
         d_weight, d_bias = (torch.empty(0) if p.grad is None else p.grad for p in (weight, bias))
         return cls.of(weight.detach(), bias.detach(), d_weight, d_bias)
 
     def stream(self, index: int) -> Layer:
-        """One network alone: [in, out] and [1, out]."""
+        """A single network: [in, out] and [1, out]."""
         return Layer.of(*(t[index] for t in (self.weight, self.bias, self.d_weight, self.d_bias)))
 
     def backward(self, inputs: Tensor, d_outputs: Tensor) -> None:
-        """The gradients by weight and bias, for inputs [S, B, in] and the gradient by outputs [S, B, out]."""
+        """Gradients of weight and bias, from inputs [S, B, in] and that of the outputs [S, B, out]."""
         torch.bmm(inputs.transpose(1, 2), d_outputs, out=self.d_weight)
         torch.sum(d_outputs, 1, keepdim=True, out=self.d_bias)
 
+    def head_backward(self, inputs: Tensor, d_outputs: Tensor) -> None:
+        """The same of a single network's head: [B, in] and [B, out]."""
+        torch.mm(inputs.t(), d_outputs, out=self.d_weight)
+        torch.sum(d_outputs, 0, out=self.d_bias)
+
 
 def layers_of(body: Body) -> list[Layer]:
-    """Of a plain body, all its networks."""
+    """The layers of a body that is a dense MLP, all its networks."""
     return [Layer.held(layer.weight, layer.bias) for layer in body.layers if isinstance(layer, DenseStack)]
 
 
 def side_by_side(first: Layer, second: Layer) -> Layer:
-    """Layers of one network each, [1, in, out], that lie in one vector in this order, as one layer of two."""
+    """Two networks' layers [1, in, out], which lie in one vector in this order, as one layer of S = 2."""
     pairs = list(zip(first, second, strict=True))
     both = [_strided(pairs[k][0], pairs[k][1]) for k in (0, 1, 3, 4)]
     return Layer.of(*both)
 
 
 def _strided(first: Tensor, second: Tensor) -> Tensor:
-    apart = (second.data_ptr() - first.data_ptr()) // first.element_size()
-    return first.as_strided((2, *first.shape[1:]), (apart, *first.stride()[1:]))
+    distance = (second.data_ptr() - first.data_ptr()) // first.element_size()
+    return first.as_strided((2, *first.shape[1:]), (distance, *first.stride()[1:]))
 
 
 class Trace(NamedTuple):
-    """What a pass through layers leaves for the way back."""
+    """What a forward pass keeps for the backward pass."""
 
     into: list[Tensor]
-    """What goes into each layer, and last what comes out: [S, B, width] each."""
-    before: list[Tensor]
-    """What each layer gives before its activation."""
+    """The input of each layer, and last the output of the stack: [S, B, width] each."""
+    sums: list[Tensor]
+    """What each layer computes before its activation."""
 
     @property
     def out(self) -> Tensor:
@@ -82,38 +111,38 @@ class Trace(NamedTuple):
         return self.into[-1]
 
     def rows(self, rows: slice) -> Trace:
-        """Of some rows alone."""
-        return Trace([x[:, rows] for x in self.into], [x[:, rows] for x in self.before])
+        """Some of the B rows."""
+        return Trace([x[:, rows] for x in self.into], [x[:, rows] for x in self.sums])
 
 
 def forward(layers: Sequence[Layer], inputs: Tensor) -> Trace:
-    """[B, in] (the same for every network) -> what S networks make of it."""
+    """[B, in], the same for all S networks -> the trace of their stacks."""
     into = [inputs.expand(layers[0].weight.shape[0], -1, -1)]
-    before: list[Tensor] = []
+    sums: list[Tensor] = []
     for layer in layers:
-        before.append(torch.baddbmm(layer.bias, into[-1], layer.weight))
-        into.append(_silu(before[-1]))
-    return Trace(into, before)
+        sums.append(torch.baddbmm(layer.bias, into[-1], layer.weight))
+        into.append(_silu(sums[-1]))
+    return Trace(into, sums)
 
 
 def backward(layers: Sequence[Layer], trace: Trace, d_out: Tensor) -> None:
-    """The gradients by all parameters, for that by `trace.out` [S, B, hidden]."""
+    """Write the gradients of all parameters, from that of `trace.out` [S, B, hidden]."""
     for index in range(len(layers) - 1, -1, -1):
-        d_before = _silu_backward(d_out, trace.before[index])
-        layers[index].backward(trace.into[index], d_before)
+        d_sums = _silu_backward(d_out, trace.sums[index])
+        layers[index].backward(trace.into[index], d_sums)
         if index:
-            d_out = torch.bmm(d_before, layers[index].weight_t)
+            d_out = torch.bmm(d_sums, layers[index].weight_t)
 
 
 def outputs(layers: Sequence[Layer], inputs: Tensor) -> Tensor:
-    """One network without a way back: layers [in, out], inputs [B, in] -> [B, hidden]."""
+    """One network without a backward pass: layers [in, out], inputs [B, in] -> [B, hidden]."""
     for layer in layers:
         inputs = _silu(torch.addmm(layer.bias, inputs, layer.weight))
     return inputs
 
 
-def by_inputs(layers: Sequence[Layer], before: Sequence[Tensor], d_out: Tensor, columns: slice) -> Tensor:
-    """The gradient by some columns of one network's inputs: layers [in, out], tensors [B, width]."""
-    for layer, sums in zip(reversed(layers[1:]), reversed(before[1:]), strict=True):
-        d_out = torch.mm(_silu_backward(d_out, sums), layer.weight_t)
-    return torch.mm(_silu_backward(d_out, before[0]), layers[0].weight_t[:, columns])
+def input_gradient(layers: Sequence[Layer], sums: Sequence[Tensor], d_out: Tensor, columns: slice) -> Tensor:
+    """The gradient of some columns of one network's inputs: layers [in, out], tensors [B, width]."""
+    for layer, own in zip(reversed(layers[1:]), reversed(sums[1:]), strict=True):
+        d_out = torch.mm(_silu_backward(d_out, own), layer.weight_t)
+    return torch.mm(_silu_backward(d_out, sums[0]), layers[0].weight_t[:, columns])

@@ -8,7 +8,6 @@ from torch import Tensor
 from ...buffers.replay.sampler import ReplayBatch
 from ...networks.modules.precision import widened
 from ..base import UpdateResult
-from ..common.threads import UpdateThreads
 from .base import DeterministicActorCritic, action
 
 
@@ -17,7 +16,7 @@ class DDPG(DeterministicActorCritic):
 
     name = "DDPG"
 
-    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> UpdateResult:
+    def update(self, batch: ReplayBatch, policy_step: int) -> UpdateResult:
         """One gradient step of the critic, one of the policy, and the targets'."""
         with torch.no_grad():
             inputs = self.network.prepare(batch.obs)

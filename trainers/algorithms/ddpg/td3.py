@@ -13,7 +13,6 @@ from ...networks.modules.precision import widened
 from ...settings.models.algorithms import TD3Settings
 from ...settings.models.behavior import TrainerSettings
 from ..base import UpdateResult
-from ..common.threads import UpdateThreads
 from .base import DeterministicActorCritic, action
 
 TWINS = 2
@@ -39,7 +38,7 @@ class TD3(DeterministicActorCritic):
         """See `Algorithm.generators`."""
         return {"smoother": self.smoother}
 
-    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> UpdateResult:
+    def update(self, batch: ReplayBatch, policy_step: int) -> UpdateResult:
         """One gradient step of the critics; of the policy and the targets every `policy_delay`-th time."""
         with torch.no_grad():
             inputs = self.network.prepare(batch.obs)

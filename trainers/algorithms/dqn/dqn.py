@@ -34,7 +34,6 @@ from ..base import OffPolicyAlgorithm, Traits, UpdateResult, require_discrete
 from ..common.observations import to_tensors
 from ..common.optim import CheckedAdam
 from ..common.target_network import Target
-from ..common.threads import UpdateThreads
 
 
 class DQN(OffPolicyAlgorithm):
@@ -95,7 +94,7 @@ class DQN(OffPolicyAlgorithm):
 
     # The update ---------------------------------------------------------------------------------------
 
-    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> UpdateResult:
+    def update(self, batch: ReplayBatch, policy_step: int) -> UpdateResult:
         """One gradient step towards the targets y, and the target network's."""
         network, length = self.network, self.sequence_length
         with torch.no_grad(), self.precision.passes(self.device):

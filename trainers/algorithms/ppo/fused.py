@@ -1,66 +1,43 @@
-"""The gradient of a PPO minibatch in closed form, for networks of dense layers.
+"""The gradient of a PPO minibatch for networks of dense layers, without automatic differentiation.
 
-A minibatch of a few dozen rows is bound by the number of calls, not by arithmetic, and automatic
-differentiation makes half of them. Here the gradient is written down layer by layer and lands in the vector
-that the optimiser reads. `ppo_losses` stays the definition, and what other networks learn by;
-tests/trainers/ppo/test_closed_form.py compares the two.
-
-The formulas behind the heads are written for NumPy's and torch's arrays alike: on a processor NumPy's calls
-cost a third of torch's.
+The layers are those of `common.fused`; here stand the heads, the clipped surrogate, the value loss and the
+entropy bonus with their gradients. `ppo_losses` remains the definition, and what all other networks learn by;
+tests compare the two.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...networks.actor_critic import ActorCritic
-from ...networks.modules.body import DenseStack
 from ...networks.modules.distributions import EPSILON, ActionDistribution, Actions
+from ..common.fused import Array, ArrayBackend, Layer, backward, forward, layers_of
 from .losses import VALUE_WEIGHT
 
-_silu, _silu_backward = torch.ops.aten.silu, torch.ops.aten.silu_backward
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _TWO_PI_E = 2.0 * math.pi * math.e
 
-Array = Any
-"""An array of NumPy's, or a tensor on any device; of the two kinds no function mixes both."""
 
-
-class _Layer(NamedTuple):
-    """A layer's parameters, and where their gradients go; without the cost of asking a module for them."""
-
-    weight: Tensor
-    bias: Tensor
-    weight_t: Tensor
-    """The weight, its last two axes swapped."""
-    d_weight: Tensor
-    d_bias: Tensor
-
-    @classmethod
-    def of(cls, weight: nn.Parameter, bias: nn.Parameter) -> _Layer:
-        held = weight.detach()
-        return cls(held, bias.detach(), held.transpose(-1, -2), _gradient(weight), _gradient(bias))
-
-
-class DenseGradient:
-    """Computes the losses of a minibatch, and puts their gradient into each parameter's `grad`."""
+class FusedPPOGradient:
+    """Computes the losses of a minibatch, and writes their gradient to each parameter's `grad`."""
 
     def __init__(self, network: ActorCritic) -> None:
-        """From now on `network` keeps its parameters' tensors and their `grad`; both change in place."""
+        """Keep the parameters' tensors and their `grad`, both of which from now on change in place only."""
         self.network = network
-        self.xp: Any = np if network.actions.weight.device.type == "cpu" else torch
+        self.backend = ArrayBackend.of(network.actions.weight.device)
+        self.layers = layers_of(network.body)
         self.streams = network.body.streams
-        self.layers = [_Layer.of(x.weight, x.bias) for x in network.body.layers if isinstance(x, DenseStack)]
-        self.actions = _Layer.of(network.actions.weight, network.actions.bias)
-        self.values = _Layer.of(network.values.weight, network.values.bias)
+        self.actions = Layer.held(network.actions.weight, network.actions.bias)
+        self.values = Layer.held(network.values.weight, network.values.bias)
         self.log_sigma = network.actions.log_sigma.detach()
-        self.d_log_sigma = _gradient(network.actions.log_sigma)
+        d_log_sigma = network.actions.log_sigma.grad
+        assert d_log_sigma is not None
+        self.d_log_sigma: Tensor = d_log_sigma
         self.continuous = network.actions.continuous_size
         self.branches = network.actions.branches
 
@@ -76,36 +53,30 @@ class DenseGradient:
         epsilon: float,
         beta: float,
     ) -> tuple[Array, Array]:
-        """The policy and the value loss of a minibatch; arguments as of `ppo_losses`."""
-        into, before = self._forward(inputs[0] if len(inputs) == 1 else self.network.encoder(inputs))
-        of_actor, of_critic = into[-1][0], into[-1][self.streams - 1]
+        """The policy loss and the value loss of a minibatch; arguments as for `ppo_losses`."""
+        array, tensor = self.backend.array, self.backend.tensor
+        trace = forward(self.layers, inputs[0] if len(inputs) == 1 else self.network.encoder(inputs))
+        encodings = trace.out
+        of_actor, of_critic = encodings[0], encodings[self.streams - 1]
         columns = torch.addmm(self.actions.bias, of_actor, self.actions.weight)
         values = torch.addmm(self.values.bias, of_critic, self.values.weight)
-        policy, d_columns = self._policy(
+        policy_loss, d_policy = self._policy_loss(
             columns, actions, action_mask, old_log_probs, advantages, epsilon, beta
         )
-        value, d_values = squared_error(self._array(values), self._array(returns))
-        self._backward(into, before, self._tensor(d_columns), self._tensor(d_values))
-        return policy, value
+        value_loss, d_value = squared_error(array(values), array(returns))
+        d_columns, d_values = tensor(d_policy), tensor(d_value)
+        self.actions.head_backward(of_actor, d_columns)
+        self.values.head_backward(of_critic, d_values)
+        d_out = torch.empty_like(encodings)
+        torch.mm(d_columns, self.actions.weight_t, out=d_out[0])
+        if self.streams == 1:
+            d_out[0].addmm_(d_values, self.values.weight_t)
+        else:
+            torch.mm(d_values, self.values.weight_t, out=d_out[1])
+        backward(self.layers, trace, d_out)
+        return policy_loss, value_loss
 
-    def _array(self, tensor: Tensor) -> Array:
-        """What the formulas take; it shares the tensor's memory."""
-        return tensor.numpy() if self.xp is np else tensor
-
-    def _tensor(self, array: Array) -> Tensor:
-        tensor: Tensor = torch.from_numpy(array) if self.xp is np else array
-        return tensor
-
-    def _forward(self, inputs: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """What goes into each layer and out of the last, and what each layer gives before its activation."""
-        into = [inputs.expand(self.streams, -1, -1)]
-        before: list[Tensor] = []
-        for layer in self.layers:
-            before.append(torch.baddbmm(layer.bias, into[-1], layer.weight))
-            into.append(_silu(before[-1]))
-        return into, before
-
-    def _policy(
+    def _policy_loss(
         self,
         columns: Tensor,
         actions: Actions,
@@ -115,9 +86,8 @@ class DenseGradient:
         epsilon: float,
         beta: float,
     ) -> tuple[Array, Array]:
-        """The policy loss, and the gradient by means and logits; that by log sigma goes to its place."""
-        n = self.continuous
-        xp, array = self.xp, self._array
+        """The policy loss, and the gradient of means and logits; writes that of log sigma."""
+        n, (xp, array, tensor) = self.continuous, self.backend
         gaussian, categorical = None, None
         log_probs: list[Array] = []
         if n:
@@ -129,40 +99,21 @@ class DenseGradient:
             )
             categorical = _Categorical(of_branches, actions.discrete)
             log_probs.append(array(categorical.log_probs))
-        policy, d_log_probs = surrogate(
+        policy_loss, d_log_probs = surrogate(
             xp, _joined(xp, log_probs), array(old_log_probs), array(advantages), epsilon
         )
-        d_parts: list[Array] = []
+        gradients: list[Array] = []
         if gaussian is not None:
-            d_parts.append(gaussian.gradient(d_log_probs[:, :n], -beta, array(self.d_log_sigma)))
+            gradients.append(gaussian.gradient(d_log_probs[:, :n], -beta, array(self.d_log_sigma)))
         if categorical is not None:
-            d_parts.append(array(categorical.gradient(self._tensor(d_log_probs[:, n:]), -beta)))
-        return policy, _joined(xp, d_parts)
-
-    def _backward(
-        self, into: list[Tensor], before: list[Tensor], d_columns: Tensor, d_values: Tensor
-    ) -> None:
-        d_out = torch.empty_like(into[-1])
-        _head_backward(self.actions, into[-1][0], d_columns)
-        _head_backward(self.values, into[-1][self.streams - 1], d_values)
-        torch.mm(d_columns, self.actions.weight_t, out=d_out[0])
-        if self.streams == 1:
-            d_out[0].addmm_(d_values, self.values.weight_t)
-        else:
-            torch.mm(d_values, self.values.weight_t, out=d_out[1])
-        for index in range(len(self.layers) - 1, -1, -1):
-            layer = self.layers[index]
-            d_before = _silu_backward(d_out, before[index])
-            torch.bmm(into[index].transpose(1, 2), d_before, out=layer.d_weight)
-            torch.sum(d_before, 1, keepdim=True, out=layer.d_bias)
-            if index:
-                d_out = torch.bmm(d_before, layer.weight_t)
+            gradients.append(array(categorical.gradient(tensor(d_log_probs[:, n:]), -beta)))
+        return policy_loss, _joined(xp, gradients)
 
 
 def surrogate(
     xp: Any, log_probs: Array, old_log_probs: Array, advantages: Array, epsilon: float
 ) -> tuple[Array, Array]:
-    """The loss of the clipped surrogate, and its gradient by `log_probs` [B, components].
+    """The loss of the clipped surrogate, and its gradient with respect to `log_probs` [B, components].
 
     `xp` is the module of the arrays, numpy or torch.
     """
@@ -175,7 +126,7 @@ def surrogate(
 
 
 def squared_error(values: Array, returns: Array) -> tuple[Array, Array]:
-    """The mean of (R - V)^2 over rows and signals [B, signals], and what `VALUE_WEIGHT` of it gives by V."""
+    """The mean of (R - V)^2 over [B, signals], and `VALUE_WEIGHT` times its gradient."""
     error = values - returns
     count = math.prod(error.shape)
     return (error * error).sum() / count, error * (2.0 * VALUE_WEIGHT / count)
@@ -197,7 +148,7 @@ class _Gaussian:
         self.log_probs = -_LOG_SQRT_2PI - xp.log(padded) - self.exponent
 
     def gradient(self, d_log_probs: Array, d_entropy: float, d_log_sigma: Array) -> Array:
-        """By mu, for gradients by the log-probabilities and by the mean entropy; `d_log_sigma` is written."""
+        """The gradient of mu, from those of log-probabilities and mean entropy; writes `d_log_sigma`."""
         widening = (self.exponent * d_log_probs).sum(0) * (4.0 * self.of_variance)
         scaled = self.variance * _TWO_PI_E
         of_entropy = scaled / (scaled + EPSILON) * (d_entropy / len(scaled))
@@ -214,7 +165,7 @@ class _Categorical:
         self.log_probs = distribution.log_probabilities.gather(-1, self.chosen).squeeze(-1)
 
     def gradient(self, d_log_probs: Tensor, d_entropy: float) -> Tensor:
-        """By the logits, for gradients by the log-probabilities and by the mean entropy."""
+        """The gradient of the logits, from those of the log-probabilities and of the mean entropy."""
         p, logs = self.distribution.probabilities, self.distribution.log_probabilities  # [B, K, widest]
         padded = p + EPSILON
         d_p = (logs + p / padded).mul_(-d_entropy / len(p))
@@ -224,15 +175,5 @@ class _Categorical:
         return d_logits if mask is None else d_logits.masked_fill(mask, 0.0)
 
 
-def _head_backward(head: _Layer, encoding: Tensor, d_out: Tensor) -> None:
-    torch.mm(encoding.t(), d_out, out=head.d_weight)
-    torch.sum(d_out, 0, out=head.d_bias)
-
-
 def _joined(xp: Any, parts: list[Array]) -> Array:
     return parts[0] if len(parts) == 1 else xp.concatenate(parts, 1)
-
-
-def _gradient(parameter: Tensor) -> Tensor:
-    assert parameter.grad is not None
-    return parameter.grad

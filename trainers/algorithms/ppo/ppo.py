@@ -19,13 +19,14 @@ from ...networks.modules.precision import Precision, widened
 from ...settings.models.algorithms import PPOSettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OnPolicyAlgorithm, Traits
+from ..common.fused import Array
 from ..common.observations import to_tensors
 from ..common.optim import CheckedAdam
 from ..common.recurrent import CriticStates, padded, remember
 from ..common.returns import generalized_advantages
 from ..common.schedules import ClippedSchedules
 from ..common.threads import UpdateThreads
-from .fused import Array, DenseGradient
+from .fused import FusedPPOGradient
 from .losses import VALUE_WEIGHT, clipped_value_loss, masked_mean, ppo_losses
 
 
@@ -71,7 +72,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         self.memories = CriticStates(self.network.memory(-1).size) if self.is_recurrent else None
         dense = self.network.plain and not self.is_recurrent
         dense = dense and not hyper.clip_value_loss and self.precision is Precision.FLOAT32
-        self.closed_form = DenseGradient(self.network) if dense else None
+        self.closed_form = FusedPPOGradient(self.network) if dense else None
         """The quick way to the gradient, where there is one."""
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,17 +20,26 @@ from ...networks.actor import Actor
 from ...networks.modules.chunking import chunked_forward
 from ...networks.modules.precision import Precision
 from ...networks.observations import require_equal_groups
-from ...networks.sac import Sequences, Temperatures, TwinQ, ValueNetwork
+from ...networks.sac import BurnInSequences, Temperatures, TwinQ, ValueNetwork
 from ...settings.models.algorithms import SACSettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OffPolicyAlgorithm, Traits, UpdateResult
 from ..common.observations import to_tensors
 from ..common.optim import CheckedAdam, FlatParameters
 from ..common.recurrent import CriticStates, first_of_sequences, remember
-from ..common.threads import UpdateThreads
-from .fused import DenseGradient, fits
-from .losses import follow
-from .update import VALUE_STATES, DerivedGradient, Losses, Networks
+from .forward import VALUE_STATES, ForwardPass, SACLosses, SACNetworks
+from .fused import FusedSACGradient, is_fusible
+from .losses import (
+    BranchSums,
+    entropy_penalty,
+    expected_q,
+    policy_loss,
+    polyak_update,
+    q_targets,
+    squared_error,
+    temperature_loss,
+    value_targets,
+)
 
 
 class SAC(OffPolicyAlgorithm):
@@ -54,12 +63,19 @@ class SAC(OffPolicyAlgorithm):
         """[sequences, size] V's states before each sequence of the rollout that was last evaluated."""
         parameters = [p for network in self.networks[:-1] for p in network.parameters()]
         self.optimizer = CheckedAdam(parameters, hyper.learning_rate, self.non_finite)
-        """One for all: its arithmetic on a tensor does not depend on the others."""
+        """One for all: Adam treats each parameter by itself."""
         size = sum(p.numel() for p in value.parameters())
-        self._of_value = self.optimizer.flat.vector.detach()[-size:]
-        self._of_target = FlatParameters(self.networks.target.parameters()).vector.detach()
+        self._value_weights = self.optimizer.flat.vector.detach()[-size:]
+        self._target_weights = FlatParameters(self.networks.target.parameters()).vector.detach()
         self.networks.target.requires_grad_(False)
-        self.gradient: DerivedGradient | DenseGradient = self._gradient()
+        self.branches = BranchSums(self.network.actions.branches.sizes, self.device)
+        self.forward = ForwardPass(self.networks, self._sequences(hyper), hyper.n_step)
+        fusible = is_fusible(self.networks) and self.precision is Precision.FLOAT32
+        self.fused = FusedSACGradient(self.networks) if fusible else None
+        """The gradient by hand, for networks that are dense MLPs."""
+        self._actor_parameters = list(self.network.parameters())
+        critics = (self.networks.q, value, self.networks.temperatures)
+        self._critic_parameters = [p for network in critics for p in network.parameters()]
         self.noise = torch.Generator().manual_seed(seed + 1)
 
     def modules(self) -> dict[str, nn.Module]:
@@ -79,15 +95,12 @@ class SAC(OffPolicyAlgorithm):
         """See `Algorithm.generators`."""
         return {"noise": self.noise}
 
-    def _gradient(self) -> DerivedGradient | DenseGradient:
-        """The quick way to the gradient, where there is one."""
-        if fits(self.networks) and self.precision is Precision.FLOAT32:
-            return DenseGradient(self.networks)
-        sequences = None
-        if self.memories is not None:
-            length = self.sequence_length
-            sequences = Sequences(length, min(int(self.hyper.burn_in_ratio * length), length - 1))
-        return DerivedGradient(self.networks, sequences, self.hyper.n_step, self.precision, self.device)
+    def _sequences(self, hyper: SACSettings) -> BurnInSequences | None:
+        """How the steps of a batch are learned from with a memory."""
+        length = self.sequence_length
+        if not self.is_recurrent:
+            return None
+        return BurnInSequences(length, min(int(hyper.burn_in_ratio * length), length - 1))
 
     # Estimates ------------------------------------------------------------------------------------------
 
@@ -100,9 +113,9 @@ class SAC(OffPolicyAlgorithm):
         if self.memories is None:
             return {"Value": chunked_forward(value, inputs).cpu().numpy()}
         encodings = chunked_forward(value.encoding, inputs)
-        said = remember(value.memory, self.memories, rollout, self.sequence_length, encodings)
-        self._starts = said.starts
-        return {"Value": value.values(said.steps).cpu().numpy()}
+        outputs = remember(value.memory, self.memories, rollout, self.sequence_length, encodings)
+        self._starts = outputs.starts
+        return {"Value": value.values(outputs.steps).cpu().numpy()}
 
     def extra(self, rollout: Rollout) -> dict[str, NDArray[Any]]:
         """V's states, of a rollout whose `estimates` have just been made; see `VALUE_STATES`."""
@@ -119,48 +132,72 @@ class SAC(OffPolicyAlgorithm):
 
     # The update ---------------------------------------------------------------------------------------
 
-    def update(self, batch: ReplayBatch, policy_step: int, threads: UpdateThreads) -> UpdateResult:
-        """One step of policy, critics and temperatures by the same batch, then the target follows.
+    def update(self, batch: ReplayBatch, policy_step: int) -> UpdateResult:
+        """One gradient step on policy, critics and temperatures, then a Polyak step of the target network.
 
         Raises:
-            FloatingPointError: the gradient is no finite number, and `non_finite` is STOP.
+            FloatingPointError: the gradient is not finite, and `non_finite` is STOP.
         """
-        rate = self.learning_rate(policy_step)
-        for part in threads.over([batch]):
-            losses = self._step(part, rate, policy_step)
-        policy, q1, q2, value = _numbers(losses)
+        noise = torch.randn((len(batch), self.network.actions.continuous_size), generator=self.noise)
+        noise = noise.to(self.device)
+        if self.fused is not None:  # the objective below, differentiated by hand
+            losses = self.fused(batch, noise)
+        else:
+            with self.precision.passes(self.device):
+                outputs = self.forward(batch, noise)
+            steps, log_pi = self.forward.without_burn_in(batch), outputs.sampled.log_probs
+            alpha, log_alpha = self.networks.temperatures.alpha, self.networks.temperatures.log_alpha
+            taken, likely = None, None
+            if log_pi.discrete is not None:
+                taken = self.branches.taken_weights(steps.actions.discrete)
+                likely = log_pi.discrete.detach().exp() / self.branches.count
+            with torch.no_grad():
+                # y = r + gamma V'(o') for Q, and min(Q1, Q2)(o, a ~ pi) - alpha ln pi for V
+                target_q = q_targets(steps.rewards, steps.discounts, outputs.next_values)
+                penalty = entropy_penalty(alpha, log_pi, self.branches)
+                target_v = value_targets(expected_q(outputs.q_sampled, likely), penalty)
+            q = expected_q(outputs.q_taken, taken)
+            q1_loss = squared_error(q[0], target_q, steps.weights, steps.real)
+            q2_loss = squared_error(q[1], target_q, steps.weights, steps.real)
+            value_loss = squared_error(outputs.values, target_v, steps.weights, steps.real)
+            # E [alpha ln pi - Q1], and -E [ln alpha (ln pi + target entropy)]
+            actor_loss = policy_loss(alpha, log_pi, outputs.q_sampled[0], self.branches, steps.real)
+            target_entropies = self.networks.temperatures.entropies
+            alpha_loss = temperature_loss(log_alpha, target_entropies, log_pi, self.branches, steps.real)
+            self.optimizer.zero_grad()
+            actor_loss.backward(inputs=self._actor_parameters)  # type: ignore[no-untyped-call]
+            critic_loss = q1_loss + q2_loss + value_loss + alpha_loss
+            critic_loss.backward(inputs=self._critic_parameters)  # type: ignore[no-untyped-call]
+            td_errors = self.forward.with_burn_in((target_q - q.detach()).abs().mean((0, 2)))
+            scalars = (actor_loss.detach(), q1_loss.detach(), q2_loss.detach(), value_loss.detach())
+            losses = SACLosses(*scalars, td_errors)
+        learning_rate = self.learning_rate(policy_step)
+        self.optimizer.step(learning_rate, policy_step)
+        polyak_update(self._target_weights, self._value_weights, self.hyper.tau)
+        return UpdateResult(self._update_metrics(losses, learning_rate), losses.td_errors)
+
+    def _update_metrics(self, losses: SACLosses, learning_rate: float) -> dict[str, float]:
+        """The losses, and the entropy coefficients after the step, by statistics' names."""
+        scalars: Iterable[Any] = losses[:-1]
+        if isinstance(losses.policy, Tensor):
+            scalars = torch.stack(losses[:-1]).tolist()  # read from their device at once
+        policy, q1, q2, value = map(float, scalars)
         alpha = self.networks.temperatures.alpha
-        figures = {
+        return {
             "Losses/Policy Loss": policy,
             "Losses/Value Loss": value,
             "Losses/Q1 Loss": q1,
             "Losses/Q2 Loss": q2,
             "Policy/Discrete Entropy Coeff": float(alpha.discrete.mean()),
             "Policy/Continuous Entropy Coeff": float(alpha.continuous),
-            "Policy/Learning Rate": rate,
+            "Policy/Learning Rate": learning_rate,
         }
-        return UpdateResult(figures, losses.errors)
-
-    def _step(self, batch: ReplayBatch, rate: float, policy_step: int) -> Losses:
-        shape = (len(batch.rewards), self.network.actions.continuous_size)
-        noise = torch.randn(shape, generator=self.noise, device=self.noise.device).to(self.device)
-        if self.gradient.adds:
-            self.optimizer.zero_grad()
-        losses = self.gradient(batch, noise)
-        self.optimizer.step(rate, policy_step)
-        follow(self._of_target, self._of_value, self.hyper.tau)
-        return losses
-
-    def learnt(self, real: Tensor) -> Tensor:
-        """Of a column [B] of whole sequences, the steps behind the burn-in."""
-        sequences = self.gradient.sequences if isinstance(self.gradient, DerivedGradient) else None
-        return real if sequences is None else sequences.learnt(real)
 
     # Transfer -------------------------------------------------------------------------------------------
 
     def on_transfer(self, state: Mapping[str, Any], mismatches: Sequence[str]) -> list[str]:
         """The target becomes the slow copy of the value in the checkpoint, or a copy of the value."""
-        self._of_target.copy_(self._of_value)
+        self._target_weights.copy_(self._value_weights)
         if not any(clause.startswith(("Value", "value_network")) for clause in mismatches):
             if is_mlagents(state):
                 take_target(self.networks.target, state)
@@ -169,7 +206,7 @@ class SAC(OffPolicyAlgorithm):
         return []
 
 
-def _networks(spec: BehaviorSpec, settings: TrainerSettings, device: torch.device, seed: int) -> Networks:
+def _networks(spec: BehaviorSpec, settings: TrainerSettings, device: torch.device, seed: int) -> SACNetworks:
     init = torch.Generator().manual_seed(seed)
     own = settings.network_settings
     of_critics = own.critic or own
@@ -183,13 +220,4 @@ def _networks(spec: BehaviorSpec, settings: TrainerSettings, device: torch.devic
     actions = spec.action_spec
     temperatures = Temperatures(actions.continuous_size, actions.discrete_branches, hyper.init_entcoef)
     value = value.to(device)
-    return Networks(actor.to(device), q.to(device), temperatures.to(device), value, copy.deepcopy(value))
-
-
-def _numbers(losses: Losses) -> list[float]:
-    """All but the errors, read from their device at once."""
-    scalars = losses[:-1]
-    if isinstance(scalars[0], Tensor):
-        numbers: list[float] = torch.stack(scalars).tolist()
-        return numbers
-    return [float(x) for x in scalars]
+    return SACNetworks(actor.to(device), q.to(device), temperatures.to(device), value, copy.deepcopy(value))

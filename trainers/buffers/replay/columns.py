@@ -1,7 +1,4 @@
-"""The columns of a replay's steps, but for their observations.
-
-What a replay holds, and how much memory that takes.
-"""
+"""The columns of a replay's steps other than observations, and how much memory all of them take."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from numpy.typing import NDArray
 from ....agent_processor.sequences import Sequences
 from ....agent_processor.trajectory import Rollout
 from .frame_stacks import spare_frames, stack_sizes
-from .observations import Ints, Kept, PlainObservations
+from .observations import Ints, PlainObservations, SavedRows
 from .priorities import tree_bytes
 
 BYTES, FLOATS = np.dtype(np.uint8), np.dtype(np.float32)
@@ -25,7 +22,7 @@ BYTES, FLOATS = np.dtype(np.uint8), np.dtype(np.float32)
 
 @dataclass(frozen=True, slots=True)
 class ExtraColumn:
-    """Numbers of each step that an algorithm wants to have back with a batch."""
+    """Values of each step that an algorithm needs in batches beside the usual columns."""
 
     name: str
     shape: tuple[int, ...]
@@ -34,7 +31,7 @@ class ExtraColumn:
 
 @dataclass(frozen=True, slots=True)
 class ReplayLayout:
-    """The columns of a replay."""
+    """The columns of a replay. A saved replay describes them by these field names."""
 
     capacity: int
     """Steps, padding among them; a multiple of `sequence_length`."""
@@ -42,9 +39,9 @@ class ReplayLayout:
     shapes: tuple[tuple[int, ...], ...]
     """Of the observations."""
     dtypes: tuple[Any, ...]
-    """uint8 for pictures that come as bytes, else float32."""
+    """uint8 for images that come as bytes, else float32."""
     stacks: tuple[int, ...]
-    """Frames that each observation is a stack of; 1: it is none."""
+    """Frames that each observation stacks; 1: it is no stack."""
     continuous: int
     branches: tuple[int, ...]
     signals: int
@@ -69,7 +66,7 @@ class ReplayLayout:
         prioritized: bool = False,
         extra: Sequence[ExtraColumn] = (),
     ) -> ReplayLayout:
-        """The layout for a behaviour, as long as nothing tells otherwise with its pictures as bytes."""
+        """The layout for a behavior, assuming that images come as bytes."""
         sensors = tuple(str(o.name) for o in spec.observation_specs)
         shapes = tuple(tuple(int(n) for n in o.shape) for o in spec.observation_specs)
         return cls(
@@ -90,7 +87,7 @@ class ReplayLayout:
 
     @property
     def sequences(self) -> int:
-        """How many sequences there is room for."""
+        """The number of sequences that fit."""
         return self.capacity // self.sequence_length
 
     def observation_bytes(self) -> list[int]:
@@ -107,8 +104,7 @@ class ReplayLayout:
     def nbytes(self) -> int:
         """Bytes of memory when the replay is full.
 
-        The observations behind episodes come to it, one an episode, and masks only where some action is ever
-        forbidden.
+        Final observations, one per episode, come on top, and masks if any action is ever forbidden.
         """
         words = self.continuous + len(self.branches) + self.signals + 1
         step = 4 * words + 2 + sum(prod(e.shape) * int(np.dtype(e.dtype).itemsize) for e in self.extra)
@@ -117,8 +113,8 @@ class ReplayLayout:
         return sum(self.observation_bytes()) + self.capacity * step + states + tree
 
 
-class StepColumns:
-    """Arrays of `capacity` rows, not touched before they are written."""
+class ReplayColumns:
+    """Arrays of `capacity` rows, whose memory is not touched before they are written."""
 
     def __init__(self, layout: ReplayLayout) -> None:
         n = layout.capacity
@@ -128,16 +124,16 @@ class StepColumns:
         self.following = np.zeros(n, np.int32)
         """The slot of the next observation."""
         self.ended = np.zeros(n, np.bool_)
-        """Behind the step nothing is earned. So it is of padding."""
+        """NextIndices the step nothing is earned. So it is of padding."""
         self.real = np.zeros(n, np.bool_)
         """False for padding."""
         self.states = np.zeros((layout.sequences, layout.memory_size), np.float32)
-        """[sequences, memory_size] the actor's before each sequence."""
+        """[sequences, memory_size] the actor's state before each sequence."""
         self.extra = {e.name: np.zeros((n, *e.shape), e.dtype) for e in layout.extra}
         self.masks: PlainObservations | None = None
-        """Of the observations; None as long as no action ever was forbidden."""
+        """Of the observations; None until an action is forbidden."""
         self._layout = layout
-        self._ends = 0
+        self._final_count = 0
 
     def write(
         self,
@@ -164,21 +160,21 @@ class StepColumns:
         if masks is None or (self.masks is None and not masks.any()):
             return
         if self.masks is None:
-            self._have_masks()
+            self._add_masks()
         assert self.masks is not None
         self.masks.write(slots, masks, slots, slots)
 
-    def _have_masks(self) -> None:
+    def _add_masks(self) -> None:
         self.masks = PlainObservations(self._layout.capacity, (sum(self._layout.branches),), np.bool_)
-        self.masks.reserve(self._ends)
+        self.masks.reserve(self._final_count)
 
-    def reserve(self, ends: int) -> None:
-        """Make room for the masks of this many ends."""
-        self._ends = ends
+    def reserve(self, finals: int) -> None:
+        """Make room for the masks of this many final observations."""
+        self._final_count = finals
         if self.masks is not None:
-            self.masks.reserve(ends)
+            self.masks.reserve(finals)
 
-    def kept(self, places: Sequence[slice]) -> dict[str, Kept]:
+    def saved_rows(self, places: Sequence[slice]) -> dict[str, SavedRows]:
         """All arrays; `places`: of the steps that the replay holds."""
         length = self._layout.sequence_length
         sequences = [slice(part.start // length, part.stop // length) for part in places]
@@ -191,17 +187,17 @@ class StepColumns:
             "real": self.real,
             **{f"extra.{name}": column for name, column in self.extra.items()},
         }
-        kept = {name: Kept(array, places) for name, array in arrays.items()}
-        kept["states"] = Kept(self.states, sequences)
+        saved = {name: SavedRows(array, places) for name, array in arrays.items()}
+        saved["states"] = SavedRows(self.states, sequences)
         if self.masks is not None:
-            kept.update({f"masks.{name}": one for name, one in self.masks.kept(places).items()})
-        return kept
+            saved.update({f"masks.{name}": one for name, one in self.masks.saved_rows(places).items()})
+        return saved
 
     def state(self) -> dict[str, Any]:
-        """What is to be saved beside the arrays."""
+        """What is saved beside the arrays."""
         return {"masks": self.masks is not None}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state` gave, before the arrays are filled."""
+        """Restore what `state` returned, before the arrays are filled."""
         if state["masks"]:
-            self._have_masks()
+            self._add_masks()

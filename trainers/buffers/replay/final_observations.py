@@ -1,4 +1,4 @@
-"""Slots for the observations behind trajectories, which no step of the replay has."""
+"""Slots for the observations after trajectories' last steps, which belong to no step of the replay."""
 
 from __future__ import annotations
 
@@ -6,31 +6,32 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 
-class Awaited(NamedTuple):
-    """A trajectory whose agent goes on."""
+class PendingNext(NamedTuple):
+    """The end of a trajectory whose agent goes on."""
 
     place: int
     """Of its last step."""
     slot: int
-    """Of the observation behind it, until that begins another trajectory."""
+    """Of the observation after it, until another trajectory starts with that observation."""
 
 
-class Ends:
-    """Hands out slots behind the steps' places, takes them back, and knows which agents go on from where."""
+class FinalObservations:
+    """Allocates slots beyond the steps' places, and knows which agents go on from where."""
 
     def __init__(self, places: int) -> None:
         self._places = places
         self._free: list[int] = []
         self.slots = 0
-        """How many there are, in use or not."""
-        self._awaited: dict[int, Awaited] = {}
-        self._numbers: dict[int, int] = {}
-        """The row numbers that are awaited, by the slots that stand in for them."""
+        """How many exist, in use or not."""
+        self._pending: dict[int, PendingNext] = {}
+        """By the number of the row with which the agent's next trajectory starts."""
+        self._rows: dict[int, int] = {}
+        """The row numbers of `_pending` by slot."""
 
-    def take(self, place: int, row: int | None) -> int:
-        """A slot for what is behind the step at `place`.
+    def allocate(self, place: int, row: int | None) -> int:
+        """A slot for the observation after the step at `place`.
 
-        `row`: the number of its row, which may turn up as the first of a trajectory; None: it will not.
+        `row`: the number of its row, which may be the first of a later trajectory; None: it will not.
         """
         if self._free:
             slot = self._free.pop()
@@ -38,30 +39,30 @@ class Ends:
             slot = self._places + self.slots
             self.slots += 1
         if row is not None:
-            self._awaited[row] = Awaited(place, slot)
-            self._numbers[slot] = row
+            self._pending[row] = PendingNext(place, slot)
+            self._rows[slot] = row
         return slot
 
-    def awaited(self, row: int) -> Awaited | None:
-        """The trajectory behind which this row is, awaited no longer; None where there is none."""
-        found = self._awaited.pop(row, None)
+    def pop_pending(self, row: int) -> PendingNext | None:
+        """The trajectory that this row continues, which is then no longer pending; None if there is none."""
+        found = self._pending.pop(row, None)
         if found is not None:
-            del self._numbers[found.slot]
+            del self._rows[found.slot]
         return found
 
-    def give_back(self, slots: Iterable[int]) -> None:
-        """Nobody needs these slots any more."""
+    def release(self, slots: Iterable[int]) -> None:
+        """These slots are no longer needed."""
         for slot in slots:
-            row = self._numbers.pop(slot, None)
+            row = self._rows.pop(slot, None)
             if row is not None:
-                del self._awaited[row]
+                del self._pending[row]
             self._free.append(slot)
 
     def restore(self, slots: int, free: Iterable[int]) -> None:
-        """Go on with so many slots, some of them free; rows of another process are not awaited."""
+        """Resume with so many slots, some of them free; the rows of another process are not pending."""
         self.slots, self._free = slots, list(free)
-        self._awaited.clear()
-        self._numbers.clear()
+        self._pending.clear()
+        self._rows.clear()
 
     @property
     def free(self) -> list[int]:

@@ -1,11 +1,9 @@
-"""Stacks of frames, of which a replay keeps each frame once.
+"""Stacks of frames, of which a replay stores each frame once.
 
-An observation that stacks the last S pictures shares all but the newest with the one before it. So a step
-holds S numbers of frames, and the frames lie in a ring of their own, which overwrites the oldest. Whether an
-observation goes on from the one before is seen from the frames themselves: where it does not, as at the begin
-of an episode, its frames are kept anew.
-
-Which observations are stacks of frames.
+An observation that stacks the last S images shares all but the newest with the previous one. So a step holds
+the numbers of S frames, and the frames lie in a ring of their own, which overwrites the oldest. Whether an
+observation continues the previous one is determined from the frames themselves: where it does not, as at the
+start of an episode, all its frames are stored.
 """
 
 from __future__ import annotations
@@ -20,21 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....envs.base import ObsArray
-from .observations import Ints, Kept, from_both, grown
+from .observations import Ints, SavedRows, from_both, grown
 
 BLACK = -1
-"""In the place of a frame's number: all of it is 0, as before an episode's begin. It is kept nowhere."""
+"""Instead of a frame's number: a frame of zeros, as before the start of an episode; it is not stored."""
 FEWEST_SPARE, SPARE = 1024, 32
-"""Frames beyond one for each step: at least so many, and one for every so many steps."""
+"""Frames beyond one for each step: at least so many, and one for each so many steps."""
 AT_ONCE = 256
-"""Observations that are compared in one pass, whose temporary copies stay in the cache."""
+"""Observations that are compared in one pass, so that temporary copies stay in the cache."""
 
 
 def spare_frames(places: int, size: int, longest: int) -> int:
-    """How many frames there are more than steps.
+    """The number of frames beyond one for each step.
 
-    Half of them are for what one call of `write` brings, at most `longest` steps without any frame in common;
-    the other half is how far back in the ring a step may share frames.
+    Half of them are for one call of `write`, at most `longest` steps without a frame in common; the other
+    half is how far back in the ring a step may share frames.
     """
     return max(FEWEST_SPARE, places // SPARE, 2 * size * (longest + 2))
 
@@ -50,7 +48,7 @@ class StackedObservations:
             shape: of an observation.
             dtype: uint8 or float32.
             size: frames of an observation; it divides the first axis.
-            longest: steps that one `write` may bring, beside as many ends as that.
+            longest: steps that one `write` may bring, with as many final observations.
         """
         self.shape = (shape[0] // size, *shape[1:])
         self.size = size
@@ -58,24 +56,24 @@ class StackedObservations:
         self._reach = spare // 2
         self._frames: ObsArray = np.zeros((places + spare, prod(self.shape)), dtype)
         self._numbers: Ints = np.full((places, size), BLACK, np.int64)
-        self._of_ends: Ints = np.full((0, size), BLACK, np.int64)
-        self._ends = 0
+        self._finals: Ints = np.full((0, size), BLACK, np.int64)
+        self._final_count = 0
         self._written = 0
         """Frames so far; they are numbered, and frame k lies at k modulo the ring's size."""
         self._marks: deque[tuple[int, int]] = deque()
-        """(step, frames written before it) of each call of `room`."""
+        """(step, frames written before it) of each call of `begin_write`."""
         self._out: dict[int, ObsArray] = {}
 
-    def reserve(self, ends: int) -> None:
+    def reserve(self, finals: int) -> None:
         """See `Observations`."""
-        self._ends, self._of_ends = ends, grown(self._of_ends, ends)
+        self._final_count, self._finals = finals, grown(self._finals, finals)
 
-    def room(self, step: int) -> None:
+    def begin_write(self, step: int) -> None:
         """See `Observations`."""
         self._marks.append((step, self._written))
 
     def oldest(self, step: int) -> int:
-        """See `Observations`: a step is whole as long as no frame that it may share is overwritten."""
+        """See `Observations`: a step is complete until a frame that it may share is overwritten."""
         lost = self._written - len(self._frames)
         while len(self._marks) > 1 and (self._marks[1][0] <= step or self._marks[0][1] - self._reach < lost):
             self._marks.popleft()
@@ -91,58 +89,58 @@ class StackedObservations:
         again = self._within_reach(known)
         numbers = np.full((len(slots), self.size), BLACK, np.int64)
         stored = again[:, 0] != _OUT_OF_REACH
-        goes_on = ~stored & self._goes_on(stacks, within, earlier)
-        fresh = _fresh(stacks, stored, goes_on)
+        continues = ~stored & self._continues_previous(stacks, within, earlier)
+        fresh = _fresh(stacks, stored, continues)
         count = int(fresh.sum())
         numbers[fresh] = self._written + np.arange(count)
         self._frames[numbers[fresh] % len(self._frames)] = stacks[fresh]
         self._written += count
         numbers[stored] = again[stored]
-        for i in np.flatnonzero(~(stored | goes_on)).tolist():
+        for i in np.flatnonzero(~(stored | continues)).tolist():
             _repeat(numbers[i], stacks[i])
-        for i in np.flatnonzero(goes_on).tolist():  # in the order of time, each from the one before
+        for i in np.flatnonzero(continues).tolist():  # chronologically, each from the previous one
             numbers[i, :-1] = (numbers[within[i]] if within[i] >= 0 else earlier[i])[1:]
-        ends = slots >= len(self._numbers)
-        self._numbers[slots[~ends]] = numbers[~ends]
-        self._of_ends[slots[ends] - len(self._numbers)] = numbers[ends]
+        final = slots >= len(self._numbers)
+        self._numbers[slots[~final]] = numbers[~final]
+        self._finals[slots[final] - len(self._numbers)] = numbers[final]
 
-    def blank(self, slots: Ints) -> None:
+    def clear(self, slots: Ints) -> None:
         """See `Observations`."""
         self._numbers[slots] = BLACK
 
     def _within_reach(self, slots: Ints) -> Ints:
-        """[n, size] the frames of these slots, `_OUT_OF_REACH` where they are too old or there is no slot."""
-        numbers: Ints = from_both(self._numbers, self._of_ends, np.maximum(slots, 0))
+        """[n, size] the frame numbers of these slots; `_OUT_OF_REACH` where too old or without a slot."""
+        numbers: Ints = from_both(self._numbers, self._finals, np.maximum(slots, 0))
         old = (numbers < self._written - self._reach) & (numbers != BLACK)
         numbers[old.any(axis=1) | (slots < 0)] = _OUT_OF_REACH
         return numbers
 
-    def _goes_on(self, stacks: ObsArray, within: Ints, earlier: Ints) -> NDArray[np.bool_]:
-        """[n] whether all but the newest frame are the newer ones of the observation before."""
-        goes_on = np.zeros(len(stacks), np.bool_)
+    def _continues_previous(self, stacks: ObsArray, within: Ints, earlier: Ints) -> NDArray[np.bool_]:
+        """[n] whether all but the newest frame equal the newer ones of the previous observation."""
+        continues = np.zeros(len(stacks), np.bool_)
         inside = np.flatnonzero(within >= 0)
         for some in np.split(inside, range(AT_ONCE, len(inside), AT_ONCE)):
             same = stacks[some, :-1] == stacks[within[some], 1:]
-            goes_on[some] = same.all(axis=(1, 2))
+            continues[some] = same.all(axis=(1, 2))
         for i in np.flatnonzero((within < 0) & (earlier[:, 0] != _OUT_OF_REACH)).tolist():
-            goes_on[i] = np.array_equal(stacks[i, :-1], self._gather(earlier[i, 1:]))
-        return goes_on
+            continues[i] = np.array_equal(stacks[i, :-1], self._gather(earlier[i, 1:]))
+        return continues
 
     # Reading --------------------------------------------------------------------------------------------
 
     def pairs(self, slots: Ints, following: Ints) -> tuple[ObsArray, ObsArray]:
-        """See `Observations`. Frames that both have are copied once, and both are views of one array."""
+        """See `Observations`. Frames that both share are copied once, and both are views of one array."""
         numbers = self._numbers[slots]
-        ahead: Ints = from_both(self._numbers, self._of_ends, following)
+        ahead: Ints = from_both(self._numbers, self._finals, following)
         shared = bool((numbers[:, 1:] == ahead[:, :-1]).all())
         wanted = np.concatenate([numbers, ahead[:, -1:] if shared else ahead], axis=1)
-        frames = self._gather(wanted.ravel(), self._room_for(wanted.size))
+        frames = self._gather(wanted.ravel(), self._output(wanted.size))
         frames = frames.reshape(len(slots), wanted.shape[1], *self.shape)
         whole = (len(slots), self.size * self.shape[0], *self.shape[1:])
         return frames[:, : self.size].reshape(whole), frames[:, -self.size :].reshape(whole)
 
-    def _room_for(self, frames: int) -> ObsArray:
-        """An array that is used again: fresh memory costs as much time as the copying."""
+    def _output(self, frames: int) -> ObsArray:
+        """An array that is reused: new memory takes as much time as the copying."""
         if frames not in self._out:
             if len(self._out) > 1:
                 self._out.clear()
@@ -159,12 +157,12 @@ class StackedObservations:
 
     # Saving ---------------------------------------------------------------------------------------------
 
-    def kept(self, places: Sequence[slice]) -> dict[str, Kept]:
+    def saved_rows(self, places: Sequence[slice]) -> dict[str, SavedRows]:
         """See `Observations`."""
         return {
-            "numbers": Kept(self._numbers, places),
-            "ends": Kept(self._of_ends, [slice(0, self._ends)]),
-            "frames": Kept(self._frames, [slice(0, min(self._written, len(self._frames)))]),
+            "numbers": SavedRows(self._numbers, places),
+            "ends": SavedRows(self._finals, [slice(0, self._final_count)]),
+            "frames": SavedRows(self._frames, [slice(0, min(self._written, len(self._frames)))]),
         }
 
     def state(self) -> dict[str, Any]:
@@ -181,17 +179,17 @@ _OUT_OF_REACH = -2
 
 
 def _positions(slots: Ints, before: Ints) -> Ints:
-    """[n] where in `slots` each of `before` stands, -1 where it does not."""
+    """[n] the position of each of `before` in `slots`, -1 where it is not there."""
     order = np.argsort(slots, kind="stable")
     place = np.minimum(np.searchsorted(slots[order], before), len(slots) - 1)
     return np.where(slots[order][place] == before, order[place], -1)
 
 
-def _fresh(stacks: ObsArray, stored: NDArray[np.bool_], goes_on: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """[n, size] the frames that are to be kept: of a first stack neither black ones nor repetitions."""
+def _fresh(stacks: ObsArray, stored: NDArray[np.bool_], continues: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """[n, size] the frames to be stored: of a first stack neither black ones nor repetitions."""
     fresh = np.zeros(stacks.shape[:2], np.bool_)
     fresh[~stored, -1] = True
-    for i in np.flatnonzero(~(stored | goes_on)).tolist():
+    for i in np.flatnonzero(~(stored | continues)).tolist():
         fresh[i] = stacks[i].any(axis=1)
         fresh[i, 1:] &= (stacks[i, 1:] != stacks[i, :-1]).any(axis=1)
     return fresh
@@ -208,15 +206,15 @@ _STACKING = re.compile(r"StackingSensor_size(\d+)_")
 
 
 def stack_sizes(names: Sequence[str], shapes: Sequence[tuple[int, ...]], given: int = 1) -> list[int]:
-    """For each observation the number of frames that it is a stack of, 1 where it is none.
+    """For each observation the number of frames that it stacks, 1 if it is no stack.
 
-    Only pictures, of three axes [channels, height, width], are stacks here: their frames lie one behind
-    another along the first axis, the newest last.
+    Only images, of three axes [channels, height, width], are stacks here: their frames follow each other
+    along the first axis, the newest last.
 
     Args:
         names: of the sensors. Unity names one that stacks `StackingSensor_size4_<the sensor's own name>`.
         shapes: of the observations, without the axis of the batch.
-        given: the size for pictures whose sensor's name does not tell.
+        given: the size for images whose sensor's name does not state one.
     """
     return [_stack(name, shape, given) for name, shape in zip(names, shapes, strict=True)]
 
@@ -224,6 +222,6 @@ def stack_sizes(names: Sequence[str], shapes: Sequence[tuple[int, ...]], given: 
 def _stack(name: str, shape: tuple[int, ...], given: int) -> int:
     if len(shape) != 3:
         return 1
-    told = _STACKING.search(name)
-    size = int(told[1]) if told else given
+    match = _STACKING.search(name)
+    size = int(match[1]) if match else given
     return size if size > 1 and shape[0] % size == 0 else 1

@@ -1,4 +1,4 @@
-"""Whether the memory of this machine holds a replay."""
+"""Whether a replay fits into the memory of this machine."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _NO_LIMIT = 1 << 60
 
 
 def require_room(name: str, layout: ReplayLayout, held: int = 0) -> int:
-    """Say how much memory a replay will take, in all.
+    """Log how much memory a replay will take when full, and return it.
 
     Args:
-        name: the behaviour's.
+        name: the behavior's.
         layout: of its replay.
-        held: bytes that it holds already.
+        held: bytes that it has already.
 
     Raises:
-        TrainerError: more than there is.
+        TrainerError: it is more than is available.
     """
     wanted = layout.nbytes()
     parts = ", ".join(
@@ -50,7 +50,7 @@ def require_room(name: str, layout: ReplayLayout, held: int = 0) -> int:
 
 
 def size_text(size: float) -> str:
-    """Bytes in words: 7.06 GB, 12.3 MB."""
+    """A number of bytes as text: 7.06 GB, 12.3 MB."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6)):
         if size >= factor:
             return f"{size / factor:.3g} {unit}"
@@ -58,7 +58,7 @@ def size_text(size: float) -> str:
 
 
 def _limits() -> Iterator[tuple[int, str]]:
-    """Bytes that may still be taken, and what allows no more."""
+    """Bytes that may still be allocated, and what limits them."""
     available = _available()
     if available is not None:
         yield available, "the machine"
@@ -70,17 +70,17 @@ def _limits() -> Iterator[tuple[int, str]]:
 
 
 def _cgroups() -> Iterator[tuple[Path, str, str, str]]:
-    """The cgroups that this process is in, up to the first of all, of both versions.
+    """The cgroups of this process up to the root, of both versions.
 
-    Each with the names of the files of its limit and of its use, and the prefix in its statistics. A
-    container sees its own as the first of all; a batch system's job has one below.
+    Each with the names of the files of its limit and its usage, and the prefix in its statistics. A container
+    sees its own as the root; the job of a batch system has one below.
     """
     own = {"": "/", "memory": "/"}
     try:
         for line in (_PROC / "self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             own.update(dict.fromkeys({"", "memory"} & set(controllers.split(",")), path))
-    except (OSError, ValueError):  # no Linux: there are no cgroups either
+    except (OSError, ValueError):  # not Linux: no cgroups
         pass
     for root, path, *names in (
         (_CGROUP, own[""], "memory.max", "memory.current", ""),
@@ -93,7 +93,7 @@ def _cgroups() -> Iterator[tuple[Path, str, str, str]]:
 
 
 def _of_files(cgroup: Path, prefix: str) -> int:
-    """Bytes of files that a cgroup's use counts, and that the kernel lets go of before it refuses any."""
+    """Bytes of cached files in a cgroup's usage, which the kernel frees before it refuses an allocation."""
     wanted = (f"{prefix}inactive_file", f"{prefix}active_file")
     try:
         lines = [line.split() for line in (cgroup / "memory.stat").read_text().splitlines()]
@@ -132,7 +132,7 @@ def _address_limits() -> Iterator[tuple[int, str]]:
 
 
 def _number(path: Path) -> int | None:
-    """The first number in a file; None where there is no such file, or no number in it."""
+    """The first number in a file; None without such a file or number."""
     try:
         return int(path.read_text().split()[0])
     except (OSError, ValueError, IndexError):

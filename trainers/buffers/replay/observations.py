@@ -1,4 +1,4 @@
-"""Where a replay keeps one sensor's observations, each once."""
+"""Storage of one sensor's observations in a replay, each of them once."""
 
 from __future__ import annotations
 
@@ -15,83 +15,83 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """An array of a replay, and which of its rows are of any use."""
+class SavedRows:
+    """An array of a replay, and the rows of it that are in use."""
 
     array: NDArray[Any]
     rows: Sequence[slice]
 
 
 class Observations(Protocol):
-    """One sensor's observations, by slots: first the steps' own places, behind them those of ends."""
+    """One sensor's observations by slots: first the steps' own places, then those of final observations."""
 
-    def reserve(self, ends: int) -> None:
-        """Make room for this many ends; those there are stay as they are."""
+    def reserve(self, finals: int) -> None:
+        """Make room for this many final observations; existing ones are preserved."""
         ...
 
-    def room(self, step: int) -> None:
+    def begin_write(self, step: int) -> None:
         """The steps numbered from `step` on are written next."""
         ...
 
     def write(self, slots: Ints, obs: ObsArray, before: Ints, known: Ints) -> None:
-        """Put observations [n, *shape] into slots [n], those of one agent in the order of time.
+        """Put observations [n, *shape] into slots [n], those of one agent in chronological order.
 
-        `before` [n]: the slot of the agent's observation one step earlier, -1 for none; `known` [n]: a slot
-        that holds the same observation already, -1 for none.
+        `before` [n]: the slot of the agent's previous observation, -1 for none; `known` [n]: a slot that
+        already holds the same observation, -1 for none.
         """
         ...
 
-    def blank(self, slots: Ints) -> None:
-        """These slots are of padding: zeros."""
+    def clear(self, slots: Ints) -> None:
+        """Set these slots, which are padding, to zeros."""
         ...
 
     def oldest(self, step: int) -> int:
-        """The number of the oldest step, from `step` on, whose observations are still whole."""
+        """The number of the oldest step, from `step` on, whose observations are still complete."""
         ...
 
     def pairs(self, slots: Ints, following: Ints) -> tuple[ObsArray, ObsArray]:
-        """The observations of B slots and of B others, [B, *shape] each. Good until the next call."""
+        """The observations of B slots and of B others, [B, *shape] each; valid until the next call."""
         ...
 
-    def kept(self, places: Sequence[slice]) -> dict[str, Kept]:
+    def saved_rows(self, places: Sequence[slice]) -> dict[str, SavedRows]:
         """All arrays; `places`: of the steps that the replay holds."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """What is to be saved beside the arrays, as JSON has it."""
+        """What is saved beside the arrays, as JSON."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state` gave, before the arrays are filled."""
+        """Restore what `state` returned, before the arrays are filled."""
         ...
 
 
 class PlainObservations:
-    """Observations that are kept as they are."""
+    """Observations that are stored as they are."""
 
     def __init__(self, places: int, shape: tuple[int, ...], dtype: Any) -> None:
-        """Room for `places` steps, not touched before it is written."""
+        """Room for `places` steps, whose memory is not touched before it is written."""
         self._of_steps: NDArray[Any] = np.zeros((places, *shape), dtype)
-        self._of_ends: NDArray[Any] = np.zeros((0, *shape), dtype)
-        self._ends = 0
+        self._finals: NDArray[Any] = np.zeros((0, *shape), dtype)
+        self._final_count = 0
 
-    def reserve(self, ends: int) -> None:
+    def reserve(self, finals: int) -> None:
         """See `Observations`."""
-        self._ends, self._of_ends = ends, grown(self._of_ends, ends)
+        self._final_count, self._finals = finals, grown(self._finals, finals)
 
-    def room(self, step: int) -> None:
+    def begin_write(self, step: int) -> None:
         """Nothing is shared between steps."""
 
     def write(self, slots: Ints, obs: NDArray[Any], before: Ints, known: Ints) -> None:
-        """See `Observations`; neither `before` nor `known` is of use."""
+        """See `Observations`; `before` and `known` are not needed."""
         places = len(self._of_steps)
         ends = slots >= places
         if ends.any():
-            self._of_ends[slots[ends] - places] = obs[ends]
+            self._finals[slots[ends] - places] = obs[ends]
             slots, obs = slots[~ends], obs[~ends]
         self._of_steps[slots] = obs
 
-    def blank(self, slots: Ints) -> None:
+    def clear(self, slots: Ints) -> None:
         """See `Observations`."""
         self._of_steps[slots] = 0
 
@@ -101,26 +101,29 @@ class PlainObservations:
 
     def pairs(self, slots: Ints, following: Ints) -> tuple[NDArray[Any], NDArray[Any]]:
         """See `Observations`."""
-        return self._of_steps.take(slots, axis=0), from_both(self._of_steps, self._of_ends, following)
+        return self._of_steps.take(slots, axis=0), from_both(self._of_steps, self._finals, following)
 
-    def kept(self, places: Sequence[slice]) -> dict[str, Kept]:
+    def saved_rows(self, places: Sequence[slice]) -> dict[str, SavedRows]:
         """See `Observations`."""
-        return {"steps": Kept(self._of_steps, places), "ends": Kept(self._of_ends, [slice(0, self._ends)])}
+        return {
+            "steps": SavedRows(self._of_steps, places),
+            "ends": SavedRows(self._finals, [slice(0, self._final_count)]),
+        }
 
     def state(self) -> dict[str, Any]:
-        """The arrays are all."""
+        """There is nothing but the arrays."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """There is nothing but the arrays."""
 
 
-def from_both(of_steps: NDArray[Any], of_ends: NDArray[Any], slots: Ints) -> NDArray[Any]:
-    """The rows of slots, of which those beyond `of_steps` are in `of_ends`."""
+def from_both(of_steps: NDArray[Any], finals: NDArray[Any], slots: Ints) -> NDArray[Any]:
+    """The rows of slots; those beyond `of_steps` are in `finals`."""
     found: NDArray[Any] = of_steps.take(slots, axis=0, mode="clip")
     ends = np.flatnonzero(slots >= len(of_steps))
     if len(ends):
-        found[ends] = of_ends[slots[ends] - len(of_steps)]
+        found[ends] = finals[slots[ends] - len(of_steps)]
     return found
 
 

@@ -1,4 +1,4 @@
-"""Drawing by how wrong values were: prioritised experience replay (Schaul et al. 2016, arXiv 1511.05952)."""
+"""Prioritized experience replay (Schaul et al. 2016, arXiv 1511.05952)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from .observations import Ints
 
-SMALLEST = 1e-6
-"""Added to every error, so that each step is drawn some day."""
+EPSILON = 1e-6
+"""Added to each error, so that every step is sampled eventually."""
 LARGEST_SHARE = 0.9
-"""A sequence's error: so much of the largest and else of the mean (Kapturowski et al. 2019, R2D2)."""
+"""The weight of a sequence's largest error; the rest is the mean's (Kapturowski et al. 2019, R2D2)."""
 
 
 def tree_bytes(leaves: int) -> int:
@@ -29,8 +29,8 @@ class SumTree:
         self.depth = _depth(leaves)
         self._first = 1 << self.depth
         self._sums: NDArray[np.float64] = np.zeros(2 * self._first, np.float64)
-        """The root at 1; below k lie 2k and 2k + 1. Always exactly the sum of the two, whatever the order
-        in which leaves were set: so a tree that is built anew is the same to the last bit."""
+        """The root at 1; the children of k are 2k and 2k + 1, and k is always exactly their sum, whatever the
+        order in which leaves were set: a rebuilt tree is the same to the last bit."""
 
     @property
     def total(self) -> float:
@@ -43,7 +43,7 @@ class SumTree:
         return self._sums[self._first :]
 
     def build(self) -> None:
-        """Sum anew, from the leaves."""
+        """Compute all sums from the leaves."""
         for first in (self._first >> level for level in range(1, self.depth + 1)):
             below = self._sums[2 * first : 4 * first]
             self._sums[first : 2 * first] = below[0::2] + below[1::2]
@@ -53,7 +53,7 @@ class SumTree:
         return self._sums[self._first + leaves]
 
     def set(self, leaves: Ints, weights: NDArray[np.float64] | float) -> None:
-        """Give these leaves [n] weights of at least 0; where one is named twice its last weight counts."""
+        """Set the weights of these leaves [n], at least 0; the last one counts of duplicates."""
         if not len(leaves):
             return
         nodes = self._first + leaves
@@ -81,50 +81,52 @@ class Priorities:
     """The priority of each sequence of a replay (of each step, without a memory)."""
 
     def __init__(self, units: int, alpha: float) -> None:
-        """`alpha`: how much errors count; 0: not at all."""
+        """`alpha`: the exponent of the errors; 0: uniform sampling."""
         self.alpha = alpha
         self.tree = SumTree(units)
         self.largest = 1.0
-        """The largest error so far, which new steps are given: each is to be drawn at least once."""
+        """The largest error so far, which new steps get: each should be sampled at least once."""
 
-    def begin(self, units: Ints) -> None:
+    def add(self, units: Ints) -> None:
         """These hold new steps."""
-        self.tree.set(units, (self.largest + SMALLEST) ** self.alpha)
+        self.tree.set(units, (self.largest + EPSILON) ** self.alpha)
 
     def drop(self, units: Ints) -> None:
-        """These hold nothing any more."""
+        """These are empty."""
         self.tree.set(units, 0.0)
 
-    def renew(self, units: Ints, errors: NDArray[np.float32]) -> None:
-        """These [n] were learnt from, and their errors [n], at least 0, found.
+    def update(self, units: Ints, errors: NDArray[np.float32]) -> None:
+        """Set priorities [n] from the errors [n], at least 0, of the last gradient step.
 
-        Of an error that is no finite number nothing is known; the unit keeps the priority that it has.
+        A unit whose error is not finite keeps its priority.
         """
         known = np.isfinite(errors)
         units, sizes = units[known], errors[known].astype(np.float64)
         self.largest = max(self.largest, float(sizes.max(initial=0.0)))
-        self.tree.set(units, (sizes + SMALLEST) ** self.alpha)
+        self.tree.set(units, (sizes + EPSILON) ** self.alpha)
 
-    def draw(self, chances: NDArray[np.float64]) -> Ints:
-        """As many units as there are numbers in [0, 1): one of each equal part of the sum."""
-        parts = (np.arange(len(chances)) + chances) / len(chances)
+    def sample(self, uniform: NDArray[np.float64]) -> Ints:
+        """[n] units from uniform numbers [n] in [0, 1), one from each equal part of the sum (stratified)."""
+        parts = (np.arange(len(uniform)) + uniform) / len(uniform)
         return self.tree.find(np.minimum(parts * self.tree.total, np.nextafter(self.tree.total, 0.0)))
 
-    def importance(self, units: Ints, held: int, beta: float) -> NDArray[np.float32]:
-        """[n] what steps of these units count, against the bias of drawing; the largest 1.
+    def importance_weights(self, units: Ints, held: int, beta: float) -> NDArray[np.float32]:
+        """[n] importance weights of these units, which correct the bias of sampling; the largest is 1.
 
         Args:
-            units: as drawn.
-            held: how many units there are to draw from.
+            units: as sampled.
+            held: the number of units that can be sampled.
             beta: how much of the bias is corrected; 1: all.
         """
-        chances = self.tree.weights(units) / self.tree.total
-        importance = (held * chances) ** -beta
-        scaled: NDArray[np.float32] = (importance / importance.max()).astype(np.float32)
+        probabilities = self.tree.weights(units) / self.tree.total
+        weights = (held * probabilities) ** -beta
+        scaled: NDArray[np.float32] = (weights / weights.max()).astype(np.float32)
         return scaled
 
 
-def of_sequences(errors: NDArray[np.float32], real: NDArray[np.bool_], length: int) -> NDArray[np.float32]:
+def sequence_priorities(
+    errors: NDArray[np.float32], real: NDArray[np.bool_], length: int
+) -> NDArray[np.float32]:
     """The error of each sequence of `length` steps, from its real steps' [B]."""
     sizes = np.where(real, errors, 0.0).reshape(-1, length)
     means = sizes.sum(axis=1) / np.maximum(real.reshape(-1, length).sum(axis=1), 1)

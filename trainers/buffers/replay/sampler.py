@@ -1,9 +1,4 @@
-"""Batches drawn from a replay.
-
-What a replay gives for one gradient step.
-
-What the steps of a replay are worth, as far as rewards tell (Sutton & Barto 2018, section 7.1).
-"""
+"""Batches sampled from a replay, with n-step returns (Sutton & Barto 2018, section 7.1)."""
 
 from __future__ import annotations
 
@@ -19,40 +14,40 @@ from torch import Tensor
 from ...networks.modules.distributions import Actions
 from .buffer import Replay
 from .observations import Ints
-from .priorities import of_sequences
+from .priorities import sequence_priorities
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayBatch:
-    """B steps drawn from a replay, on the learner's device. With a memory: whole sequences one after another.
+    """B steps sampled from a replay, on the learner's device; with a memory, whole sequences.
 
-    A step's return is that of n steps (`n_step`), fewer before an end: rewards are their discounted sum, and
-    `next_obs` is where a value stands for the rest. The tensors are good until the next batch is drawn.
+    Returns are those of n steps (`n_step`), fewer before an episode's end: rewards are their discounted sum,
+    and `next_obs` is where the return bootstraps. The tensors are valid until the next batch is sampled.
     """
 
     obs: list[Tensor]
-    """Per sensor [B, *shape]: float32, or uint8 for pictures that came as bytes."""
+    """Per sensor [B, *shape]: float32, or uint8 for images that came as bytes."""
     next_obs: list[Tensor]
     """The same where the return bootstraps."""
     actions: Actions
     """As stored: continuous [B, A] float32, discrete [B, branches] int64."""
     action_mask: Tensor | None
-    """[B, sum of branch sizes], True where the action was forbidden; None where none ever was."""
+    """[B, sum of branch sizes], True where the action was forbidden; None if none ever was."""
     next_action_mask: Tensor | None
     """The same at `next_obs`."""
     rewards: Tensor
     """[B, signals], strengths included: the discounted sum of the steps until `next_obs`."""
     discounts: Tensor
-    """[B, signals]: what the value of `next_obs` is multiplied by: gamma to the power of the number of steps,
-    0 behind a true end (but for signals that ignore ends)."""
+    """[B, signals] the factor of the value of `next_obs`: gamma to the power of the steps, 0 after the
+    true end of an episode (except for signals that ignore it)."""
     weights: Tensor | None
-    """[B] importance weights of prioritised drawing, the largest 1; None: all are 1."""
+    """[B] importance weights of prioritized sampling, the largest 1; None: all are 1."""
     real: Tensor | None
     """[B] bool, False where a sequence is padding; None without a memory."""
     states: Tensor | None
     """[sequences, memory_size]: the actor's state before each sequence; None without a memory."""
     ended: Tensor | None = None
-    """[B] bool, True where nothing is earned behind the step; None where nobody asks (`Sampler`)."""
+    """[B] bool, True where no rewards follow the step; None without `include_dones` (`ReplaySampler`)."""
     extra: Mapping[str, Tensor] = field(default_factory=dict)
     """[B, ...] the columns that the algorithm declared (`ExtraColumn`), by name."""
 
@@ -60,8 +55,8 @@ class ReplayBatch:
         return len(self.rewards)
 
 
-class Sampler:
-    """Draws batches, on the learner's device, and tells the replay how wrong their values were."""
+class ReplaySampler:
+    """Samples batches on the learner's device, and updates their priorities."""
 
     def __init__(
         self,
@@ -71,23 +66,23 @@ class Sampler:
         seed: int,
         n_step: int = 1,
         *,
-        tells_ends: bool = False,
+        include_dones: bool = False,
     ) -> None:
-        """Begin.
+        """Prepare to sample.
 
         Args:
             gammas: of each reward signal.
-            ignores_ends: of each whether it goes on behind an episode's true end.
+            ignores_ends: of each signal, whether it goes on after the true end of an episode.
             device: the learner's.
-            seed: of what is drawn.
-            n_step: whose returns are given.
-            tells_ends: batches say which steps were the last of their episodes.
+            seed: of the sampling.
+            n_step: the number of steps of the returns.
+            include_dones: batches state which steps ended their episodes.
         """
         self.gammas = np.array(gammas, np.float32)
         self.ignores_ends = np.array(ignores_ends, np.bool_)
         self.device = device
         self.n_step = n_step
-        self.tells_ends = tells_ends
+        self.include_dones = include_dones
         self.generator = torch.Generator().manual_seed(seed)
         self._units: Ints = np.zeros(0, np.int64)
 
@@ -103,19 +98,19 @@ class Sampler:
         Args:
             replay: it must hold something.
             batch_size: steps.
-            beta: how much the bias of prioritised drawing is corrected.
-            scale: [S] what rewards are divided by.
+            beta: how much of the bias of prioritized sampling is corrected.
+            scale: [S] divides the rewards.
         """
         units = max(1, batch_size // replay.layout.sequence_length)
-        chances = torch.rand(units, generator=self.generator, dtype=torch.float64).numpy()
-        self._units = replay.draw(chances)
-        drawn = self._gather(replay, replay.places(self._units), scale)
+        uniform = torch.rand(units, generator=self.generator, dtype=torch.float64).numpy()
+        self._units = replay.sample(uniform)
+        batch = self._gather(replay, replay.places(self._units), scale)
         if replay.priorities is not None:
             held = len(replay) // replay.layout.sequence_length
-            weights = replay.priorities.importance(self._units, held, beta)
+            weights = replay.priorities.importance_weights(self._units, held, beta)
             length = replay.layout.sequence_length
-            drawn = replace(drawn, weights=self._tensor(np.repeat(weights, length)))
-        return drawn
+            batch = replace(batch, weights=self._tensor(np.repeat(weights, length)))
+        return batch
 
     def _gather(self, replay: Replay, places: Ints, scale: NDArray[np.float32] | None) -> ReplayBatch:
         columns, layout = replay.columns, replay.layout
@@ -146,29 +141,29 @@ class Sampler:
             weights=None,
             real=self._tensor(columns.real.take(places)) if layout.memory_size else None,
             states=None if states is None else self._tensor(states),
-            ended=self._tensor(columns.ended.take(places)) if self.tells_ends else None,
+            ended=self._tensor(columns.ended.take(places)) if self.include_dones else None,
             extra={name: self._tensor(column.take(places, axis=0)) for name, column in columns.extra.items()},
         )
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
-    def learnt(self, replay: Replay, errors: Tensor | None) -> None:
-        """The temporal-difference errors [B] of the batch that was drawn last."""
+    def update_priorities(self, replay: Replay, errors: Tensor | None) -> None:
+        """From the temporal-difference errors [B] of the batch that was sampled last."""
         if replay.priorities is None or errors is None:
             return
         sizes = errors.detach().abs().float().cpu().numpy()
         length = replay.layout.sequence_length
         if length > 1:
-            sizes = of_sequences(sizes, replay.columns.real[replay.places(self._units)], length)
-        replay.priorities.renew(self._units, sizes)
+            sizes = sequence_priorities(sizes, replay.columns.real[replay.places(self._units)], length)
+        replay.priorities.update(self._units, sizes)
 
     def state_dict(self) -> dict[str, Any]:
         """The random state."""
         return {"drawing": self.generator.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         self.generator.set_state(state["drawing"])
 
 
@@ -178,9 +173,9 @@ class Returns(NamedTuple):
     rewards: NDArray[np.float32]
     """[B, S] the discounted sum of the rewards of the steps until `following`."""
     discounts: NDArray[np.float32]
-    """[B, S] what the value at `following` counts: gamma to the power of the number of steps, or 0."""
+    """[B, S] the factor of the value at `following`: gamma to the power of the number of steps, or 0."""
     following: Ints
-    """[B] the slot of the observation where a value stands for the rest."""
+    """[B] the slot of the observation where the return bootstraps."""
 
 
 def n_step_returns(
@@ -192,28 +187,29 @@ def n_step_returns(
     ignores_ends: NDArray[np.bool_],
     n: int,
 ) -> Returns:
-    """Sum each step's reward and those of up to n - 1 steps of the same agent behind it.
+    """Sum each step's reward and those of up to n - 1 following steps of the same agent.
 
     Args:
         places: [B] of the steps.
         rewards: [places, S].
-        following: [places] the slot of the next observation. It is the next step's place where the agent
-            goes on, the step's own place where its episode was interrupted, else beyond all places.
-        ended: [places] behind these steps nothing is earned.
+        following: [places] the slot of the next observation: the next step's place where the agent goes on,
+        the
+            step's own place where its episode was interrupted, else beyond all places.
+        ended: [places] no rewards follow these steps.
         gammas: [S].
-        ignores_ends: [S] signals that go on behind ends.
+        ignores_ends: [S] signals that go on after the end of an episode.
         n: at least 1.
     """
     at, total = places, rewards[places]
     powers = np.repeat(gammas[None], len(places), axis=0)
-    going = np.ones(len(places), np.bool_)
+    continues = np.ones(len(places), np.bool_)
     for _ in range(n - 1):
         ahead = following[at].astype(np.int64)
-        going &= ~ended[at] & (ahead < len(rewards)) & (ahead != at)
-        if not going.any():
+        continues &= ~ended[at] & (ahead < len(rewards)) & (ahead != at)
+        if not continues.any():
             break
-        at = np.where(going, ahead, at)
-        total += np.where(going[:, None], powers * rewards[at], np.float32(0.0))
-        powers *= np.where(going[:, None], gammas, np.float32(1.0))
+        at = np.where(continues, ahead, at)
+        total += np.where(continues[:, None], powers * rewards[at], np.float32(0.0))
+        powers *= np.where(continues[:, None], gammas, np.float32(1.0))
     powers[ended[at][:, None] & ~ignores_ends] = 0.0
     return Returns(total, powers, following[at].astype(np.int64))

@@ -1,15 +1,13 @@
-"""A replay in a file: arrays one behind another, written as they lie in memory, and checked when read.
+"""A run's replay in a file beside its checkpoint: arrays as they lie in memory, verified when read.
 
     8 bytes     b"LANISTAR"
     8 bytes     length of the head, little-endian
     head        JSON: {"version": 1, "about": {...}, "arrays": [{"name", "dtype", "shape", "rows"}, ...]}
-    arrays      each array's parts (`rows`, first and last row) one behind another
+    arrays      each array's parts (`rows`, first and last row) one after another
     tail        JSON: {"crc32": [...]}, of the head and of each array
     8 bytes     length of the tail, little-endian
 
-Nothing is held twice: arrays go to the disk in pieces, and come back through a map of the file.
-
-A run's replay beside its checkpoint.
+No array is in memory twice: they are written in pieces, and read through a memory map.
 """
 
 from __future__ import annotations
@@ -31,47 +29,47 @@ from ...utils.atomic_files import atomic_write
 from .buffer import Replay
 from .columns import ReplayLayout
 from .memory_limit import size_text
-from .observations import Kept
+from .observations import SavedRows
 
 MAGIC, VERSION = b"LANISTAR", 1
 PIECE = 16 * 2**20
-"""Bytes that are written, or read and checked, at once."""
+"""Bytes that are written, or read and verified, at once."""
 
 
 class ReplayFileError(Exception):
-    """A saved replay that cannot be used: what is wrong with it."""
+    """A saved replay that cannot be used; the message says why."""
 
 
-def write_replay(path: Path, about: Mapping[str, Any], arrays: Mapping[str, Kept]) -> None:
+def write_replay(path: Path, about: Mapping[str, Any], arrays: Mapping[str, SavedRows]) -> None:
     """Replace `path`, atomically.
 
     Args:
         path: of the file.
-        about: what JSON can hold.
-        arrays: what is to be saved of each.
+        about: JSON-serializable.
+        arrays: the rows to be saved of each.
 
     Raises:
-        OSError: the file system; an old file is then as it was.
+        OSError: the file system; an existing file is left as it was.
     """
     atomic_write(path, lambda file: _write(file, about, arrays))
 
 
-def _write(file: BinaryIO, about: Mapping[str, Any], arrays: Mapping[str, Kept]) -> None:
+def _write(file: BinaryIO, about: Mapping[str, Any], arrays: Mapping[str, SavedRows]) -> None:
     described = [
         {
             "name": name,
-            "dtype": kept.array.dtype.str,
-            "shape": list(kept.array.shape[1:]),
-            "rows": [[part.start, part.stop] for part in kept.rows],
+            "dtype": saved.array.dtype.str,
+            "shape": list(saved.array.shape[1:]),
+            "rows": [[part.start, part.stop] for part in saved.rows],
         }
-        for name, kept in arrays.items()
+        for name, saved in arrays.items()
     ]
     head = json.dumps({"version": VERSION, "about": dict(about), "arrays": described}).encode()
     file.write(MAGIC + struct.pack("<Q", len(head)) + head)
     sums = [zlib.crc32(head)]
-    for kept in arrays.values():
+    for saved in arrays.values():
         crc = 0
-        for piece in _pieces(kept):
+        for piece in _pieces(saved):
             data = piece.reshape(-1).view(np.uint8).data
             crc = zlib.crc32(data, crc)
             file.write(data)
@@ -80,23 +78,23 @@ def _write(file: BinaryIO, about: Mapping[str, Any], arrays: Mapping[str, Kept])
     file.write(tail + struct.pack("<Q", len(tail)))
 
 
-def _pieces(kept: Kept) -> Iterator[NDArray[Any]]:
+def _pieces(saved: SavedRows) -> Iterator[NDArray[Any]]:
     """The rows, some at a time."""
-    row = max(1, prod(kept.array.shape[1:]) * kept.array.itemsize)
+    row = max(1, prod(saved.array.shape[1:]) * saved.array.itemsize)
     step = max(1, PIECE // row)
-    for part in kept.rows:
+    for part in saved.rows:
         for start in range(part.start, part.stop, step):
-            yield kept.array[start : min(start + step, part.stop)]
+            yield saved.array[start : min(start + step, part.stop)]
 
 
 class SavedReplay:
     """A file that `write_replay` made."""
 
     def __init__(self, path: Path) -> None:
-        """Read what it says of itself.
+        """Read the description.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: there is no such file.
             ReplayFileError: it is damaged, or of another version.
         """
         self._path = path
@@ -113,7 +111,7 @@ class SavedReplay:
         self._arrays: list[dict[str, Any]] = head["arrays"]
 
     def _read(self, file: BinaryIO) -> dict[str, Any]:
-        """The head; and where the arrays begin and end, and their checksums."""
+        """The head; also where the arrays begin and end, and their checksums."""
         size = file.seek(0, 2)
         file.seek(0)
         if file.read(len(MAGIC)) != MAGIC:
@@ -135,21 +133,21 @@ class SavedReplay:
         found: dict[str, Any] = json.loads(head)
         return found
 
-    def fill(self, arrays: Mapping[str, Kept]) -> None:
+    def fill(self, arrays: Mapping[str, SavedRows]) -> None:
         """Copy everything into the arrays, whose rows must be those that were saved.
 
         Raises:
-            ReplayFileError: it is damaged, or holds other arrays than these. Some are filled then.
+            ReplayFileError: it is damaged, or holds other arrays. Some may have been filled.
         """
         try:
             self._fill(arrays)
         except (OSError, ValueError, KeyError, struct.error) as error:
             raise ReplayFileError(f"it is damaged: {error}") from error
 
-    def _fill(self, arrays: Mapping[str, Kept]) -> None:
+    def _fill(self, arrays: Mapping[str, SavedRows]) -> None:
         for saved in self._arrays:
-            kept = arrays.get(saved["name"])
-            if kept is None or _described(kept) != (saved["dtype"], saved["shape"], saved["rows"]):
+            target = arrays.get(saved["name"])
+            if target is None or _described(target) != (saved["dtype"], saved["shape"], saved["rows"]):
                 raise ReplayFileError(f"its {saved['name']} is of another behavior or other settings")
         if len(arrays) != len(self._arrays):
             raise ReplayFileError("it lacks columns that this behavior has with these settings")
@@ -157,16 +155,16 @@ class SavedReplay:
         if wanted != self._end - self._begin:
             raise ReplayFileError(f"it has {self._end - self._begin} bytes of arrays, expected {wanted}")
         mapped = np.memmap(self._path, np.uint8, "r")
-        place = self._begin
+        offset = self._begin
         for saved, crc in zip(self._arrays, self._sums[1:], strict=True):
-            place, found = _copy(mapped, place, arrays[saved["name"]])
+            offset, found = _copy(mapped, offset, arrays[saved["name"]])
             if found != crc:
                 raise ReplayFileError(f"it is damaged: the checksum of its {saved['name']} is wrong")
 
 
-def _described(kept: Kept) -> tuple[str, list[int], list[list[int]]]:
-    rows = [[part.start, part.stop] for part in kept.rows]
-    return kept.array.dtype.str, list(kept.array.shape[1:]), rows
+def _described(saved: SavedRows) -> tuple[str, list[int], list[list[int]]]:
+    rows = [[part.start, part.stop] for part in saved.rows]
+    return saved.array.dtype.str, list(saved.array.shape[1:]), rows
 
 
 def _nbytes(saved: Mapping[str, Any]) -> int:
@@ -174,39 +172,39 @@ def _nbytes(saved: Mapping[str, Any]) -> int:
     return int(rows * prod(saved["shape"]) * np.dtype(saved["dtype"]).itemsize)
 
 
-def _copy(mapped: NDArray[np.uint8], place: int, kept: Kept) -> tuple[int, int]:
-    """Fill an array from `place` on; the place behind it, and the checksum."""
+def _copy(mapped: NDArray[np.uint8], offset: int, saved: SavedRows) -> tuple[int, int]:
+    """Fill an array from `offset` on; returns the offset after it, and the checksum."""
     crc = 0
-    for piece in _pieces(kept):
+    for piece in _pieces(saved):
         flat = piece.reshape(-1).view(np.uint8)
-        flat[:] = mapped[place : place + len(flat)]
+        flat[:] = mapped[offset : offset + len(flat)]
         crc = zlib.crc32(flat.data, crc)
-        place += len(flat)
-    return place, crc
+        offset += len(flat)
+    return offset, crc
 
 
 logger = logging.getLogger(__name__)
 
 FILE = "last_replay_buffer.replay"
-"""In the behaviour's folder. The one of the newest checkpoint: older ones have none."""
+"""In the behavior's folder; it belongs to the newest checkpoint, older ones have none."""
 
 _SETTINGS = {"longest": "time horizon"}
-"""What users call those entries of a layout that have another name here."""
+"""What users call entries of a layout that are named differently here."""
 
 NOT_LOADED = "Replay buffer was unable to load, starting from scratch."
 """ML-Agents' own line."""
 
 
 def save_replay(name: str, folder: Path, replay: Replay, step: int) -> bool:
-    """Write the replay of the behaviour `name` at `step`; False, after a warning, where that fails."""
+    """Write the replay of the behavior `name` at `step`; False, after a warning, if that fails."""
     path = folder / FILE
     about = {"step": step, "layout": _described_layout(replay.layout), "state": replay.state()}
     try:
-        write_replay(path, about, replay.kept())
+        write_replay(path, about, replay.saved_rows())
     except OSError as error:
         logger.warning(
-            "%s: the replay of step %d could not be saved (%s); the checkpoint is, and training goes on. %s "
-            "is as it was. It takes up to %s, for a moment twice that.",
+            "%s: the replay of step %d could not be saved (%s); the checkpoint has been saved, and training "
+            "continues. %s is unchanged. It takes up to %s, and temporarily twice that.",
             *(name, step, error, path, size_text(replay.layout.nbytes())),
         )
         return False
@@ -214,17 +212,16 @@ def save_replay(name: str, folder: Path, replay: Replay, step: int) -> bool:
 
 
 def load_replay(name: str, folder: Path, new: Replay, step: int) -> Replay | None:
-    """The saved replay of the behaviour `name`, for a run that goes on at `step`.
+    """The saved replay of the behavior `name`, for a run that resumes at `step`.
 
     Args:
-        name: of the behaviour.
-        folder: of the behaviour.
-        new: an empty replay that would be used else. Its layout may still be wrong about which pictures come
-            as bytes.
+        name: of the behavior.
+        folder: of the behavior.
+        new: an empty replay of the same settings; its layout may differ in which images come as bytes.
         step: of the checkpoint.
 
     Returns:
-        None, after a warning, where there is none or it cannot be used.
+        None, after a warning, if there is none or it cannot be used.
     """
     path = folder / FILE
     held = 0
@@ -234,8 +231,8 @@ def load_replay(name: str, folder: Path, new: Replay, step: int) -> Replay | Non
         held = int(state["head"]) - int(state["tail"])
         loaded = _like(new, saved.about["layout"])
         loaded.restore(state)
-        saved.fill(loaded.kept())
-        loaded.restored()
+        saved.fill(loaded.saved_rows())
+        loaded.on_arrays_filled()
     except FileNotFoundError:
         logger.warning("%s %s: there is no %s.", NOT_LOADED, name, path)
         return None
@@ -244,34 +241,34 @@ def load_replay(name: str, folder: Path, new: Replay, step: int) -> Replay | Non
         logger.warning("%s %s: %s: %s. %s.", NOT_LOADED, name, path, error, dropped)
         return None
     of = int(saved.about["step"])
-    behind = "" if of == step else f" It is of step {of:,}, the checkpoint of step {step:,}."
-    logger.info("%s: the replay holds %s steps of %s.%s", name, f"{held:,}", path, behind)
+    difference = "" if of == step else f" It is of step {of:,}, the checkpoint of step {step:,}."
+    logger.info("%s: the replay holds %s steps of %s.%s", name, f"{held:,}", path, difference)
     return loaded
 
 
 def _like(new: Replay, described: dict[str, Any]) -> Replay:
-    """An empty replay as the saved one was.
+    """An empty replay with the layout of the saved one.
 
     Raises:
-        ReplayFileError: it does not fit the behaviour, or its settings.
+        ReplayFileError: that does not fit the behavior or its settings.
     """
     layout = replace(new.layout, dtypes=tuple(np.dtype(name) for name in described["dtypes"]))
     wanted = _described_layout(layout)
     if max(layout.stacks, default=1) == 1:
-        del wanted["longest"]  # trajectories of any length are kept alike
+        del wanted["longest"]  # without stacks the length of trajectories does not matter
     for key, value in wanted.items():
         if described.get(key) != value:
             known = _SETTINGS.get(key, key.replace("_", " "))
-            raise ReplayFileError(f"its {known} is {described.get(key)}, with the settings of now {value}")
+            raise ReplayFileError(f"its {known} is {described.get(key)}, with the current settings {value}")
     return new if layout == new.layout else Replay(layout, new.alpha)
 
 
 def _described_layout(layout: ReplayLayout) -> dict[str, Any]:
-    """A layout as JSON has it."""
-    told = asdict(layout)
-    told["dtypes"] = [np.dtype(dtype).name for dtype in layout.dtypes]
-    told["extra"] = [[e.name, list(e.shape), np.dtype(e.dtype).name] for e in layout.extra]
-    return {key: _listed(value) for key, value in told.items()}
+    """A layout as JSON."""
+    described = asdict(layout)
+    described["dtypes"] = [np.dtype(dtype).name for dtype in layout.dtypes]
+    described["extra"] = [[e.name, list(e.shape), np.dtype(e.dtype).name] for e in layout.extra]
+    return {key: _listed(value) for key, value in described.items()}
 
 
 def _listed(value: Any) -> Any:

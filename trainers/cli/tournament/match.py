@@ -31,7 +31,7 @@ class Policy(Protocol):
         """Decide for the n agents of `steps`."""
         ...
 
-    def forget(self, agent_ids: NDArray[np.int32]) -> None:
+    def reset_agents(self, agent_ids: NDArray[np.int32]) -> None:
         """The episodes of these agents are over."""
         ...
 
@@ -190,7 +190,7 @@ def play_match(
             if name == counted:
                 tally.take(decisions, terminals)
             if len(terminals):
-                policy.forget(terminals.agent_id)
+                policy.reset_agents(terminals.agent_id)
             if len(decisions):
                 silent = 0
                 known[name].update(decisions.agent_id.tolist())
@@ -201,7 +201,7 @@ def play_match(
             raise MatchError(f"In {PATIENCE} steps of the environment no agent asked for a decision.")
         env.step()
     for name, policy in policies.items():
-        policy.forget(np.array(sorted(known[name]), np.int32))
+        policy.reset_agents(np.array(sorted(known[name]), np.int32))
     return tally.result()
 
 

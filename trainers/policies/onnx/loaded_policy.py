@@ -38,7 +38,7 @@ class Playable(Protocol):
         """Decide for these agents."""
         ...
 
-    def forget(self, agent_ids: NDArray[np.int32]) -> None:
+    def reset_agents(self, agent_ids: NDArray[np.int32]) -> None:
         """Drop the memories of these agents."""
         ...
 
@@ -146,11 +146,11 @@ class LoadedPolicy:
             agents: their rows, as numbers or as a mask [n]; all by default.
         """
         if agents is None:
-            self._policy.forget(np.arange(self._agents or 0, dtype=np.int32))
+            self._policy.reset_agents(np.arange(self._agents or 0, dtype=np.int32))
             self._agents = None
             return
         rows = np.asarray(agents)
-        self._policy.forget(
+        self._policy.reset_agents(
             (np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.ravel()).astype(np.int32)
         )
 

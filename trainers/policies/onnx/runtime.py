@@ -128,9 +128,9 @@ class Brain:
             self._memories.store(steps.agent_id, results.pop().reshape(len(steps), self.memory_size))
         return self._action(len(steps), results)
 
-    def forget(self, agent_ids: NDArray[np.int32]) -> None:
+    def reset_agents(self, agent_ids: NDArray[np.int32]) -> None:
         """Drop the memories of agents whose episode has ended."""
-        self._memories.forget(agent_ids)
+        self._memories.drop(agent_ids)
 
     def _feeds(self, steps: DecisionSteps) -> dict[str, NDArray[Any]]:
         feeds: dict[str, NDArray[Any]] = {}

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from ....agent_processor.processor import AgentProcessor
 from ....envs.base import BehaviorId, Decision, EnvironmentStep, StatsAggregationMethod
-from ...policies.agent_states import ActingMemories, Asking
+from ...policies.agent_states import AgentStates, BatchSource
+from ...policies.policy import ActContext
 from ...policies.slot_policy import SlotPolicy
 from ...trainer.factory import make_policy
 
@@ -50,13 +51,13 @@ class EvaluationPolicy:
         if weights:
             self._network.load_state_dict(weights)
         size = self._network.memory_size
-        self._memories = ActingMemories(size) if size else None
+        self._states = AgentStates(size) if size else None
         self._processors: dict[BehaviorId, AgentProcessor] = {}
 
     def collect(self, step: EnvironmentStep, behavior_id: BehaviorId) -> None:
         """Process what the agents of one of the behavior's ids observed, before they act."""
-        if self._memories is not None:
-            self._memories.end(step, behavior_id)
+        if self._states is not None:
+            self._states.end_episodes(step, behavior_id)
         if not self.acts_by_slot or behavior_id not in step.steps:
             return
         if behavior_id not in self._processors:
@@ -74,19 +75,16 @@ class EvaluationPolicy:
             step.lost_lives.get(behavior_id),
         )
 
-    def act(self, batches: Sequence[DecisionSteps], sources: Sequence[Asking]) -> list[Decision]:
+    def act(self, batches: Sequence[DecisionSteps], sources: Sequence[BatchSource]) -> list[Decision]:
         """Decide for these agents, at least one in all; `sources`: the environment and id of each batch."""
+        slots = None
         if isinstance(self._policy, SlotPolicy):
-            slots = [
+            found = [
                 self._processors[behavior_id].places(env, np.asarray(batch.agent_id))
                 for (env, behavior_id), batch in zip(sources, batches, strict=True)
             ]
-            self._policy.places = torch.from_numpy(np.concatenate(slots))
-        if self._memories is None:
-            return self._policy.act(batches)
-        decisions = self._policy.act(batches, self._memories.read(sources, batches))
-        self._memories.store(sources, decisions)
-        return decisions
+            slots = torch.from_numpy(np.concatenate(found))
+        return self._policy.act(batches, ActContext(sources, self._states, slots))
 
 
 class _NullSink:

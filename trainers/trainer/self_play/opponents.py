@@ -13,11 +13,11 @@ from mlagents_envs.base_env import DecisionSteps
 
 from ....agent_processor.queues import AgentManagerQueue
 from ....envs.base import BehaviorId, BehaviorName, Decision
-from ...policies.agent_states import Asking
+from ...policies.agent_states import BatchSource
 from ...policies.policy import Policy
 from .snapshots import Snapshot
 
-Act = Callable[[Policy, Sequence[DecisionSteps], Sequence[Asking]], list[Decision]]
+Act = Callable[[Policy, Sequence[DecisionSteps], Sequence[BatchSource]], list[Decision]]
 """Lets a policy decide for the agents of some batches, at least one agent in all."""
 
 
@@ -60,7 +60,7 @@ class Opponents:
         self._assignments.put((team, snapshot))
 
     def act(
-        self, learner: Policy, batches: Sequence[DecisionSteps], sources: Sequence[Asking], act: Act
+        self, learner: Policy, batches: Sequence[DecisionSteps], sources: Sequence[BatchSource], act: Act
     ) -> list[Decision]:
         """Decide for all teams, each with its own policy; one Decision per batch."""
         for team, snapshot in self._assignments.drain():
