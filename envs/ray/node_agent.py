@@ -12,7 +12,7 @@ from mlagents_envs.exception import UnityException
 
 from ... import __version__
 from ..remote.relay import Relay
-from ..remote.relay_client import RefusedError, Trainer, UnreachableError
+from ..remote.relay_client import RelayRejectedError, RemoteTrainer, UnreachableError
 from ..remote.tls import UntrustedError, client_context
 from ..unity.executables import check_executable
 from ..unity.launch import resolve, start_engine, with_registered
@@ -64,7 +64,7 @@ class Host:
     def _serve(self) -> None:
         try:
             self._relay.serve(once=True)
-        except (RefusedError, UntrustedError) as error:
+        except (RelayRejectedError, UntrustedError) as error:
             logger.warning("%s", error)
         self._relay.close()
         if not self._engine.wait(PARTING_SECONDS):
@@ -90,7 +90,7 @@ class Host:
         return {"returncode": self._engine.returncode, "text": self._engine.describe()}
 
 
-def check(order: Order) -> Trainer:
+def check(order: Order) -> RemoteTrainer:
     """Whether this node can bring the engine up and reach the learner.
 
     Returns:
@@ -108,10 +108,10 @@ def check(order: Order) -> Trainer:
     except UnityException as error:
         raise HostError(str(error)) from error
     context = client_context(pinned=True)
-    trainer = Trainer(order.host, order.port, order.token, context, order.fingerprint)
+    trainer = RemoteTrainer(order.host, order.port, order.token, context, order.fingerprint)
     try:
-        trainer.try_out(order.name)
-    except (RefusedError, UntrustedError, UnreachableError) as error:
+        trainer.probe(order.name)
+    except (RelayRejectedError, UntrustedError, UnreachableError) as error:
         raise HostError(
             f"it does not reach the learner: {error}. Let its firewall pass that port, or name an address "
             "that the nodes reach (--ray-listen)"

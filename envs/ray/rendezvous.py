@@ -13,8 +13,8 @@ from ... import __version__
 from ..errors import ClusterError
 from ..registry.registry import REGISTRY
 from ..remote.address import join_address, split_address
-from ..remote.handshake import Admitted, Rules
-from ..remote.server import Expected, Gate
+from ..remote.handshake import AccessRules, AttachedEngine
+from ..remote.server import AttachServer, ExpectedEngine
 from ..remote.tls import self_signed
 from ..unity.launch import HOSTED, SCENE
 from .remote_engine import RemoteEngine
@@ -43,7 +43,7 @@ class Meeting:
         self._host = host or ("127.0.0.1" if alone else own)
         context, self._fingerprint = self_signed(self._host)
         try:
-            self._gate = Gate(self._host, port or 0, Rules(tls=context))
+            self._gate = AttachServer(self._host, port or 0, AccessRules(tls=context))
         except OSError as error:
             raise ClusterError(
                 f"Cannot listen for the nodes at {join_address(self._host, port or 0)} (--ray-listen): "
@@ -52,7 +52,7 @@ class Meeting:
         self._gate.start()
 
     @contextmanager
-    def expect(self, engine: EngineOrder, name: str) -> Iterator[tuple[Expected, Order]]:
+    def expect(self, engine: EngineOrder, name: str) -> Iterator[tuple[ExpectedEngine, Order]]:
         """While open, an engine of this name is let in; with what its node is to be told."""
         with self._gate.expect(name) as expected:
             yield (
@@ -77,7 +77,7 @@ class Meeting:
         self._gate.close()
 
 
-def arrival(expected: Expected, engine: RemoteEngine, timeout: float, name: str) -> Admitted:
+def arrival(expected: ExpectedEngine, engine: RemoteEngine, timeout: float, name: str) -> AttachedEngine:
     """Wait until an engine calls that a node has started.
 
     Raises:

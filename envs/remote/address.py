@@ -1,4 +1,4 @@
-"""Addresses as users write them, and who may call from where."""
+"""Addresses in users' notation, and the networks that engines may connect from."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ LAST_PORT = 65535
 
 
 def split_address(text: str, default_port: int | None = None) -> tuple[str, int | None]:
-    """Host and port of `HOST`, `HOST:PORT`, `[IPv6]` or `[IPv6]:PORT`; an IPv6 address alone has no port.
+    """Split `HOST`, `HOST:PORT`, `[IPv6]` or `[IPv6]:PORT` into host and port; a bare IPv6 address has none.
 
     Args:
-        text: As the user wrote it.
-        default_port: What stands for a port that is not there.
+        text: The user's input.
+        default_port: Used if there is no port.
 
     Raises:
-        ValueError: It cannot be read; the message says what was expected.
+        ValueError: It is not valid; the message says what was expected.
     """
     host, port = _parts(text.strip())
     if not host or any(letter.isspace() or letter in "/[]" for letter in host):
@@ -28,11 +28,11 @@ def split_address(text: str, default_port: int | None = None) -> tuple[str, int 
     try:
         host.encode("idna")
     except UnicodeError as error:
-        raise ValueError(f"found {text!r}; {host!r} is no name of a machine: {error}") from error
+        raise ValueError(f"found {text!r}; {host!r} is not a host name: {error}") from error
     if port is None:
         return host, default_port
     if not (port.isascii() and port.isdigit()) or int(port) > LAST_PORT:
-        raise ValueError(f"found {text!r}; {port!r} is no port: it is a number from 0 to {LAST_PORT}")
+        raise ValueError(f"found {text!r}; {port!r} is not a port, which is a number from 0 to {LAST_PORT}")
     return host, int(port)
 
 
@@ -54,22 +54,22 @@ def _parts(text: str) -> tuple[str, str | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Networks:
-    """The networks from which an engine may call without saying who it is, besides this machine."""
+class AllowedNetworks:
+    """The networks from which engines may connect without authentication, besides this machine."""
 
     allowed: tuple[IPv4Network | IPv6Network, ...] = ()
 
     @classmethod
-    def read(cls, texts: Sequence[str]) -> Networks:
-        """From the texts that a user gave, such as `10.0.0.0/8`, `192.168.1.7` or `fd00::/8`.
+    def parse(cls, texts: Sequence[str]) -> AllowedNetworks:
+        """Parse networks such as `10.0.0.0/8`, `192.168.1.7` or `fd00::/8`.
 
         Raises:
-            ValueError: One of them is no network; the message names it.
+            ValueError: One of them is not a network; the message names it.
         """
         return cls(tuple(map(_network, texts)))
 
     def admit(self, host: str) -> bool:
-        """Whether an engine at this address may call."""
+        """Whether an engine at this address may connect."""
         address = _address(host)
         return address.is_loopback or any(address in network for network in self.allowed)
 
@@ -95,7 +95,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 
 
 def _address(host: str) -> IPv4Address | IPv6Address:
-    """Without the zone of a link-local address; an IPv4 address that came in IPv6's clothes as itself."""
+    """Parse an address without its zone; an IPv4-mapped IPv6 address becomes IPv4."""
     address = ip_address(host.partition("%")[0])
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped

@@ -1,12 +1,12 @@
-"""Somebody who has connected, until it is known to be an engine or is turned away.
+"""A connection until it is known to be an engine or is rejected.
 
-What a relay says to a trainer before the engine's bytes, and what it is answered: a line each.
+Before an engine's bytes a relay sends one line, the preamble, which the trainer answers with one line:
 
     lanista-relay/1 carry TOKEN NAME
     ok
 
-The name is `-` for an engine that nobody waits for by name. With `try` in place of `carry` no engine
-follows: the relay only wants to know whether it would be let in. A refusal is `no REASON`.
+The name is `-` for an engine that is not expected by name. With `try` instead of `carry` no engine follows:
+the relay only asks whether it would be admitted. A rejection is `no REASON`.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from ..grpc.peer import Stream
 from ..grpc.session import ServedEndpoint
 from ..protocol.decoder import Decoder
 from ..unity.connection import Engine, EngineConnection
-from .address import Networks
+from .address import AllowedNetworks
 from .tls import TlsStream
 
-LONGEST = 1024
-"""Bytes of a line."""
+MAX_LINE = 1024
+"""Bytes of a line, at most."""
 _VERSION = "lanista-relay/1"
-_NOBODY = "-"
+_ANYONE = "-"
 _LINE = re.compile(rf"{_VERSION} (try|carry) ([!-~]+) ([A-Za-z0-9._-]{{1,64}})")
 
 
 class PreambleError(ValueError):
-    """A line that cannot be understood."""
+    """A line that does not follow the protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preamble:
-    """Who a relay says that it is."""
+    """How a relay identifies itself and its engine."""
 
     token: str = field(repr=False)
     name: str | None = None
-    """For whom the engine is that follows; None for anybody."""
-    trial: bool = False
+    """The name under which the engine is expected; None if it is not expected by name."""
+    probe: bool = False
     """No engine follows."""
 
     def encode(self) -> bytes:
-        """The line. Raises PreambleError for a name that cannot be sent."""
-        line = f"{_VERSION} {'try' if self.trial else 'carry'} {self.token} {self.name or _NOBODY}"
-        if not _LINE.fullmatch(line) or self.name == _NOBODY:
+        """Encode the line. Raises PreambleError for a name that cannot be sent."""
+        line = f"{_VERSION} {'try' if self.probe else 'carry'} {self.token} {self.name or _ANYONE}"
+        if not _LINE.fullmatch(line) or self.name == _ANYONE:
             raise PreambleError(
                 f"{self.name!r} cannot be the name of an engine: letters, digits, '.', '_', '-'"
             )
@@ -59,34 +59,34 @@ class Preamble:
 
     @classmethod
     def decode(cls, line: bytes) -> Preamble:
-        """From the line, without its end.
+        """Decode the line, without its end.
 
         Raises:
-            PreambleError: It is none.
+            PreambleError: It is not a preamble.
         """
         text = line.decode("ascii", "replace")
         found = _LINE.fullmatch(text)
         if found is None:
             if text.startswith("lanista-relay/") and not text.startswith(_VERSION + " "):
-                raise PreambleError("its relay is of another version of Lanista")
-            raise PreambleError("it does not begin as a relay does")
+                raise PreambleError("its relay belongs to another version of Lanista")
+            raise PreambleError("it does not speak the relay protocol")
         verb, token, name = found.groups()
-        return cls(token, None if name == _NOBODY else name, verb == "try")
+        return cls(token, None if name == _ANYONE else name, verb == "try")
 
 
 def encode_answer(refusal: str | None) -> bytes:
-    """Let in, or not for this reason."""
+    """Encode the answer: admitted, or rejected for this reason."""
     if refusal is None:
         return b"ok\n"
     words = " ".join(refusal.split())
-    return b"no " + words.encode()[: LONGEST - 8] + b"\n"
+    return b"no " + words.encode()[: MAX_LINE - 8] + b"\n"
 
 
 def decode_answer(line: bytes) -> str | None:
-    """The reason of a refusal; None for a welcome.
+    """Decode the answer: the reason of a rejection, or None.
 
     Raises:
-        PreambleError: It is neither.
+        PreambleError: It is not an answer.
     """
     text = line.decode("utf-8", "replace")
     if text == "ok":
@@ -97,202 +97,208 @@ def decode_answer(line: bytes) -> str | None:
 
 
 _TLS_HANDSHAKE = b"\x16"
-"""The first byte of every TLS connection; gRPC begins with a letter."""
+"""The first byte of every TLS connection; gRPC starts with a letter."""
 _GREETING_BYTES = 1 << 16
-"""What an engine's first call may take, with all that HTTP/2 says before it; it takes a few hundred."""
+"""The most bytes of an engine's first call and the HTTP/2 frames before it, usually a few hundred."""
 
 Answer = Callable[[Preamble], str | None]
-"""Whether a relay is let in: None, or the reason against it."""
+"""Decides about a relay: None to admit it, or the reason to reject it."""
 
 
-class TurnedAwayError(Exception):
-    """Who has connected is no engine, or none that may come in."""
+class RejectedError(Exception):
+    """The client is not an engine, or not one that is admitted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """Who may come in."""
+class AccessRules:
+    """Which clients are admitted."""
 
-    networks: Networks = field(default_factory=Networks)
-    """From where engines may call in plain text, besides this machine."""
+    networks: AllowedNetworks = field(default_factory=AllowedNetworks)
+    """From where engines may connect in plain text, besides this machine."""
     tls: ssl.SSLContext | None = None
-    """How relays are spoken with; None where there are none."""
+    """The TLS context for relays; None to admit none."""
 
 
-class Admitted:
-    """An engine that has called for the first time and waits for its answer."""
+class AttachedEngine:
+    """An engine that has sent its first call and waits for the answer."""
 
     def __init__(self, endpoint: ServedEndpoint, where: str, name: str | None) -> None:
         self.endpoint = endpoint
         self.where = where
-        """How messages call it: its address, or its relay's."""
+        """Its address or its relay's, for messages."""
         self.name = name
-        """For whom it is; None for anybody."""
+        """The name under which it is expected; None if it is not expected by name."""
 
     def connection(self, name: str, timeout: float, engine: Engine | None = None) -> EngineConnection:
-        """The connection of an environment; to be taken once.
+        """The connection for an environment; to be called once.
 
         Args:
-            name: How messages call the environment.
+            name: The environment in messages.
             timeout: Seconds that the engine has for each answer.
-            engine: Its program, if anything is known of it.
+            engine: Its program, if known.
         """
         return EngineConnection(self.endpoint, engine, timeout, name)
 
-    def turn_away(self, reason: str = "") -> None:
-        """Hang up; the engine is told to quit, its relay why."""
+    def reject(self, reason: str = "") -> None:
+        """Disconnect: the engine is asked to quit, and its relay gets the reason."""
         self.endpoint.abandon(reason)
 
 
-class Caller:
-    """One connection on its way in. Nothing here waits: `go_on` does what can be done at once.
+class IncomingConnection:
+    """One connection that is not admitted yet. Nothing blocks: `advance` does what can be done at once.
 
     Args:
-        connection: The socket, which does not block.
+        connection: The non-blocking socket.
         host: The other side's address.
         port: The other side's port.
-        rules: Who may come in.
+        rules: Which clients are admitted.
         answer: Decides about relays.
     """
 
     def __init__(
-        self, connection: socket.socket, host: str, port: int, rules: Rules, answer: Answer, deadline: float
+        self,
+        connection: socket.socket,
+        host: str,
+        port: int,
+        rules: AccessRules,
+        answer: Answer,
+        deadline: float,
     ) -> None:
         self.host = host
         self.where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.deadline = deadline
-        self.doing = "it said nothing"
-        """What is told of it when its time is over."""
+        self.stage = "it sent nothing"
+        """Why it is rejected if its time runs out."""
         self._rules = rules
         self._answer = answer
         self._socket: socket.socket = connection
         self._stream: Stream = connection
         self._endpoint: ServedEndpoint | None = None
-        self._steps = self._arrive()
+        self._steps = self._admit_steps()
 
     def fileno(self) -> int:
-        """The socket's number, for selectors."""
+        """The file descriptor, for selectors."""
         return self._stream.fileno()
 
-    def go_on(self) -> int | Admitted | None:
+    def advance(self) -> int | AttachedEngine | None:
         """Do what can be done.
 
         Returns:
-            What to wait for next, as selectors have it; or the engine; or None after a relay's trial.
+            The selector events to wait for; or the engine; or None after a relay's probe.
 
         Raises:
-            TurnedAwayError: Says why; `close` is to be called.
+            RejectedError: Why; call `close`.
         """
         try:
             return next(self._steps)
         except StopIteration as end:
-            return end.value if isinstance(end.value, Admitted) else None
+            return end.value if isinstance(end.value, AttachedEngine) else None
         except ssl.SSLError as error:
-            raise TurnedAwayError(_why_no_tls(error)) from error
+            raise RejectedError(_why_tls_failed(error)) from error
         except OSError as error:
-            raise TurnedAwayError(f"its connection broke ({error.strerror})") from error
+            raise RejectedError(f"its connection broke ({error.strerror})") from error
 
     def close(self, reason: str = "") -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._endpoint is not None:
             self._endpoint.abandon(reason)
         else:
             with suppress(OSError):
                 self._stream.close()
 
-    def _arrive(self) -> Generator[int, None, Admitted | None]:
-        """All steps from the first byte to the greeting; yields what to wait for in between."""
+    def _admit_steps(self) -> Generator[int, None, AttachedEngine | None]:
+        """All steps from the first byte to the greeting; yields the selector events to wait for."""
         plain = self._rules.networks.admit(self.host)
         if self._rules.tls is None and not plain:
-            raise TurnedAwayError(self._stranger())
-        while (first := _peek(self._socket)) is None:
+            raise RejectedError(self._why_not_plain())
+        while (first := _peek_byte(self._socket)) is None:
             yield EVENT_READ
         if not first:
-            raise TurnedAwayError("it hung up without a word")
+            raise RejectedError("it disconnected without sending anything")
         name = None
         if first == _TLS_HANDSHAKE:
-            preamble = yield from self._meet_relay()
-            if preamble.trial:
+            preamble = yield from self._receive_preamble()
+            if preamble.probe:
                 return None
             name = preamble.name
         elif not plain:
-            raise TurnedAwayError(self._stranger())
-        return (yield from self._greet(name))
+            raise RejectedError(self._why_not_plain())
+        return (yield from self._receive_greeting(name))
 
-    def _stranger(self) -> str:
+    def _why_not_plain(self) -> str:
         relays = "" if self._rules.tls is not None else ", which needs --token-file here"
         return (
-            "engines on other machines are let in from the networks that --allow names, or come through "
+            "engines on other machines are admitted from the networks that --allow names, or through "
             f"`lanista relay`{relays}"
         )
 
-    def _meet_relay(self) -> Generator[int, None, Preamble]:
-        """The handshake of TLS, and who the relay says that it is."""
+    def _receive_preamble(self) -> Generator[int, None, Preamble]:
+        """The TLS handshake and the relay's preamble."""
         if self._rules.tls is None:
-            raise TurnedAwayError(
-                "it speaks TLS, as relays do, and none are expected; --token-file lets them in"
+            raise RejectedError(
+                "it speaks TLS, as relays do, and relays are not admitted; --token-file admits them"
             )
-        self.doing = "it did not complete the TLS handshake"
+        self.stage = "it did not complete the TLS handshake"
         encrypted = self._rules.tls.wrap_socket(self._socket, server_side=True, do_handshake_on_connect=False)
         self._socket = encrypted
         stream = self._stream = TlsStream(encrypted)
-        while (event := _handshake(encrypted)) is not None:
+        while (event := _continue_handshake(encrypted)) is not None:
             yield event
-        self.doing = "it did not say who it is"
+        self.stage = "it did not send its preamble"
         line = b""
         while b"\n" not in line:
             try:
-                more = stream.recv(LONGEST)
+                more = stream.recv(MAX_LINE)
             except BlockingIOError:
                 yield EVENT_READ
                 continue
             line += more
-            if not more or len(line) > LONGEST:
-                raise TurnedAwayError(
-                    "it hung up before it said who it is" if not more else "it says too much"
+            if not more or len(line) > MAX_LINE:
+                raise RejectedError(
+                    "it disconnected before its preamble" if not more else "its preamble is too long"
                 )
-        return self._answered(stream, line)
+        return self._check_preamble(stream, line)
 
-    def _answered(self, stream: TlsStream, line: bytes) -> Preamble:
+    def _check_preamble(self, stream: TlsStream, line: bytes) -> Preamble:
         try:
             line, _, more = line.partition(b"\n")
             preamble = Preamble.decode(line)
-            refusal = self._answer(preamble) if not more else "it did not wait for an answer"
+            refusal = self._answer(preamble) if not more else "it did not wait for the answer"
         except PreambleError as error:
-            raise TurnedAwayError(str(error)) from error
+            raise RejectedError(str(error)) from error
         stream.send(encode_answer(refusal))
         if refusal is not None:
-            raise TurnedAwayError(refusal)
+            raise RejectedError(refusal)
         self.where = f"a relay at {self.where}"
         return preamble
 
-    def _greet(self, name: str | None) -> Generator[int, None, Admitted]:
+    def _receive_greeting(self, name: str | None) -> Generator[int, None, AttachedEngine]:
         """Wait for the first call, which must be an engine's greeting."""
-        self.doing = "it did not greet as an ML-Agents engine does"
+        self.stage = "it did not greet as an ML-Agents engine does"
         endpoint = self._endpoint = ServedEndpoint(self._stream, self.where, _GREETING_BYTES)
         while endpoint.request is None:
             endpoint.pump()
             if endpoint.request is None:
                 if endpoint.disconnected:
-                    raise TurnedAwayError(_why_ended(endpoint))
+                    raise RejectedError(_why_ended(endpoint))
                 yield endpoint.events
-        if (strange := _no_greeting(endpoint.request, self.where)) is not None:
-            raise TurnedAwayError(strange)
+        if (strange := _why_not_greeting(endpoint.request, self.where)) is not None:
+            raise RejectedError(strange)
         endpoint.trust()
         self._endpoint = None
-        return Admitted(endpoint, self.where, name)
+        return AttachedEngine(endpoint, self.where, name)
 
 
-def _peek(connection: socket.socket) -> bytes | None:
-    """The first byte, which stays where it is; None before it has come, b"" where none will."""
+def _peek_byte(connection: socket.socket) -> bytes | None:
+    """The first byte, without consuming it; None before it has arrived, b"" if none will."""
     try:
         return connection.recv(1, socket.MSG_PEEK)
     except (BlockingIOError, InterruptedError):
         return None
 
 
-def _handshake(encrypted: ssl.SSLSocket) -> int | None:
-    """What the handshake waits for; None when it is over."""
+def _continue_handshake(encrypted: ssl.SSLSocket) -> int | None:
+    """The selector event that the handshake waits for; None when it is complete."""
     try:
         encrypted.do_handshake()
     except ssl.SSLWantReadError:
@@ -302,30 +308,30 @@ def _handshake(encrypted: ssl.SSLSocket) -> int | None:
     return None
 
 
-def _why_no_tls(error: ssl.SSLError) -> str:
-    said = (error.reason or str(error)).replace("_", " ").lower()
-    if "unknown ca" in said or "certificate unknown" in said or "bad certificate" in said:
+def _why_tls_failed(error: ssl.SSLError) -> str:
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    if "unknown ca" in reason or "certificate unknown" in reason or "bad certificate" in reason:
         return "its relay does not trust the certificate of this run; it needs --fingerprint or --ca"
-    return f"its TLS connection failed ({said})"
+    return f"its TLS connection failed ({reason})"
 
 
 def _why_ended(endpoint: ServedEndpoint) -> str:
     complaint = endpoint.complaint
     if "GET " in complaint or "HTTP/1" in complaint:
-        return "it speaks HTTP/1, as browsers do, and engines speak gRPC"
+        return "it speaks HTTP/1, as browsers do, but engines speak gRPC"
     if complaint:
         return f"it does not speak gRPC as engines do; {complaint}"
-    return "it hung up before it greeted"
+    return "it disconnected before its greeting"
 
 
-def _no_greeting(request: bytes, where: str) -> str | None:
-    """Why a first call is not the greeting of an engine; None if it is."""
+def _why_not_greeting(request: bytes, where: str) -> str | None:
+    """Why a first call is not an engine's greeting; None if it is."""
     try:
         message = Decoder(where).decode(request)
     except WireError:
-        return "its first call is no message of an ML-Agents engine"
+        return "its first call is not a message of an ML-Agents engine"
     if message.hello is None and message.steps is not None:
-        return "it is in the middle of a session that is over here; start the engine again"
+        return "it is in the middle of a session that is over here; restart the engine"
     if message.status != 200 or message.hello is None:
         return "its first call is not the greeting of an ML-Agents engine"
     return None

@@ -1,4 +1,4 @@
-"""A trainer on another machine, as a relay reaches it."""
+"""A relay's connection to a trainer on another machine."""
 
 from __future__ import annotations
 
@@ -7,54 +7,54 @@ import ssl
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from . import forwarding as lifelines
 from .address import join_address
-from .handshake import LONGEST, Preamble, PreambleError, decode_answer
+from .forwarding import configure_keepalive
+from .handshake import MAX_LINE, Preamble, PreambleError, decode_answer
 from .tls import TlsStream, UntrustedError, check_fingerprint
 
 DIAL_SECONDS = 10.0
-"""What the trainer has for each step until an engine's bytes can flow."""
+"""For each step until an engine's bytes can flow."""
 
 
-class RefusedError(Exception):
-    """The trainer does not let this relay in; the message is its reason."""
+class RelayRejectedError(Exception):
+    """The trainer rejects this relay; the message is its reason."""
 
 
 class UnreachableError(Exception):
-    """Nobody answers there, or nobody who speaks as a trainer does; the message says what happened."""
+    """Nothing answers there, or it is not a trainer; the message says what happened."""
 
 
 @dataclass(frozen=True)
-class Trainer:
-    """Where a trainer is, how it is recognised, and how we show that we may come in."""
+class RemoteTrainer:
+    """A trainer's address, how its identity is checked, and the token for it."""
 
     host: str
     port: int
     token: str = field(repr=False)
     context: ssl.SSLContext = field(repr=False)
-    """As `tls.client_context` makes it."""
+    """Made by `tls.client_context`."""
     fingerprint: str | None = None
-    """Of its certificate, if that is how it is recognised."""
+    """Of its certificate, if that is how its identity is checked."""
 
     @property
     def address(self) -> str:
         """As users write it."""
         return join_address(self.host, self.port)
 
-    def try_out(self, name: str | None = None) -> None:
-        """Find out whether we would be let in, with an engine of this name. Raises as `dial`."""
-        self._dial(Preamble(self.token, name, trial=True)).close()
+    def probe(self, name: str | None = None) -> None:
+        """Check whether an engine of this name would be admitted. Raises as `dial`."""
+        self._dial(Preamble(self.token, name, probe=True)).close()
 
     def dial(self, name: str | None = None) -> TlsStream:
-        """A connection that takes an engine's bytes; it does not block.
+        """Open a non-blocking connection for an engine's bytes.
 
         Args:
-            name: For whom the engine is; None for anybody.
+            name: The name under which the engine is expected; None if it is not expected by name.
 
         Raises:
-            RefusedError: It does not let us in.
-            UntrustedError: It is not the trainer whose certificate we know.
-            UnreachableError: Nobody answers, or nobody who is a trainer.
+            RelayRejectedError: The trainer rejects this relay.
+            UntrustedError: The trainer's certificate is not the expected one.
+            UnreachableError: Nothing answers, or it is not a trainer.
         """
         stream = TlsStream(encrypted := self._dial(Preamble(self.token, name)))
         encrypted.setblocking(False)
@@ -64,27 +64,27 @@ class Trainer:
         try:
             plain = socket.create_connection((self.host, self.port), DIAL_SECONDS)
         except OSError as error:
-            raise UnreachableError(f"no trainer answers at {self.address}: {_told(error)}") from error
+            raise UnreachableError(f"no trainer answers at {self.address}: {_cause(error)}") from error
         try:
-            lifelines.prepare(plain, always_read=False)
-            encrypted = self._encrypted(plain)
+            configure_keepalive(plain, always_read=False)
+            encrypted = self._encrypt(plain)
         except BaseException:
             plain.close()
             raise
         try:
             encrypted.sendall(preamble.encode())
-            refusal = decode_answer(_line(encrypted))
+            refusal = decode_answer(_read_line(encrypted))
         except (OSError, PreambleError) as error:
             encrypted.close()
             raise UnreachableError(
-                f"{self.address} does not answer as a trainer does: {_told(error)}"
+                f"{self.address} does not answer as a trainer does: {_cause(error)}"
             ) from error
         if refusal is not None:
             encrypted.close()
-            raise RefusedError(refusal)
+            raise RelayRejectedError(refusal)
         return encrypted
 
-    def _encrypted(self, plain: socket.socket) -> ssl.SSLSocket:
+    def _encrypt(self, plain: socket.socket) -> ssl.SSLSocket:
         try:
             encrypted = self.context.wrap_socket(plain, server_hostname=self.host)
         except ssl.SSLCertVerificationError as error:
@@ -94,8 +94,8 @@ class Trainer:
             ) from error
         except (OSError, ValueError) as error:
             raise UnreachableError(
-                f"{self.address} does not speak TLS as a trainer does that was started with --listen and "
-                f"--token-file: {_told(error)}"
+                f"{self.address} does not speak TLS, as a trainer started with --listen and --token-file "
+                f"does: {_cause(error)}"
             ) from error
         if self.fingerprint is not None:
             try:
@@ -107,20 +107,20 @@ class Trainer:
         return encrypted
 
 
-def _line(encrypted: ssl.SSLSocket) -> bytes:
-    """The trainer's answer. Byte by byte: what follows it belongs to the engine."""
+def _read_line(encrypted: ssl.SSLSocket) -> bytes:
+    """Read the trainer's answer, byte by byte: what follows belongs to the engine."""
     line = b""
     while not line.endswith(b"\n"):
         more = encrypted.recv(1)
-        if not more or len(line) > LONGEST:
-            raise PreambleError("it hung up; its log tells why" if not more else "it says too much")
+        if not more or len(line) > MAX_LINE:
+            raise PreambleError("it disconnected; its log says why" if not more else "its answer is too long")
         line += more
     return line[:-1]
 
 
-def _told(error: Exception) -> str:
+def _cause(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return f"nothing came within {DIAL_SECONDS:g} s"
+        return f"nothing arrived within {DIAL_SECONDS:g} s"
     if isinstance(error, ssl.SSLError):
         return (error.reason or str(error)).replace("_", " ").lower()
     return getattr(error, "strerror", None) or str(error)

@@ -1,7 +1,4 @@
-"""Where engines call that run already: one address, at which each connection is an engine of its own.
-
-Telling who was turned away, without letting anybody fill the log.
-"""
+"""The server that running engines connect to: one address, one connection per engine."""
 
 from __future__ import annotations
 
@@ -17,41 +14,41 @@ from selectors import EVENT_READ, DefaultSelector
 from mlagents_envs.exception import UnityTimeOutException
 
 from ..grpc.server import OUT_OF_RESOURCES, listen
-from . import forwarding as lifelines
 from .address import join_address
-from .handshake import Admitted, Caller, Preamble, Rules, TurnedAwayError
+from .forwarding import configure_keepalive
+from .handshake import AccessRules, AttachedEngine, IncomingConnection, Preamble, RejectedError
 from .tokens import make_token, same
 
 logger = logging.getLogger(__name__)
 
-PATIENCE_SECONDS = 20.0
-"""What somebody has from the connection to the end of an engine's greeting."""
-MOST_CALLERS = 128
-"""How many may be on their way in; more make room by turning the oldest of them away."""
+GREETING_TIMEOUT_SECONDS = 20.0
+"""From the connection to the end of an engine's greeting."""
+MAX_CONNECTIONS = 128
+"""Connections that have not greeted yet; beyond that the oldest of them is rejected."""
 _PAUSE_SECONDS = 1.0
-"""For how long nobody is let in when the system cannot open another connection."""
+"""How long nothing is accepted after the system could not open another connection."""
 
-OnEngine = Callable[[Admitted], None]
+OnEngine = Callable[[AttachedEngine], None]
 
 
-class Expected:
-    """An engine that somebody waits for by its name."""
+class ExpectedEngine:
+    """An engine that is expected by name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.token = make_token()
-        """What its relay has to show; good for one engine."""
-        self._arrived: queue.SimpleQueue[Admitted] = queue.SimpleQueue()
+        """The token that its relay must present; valid for one engine."""
+        self._arrived: queue.SimpleQueue[AttachedEngine] = queue.SimpleQueue()
 
-    def arrive(self, engine: Admitted) -> None:
-        """It is there; called by the gate."""
+    def put(self, engine: AttachedEngine) -> None:
+        """Hand over the engine; called by the server."""
         self._arrived.put(engine)
 
-    def wait(self, timeout: float) -> Admitted:
-        """The engine, once it is there.
+    def wait(self, timeout: float) -> AttachedEngine:
+        """Wait for the engine.
 
         Raises:
-            UnityTimeOutException: It did not come within `timeout` seconds.
+            UnityTimeOutException: It did not connect within `timeout` seconds.
         """
         try:
             return self._arrived.get(timeout=timeout)
@@ -60,75 +57,76 @@ class Expected:
                 f"No engine called {self.name!r} has connected within {timeout:g} s."
             ) from None
 
-    def turn_away(self) -> None:
-        """Nobody waits any more: hang up on one that has come."""
+    def reject(self) -> None:
+        """Stop waiting: reject an engine that has connected."""
         with suppress(queue.Empty):
             while True:
-                self._arrived.get_nowait().turn_away("nobody waits for it any more")
+                self._arrived.get_nowait().reject("it is no longer expected")
 
 
-class Gate:
-    """Listens, and lets engines in; everything that is slow or hostile happens in a thread of its own.
+class AttachServer:
+    """Listens for engines and admits them, in a thread of its own, since clients may be slow or hostile.
 
-    An engine in plain text is let in from this machine and from the networks of the rules. A relay is let in
-    over TLS with the token, or with that of an engine that is expected by name. Whoever does not greet as an
-    engine is turned away, which is told in the log.
+    Engines in plain text are admitted from this machine and from the networks of the rules. Relays are
+    admitted over TLS with the token, or with that of an engine that is expected by name. A client that does
+    not greet as an engine is rejected, which is logged.
     """
 
     def __init__(
         self,
         host: str,
         port: int,
-        rules: Rules | None = None,
+        rules: AccessRules | None = None,
         *,
         token: str | None = None,
         on_engine: OnEngine | None = None,
-        patience: float = PATIENCE_SECONDS,
+        timeout: float = GREETING_TIMEOUT_SECONDS,
     ) -> None:
-        """Listens at once; `start` lets in.
+        """Start to listen; `start` starts to accept.
 
         Args:
-            host: `localhost`, or an address of this machine, which then listens beside the loopbacks.
+            host: `localhost`, or an address of this machine to listen on besides the loopback addresses.
             port: TCP port; 0 takes a free one.
-            rules: Who may come in.
-            token: What a relay has to show whose engine is for anybody; None for none such.
-            on_engine: Gets each engine that is for anybody, in the gate's thread; None turns them away.
-            patience: Seconds until who has not greeted as an engine is turned away.
+            rules: Which clients are admitted.
+            token: The token of relays whose engine is not expected by name; None admits no such relay.
+            on_engine: Called with each engine that is not expected by name, in the server's thread; None
+                rejects them.
+            timeout: Seconds that a client has to greet as an engine.
 
         Raises:
-            PortInUseError: Somebody else listens there.
+            PortInUseError: Another process listens there.
             PermissionError: This user may not listen on this port.
-            OSError: The address is none of this machine's.
+            OSError: The address is not one of this machine's.
         """
         self._listeners = listen(host, port)
         self.port: int = self._listeners[0].getsockname()[1]
         self.address = join_address(host.strip("[]"), self.port)
-        self._rules = rules or Rules()
+        self._rules = rules or AccessRules()
         self._token = token
         self._on_engine = on_engine
-        self._patience = patience
-        self._refusals = Refusals()
-        self._expected: dict[str, Expected] = {}
+        self._timeout = timeout
+        self._rejections = RejectionLog()
+        self._expected: dict[str, ExpectedEngine] = {}
         self._lock = threading.Lock()
         self._selector = DefaultSelector()
-        self._callers: dict[Caller, None] = {}
+        self._connections: dict[IncomingConnection, None] = {}
         self._paused_until: float | None = None
-        self._bell, self._rope = socket.socketpair()
+        self._wakeup_receiver, self._wakeup_sender = socket.socketpair()
         self._closing = False
-        self._thread = threading.Thread(target=self._work, name="gate", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="attach-server", daemon=True)
 
     def start(self) -> None:
-        """Let engines in from now on."""
+        """Start to accept engines."""
         self._thread.start()
 
     @contextmanager
-    def expect(self, name: str) -> Iterator[Expected]:
-        """While open, an engine of this name is let in whose relay shows the token that is in here.
+    def expect(self, name: str) -> Iterator[ExpectedEngine]:
+        """While open, admit an engine of this name whose relay presents the token of the context.
 
         Raises:
-            ValueError: Somebody waits for this name already.
+            ValueError: An engine of this name is expected already.
         """
-        expected = Expected(name)
+        expected = ExpectedEngine(name)
         Preamble(expected.token, name).encode()  # refuses names that cannot be sent
         with self._lock:
             if name in self._expected:
@@ -140,186 +138,190 @@ class Gate:
             with self._lock:
                 if self._expected.get(name) is expected:
                     del self._expected[name]
-            expected.turn_away()
+            expected.reject()
 
     def close(self) -> None:
-        """Stop listening, and hang up on whoever is on the way in.
+        """Stop listening, and close connections that have not been admitted.
 
-        Engines that are in are others' to close.
+        Admitted engines belong to others.
         """
         if self._closing:
             return
         self._closing = True
         with suppress(OSError):
-            self._rope.send(b"!")
+            self._wakeup_sender.send(b"!")
         if self._thread.is_alive():
-            self._thread.join(self._patience)
+            self._thread.join(self._timeout)
         for listener in self._listeners:
             listener.close()
-        self._bell.close()
-        self._rope.close()
-        self._refusals.conclude()
+        self._wakeup_receiver.close()
+        self._wakeup_sender.close()
+        self._rejections.finish_period()
 
-    def _work(self) -> None:
-        self._selector.register(self._bell, EVENT_READ)
+    def _run(self) -> None:
+        self._selector.register(self._wakeup_receiver, EVENT_READ)
         for listener in self._listeners:
             self._selector.register(listener, EVENT_READ, listener)
         try:
             while not self._closing:
-                self._turn()
+                self._run_once()
         finally:
-            for caller in list(self._callers):
-                self._forget(caller)
+            for connection in list(self._connections):
+                self._drop(connection)
             self._selector.close()
 
-    def _turn(self) -> None:
-        """Wait for something to happen, and see to it."""
-        for key, _ in self._selector.select(self._rest()):
-            if isinstance(key.data, Caller):
-                if key.data in self._callers:
-                    self._go_on(key.data)
+    def _run_once(self) -> None:
+        """Wait for events, and handle them."""
+        for key, _ in self._selector.select(self._time_to_wait()):
+            if isinstance(key.data, IncomingConnection):
+                if key.data in self._connections:
+                    self._advance(key.data)
             elif key.data is not None:
                 self._accept(key.data)
         now = time.monotonic()
-        while self._callers and (oldest := next(iter(self._callers))).deadline <= now:
-            self._turn_away(oldest, f"{oldest.doing} within {self._patience:g} s")
+        while self._connections and (oldest := next(iter(self._connections))).deadline <= now:
+            self._reject(oldest, f"{oldest.stage} within {self._timeout:g} s")
         if self._paused_until is not None and now >= self._paused_until:
             self._paused_until = None
             for listener in self._listeners:
                 self._selector.register(listener, EVENT_READ, listener)
 
-    def _rest(self) -> float | None:
-        """Seconds until something is due."""
-        due = [caller.deadline for caller in list(self._callers)[:1]]
+    def _time_to_wait(self) -> float | None:
+        """Seconds until the next deadline; None without one."""
+        deadlines = [connection.deadline for connection in list(self._connections)[:1]]
         if self._paused_until is not None:
-            due.append(self._paused_until)
-        return max(0.0, min(due) - time.monotonic()) if due else None
+            deadlines.append(self._paused_until)
+        return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def _accept(self, listener: socket.socket) -> None:
         try:
-            connection, address = listener.accept()
+            accepted, address = listener.accept()
         except OSError as error:
             if error.errno in OUT_OF_RESOURCES and self._paused_until is None:
                 self._pause(error)
             return
-        connection.setblocking(False)
-        lifelines.prepare(connection)
-        deadline = time.monotonic() + self._patience
-        caller = Caller(connection, address[0], address[1], self._rules, self._refusal, deadline)
-        self._callers[caller] = None
-        self._selector.register(caller, EVENT_READ, caller)
-        self._go_on(caller)
-        if len(self._callers) > MOST_CALLERS:
-            self._turn_away(next(iter(self._callers)), "too many others want to come in; it was the slowest")
+        accepted.setblocking(False)
+        configure_keepalive(accepted)
+        deadline = time.monotonic() + self._timeout
+        connection = IncomingConnection(
+            accepted, address[0], address[1], self._rules, self._refusal, deadline
+        )
+        self._connections[connection] = None
+        self._selector.register(connection, EVENT_READ, connection)
+        self._advance(connection)
+        if len(self._connections) > MAX_CONNECTIONS:
+            self._reject(
+                next(iter(self._connections)), "too many others are connecting, and it was the slowest"
+            )
 
     def _pause(self, reason: OSError) -> None:
-        """Stop looking at the listeners for a while: who waits there would be announced again and again."""
+        """Ignore the listeners for a while: a pending connection would wake the selector again and again."""
         self._paused_until = time.monotonic() + _PAUSE_SECONDS
         for listener in self._listeners:
             self._selector.unregister(listener)
-        self._refusals.tell(
+        self._rejections.log(
             "",
-            "whoever calls now",
-            f"{reason.strerror}. Allow more open files (ulimit -n); it is tried again",
+            "new connections",
+            f"{reason.strerror}. Allow more open files (ulimit -n); retrying",
         )
 
-    def _go_on(self, caller: Caller) -> None:
+    def _advance(self, connection: IncomingConnection) -> None:
         try:
-            found = caller.go_on()
-        except TurnedAwayError as refusal:
-            self._turn_away(caller, str(refusal))
+            found = connection.advance()
+        except RejectedError as refusal:
+            self._reject(connection, str(refusal))
             return
-        except Exception:  # one caller must never end the gate for all
-            logger.exception("What %s said could not be handled.", caller.where)
-            self._turn_away(caller, "what it said could not be handled")
+        except Exception:  # one client must never stop the server
+            logger.exception("The bytes of %s could not be handled.", connection.where)
+            self._reject(connection, "its bytes could not be handled")
             return
         if isinstance(found, int):
-            self._selector.modify(caller, found, caller)
+            self._selector.modify(connection, found, connection)
         elif found is None:
-            self._forget(caller)
+            self._drop(connection)
         else:
-            self._callers.pop(caller)
-            self._selector.unregister(caller)
-            self._let_in(found, caller)
+            self._connections.pop(connection)
+            self._selector.unregister(connection)
+            self._hand_over(found, connection)
 
-    def _let_in(self, engine: Admitted, caller: Caller) -> None:
+    def _hand_over(self, engine: AttachedEngine, connection: IncomingConnection) -> None:
         with self._lock:
             expected = self._expected.pop(engine.name, None) if engine.name is not None else None
         if expected is not None:
-            expected.arrive(engine)
+            expected.put(engine)
         elif engine.name is None and self._on_engine is not None:
             self._on_engine(engine)
         else:
-            reason = "nobody waits for its engine"
-            self._refusals.tell(caller.host, caller.where, reason)
-            engine.turn_away(reason)
+            reason = "its engine is not expected"
+            self._rejections.log(connection.host, connection.where, reason)
+            engine.reject(reason)
 
     def _refusal(self, relay: Preamble) -> str | None:
-        """Why a relay is not let in; None if it is."""
+        """Why a relay is not admitted; None if it is."""
         if relay.name is None:
             expected = self._token
         else:
             with self._lock:
                 waiting = self._expected.get(relay.name)
             expected = None if waiting is None else waiting.token
-        # Compared also where nothing is expected: how long it takes tells nobody who is waited for.
+        # Compare even if nothing is expected, so that the time does not reveal which engines are.
         if not same(relay.token, expected or make_token()):
             return "wrong token"
         return None
 
-    def _turn_away(self, caller: Caller, reason: str) -> None:
-        self._refusals.tell(caller.host, caller.where, reason)
-        self._forget(caller, reason)
+    def _reject(self, connection: IncomingConnection, reason: str) -> None:
+        self._rejections.log(connection.host, connection.where, reason)
+        self._drop(connection, reason)
 
-    def _forget(self, caller: Caller, reason: str = "") -> None:
-        del self._callers[caller]
+    def _drop(self, connection: IncomingConnection, reason: str = "") -> None:
+        del self._connections[connection]
         with suppress(KeyError, ValueError):  # its socket may be closed already
-            self._selector.unregister(caller)
-        caller.close(reason)
+            self._selector.unregister(connection)
+        connection.close(reason)
 
 
-MOST = 100
-"""Lines within one period."""
+MAX_LINES = 100
+"""Log lines per period."""
 PERIOD_SECONDS = 3600.0
 
 
-class Refusals:
-    """Logs each reason once for each address; what is not logged is counted."""
+class RejectionLog:
+    """Logs each reason once per address, and counts the rest, so that no client can fill the log."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock`: seconds, monotonic."""
         self._clock = clock
-        self._told: set[tuple[str, str]] = set()
-        self._began = clock()
-        self._silent = 0
+        self._logged: set[tuple[str, str]] = set()
+        self._started = clock()
+        self._suppressed = 0
 
-    def tell(self, host: str, where: str, reason: str) -> None:
-        """Somebody was turned away.
+    def log(self, host: str, where: str, reason: str) -> None:
+        """Log that a client was rejected.
 
         Args:
-            host: The address, without the port: a machine that tries again and again is told of once.
-            where: How the message calls it.
-            reason: Why; what stands behind a semicolon may differ without being told again.
+            host: The address without the port, so that a machine that keeps trying is logged once.
+            where: The client in the message.
+            reason: Why; the part after a semicolon may differ without being logged again.
         """
-        if self._clock() - self._began > PERIOD_SECONDS:
-            self.conclude()
+        if self._clock() - self._started > PERIOD_SECONDS:
+            self.finish_period()
         key = host, reason.partition(";")[0]
-        if key in self._told or len(self._told) >= MOST:
-            self._silent += 1
+        if key in self._logged or len(self._logged) >= MAX_LINES:
+            self._suppressed += 1
             logger.debug("Turned away %s: %s.", where, reason)
             return
-        self._told.add(key)
+        self._logged.add(key)
         logger.warning("Turned away %s: %s.", where, reason)
-        if len(self._told) == MOST:
-            logger.warning("Who else is turned away within this hour is only counted.")
+        if len(self._logged) == MAX_LINES:
+            logger.warning("Further rejections within this hour are only counted.")
 
-    def conclude(self) -> None:
-        """Say how many were not told of, and begin a new period."""
-        if self._silent:
+    def finish_period(self) -> None:
+        """Log how many were not logged, and start a new period."""
+        if self._suppressed:
             logger.warning(
-                "%d more connections were turned away, for the same reasons or beyond what is listed.",
-                self._silent,
+                "%d more connections were turned away, for the same reasons or beyond the limit of the log.",
+                self._suppressed,
             )
-        self._told.clear()
-        self._silent = 0
-        self._began = self._clock()
+        self._logged.clear()
+        self._suppressed = 0
+        self._started = self._clock()

@@ -1,4 +1,4 @@
-"""The gate as a manager's door: engines that come through it become environments."""
+"""The attach server as a source of environments for the manager."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from mlagents_envs.base_env import BaseEnv
 
 from ..manager.specs import Refusal
-from .handshake import Admitted
-from .server import Gate, OnEngine
+from .handshake import AttachedEngine
+from .server import AttachServer, OnEngine
 
-MOST_WAITING = 1024
-"""Engines that may wait to be taken in, while the trainer learns."""
+MAX_WAITING = 1024
+"""Engines that may wait to be added while the trainer learns."""
 
-MakeEnv = Callable[[int, Admitted], BaseEnv]
+MakeEnv = Callable[[int, AttachedEngine], BaseEnv]
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
-    """An engine that has been let in and is about to become an environment."""
+class PendingEngine:
+    """An admitted engine that is about to become an environment."""
 
-    engine: Admitted
+    engine: AttachedEngine
     make_env: MakeEnv
 
     @property
@@ -32,61 +32,61 @@ class Attached:
         return self.engine.where
 
     def make(self, index: int) -> BaseEnv:
-        """The environment of this index."""
+        """Make the environment with this index."""
         return self.make_env(index, self.engine)
 
     def part(self, reason: str) -> None:
-        """What its relay is to be told when it is closed."""
+        """Set the reason that its relay gets when it is closed."""
         self.engine.endpoint.last_words = reason
 
 
-class Entrance:
-    """A `Door` behind which a gate listens.
+class AttachSource:
+    """An environment source that listens for running engines.
 
     Args:
-        make_gate: Makes the gate, which hands its engines to what this is given.
-        make_env: Makes an environment of an index and an engine; called from another thread.
-        refusal: Why a behaviour cannot take part; None if it can.
+        make_server: Makes the server, given a callback for admitted engines.
+        make_env: Makes an environment from an index and an engine; called from another thread.
+        refusal: Why a behavior cannot take part; None if it can.
     """
 
     def __init__(
         self,
-        make_gate: Callable[[OnEngine], Gate],
+        make_server: Callable[[OnEngine], AttachServer],
         make_env: MakeEnv,
         refusal: Refusal = lambda behavior, spec, among_others: None,
     ) -> None:
         self.refusal = refusal
         self._make_env = make_env
-        self._waiting: queue.SimpleQueue[Admitted] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[AttachedEngine] = queue.SimpleQueue()
         self._announce: Callable[[], None] = lambda: None
-        self.gate = make_gate(self._take)
+        self.server = make_server(self._take)
 
     @property
     def where(self) -> str:
-        """The address on which engines call."""
-        return self.gate.address
+        """The address that engines connect to."""
+        return self.server.address
 
     def open(self, announce: Callable[[], None]) -> None:
-        """Let engines in from now on."""
+        """Start to accept engines."""
         self._announce = announce
-        self.gate.start()
+        self.server.start()
 
-    def next(self) -> Attached | None:
-        """The engine that waits longest."""
+    def next(self) -> PendingEngine | None:
+        """The engine that has waited longest; None if there is none."""
         with suppress(queue.Empty):
-            return Attached(self._waiting.get_nowait(), self._make_env)
+            return PendingEngine(self._waiting.get_nowait(), self._make_env)
         return None
 
     def close(self) -> None:
-        """Stop listening, and send away who waits."""
-        self.gate.close()
-        while (newcomer := self.next()) is not None:
-            newcomer.engine.turn_away("the run is over")
+        """Stop listening, and reject the engines that wait."""
+        self.server.close()
+        while (pending := self.next()) is not None:
+            pending.engine.reject("the run is over")
 
-    def _take(self, engine: Admitted) -> None:
-        """Called from the gate's thread."""
-        if self._waiting.qsize() >= MOST_WAITING:
-            engine.turn_away("too many engines wait to take part")
+    def _take(self, engine: AttachedEngine) -> None:
+        """Called from the server's thread."""
+        if self._waiting.qsize() >= MAX_WAITING:
+            engine.reject("too many engines are waiting to be added")
             return
         self._waiting.put(engine)
         self._announce()

@@ -1,7 +1,4 @@
-"""TLS between a relay and a trainer: whom to trust, and an encrypted connection that looks like a socket.
-
-A certificate that a trainer makes for itself, for one run.
-"""
+"""TLS between a relay and a trainer: trust, self-signed certificates, and a non-blocking stream."""
 
 from __future__ import annotations
 
@@ -18,21 +15,21 @@ from typing import Any
 
 
 class UntrustedError(Exception):
-    """The other side's certificate is not the one that was asked for."""
+    """The other side's certificate is not the expected one."""
 
 
 class TlsStream:
-    """An encrypted connection with the manners of a socket that does not block.
+    """An encrypted connection that behaves like a non-blocking socket.
 
-    What TLS holds back is read at once, so that nothing waits where no selector sees it.
+    Bytes that TLS has buffered are read at once, so that none wait where no selector sees them.
     """
 
     def __init__(self, encrypted: ssl.SSLSocket) -> None:
-        """Take over a connection that does not block; its handshake is over."""
+        """Wrap a non-blocking connection whose handshake is complete."""
         self._encrypted = encrypted
 
     def recv(self, size: int, /) -> bytes:
-        """What has come, up to `size` bytes; b"" at the end."""
+        """Receive up to `size` bytes; b"" at the end."""
         parts: list[bytes] = []
         left = size
         try:
@@ -51,9 +48,9 @@ class TlsStream:
         return b"".join(parts)
 
     def send(self, data: bytes | bytearray, /) -> int:
-        """Send what can be sent at once; how many bytes that were.
+        """Send what can be sent at once; returns the number of bytes.
 
-        What could not be sent must be offered again as it was, with or without more behind it.
+        Bytes that were not sent must be passed again unchanged, with or without more after them.
         """
         try:
             return self._encrypted.send(data)
@@ -61,51 +58,51 @@ class TlsStream:
             raise BlockingIOError from None
 
     def fileno(self) -> int:
-        """The socket's number."""
+        """The file descriptor."""
         return self._encrypted.fileno()
 
     def shutdown(self, how: int, /) -> None:
-        """Hang up. What is still to come can be read if only our side is shut."""
-        # Without TLS's own goodbye, which could not be told from here without reading: HTTP/2 says where a
-        # message ends. SSLSocket's own method would forget the encryption and read what comes raw.
+        """Shut down the connection; if only the sending side is shut, receiving goes on."""
+        # Without TLS's close_notify, which cannot be sent without reading; HTTP/2 marks the end of messages.
+        # SSLSocket.shutdown would drop the encryption and receive raw bytes.
         socket.socket.shutdown(self._encrypted, how)
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
         self._encrypted.close()
 
     def getsockname(self) -> Any:
-        """Our own address."""
+        """The local address."""
         return self._encrypted.getsockname()
 
 
 def server_context(certificate: str | Path, key: str | Path | None = None) -> ssl.SSLContext:
-    """The trainer's side.
+    """The trainer's context.
 
     Args:
-        certificate: A PEM file with the certificate, and those behind it if any.
+        certificate: A PEM file with the certificate, and its chain if any.
         key: A PEM file with its private key; None if that is in the same file.
 
     Raises:
         OSError: A file cannot be read.
-        ssl.SSLError: They are no certificate and its key (an OSError, too).
+        ssl.SSLError: They are not a certificate and its key (also an OSError).
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.num_tickets = 0  # nobody comes back to a session
+    context.num_tickets = 0  # sessions are not resumed
     context.load_cert_chain(certificate, key, password=_no_password)
     return context
 
 
 def client_context(ca: str | Path | None = None, *, pinned: bool = False) -> ssl.SSLContext:
-    """The relay's side.
+    """The relay's context.
 
     Args:
         ca: A PEM file with the certificates to trust; None for those of the system.
         pinned: The certificate is compared with a fingerprint by `check_fingerprint` instead.
 
     Raises:
-        OSError: The file cannot be read, or holds no certificate.
+        OSError: The file cannot be read, or contains no certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -130,12 +127,12 @@ def file_fingerprint(certificate: str | Path) -> str:
 
     Raises:
         OSError: It cannot be read.
-        ValueError: There is none in it.
+        ValueError: It contains none.
     """
     text = Path(certificate).read_text(encoding="ascii", errors="replace")
     found = re.search(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", text, re.DOTALL)
     if found is None:
-        raise ValueError("there is no certificate in it")
+        raise ValueError("it contains no certificate")
     return fingerprint(ssl.PEM_cert_to_DER_cert(found[0]))
 
 
@@ -143,35 +140,35 @@ def read_fingerprint(text: str) -> str:
     """A fingerprint that a user gave, with or without colons, in any case.
 
     Raises:
-        ValueError: It is no SHA-256.
+        ValueError: It is not a SHA-256.
     """
     digits = re.sub(r"(?i)^sha-?256[:=]", "", text.strip()).replace(":", "").replace(" ", "").upper()
     if not re.fullmatch(r"[0-9A-F]{64}", digits):
         raise ValueError(
             f"found {text!r}; expected the 64 hexadecimal digits of a SHA-256 (with or without colons), "
-            "which the trainer prints when it begins to listen"
+            "which the trainer prints when it starts to listen"
         )
     return ":".join(digits[i : i + 2] for i in range(0, len(digits), 2))
 
 
 def check_fingerprint(connection: ssl.SSLSocket, expected: str) -> None:
-    """Compare the other side's certificate with what the user was told.
+    """Compare the other side's certificate with the expected fingerprint.
 
     Raises:
-        UntrustedError: It is another one.
+        UntrustedError: They differ.
     """
     found = fingerprint(connection.getpeercert(binary_form=True) or b"")
     if not hmac.compare_digest(found, expected):
-        raise UntrustedError(f"its certificate has the fingerprint {found}, and {expected} was expected")
+        raise UntrustedError(f"its certificate has the fingerprint {found}, but {expected} was expected")
 
 
 def _no_password() -> str:
-    """Called for an encrypted key: without an answer OpenSSL would ask at the terminal, and wait."""
+    """The password of an encrypted key: without one OpenSSL would prompt at the terminal."""
     return ""
 
 
 DAYS = 3650
-"""A run may be long; relays go by the fingerprint anyway."""
+"""Validity. A run may be long, and relays check the fingerprint anyway."""
 
 
 class NoCryptographyError(Exception):
@@ -179,10 +176,10 @@ class NoCryptographyError(Exception):
 
 
 def require_cryptography() -> None:
-    """Find out before anything is written whether a certificate can be made.
+    """Check that a certificate can be made, before anything is written.
 
     Raises:
-        NoCryptographyError: The package for it is missing; the message says what to do.
+        NoCryptographyError: The package for it is missing; the message says how to install it.
     """
     try:
         import cryptography  # noqa: F401
@@ -194,10 +191,10 @@ def require_cryptography() -> None:
 
 
 def self_signed(name: str) -> tuple[ssl.SSLContext, str]:
-    """A new certificate with a key that nobody else has, and its fingerprint.
+    """Make a certificate with a new key; returns its context and fingerprint.
 
     Args:
-        name: The address or host name for which it is.
+        name: The address or host name that it is for.
 
     Raises:
         NoCryptographyError: The package `cryptography` is not installed.
@@ -234,7 +231,7 @@ def self_signed(name: str) -> tuple[ssl.SSLContext, str]:
 
 
 def _loaded(pem: bytes) -> ssl.SSLContext:
-    """Python's ssl reads keys from files alone; this one is gone at once, and nobody else may read it."""
+    """Load a certificate and its key; ssl reads keys only from files, so from a private temporary one."""
     with tempfile.TemporaryDirectory(prefix="lanista-") as folder:  # of mode 0700
         path = Path(folder) / "trainer.pem"
         path.write_bytes(pem)

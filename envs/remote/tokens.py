@@ -1,4 +1,4 @@
-"""The secret that relays show a trainer."""
+"""The secret token that relays present to a trainer."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 VARIABLE = "LANISTA_TOKEN"
-SHORTEST, LONGEST = 16, 512
+MIN_LENGTH, MAX_LENGTH = 16, 512
 """Characters of a token."""
 
 
 class TokenError(ValueError):
-    """There is no usable token where one should be; the message never shows it."""
+    """A token is missing or not usable; the message never contains it."""
 
 
 def make_token() -> str:
@@ -28,15 +28,15 @@ def make_token() -> str:
 
 
 def same(given: str, expected: str) -> bool:
-    """Whether two tokens are equal; takes as long for any wrong one."""
+    """Whether two tokens are equal, in constant time."""
     return hmac.compare_digest(given.encode(), expected.encode())
 
 
 def find_token(file: str | None, environment: Mapping[str, str]) -> str | None:
-    """The token in the file, or else in the variable LANISTA_TOKEN; None where neither is.
+    """The token in the file, or else in the variable LANISTA_TOKEN; None if there is neither.
 
     Raises:
-        TokenError: The file cannot be read, or what is found is no token.
+        TokenError: The file cannot be read, or does not contain a token.
     """
     if file is not None:
         path = Path(file).expanduser()
@@ -45,39 +45,38 @@ def find_token(file: str | None, environment: Mapping[str, str]) -> str | None:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise TokenError(
-                f"the token file {path} cannot be read: {getattr(error, 'strerror', None) or 'no text'}"
-            ) from error
-        _warn_of_readers(path)
-        return checked(text, f"the token file {path}")
+            cause = getattr(error, "strerror", None) or "it is not text"
+            raise TokenError(f"the token file {path} cannot be read: {cause}") from error
+        _warn_if_readable(path)
+        return check_token(text, f"the token file {path}")
     if VARIABLE in environment:
-        return checked(environment[VARIABLE], f"the variable {VARIABLE}")
+        return check_token(environment[VARIABLE], f"the variable {VARIABLE}")
     return None
 
 
-def checked(text: str, where: str) -> str:
-    """The token, if it can be one.
+def check_token(text: str, where: str) -> str:
+    """Check a token; returns it without surrounding space.
 
     Raises:
-        TokenError: It is empty, too short, or has other characters than a token has.
+        TokenError: It is empty, too short, too long, or contains other characters than a token may.
     """
     token = text.strip()
     if not token:
-        raise TokenError(f"{where} is empty; a token has {SHORTEST} to {LONGEST} characters")
-    if not SHORTEST <= len(token) <= LONGEST:
+        raise TokenError(f"{where} is empty; a token has {MIN_LENGTH} to {MAX_LENGTH} characters")
+    if not MIN_LENGTH <= len(token) <= MAX_LENGTH:
         raise TokenError(
-            f"{where} holds {len(token)} characters; a token has {SHORTEST} to {LONGEST}. Let the trainer "
+            f"{where} has {len(token)} characters; a token has {MIN_LENGTH} to {MAX_LENGTH}. Let the trainer "
             "make one: --token-file with a file that does not exist yet"
         )
     if not all("!" <= letter <= "~" for letter in token):
         raise TokenError(
-            f"{where} holds more than one word, or letters beyond ASCII; a token is one word of it"
+            f"{where} contains more than one word, or non-ASCII characters; a token is one ASCII word"
         )
     return token
 
 
 def write_token(file: str) -> str:
-    """Make a token and write it to a new file that this user alone may read.
+    """Make a token and write it to a new file that only this user may read.
 
     Raises:
         TokenError: The file cannot be written.
@@ -85,7 +84,7 @@ def write_token(file: str) -> str:
     path, token = Path(file).expanduser(), make_token()
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:  # another's file, if it is there meanwhile
+    except OSError as error:  # for example because another process has created it
         raise TokenError(f"the token file {path} cannot be written: {error.strerror}") from error
     try:
         with open(descriptor, "w") as made:
@@ -97,6 +96,6 @@ def write_token(file: str) -> str:
     return token
 
 
-def _warn_of_readers(path: Path) -> None:
+def _warn_if_readable(path: Path) -> None:
     if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
-        logger.warning("Other users of this machine may read the token in %s: chmod 600 %s", path, path)
+        logger.warning("Other users of this machine can read the token in %s: chmod 600 %s", path, path)

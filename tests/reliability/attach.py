@@ -29,11 +29,11 @@ from functools import partial
 import psutil
 from lanista.envs.base import EnvironmentStep
 from lanista.envs.manager.manager import EnvManager
-from lanista.envs.remote.handshake import Admitted, Rules
+from lanista.envs.remote.handshake import AccessRules, AttachedEngine
 from lanista.envs.remote.relay import Relay
-from lanista.envs.remote.relay_client import Trainer as RemoteTrainer
-from lanista.envs.remote.server import Gate
-from lanista.envs.remote.source import Entrance
+from lanista.envs.remote.relay_client import RemoteTrainer
+from lanista.envs.remote.server import AttachServer
+from lanista.envs.remote.source import AttachSource
 from lanista.envs.remote.tls import client_context
 from lanista.envs.unity import UnityEnvironment
 
@@ -74,7 +74,7 @@ class Footprint:
 class Trainer:
     """A manager whose environments come through a gate, and the engines that this script starts."""
 
-    entrance: Entrance
+    entrance: AttachSource
     manager: EnvManager
     engines: list[subprocess.Popen[bytes]] = field(default_factory=list)
     steps: int = 0
@@ -162,11 +162,14 @@ def listening(through_relay: bool) -> Iterator[tuple[Trainer, int]]:
         from lanista.envs.remote.tls import self_signed
 
         context, fingerprint = self_signed("127.0.0.1")
-    entrance = Entrance(
-        lambda on_engine: Gate("localhost", 0, Rules(tls=context), token=TOKEN, on_engine=on_engine), make_env
+    entrance = AttachSource(
+        lambda on_engine: AttachServer(
+            "localhost", 0, AccessRules(tls=context), token=TOKEN, on_engine=on_engine
+        ),
+        make_env,
     )
     trainer = Trainer(entrance, EnvManager(None, 1, door=entrance))
-    port = entrance.gate.port
+    port = entrance.server.port
     trainer.start(port)
     with ExitStack() as stack:
         stack.callback(trainer.close)
@@ -176,7 +179,7 @@ def listening(through_relay: bool) -> Iterator[tuple[Trainer, int]]:
         yield trainer, port if fingerprint is None else stack.enter_context(relay(port, fingerprint))
 
 
-def make_env(index: int, engine: Admitted) -> UnityEnvironment:
+def make_env(index: int, engine: AttachedEngine) -> UnityEnvironment:
     """The environment of an engine that has come."""
     name = f"environment {index}"
     return UnityEnvironment(

@@ -13,7 +13,7 @@ import pytest
 from attached_runs import PATIENCE, AttachedRun, scenes
 from console_runs import weights_are_finite
 from lanista.envs.protocol import messages
-from lanista.trainers.runner.attach import NewBehaviors, check_attaching, make_gate
+from lanista.trainers.runner.attach import NewBehaviors, check_attaching, make_attach_server
 from lanista.trainers.runner.environments import check_environment, make_env_manager
 from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.errors import TrainerConfigError
@@ -55,7 +55,7 @@ def test_the_gate_does_what_the_settings_say(tmp_path, caplog):
     token = tmp_path / "token"
     env = options(allow=["10.0.0.0/8"], token_file=str(token)).env_settings
     with caplog.at_level(logging.INFO):
-        gate = make_gate(env, lambda engine: None)
+        gate = make_attach_server(env, lambda engine: None)
     try:
         assert gate._rules.networks.admit("10.1.1.1") and not gate._rules.networks.admit("11.1.1.1")
         assert isinstance(gate._rules.tls, ssl.SSLContext)
@@ -70,7 +70,7 @@ def test_the_gate_does_what_the_settings_say(tmp_path, caplog):
 
 def test_without_a_token_no_relay_is_let_in(monkeypatch):
     monkeypatch.delenv("LANISTA_TOKEN", raising=False)
-    gate = make_gate(options().env_settings, lambda engine: None)
+    gate = make_attach_server(options().env_settings, lambda engine: None)
     try:
         assert gate._rules.tls is None and gate._token is None
     finally:
@@ -82,7 +82,7 @@ def test_the_token_may_be_in_the_environment(monkeypatch):
     monkeypatch.setenv("LANISTA_TOKEN", "t" * 20)
     given = options()
     check_attaching(given)
-    gate = make_gate(given.env_settings, lambda engine: None)
+    gate = make_attach_server(given.env_settings, lambda engine: None)
     try:
         assert gate._token == "t" * 20 and gate._rules.tls is not None
     finally:
@@ -98,7 +98,7 @@ def test_a_certificate_of_ones_own(tmp_path, caplog):
     given = options(token_file=str(token), tls_cert=str(pem), tls_key=str(key))
     check_attaching(given)
     with caplog.at_level(logging.INFO):
-        make_gate(given.env_settings, lambda engine: None).close()
+        make_attach_server(given.env_settings, lambda engine: None).close()
     assert "--fingerprint" in caplog.text
     other, _ = certificate(tmp_path / "other")
     mixed = options(token_file=str(token), tls_cert=str(other), tls_key=str(key))
@@ -174,7 +174,7 @@ def test_what_cannot_be_learnt_is_for_its_engine_alone_to_hear_where_others_take
 def test_each_engine_gets_the_seed_of_its_index():
     given = options(num_envs=2)
     manager = make_env_manager(given, 100, Path("unused"))
-    port = manager._attendance.door.gate.port
+    port = manager._attendance.door.server.port
     seeds = []
     try:
         starting = threading.Thread(target=manager.start, daemon=True)

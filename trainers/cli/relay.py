@@ -10,7 +10,7 @@ from mlagents_envs.exception import UnityException
 
 from ...envs.remote.address import split_address
 from ...envs.remote.relay import Relay
-from ...envs.remote.relay_client import RefusedError, Trainer
+from ...envs.remote.relay_client import RelayRejectedError, RemoteTrainer
 from ...envs.remote.tls import UntrustedError, client_context, read_fingerprint
 from ...envs.remote.tokens import VARIABLE, TokenError, find_token
 from ...envs.unity.ports import EDITOR_PORT, LAST_PORT
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
             "Engines that call port %d of this machine are carried to %s.", relay.port, trainer.address
         )
         relay.serve(once=arguments.once)
-    except RefusedError as refusal:
+    except RelayRejectedError as refusal:
         raise CommandError(
             f"The trainer at {trainer.address} does not let this relay in: {refusal}."
         ) from refusal
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _trainer(arguments: argparse.Namespace) -> Trainer:
+def _trainer(arguments: argparse.Namespace) -> RemoteTrainer:
     """Whom the arguments name.
 
     Raises:
@@ -84,7 +84,7 @@ def _trainer(arguments: argparse.Namespace) -> Trainer:
         expected = None if arguments.fingerprint is None else read_fingerprint(arguments.fingerprint)
     except ValueError as error:
         raise CommandError(str(error)) from error
-    return Trainer(host, port, _token(arguments.token_file), _context(arguments, expected), expected)
+    return RemoteTrainer(host, port, _token(arguments.token_file), _context(arguments, expected), expected)
 
 
 def _token(file: str | None) -> str:

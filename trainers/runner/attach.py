@@ -17,9 +17,9 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ...envs.base import BehaviorName
 from ...envs.grpc.server import listen
-from ...envs.remote.address import Networks, join_address, split_address
-from ...envs.remote.handshake import Rules
-from ...envs.remote.server import Gate, OnEngine
+from ...envs.remote.address import AllowedNetworks, join_address, split_address
+from ...envs.remote.handshake import AccessRules
+from ...envs.remote.server import AttachServer, OnEngine
 from ...envs.remote.tls import (
     NoCryptographyError,
     file_fingerprint,
@@ -59,16 +59,16 @@ def check_attaching(options: RunOptions) -> None:
         listener.close()
 
 
-def make_gate(env: EnvironmentSettings, on_engine: OnEngine) -> Gate:
+def make_attach_server(env: EnvironmentSettings, on_engine: OnEngine) -> AttachServer:
     """The gate, which listens and is not open yet; says in the log who may come in.
 
     Raises:
         TrainerConfigError, UnityEnvironmentException, PortInUseError: As `check_attaching`.
     """
     relays = _make_credentials(env)
-    rules = Rules(Networks.read(env.allow or ()), relays.context)
+    rules = AccessRules(AllowedNetworks.parse(env.allow or ()), relays.context)
     gate = _at_the_address(
-        env, lambda host, port: Gate(host, port, rules, token=relays.token, on_engine=on_engine)
+        env, lambda host, port: AttachServer(host, port, rules, token=relays.token, on_engine=on_engine)
     )
     _announce(env, gate, rules, relays)
     return gate
@@ -198,7 +198,7 @@ def _at_the_address(env: EnvironmentSettings, listens: Callable[[str, int], T]) 
         ) from error
 
 
-def _announce(env: EnvironmentSettings, gate: Gate, rules: Rules, relays: _Relays) -> None:
+def _announce(env: EnvironmentSettings, gate: AttachServer, rules: AccessRules, relays: _Relays) -> None:
     host = split_address(env.listen)[0]
     logger.info("Engines of this machine take part by calling port %d of localhost.", gate.port)
     if rules.networks.allowed:

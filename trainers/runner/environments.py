@@ -11,8 +11,8 @@ from mlagents_envs.base_env import BaseEnv
 from ...envs.manager.manager import EnvManager
 from ...envs.manager.restarts import RestartLimits
 from ...envs.python.sources import check_source, in_process
-from ...envs.remote.handshake import Admitted
-from ...envs.remote.source import Entrance
+from ...envs.remote.handshake import AttachedEngine
+from ...envs.remote.source import AttachSource
 from ...envs.side_channels import (
     EngineConfigurationChannel,
     EnvironmentParametersChannel,
@@ -29,7 +29,7 @@ from ..settings.models.behavior import TrainerSettings
 from ..settings.models.run import EnvironmentSettings
 from ..settings.options import RunOptions
 from ..utils.seeds import seed_of
-from .attach import NewBehaviors, check_attaching, make_gate
+from .attach import NewBehaviors, check_attaching, make_attach_server
 from .evaluation.environment import EVALUATION_SEED, EvaluationEnvironment
 from .python_environments import make_hosted, make_stepped
 from .ray import check_cluster, connect_by
@@ -164,7 +164,7 @@ def _make_attached(options: RunOptions, seed: int) -> EnvManager:
     """Engines that run already and connect by themselves."""
     env = options.env_settings
 
-    def make(index: int, engine: Admitted) -> BaseEnv:
+    def make(index: int, engine: AttachedEngine) -> BaseEnv:
         name = f"environment {index} ({engine.where})"
         return UnityEnvironment(
             seed=seed_of(seed, index),
@@ -180,7 +180,7 @@ def _make_attached(options: RunOptions, seed: int) -> EnvManager:
     return EnvManager(
         None,
         env.num_envs,
-        door=Entrance(partial(make_gate, env), make, NewBehaviors(options).refusal),
+        door=AttachSource(partial(make_attach_server, env), make, NewBehaviors(options).refusal),
         non_finite=NonFinite(env.non_finite),
         awake=_may_stay_awake(options),
     )

@@ -18,7 +18,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from ....envs.python.source_names import in_process
-from ....envs.remote.address import Networks, split_address
+from ....envs.remote.address import AllowedNetworks, split_address
 from ..base import (
     Arguments,
     Flag,
@@ -119,7 +119,7 @@ class EnvironmentSettings(Settings):
     @classmethod
     def _networks(cls, value: list[str] | None) -> list[str] | None:
         try:
-            Networks.read(value or ())
+            AllowedNetworks.parse(value or ())
         except ValueError as error:
             raise wrong(str(error)) from None
         return value

@@ -1,4 +1,4 @@
-"""The gate: who is let in, who is turned away, and that nobody can hold it up."""
+"""The attach server: which clients are admitted or rejected, and that none can block it."""
 
 import logging
 import queue
@@ -14,26 +14,30 @@ from contextlib import suppress
 import pytest
 from lanista.envs.errors import TrainerGoneError
 from lanista.envs.grpc.client import EngineEndpoint
-from lanista.envs.remote.address import Networks
-from lanista.envs.remote.handshake import Admitted, Rules
-from lanista.envs.remote.server import Gate
+from lanista.envs.remote.address import AllowedNetworks
+from lanista.envs.remote.handshake import AccessRules, AttachedEngine
+from lanista.envs.remote.server import AttachServer
 from lanista.envs.unity import UnityEnvironment
 from scripted_engine import NOBODY, ScriptedEngine, hello, message, observation
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 
 
 class Hall:
-    """A gate, and the engines that it has let in."""
+    """A server, and the engines that it has admitted."""
 
-    def __init__(self, *, rules: Rules | None = None, patience: float = PATIENCE, token: str | None = None):
-        self.arrived: queue.SimpleQueue[Admitted] = queue.SimpleQueue()
-        self.gate = Gate("localhost", 0, rules, token=token, on_engine=self.arrived.put, patience=patience)
-        self.port = self.gate.port
-        self.gate.start()
+    def __init__(
+        self, *, rules: AccessRules | None = None, timeout: float = TIMEOUT, token: str | None = None
+    ):
+        self.arrived: queue.SimpleQueue[AttachedEngine] = queue.SimpleQueue()
+        self.server = AttachServer(
+            "localhost", 0, rules, token=token, on_engine=self.arrived.put, timeout=timeout
+        )
+        self.port = self.server.port
+        self.server.start()
 
-    def next(self) -> Admitted:
-        return self.arrived.get(timeout=PATIENCE)
+    def next(self) -> AttachedEngine:
+        return self.arrived.get(timeout=TIMEOUT)
 
 
 @pytest.fixture
@@ -46,26 +50,26 @@ def open_hall() -> Iterator:
 
     yield open_hall
     for hall in halls:
-        hall.gate.close()
+        hall.server.close()
 
 
 def said(port: int, words: bytes) -> bytes:
     """What the gate says to somebody who says this, until it hangs up."""
-    with socket.create_connection(("127.0.0.1", port), PATIENCE) as caller:
+    with socket.create_connection(("127.0.0.1", port), TIMEOUT) as caller:
         caller.sendall(words)
         return to_the_end(caller)
 
 
 def told(caplog) -> str:
     """What the log says, once it says anything."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not caplog.records and time.monotonic() < deadline:
         time.sleep(0.01)
     return "\n".join(record.getMessage() for record in caplog.records)
 
 
 def to_the_end(caller: socket.socket) -> bytes:
-    caller.settimeout(PATIENCE)
+    caller.settimeout(TIMEOUT)
     heard = b""
     with suppress(ConnectionResetError):
         while more := caller.recv(4096):
@@ -73,7 +77,7 @@ def to_the_end(caller: socket.socket) -> bytes:
     return heard
 
 
-def environment(engine: Admitted, timeout: float = PATIENCE) -> UnityEnvironment:
+def environment(engine: AttachedEngine, timeout: float = TIMEOUT) -> UnityEnvironment:
     return UnityEnvironment(worker_id=7, connect=lambda _: engine.connection("environment 7", timeout))
 
 
@@ -88,7 +92,7 @@ def test_every_connection_is_an_engine_of_its_own(open_hall):
         env.close()
     assert sorted(seen) == [0.0, 1.0, 2.0]
     for engine in engines:
-        engine.join(PATIENCE)
+        engine.join(TIMEOUT)
         assert engine.was_told_to_quit
 
 
@@ -101,22 +105,22 @@ def test_a_scene_attaches(open_hall):
     for _ in range(5):
         env.step()
     env.close()
-    assert scene.wait(PATIENCE) == 0
+    assert scene.wait(TIMEOUT) == 0
 
 
 def test_an_engine_that_hangs_up_is_gone(open_hall):
     hall = open_hall()
     end = EngineEndpoint(hall.port)
-    end.connect(PATIENCE)
+    end.connect(TIMEOUT)
     thread = threading.Thread(target=_call, args=(end,))
     thread.start()
-    connection = hall.next().connection("environment 0", PATIENCE)
+    connection = hall.next().connection("environment 0", TIMEOUT)
     end.close()
     while not connection.ready() or connection.arrived:
         if connection.arrived:
             connection.receive()
     connection.close()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
 
 
 def _call(end: EngineEndpoint) -> None:
@@ -129,7 +133,7 @@ def _call(end: EngineEndpoint) -> None:
     [
         (b"GET / HTTP/1.1\r\nHost: trainer\r\n\r\n", "it speaks HTTP/1, as browsers do"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "it does not speak gRPC as engines do; not HTTP/2"),
-        (b"\x16\x03\x01\x02\x00\x01", "it speaks TLS, as relays do, and none are expected"),
+        (b"\x16\x03\x01\x02\x00\x01", "it speaks TLS, as relays do, and relays are not admitted"),
         (bytes(range(1, 255)), "it does not speak gRPC as engines do"),
     ],
 )
@@ -148,14 +152,14 @@ def test_who_is_no_engine_is_turned_away_with_the_reason(open_hall, caplog, word
         (message(None), "its first call is not the greeting of an ML-Agents engine"),
         (message(hello(), 400), "its first call is not the greeting of an ML-Agents engine"),
         (b"", "its first call is not the greeting of an ML-Agents engine"),
-        (b"\xff\xff", "its first call is no message of an ML-Agents engine"),
+        (b"\xff\xff", "its first call is not a message of an ML-Agents engine"),
         (message(observation(1.0, 2.0)), "it is in the middle of a session that is over here"),
     ],
 )
 def test_a_first_call_that_is_no_greeting_is_turned_away(open_hall, caplog, call, reason):
     hall = open_hall()
     end = EngineEndpoint(hall.port)
-    end.connect(PATIENCE)
+    end.connect(TIMEOUT)
     with caplog.at_level(logging.WARNING):
         answer = end.exchange(call)
     assert answer == message(None, 400), "it is told to quit"
@@ -165,18 +169,18 @@ def test_a_first_call_that_is_no_greeting_is_turned_away(open_hall, caplog, call
 
 
 def test_who_says_nothing_has_some_time_and_holds_nobody_up(open_hall, caplog):
-    hall = open_hall(patience=0.5)
+    hall = open_hall(timeout=0.5)
     with caplog.at_level(logging.WARNING), socket.create_connection(("127.0.0.1", hall.port)) as silent:
         ScriptedEngine(hall.port, [hello(), observation(1.0, 2.0)])
         environment(hall.next()).close()
         assert to_the_end(silent) == b""
-    assert "it said nothing within 0.5 s" in told(caplog)
+    assert "it sent nothing within 0.5 s" in told(caplog)
 
 
 def test_a_greeting_may_not_be_of_any_length(open_hall, caplog):
     hall = open_hall()
     end = EngineEndpoint(hall.port)
-    end.connect(PATIENCE)
+    end.connect(TIMEOUT)
     with caplog.at_level(logging.WARNING), pytest.raises(TrainerGoneError):
         end.exchange(bytes(1 << 20))
     assert "it sends more than an engine's greeting has" in told(caplog)
@@ -196,27 +200,27 @@ def test_each_reason_is_told_once_for_each_machine(open_hall, caplog):
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
             said(hall.port, b"GET / HTTP/1.1\r\n\r\n")
-        hall.gate.close()
+        hall.server.close()
     first, last = (record.getMessage() for record in caplog.records)
     assert "HTTP/1" in first
     assert last.startswith("4 more connections were turned away")
 
 
 def test_an_engine_elsewhere_needs_an_allowed_network():
-    stranger = Networks.read(["10.0.0.0/8"])
+    stranger = AllowedNetworks.parse(["10.0.0.0/8"])
     assert stranger.admit("10.1.2.3")
     assert stranger.admit("::ffff:10.1.2.3")
     assert not stranger.admit("192.168.0.1")
     assert stranger.admit("127.0.0.1")
     assert stranger.admit("::1")
-    assert not Networks().admit("fe80::1%eth0")
+    assert not AllowedNetworks().admit("fe80::1%eth0")
 
 
 def test_no_thread_or_socket_stays(open_hall):
     before = threading.active_count()
     hall = open_hall()
     with socket.create_connection(("127.0.0.1", hall.port)) as caller:
-        hall.gate.close()
+        hall.server.close()
         assert to_the_end(caller) == b""
     assert threading.active_count() == before
 

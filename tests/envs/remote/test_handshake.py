@@ -3,17 +3,17 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.remote.handshake import LONGEST, Preamble, PreambleError, decode_answer, encode_answer
+from lanista.envs.remote.handshake import MAX_LINE, Preamble, PreambleError, decode_answer, encode_answer
 
 TOKENS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=16, max_size=512)
 NAMES = st.none() | st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True).filter(lambda name: name != "-")
 
 
 @given(TOKENS, NAMES, st.booleans())
-def test_what_is_said_is_understood(token, name, trial):
-    said = Preamble(token, name, trial)
+def test_what_is_said_is_understood(token, name, probe):
+    said = Preamble(token, name, probe)
     line = said.encode()
-    assert line.endswith(b"\n") and len(line) <= LONGEST
+    assert line.endswith(b"\n") and len(line) <= MAX_LINE
     assert Preamble.decode(line[:-1]) == said
 
 
@@ -42,7 +42,7 @@ def test_a_token_is_not_shown_by_accident():
 @given(st.text(max_size=2000))
 def test_a_refusal_is_one_line_that_is_understood(reason):
     line = encode_answer(reason)
-    assert line.count(b"\n") == 1 and line.endswith(b"\n") and len(line) <= LONGEST
+    assert line.count(b"\n") == 1 and line.endswith(b"\n") and len(line) <= MAX_LINE
     told = decode_answer(line[:-1])
     assert told is not None and told.isprintable()
 

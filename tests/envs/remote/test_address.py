@@ -5,7 +5,7 @@ import ipaddress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.remote.address import Networks, join_address, split_address
+from lanista.envs.remote.address import AllowedNetworks, join_address, split_address
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_any_text_is_an_address_or_refused(text):
 
 
 def test_only_this_machine_and_the_networks_are_let_in():
-    networks = Networks.read(["10.0.0.0/8", "fd00::/8", "192.168.1.7"])
+    networks = AllowedNetworks.parse(["10.0.0.0/8", "fd00::/8", "192.168.1.7"])
     for admitted in (
         "127.0.0.1",
         "127.9.9.9",
@@ -75,12 +75,12 @@ def test_only_this_machine_and_the_networks_are_let_in():
         assert networks.admit(admitted), admitted
     for stranger in ("192.168.1.8", "11.0.0.1", "::ffff:11.0.0.1", "fe80::1%eth0", "2001:db8::1", "0.0.0.0"):
         assert not networks.admit(stranger), stranger
-    assert not Networks().admit("10.1.2.3")
+    assert not AllowedNetworks().admit("10.1.2.3")
 
 
 @given(st.ip_addresses(v=4))
 def test_an_address_of_ipv4_is_the_same_in_the_clothes_of_ipv6(address):
-    networks = Networks.read(["10.0.0.0/8"])
+    networks = AllowedNetworks.parse(["10.0.0.0/8"])
     assert networks.admit(str(address)) == networks.admit(f"::ffff:{address}")
     assert networks.admit(str(address)) == (
         address.is_loopback or address in ipaddress.ip_network("10.0.0.0/8")
@@ -93,4 +93,4 @@ def test_an_address_of_ipv4_is_the_same_in_the_clothes_of_ipv6(address):
 )
 def test_what_is_no_network_is_refused(text, told):
     with pytest.raises(ValueError, match=told):
-        Networks.read(["10.0.0.0/8", text])
+        AllowedNetworks.parse(["10.0.0.0/8", text])

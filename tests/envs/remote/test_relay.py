@@ -14,38 +14,45 @@ pytest.importorskip("cryptography")
 
 from lanista.envs.errors import TrainerGoneError
 from lanista.envs.grpc.client import EngineEndpoint
-from lanista.envs.remote.handshake import Admitted, Rules
+from lanista.envs.remote.handshake import AccessRules, AttachedEngine
 from lanista.envs.remote.relay import Relay
-from lanista.envs.remote.relay_client import RefusedError, Trainer, UnreachableError
-from lanista.envs.remote.server import Gate
+from lanista.envs.remote.relay_client import RelayRejectedError, RemoteTrainer, UnreachableError
+from lanista.envs.remote.server import AttachServer
 from lanista.envs.remote.tls import UntrustedError, client_context, read_fingerprint, self_signed
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.exception import UnityTimeOutException
 from scripted_engine import ScriptedEngine, free_port, hello, message, observation
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 TOKEN = "correct-horse-battery"
 LARGE = 3 << 20
 
 
 class Side:
-    """A gate with a certificate, and relays to it."""
+    """A server with a certificate, and relays to it."""
 
     def __init__(self, context: ssl.SSLContext, fingerprint: str) -> None:
-        self.arrived: queue.SimpleQueue[Admitted] = queue.SimpleQueue()
-        self.gate = Gate(
-            "localhost", 0, Rules(tls=context), token=TOKEN, on_engine=self.arrived.put, patience=PATIENCE
+        self.arrived: queue.SimpleQueue[AttachedEngine] = queue.SimpleQueue()
+        self.server = AttachServer(
+            "localhost",
+            0,
+            AccessRules(tls=context),
+            token=TOKEN,
+            on_engine=self.arrived.put,
+            timeout=TIMEOUT,
         )
-        self.gate.start()
+        self.server.start()
         self.fingerprint = fingerprint
         self.relays: list[tuple[Relay, threading.Thread]] = []
         self.errors: list[Exception] = []
 
-    def trainer(self, token: str = TOKEN, fingerprint: str | None = None) -> Trainer:
+    def trainer(self, token: str = TOKEN, fingerprint: str | None = None) -> RemoteTrainer:
         expected = fingerprint or self.fingerprint
-        return Trainer("127.0.0.1", self.gate.port, token, client_context(pinned=True), expected)
+        return RemoteTrainer("127.0.0.1", self.server.port, token, client_context(pinned=True), expected)
 
-    def relay(self, trainer: Trainer | None = None, name: str | None = None, *, once: bool = False) -> Relay:
+    def relay(
+        self, trainer: RemoteTrainer | None = None, name: str | None = None, *, once: bool = False
+    ) -> Relay:
         relay = Relay(trainer or self.trainer(), 0, name)
         thread = threading.Thread(target=self._serve, args=(relay, once))
         thread.start()
@@ -55,15 +62,15 @@ class Side:
     def _serve(self, relay: Relay, once: bool) -> None:
         try:
             relay.serve(once=once)
-        except (RefusedError, UntrustedError) as error:
+        except (RelayRejectedError, UntrustedError) as error:
             self.errors.append(error)
 
     def close(self) -> None:
         for relay, thread in self.relays:
             relay.close()
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT)
             assert not thread.is_alive()
-        self.gate.close()
+        self.server.close()
 
 
 @pytest.fixture(scope="module")
@@ -78,12 +85,12 @@ def side(identity) -> Iterator[Side]:
     side.close()
 
 
-def environment(engine: Admitted) -> UnityEnvironment:
-    return UnityEnvironment(connect=lambda _: engine.connection("environment 0", PATIENCE))
+def environment(engine: AttachedEngine) -> UnityEnvironment:
+    return UnityEnvironment(connect=lambda _: engine.connection("environment 0", TIMEOUT))
 
 
 def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -94,7 +101,7 @@ def test_engines_come_through_a_relay_several_at_once(side):
     engines = [
         ScriptedEngine(relay.port, [hello(), observation(k, 0.0), observation(k, 1.0)]) for k in range(3)
     ]
-    envs = [environment(side.arrived.get(timeout=PATIENCE)) for _ in engines]
+    envs = [environment(side.arrived.get(timeout=TIMEOUT)) for _ in engines]
     for env in envs:
         env.reset()
     for env in envs:
@@ -103,14 +110,14 @@ def test_engines_come_through_a_relay_several_at_once(side):
     for env in envs:
         env.close()
     for engine in engines:
-        engine.join(PATIENCE)
+        engine.join(TIMEOUT)
         assert engine.was_told_to_quit, "the last words arrive"
 
 
 def test_messages_of_any_size_pass_both_ways(side):
     relay = side.relay()
     end = EngineEndpoint(relay.port)
-    end.connect(PATIENCE)
+    end.connect(TIMEOUT)
     answers: list[bytes] = []
 
     def call() -> None:
@@ -119,7 +126,7 @@ def test_messages_of_any_size_pass_both_ways(side):
 
     engine = threading.Thread(target=call)
     engine.start()
-    connection = side.arrived.get(timeout=PATIENCE).connection("environment 0", PATIENCE)
+    connection = side.arrived.get(timeout=TIMEOUT).connection("environment 0", TIMEOUT)
     connection.receive()
     connection.reply(b"a")
     assert connection.receive() == bytes(LARGE)
@@ -133,16 +140,16 @@ def test_messages_of_any_size_pass_both_ways(side):
 def test_an_engine_that_dies_behind_a_relay_is_gone(side):
     relay = side.relay()
     end = EngineEndpoint(relay.port)
-    end.connect(PATIENCE)
+    end.connect(TIMEOUT)
     engine = threading.Thread(target=_fails, args=(end,))
     engine.start()
-    connection = side.arrived.get(timeout=PATIENCE).connection("environment 0", PATIENCE)
+    connection = side.arrived.get(timeout=TIMEOUT).connection("environment 0", TIMEOUT)
     connection.receive()
     end.close()
     until(connection.ready)
     assert not connection.arrived
     connection.close()
-    engine.join(PATIENCE)
+    engine.join(TIMEOUT)
 
 
 def _fails(end: EngineEndpoint) -> None:
@@ -151,8 +158,8 @@ def _fails(end: EngineEndpoint) -> None:
 
 
 def test_a_wrong_token_is_told_on_both_sides(side, caplog):
-    with caplog.at_level(logging.WARNING), pytest.raises(RefusedError, match=r"^wrong token$"):
-        side.trainer("wrong-horse-battery").try_out()
+    with caplog.at_level(logging.WARNING), pytest.raises(RelayRejectedError, match=r"^wrong token$"):
+        side.trainer("wrong-horse-battery").probe()
     assert "wrong token" in caplog.text
     assert TOKEN not in caplog.text and "wrong-horse" not in caplog.text
 
@@ -160,7 +167,7 @@ def test_a_wrong_token_is_told_on_both_sides(side, caplog):
 def test_a_relay_whose_token_is_refused_ends(side, caplog):
     relay = side.relay(side.trainer("wrong-horse-battery"))
     end = EngineEndpoint(relay.port)
-    end.connect(PATIENCE)
+    end.connect(TIMEOUT)
     _fails(end)
     until(lambda: side.errors)
     assert str(side.errors[0]) == "wrong token"
@@ -169,31 +176,31 @@ def test_a_relay_whose_token_is_refused_ends(side, caplog):
 def test_a_trainer_with_another_certificate_gets_no_token(side, caplog):
     another = read_fingerprint("ab" * 32)
     with caplog.at_level(logging.WARNING), pytest.raises(UntrustedError, match="AB:AB"):
-        side.trainer(fingerprint=another).try_out()
-    until(lambda: "it hung up before it said who it is" in caplog.text)
+        side.trainer(fingerprint=another).probe()
+    until(lambda: "it disconnected before its preamble" in caplog.text)
     with pytest.raises(UntrustedError, match="--fingerprint"):
-        Trainer("127.0.0.1", side.gate.port, TOKEN, client_context()).try_out()
+        RemoteTrainer("127.0.0.1", side.server.port, TOKEN, client_context()).probe()
     until(lambda: "does not trust the certificate" in caplog.text)
 
 
 def test_where_no_trainer_is(side):
-    nobody = Trainer("127.0.0.1", free_port(), TOKEN, client_context(pinned=True), side.fingerprint)
+    nobody = RemoteTrainer("127.0.0.1", free_port(), TOKEN, client_context(pinned=True), side.fingerprint)
     with pytest.raises(UnreachableError, match="no trainer answers"):
-        nobody.try_out()
+        nobody.probe()
 
 
 def test_a_trainer_that_takes_no_relays(side, caplog):
-    gate = Gate("localhost", 0)
+    gate = AttachServer("localhost", 0)
     gate.start()
-    trainer = Trainer("127.0.0.1", gate.port, TOKEN, client_context(pinned=True), side.fingerprint)
+    trainer = RemoteTrainer("127.0.0.1", gate.port, TOKEN, client_context(pinned=True), side.fingerprint)
     with caplog.at_level(logging.WARNING), pytest.raises(UnreachableError, match="--token-file"):
-        trainer.try_out()
-    until(lambda: "it speaks TLS, as relays do, and none are expected" in caplog.text)
+        trainer.probe()
+    until(lambda: "it speaks TLS, as relays do, and relays are not admitted" in caplog.text)
     gate.close()
 
 
 def test_a_relay_waits_for_its_trainer(side, caplog):
-    trainer = Trainer("127.0.0.1", free_port(), TOKEN, client_context(pinned=True), side.fingerprint)
+    trainer = RemoteTrainer("127.0.0.1", free_port(), TOKEN, client_context(pinned=True), side.fingerprint)
     relay = Relay(trainer, 0)
     waits = iter([None, None])
 
@@ -209,9 +216,9 @@ def test_a_relay_waits_for_its_trainer(side, caplog):
 def test_once_ends_with_the_first_engine(side):
     relay = side.relay(once=True)
     ScriptedEngine(relay.port, [hello(), observation(1.0, 2.0)])
-    environment(side.arrived.get(timeout=PATIENCE)).close()
+    environment(side.arrived.get(timeout=TIMEOUT)).close()
     (_, thread), *_ = side.relays
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     assert not thread.is_alive()
 
 
@@ -220,23 +227,23 @@ def test_why_an_engine_is_turned_away_is_told_in_the_relays_log(side, caplog):
     ScriptedEngine(relay.port, [hello("9.0.0")])
     with caplog.at_level(logging.INFO):
         with pytest.raises(Exception, match="not compatible"):
-            environment(side.arrived.get(timeout=PATIENCE))
-        until(lambda: "the trainer turned the engine away: The communication API version" in caplog.text)
+            environment(side.arrived.get(timeout=TIMEOUT))
+        until(lambda: "the trainer rejected the engine: The communication API version" in caplog.text)
 
 
 def test_a_client_that_is_no_engine_is_told_in_the_relays_log(side, caplog):
     relay = side.relay()
     with caplog.at_level(logging.INFO), socket.create_connection(("127.0.0.1", relay.port)) as browser:
         browser.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        until(lambda: "the trainer turned the engine away: not HTTP/2" in caplog.text)
+        until(lambda: "the trainer rejected the engine: not HTTP/2" in caplog.text)
     until(lambda: "Turned away a relay at 127.0.0.1" in caplog.text)
 
 
 def test_an_engine_that_is_expected_comes_to_who_waits_for_it(side):
-    with side.gate.expect("actor-7") as expected:
+    with side.server.expect("actor-7") as expected:
         relay = side.relay(side.trainer(expected.token), "actor-7")
         ScriptedEngine(relay.port, [hello(), observation(7.0, 2.0)])
-        env = environment(expected.wait(PATIENCE))
+        env = environment(expected.wait(TIMEOUT))
     env.reset()
     assert env.get_steps("Ball?team=0")[0].obs[0][0, 0] == 7.0
     env.close()
@@ -244,24 +251,24 @@ def test_an_engine_that_is_expected_comes_to_who_waits_for_it(side):
 
 
 def test_a_token_of_an_expected_engine_is_for_its_name_and_one_engine(side):
-    with side.gate.expect("actor-7") as expected:
-        with pytest.raises(ValueError, match="expected already"), side.gate.expect("actor-7"):
+    with side.server.expect("actor-7") as expected:
+        with pytest.raises(ValueError, match="expected already"), side.server.expect("actor-7"):
             pass
         for name, token in (("actor-8", expected.token), ("actor-7", TOKEN), (None, expected.token)):
-            with pytest.raises(RefusedError):
+            with pytest.raises(RelayRejectedError):
                 side.trainer(token).dial(name)
         relay = side.relay(side.trainer(expected.token), "actor-7")
         ScriptedEngine(relay.port, [hello(), observation(7.0, 2.0)])
-        engine = expected.wait(PATIENCE)
-        with pytest.raises(RefusedError):
+        engine = expected.wait(TIMEOUT)
+        with pytest.raises(RelayRejectedError):
             side.trainer(expected.token).dial("actor-7")
-        engine.turn_away()
+        engine.reject()
         with pytest.raises(UnityTimeOutException, match="'actor-7'"):
             expected.wait(0.01)
 
 
 def test_nobody_waits_any_more(side):
-    with side.gate.expect("actor-7") as expected:
+    with side.server.expect("actor-7") as expected:
         pass
-    with pytest.raises(RefusedError):
+    with pytest.raises(RelayRejectedError):
         side.trainer(expected.token).dial("actor-7")

@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from lanista.envs.remote import forwarding as lifelines
+from lanista.envs.remote.forwarding import configure_keepalive
 
 
 def test_the_system_looks_after_the_other_side():
@@ -11,7 +11,7 @@ def test_the_system_looks_after_the_other_side():
         socket.create_server(("127.0.0.1", 0)) as listener,
         socket.create_connection(listener.getsockname()) as connection,
     ):
-        lifelines.prepare(connection)
+        configure_keepalive(connection)
         assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         if not hasattr(socket, "TCP_KEEPIDLE"):
@@ -26,4 +26,4 @@ def test_the_system_looks_after_the_other_side():
 def test_a_connection_that_is_closed_already_is_no_fault():
     connection = socket.socket()
     connection.close()
-    lifelines.prepare(connection)
+    configure_keepalive(connection)
