@@ -1,7 +1,4 @@
-"""The agents of scenes in which each is on its own: no groups.
-
-The agents of areas in which each area's agents are one group.
-"""
+"""What agents have earned and which request decisions: agents on their own, and agents in groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,41 +15,41 @@ Observations = Sequence[NDArray[np.float32]]
 
 
 class IndependentAgents:
-    """What each of n agents has earned since it was last told, whose episodes ended, and who asks.
+    """The rewards, ended episodes and decision requests of n agents without groups.
 
-    An agent keeps its id, as in Unity, also where it changes its behavior between two episodes: it is told
-    of the end under the old one and asks under the new one.
+    As in Unity, an agent keeps its id when it changes its behavior between two episodes: the end is reported
+    under the old behavior, the next decision requested under the new one.
     """
 
     def __init__(self, count: int, behaviors: int = 1) -> None:
         self.behavior: Indices = np.zeros(count, np.intp)
         """[n], the number of each agent's behavior; change it only where an episode has just ended."""
         self.asking: list[Indices] = [np.arange(count)] + [np.arange(0)] * (behaviors - 1)
-        """For each behavior the agents that were asked for actions last, in the order of the actions."""
+        """For each behavior, the agents whose actions come next, in the order of the actions."""
         self._ids = np.arange(count, dtype=np.int32)
         self._reward = np.zeros(count)
         self._ended: list[list[EndedEpisodes]] = [[] for _ in range(behaviors)]
 
     def reset(self) -> None:
-        """Nothing is told of what was before."""
+        """Discard all rewards and ended episodes."""
         self._reward[:] = 0
         for ended in self._ended:
             ended.clear()
 
     def add_reward(self, amount: float | NDArray[np.float64]) -> None:
-        """Pay every agent this amount, or each its own [n]."""
+        """Add this reward to every agent, or to each its own [n]."""
         self._reward += amount
 
     def set_reward(self, which: Indices, amount: float) -> None:
-        """Replace what these agents [k] have earned since they were last told."""
+        """Replace the rewards of these agents [k] since their last decision."""
         self._reward[which] = amount
 
     def end_episodes(self, which: Indices, obs: Observations, interrupted: bool = False) -> None:
-        """End the episodes of these agents [k]; the next ones begin.
+        """End the episodes of these agents [k] and start the next ones.
 
         Args:
-            which: Who, each once.
-            obs: What they saw last, [k, ...] for each sensor.
+            which: The agents, each once.
+            obs: Their last observations, [k, ...] for each sensor.
             interrupted: The limit of steps ended them.
         """
         for number, ended in enumerate(self._ended):
@@ -70,9 +67,9 @@ class IndependentAgents:
         self._reward[which] = 0
 
     def request_decisions(self, obs: Observations) -> list[AgentBatch]:
-        """For each behavior who ended since the last call, then its agents and what they see.
+        """For each behavior, the agents that ended since the last call, then those that request a decision.
 
-        `obs`: what all agents see, [n, ...] for each sensor.
+        `obs`: the observations of all agents, [n, ...] for each sensor.
         """
         batches = []
         for number, ended in enumerate(self._ended):
@@ -87,7 +84,7 @@ class IndependentAgents:
 
 
 GROUP_RETURN = "Environment/Group Return"
-"""The statistic of what a group has earned in its episode."""
+"""The statistic of a group's return."""
 
 GroupObservations = Sequence[Observed]
 
@@ -106,11 +103,11 @@ class _Rows:
 
 
 class AgentGroups:
-    """Who lives, under which id, and what each group has earned since its agents were last told.
+    """Which agents live, under which ids, and the rewards of their groups since their last decision.
 
     Group ids are 1 for the first area, 2 for the second and so on, as Unity counts them. An agent keeps its
-    id for as long as it lives, also from one episode of its group to the next; who comes back from the dead
-    gets a new one.
+    id as long as it lives, also from one episode of its group to the next; an agent that returns after its
+    death gets a new one.
     """
 
     def __init__(self, areas: int, members: int, team: int = 0, teams: int = 1) -> None:
@@ -128,34 +125,34 @@ class AgentGroups:
         self._returns: list[float] = []
         self._ended: list[_Rows] = []
         self.asking: Indices = np.arange(areas * members)
-        """Flat indices [n] of the agents that were asked for actions last, in the order of the actions."""
+        """Flat indices [n] of the agents whose actions come next, in the order of the actions."""
 
     def reset(self) -> None:
-        """Everybody lives again; nothing is told of what was before."""
+        """All agents live again; rewards and ended episodes are discarded."""
         self._earned[:] = 0
         self._respawn(np.arange(len(self.alive)))
         self._ended.clear()
 
     def add_reward(self, amount: float | NDArray[np.float64]) -> None:
-        """Pay every group this amount, or each its own [areas]; the living are told."""
+        """Add this reward to every group, or to each its own [areas]; living agents report it."""
         self._reward += np.multiply(self.alive, np.asarray(amount).reshape(-1, 1))
         self._earned += amount
 
     def add_agent_rewards(self, amount: NDArray[np.float64]) -> None:
-        """Pay agents on their own, [areas, members]; their groups and mates get nothing of it."""
+        """Add individual rewards [areas, members], which groups and teammates do not share."""
         self._own += amount
 
     def remove(self, areas: Indices, members: Indices, obs: GroupObservations) -> None:
-        """The episodes of these agents end, not of their groups. `obs`: [k, ...], what they saw last."""
+        """End these agents' episodes, but not their groups'. `obs`: [k, ...], their last observations."""
         self._end_rows(areas, members, obs, interrupted=False)
         self.alive[areas, members] = False
 
     def end_episodes(self, areas: Indices, obs: GroupObservations, interrupted: bool = False) -> None:
-        """End the episodes of these groups and begin the next ones.
+        """End the episodes of these groups and start the next ones.
 
         Args:
             areas: [k], whose groups.
-            obs: [k, members, ...] each; what all of their members saw last, the dead included.
+            obs: [k, members, ...] each; the last observations of all members, the dead included.
             interrupted: The limit of steps ended them.
         """
         self._returns += self._earned[areas].tolist()
@@ -165,7 +162,7 @@ class AgentGroups:
         self._respawn(areas)
 
     def take_returns(self) -> list[Statistic]:
-        """What each group has earned whose episode ended since the last call, whoever lived to be told."""
+        """The returns of the groups whose episodes ended since the last call, whichever agents lived."""
         returns: list[Statistic] = [
             (GROUP_RETURN, value, StatsAggregationMethod.AVERAGE) for value in self._returns
         ]
@@ -173,7 +170,7 @@ class AgentGroups:
         return returns
 
     def request_decisions(self, obs: GroupObservations) -> AgentBatch:
-        """Who ended since the last call, then all who live and what they see ([areas, members, ...] each)."""
+        """The agents that ended since the last call, then the living; `obs`: [areas, members, ...] each."""
         alive = self.alive.reshape(-1)
         flat = [seen.reshape(alive.size, *seen.shape[2:]) for seen in obs]
         self.asking = np.flatnonzero(alive)

@@ -37,17 +37,17 @@ class Box:
 
 
 class Camera:
-    """Projects points of space (left-handed, y up) onto a picture; places itself so that all is seen."""
+    """Projects points of space onto an image; positioned so that the whole subject is visible."""
 
     def __init__(
         self, size: tuple[int, int], subject: Points, yaw: float, pitch: float, margin: float
     ) -> None:
         """Args:
         size: (width, height) in pixels.
-        subject: Points [n, 3] that must be in the picture.
+        subject: Points [n, 3] that must be in the image.
         yaw: Degrees by which the camera stands to the right of the -z direction.
         pitch: Degrees by which it looks down.
-        margin: Free part of the picture on each side.
+        margin: Free part of the image on each side.
         """
         middle = (subject.min(axis=0) + subject.max(axis=0)) / 2
         turn, tilt = np.radians(yaw), np.radians(pitch)
@@ -76,12 +76,12 @@ class Camera:
 
 
 class Canvas:
-    """A picture in the making. What is nearer has to be drawn later."""
+    """An image being drawn, from far to near."""
 
     def __init__(
         self, size: tuple[int, int], subject: Points, yaw: float, pitch: float, margin: float = 0.05
     ) -> None:
-        """As `Camera`; `size` is that of the finished picture."""
+        """As `Camera`; `size` is that of the finished image."""
         self._size = size
         large = (size[0] * _OVERSAMPLING, size[1] * _OVERSAMPLING)
         self.camera = Camera(large, subject, yaw, pitch, margin)
@@ -89,7 +89,7 @@ class Canvas:
         self._draw = ImageDraw.Draw(self._image, "RGBA")
 
     def shadows(self, outlines: Sequence[Points], strength: float, softness: float) -> None:
-        """Soft shadows of flat outlines [k, 3]; softness in pixels of the finished picture."""
+        """Soft shadows of flat outlines [k, 3]; softness in pixels of the finished image."""
         layer = Image.new("L", self._image.size, 0)
         draw = ImageDraw.Draw(layer)
         for outline in outlines:
@@ -168,7 +168,7 @@ class Canvas:
         self._image.paste(sprite, (round(x - pixels / 2), round(y - pixels / 2)), sprite)
 
     def finish(self) -> NDArray[np.uint8]:
-        """The picture [height, width, 3]."""
+        """The image [height, width, 3]."""
         return np.asarray(self._image.resize(self._size, Image.Resampling.LANCZOS))
 
 

@@ -28,21 +28,21 @@ from .world import Actions, Batches, Parameters, World
 logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 20.0
-"""A trainer listens before it starts its engines; later than this nobody will."""
+"""A trainer listens before it starts its engines, so waiting longer is useless."""
 USAGE_STATUS = 2
 FAILED_STATUS = 1
 
 _ENGINE_NAME = "LanistaScene"
 _PACKAGE_VERSION = "4.0.0"
-"""Of Unity's package, whose behavior this is; trainers log it."""
+"""The version of Unity's package whose behavior this follows; trainers log it."""
 
 
 class UnexpectedActionsError(Exception):
-    """The trainer answered what does not fit."""
+    """The trainer's actions do not fit the agents that requested them."""
 
 
 class _EngineSettings(SideChannel):
-    """Window, quality and clocks: a world has none of them, it always runs as fast as it can."""
+    """Window, quality and time scale: a world has none of them and always runs at full speed."""
 
     def __init__(self) -> None:
         super().__init__(EngineConfigurationChannel().channel_id)
@@ -53,7 +53,7 @@ class _EngineSettings(SideChannel):
 
 
 class _Statistics(SideChannel):
-    """The world's statistics on their way to the trainer."""
+    """Sends the world's statistics to the trainer."""
 
     def __init__(self) -> None:
         super().__init__(uuid.UUID("a1d8f7b7-cec8-50f9-b78b-d3e165a78520"))
@@ -71,7 +71,7 @@ class _Statistics(SideChannel):
 
 
 class _Analytics(SideChannel):
-    """What ML-Agents' trainers tell Unity about themselves; nobody here wants to know."""
+    """The training analytics that ML-Agents' trainers send to Unity; ignored."""
 
     def __init__(self) -> None:
         super().__init__(DefaultTrainingAnalyticsSideChannel.CHANNEL_ID)
@@ -81,12 +81,12 @@ class _Analytics(SideChannel):
 
 
 class Session:
-    """One world and one trainer, from the handshake to the end."""
+    """Serves one world to one trainer, from the handshake to the end."""
 
     def __init__(
         self, world: World, endpoint: EngineEndpoint, with_areas: Callable[[int], World] | None = None
     ) -> None:
-        """`with_areas`: the same world with so many areas, of one that has an option for that."""
+        """`with_areas`: makes the world with a number of areas; None if it has no such option."""
         self._world = world
         self._endpoint = endpoint
         self._with_areas = with_areas
@@ -94,10 +94,10 @@ class Session:
         self._statistics = _Statistics()
 
     def run(self) -> None:
-        """Serve the trainer until it says goodbye.
+        """Serve the trainer until it quits.
 
         Raises:
-            TrainerGoneError: It vanished without a goodbye.
+            TrainerGoneError: The connection was lost.
         """
         hello = decode_reply(self._endpoint.exchange(encode_hello(_ENGINE_NAME, _PACKAGE_VERSION)))
         if hello.kind == "quit":
@@ -107,7 +107,7 @@ class Session:
         if hello.num_areas > 1 and self._with_areas is not None:
             self._world = self._with_areas(hello.num_areas)
         self._world.prepare(hello.seed, hello.num_areas)
-        # A seed is any 32 bits; negative ones are as good.
+        # A seed is any 32 bits; negative ones are valid.
         random = np.random.default_rng(hello.seed & 0xFFFFFFFF)
         specs = self._world.specs()
         encoder = StepEncoder(specs, self._world.png_level)
@@ -129,12 +129,12 @@ class Session:
         logger.info("The trainer said goodbye.")
 
     def _open_channels(self) -> SideChannelManager:
-        """The channels that every trainer expects, and the world's own."""
+        """The channels that every trainer expects, and those of the world."""
         usual = [self._parameters, self._statistics, _EngineSettings(), _Analytics()]
         return SideChannelManager([*usual, *self._world.side_channels()], "the trainer")
 
     def _step(self, reply: TrainerReply) -> Batches:
-        """Steps the world until it has something to tell."""
+        """Step the world until it has something to report."""
         batches = self._world.step(reply.actions)
         while not (any(len(batch.agent_id) for batch in batches.values()) or self._world.over()):
             batches = self._world.step({})
@@ -154,8 +154,8 @@ def check_actions(actions: Actions, batches: Batches, specs: Mapping[str, Behavi
         found = tuple(part.shape for part in actions[name]) if name in actions else ((0, 0), (0, 0))
         if asking and found != expected:
             raise UnexpectedActionsError(
-                f"Behavior {name!r}: the agents that asked need continuous and discrete actions of the "
-                f"shapes {expected[0]} and {expected[1]}; the trainer sent {found[0]} and {found[1]}."
+                f"Behavior {name!r}: the deciding agents need continuous and discrete actions of "
+                f"the shapes {expected[0]} and {expected[1]}; the trainer sent {found[0]} and {found[1]}."
             )
 
 
@@ -168,7 +168,7 @@ def main(make: type[World], arguments: Sequence[str] | None = None, program: str
         program: How the help calls the program.
 
     Returns:
-        The exit status: 0 after the trainer's goodbye, 1 when the trainer vanished or the world failed,
+        The exit status: 0 after the trainer quit, 1 if the connection was lost or the world failed,
         2 for a command line that cannot be understood.
     """
     program = program or Path(sys.argv[0]).name
@@ -176,7 +176,7 @@ def main(make: type[World], arguments: Sequence[str] | None = None, program: str
         given = parse(make, sys.argv[1:] if arguments is None else arguments, program)
         start_log(given.log_file)
         endpoint = EngineEndpoint(given.port)
-        # Before the trainer is called, so that wrong options are told on the command line.
+        # Before connecting to the trainer, so that wrong options are reported on the command line.
         world = make(**given.options)
     except (UsageError, ValueError, OSError) as error:
         usage = error.usage if isinstance(error, UsageError) else ""
@@ -189,7 +189,7 @@ def main(make: type[World], arguments: Sequence[str] | None = None, program: str
 
 
 def start_log(log_file: str | None) -> TextIO:
-    """Log to a file, "-" for the standard output, None for the standard error output; what that is."""
+    """Log to a file ("-" for the standard output, None for standard error); returns the stream."""
     if log_file and log_file != "-":
         Path(log_file).parent.mkdir(parents=True, exist_ok=True)
         stream: TextIO = Path(log_file).open("w", encoding="utf-8")  # noqa: SIM115 (to the end)
@@ -201,7 +201,7 @@ def start_log(log_file: str | None) -> TextIO:
 
 
 def serve(session: Session, endpoint: EngineEndpoint) -> int:
-    """Call the trainer and serve it to the end; the exit status, as of `main`."""
+    """Connect to the trainer and serve it to the end; returns the exit status, as `main`."""
     try:
         endpoint.connect(CONNECT_SECONDS)
         session.run()
@@ -211,7 +211,7 @@ def serve(session: Session, endpoint: EngineEndpoint) -> int:
     except KeyboardInterrupt:
         logger.info("Interrupted.")
         return FAILED_STATUS
-    except Exception:  # of whatever a scene computes: its log is where one looks for it
+    except Exception:  # whatever a scene raises belongs in its log
         logger.exception("The scene failed.")
         return FAILED_STATUS
     finally:

@@ -48,11 +48,11 @@ class WorldEnvironment(InProcessEnvironment):
         return BehaviorMapping(self._specs)  # type: ignore[no-any-return]
 
     def reset(self) -> None:
-        """Begin every episode anew."""
+        """Start a new episode for every agent."""
         self._take(self.world.reset(self._random, self.parameters))
 
     def step(self) -> None:
-        """Let the agents act; those without actions get zeros. A first step without a reset is a reset."""
+        """Let the agents act; those without actions get zeros. A first step without a reset resets."""
         if not self._steps:
             self.reset()
             return
@@ -106,7 +106,7 @@ def make_in_process(
 
     Args:
         env: The scene as it is named on the command line.
-        seed: Of all chance in it.
+        seed: Of its random numbers.
         arguments: Further options, as an executable would get them.
 
     Raises:
@@ -152,7 +152,7 @@ def _split(batch: AgentBatch, spec: BehaviorSpec) -> BehaviorSteps:
 
 
 def _as_numbers(obs: Observed) -> NDArray[np.float32]:
-    """What a trainer makes of the observation, pictures between 0 and 1."""
+    """The observation as a trainer receives it: float32, images between 0 and 1."""
     if obs.dtype == np.float32:
         return obs.astype(np.float32, copy=False)
     numbers: NDArray[np.float32] = np.divide(obs, np.float32(255), dtype=np.float32)

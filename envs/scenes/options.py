@@ -53,7 +53,7 @@ def option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SceneOptions:
-    """What a scene of several sizes can be told; every field is declared by `option`.
+    """The options of a scene of several sizes; every field is declared by `option`.
 
     Raises:
         ValueError: A value makes no world.

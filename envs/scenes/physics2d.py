@@ -11,11 +11,9 @@ each of them with a k-th of its mass, so that all contacts can be solved at once
 
 Lengths are meters, times seconds, masses kilograms; x points right, z up the ground, seen from above.
 
-Where circles and squares touch: all pairs of bodies of all areas at once.
-
-Everything is told by probes: a point of one body, with a radius around it, against another body's square. A
-circle probes a square with its center; a circle is a square without extent to another circle; two squares
-probe each other with their corners.
+Contacts are found by probes, for all pairs of bodies of all areas at once: a point of one body, with a
+radius around it, against another body's square. A circle probes a square with its center; a circle is a
+square without extent to another circle; two squares probe each other with their corners.
 """
 
 from collections.abc import Sequence
@@ -34,13 +32,13 @@ DECISION_PERIOD = 5
 """Physics steps from one decision of an agent to the next; its action is repeated in between."""
 GRAVITY = 9.81
 FRICTION = 0.6
-"""Of two of Unity's default materials."""
+"""Between two of Unity's default materials."""
 
 _ITERATIONS = 6
 _CORRECTION = 0.2 / TIME_STEP
 """A fifth of a penetration is undone in a step."""
 _SLOP = 0.005
-"""Metres of penetration that may stay, so that resting contacts do not flicker."""
+"""Meters of penetration that may stay, so that resting contacts do not flicker."""
 _FASTEST_CORRECTION = 2.0
 _ANGULAR_DRAG = 0.05
 _TINY = 1e-9
@@ -76,7 +74,7 @@ class Ground:
         self.motion: Array = np.zeros((3, *self.shape))
         """The pose's rate of change."""
         self.present: NDArray[np.bool_] = np.ones(self.shape, np.bool_)
-        """Who is there; change it by `put` and `remove`."""
+        """Which bodies are present; changed by `put` and `remove`."""
         self._edge = np.tile(np.where(squares, sizes, 0), (areas, 1))
         self._radius = np.tile(np.where(squares, 0, sizes), (areas, 1))
         self._squares = slice(int(len(bodies) - squares.sum()), len(bodies))

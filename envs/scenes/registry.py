@@ -1,4 +1,4 @@
-"""The scenes that Lanista brings, and their export as executables."""
+"""The scenes that come with Lanista, and their export as executables."""
 
 import shlex
 import stat
@@ -81,7 +81,7 @@ SCENES = {
         ),
         (
             "grid",
-            "Unity's GridWorld: walk to the goal that is wanted, seen from above (pictures, goal signal)",
+            "Unity's GridWorld: walk to the goal that is wanted, seen from above (images, goal signal)",
             "grid_world.scene:GridWorld",
             "grid_world.rendering:draw_grids",
         ),
@@ -156,7 +156,7 @@ def export(name: str, path: str | Path) -> Path:
 
     Args:
         name: The scene.
-        path: The file; `.x86_64` is added where it is missing, as tools for Unity's Linux builds ask for it.
+        path: The file; `.x86_64` is added if missing, since tools for Unity's Linux builds expect it.
 
     Returns:
         The file that was written.

@@ -127,7 +127,7 @@ class RayTargets:
     box_tags: NDArray[np.intp]
     """[b]."""
     absent: NDArray[np.bool_]
-    """[k, m, c + b], what is not there for an agent: itself, who is gone."""
+    """[k, m, c + b], what an agent's rays ignore: the agent itself, bodies that are gone."""
     farthest: Array | None = None
     """[k, m, c + b], meters from an agent beyond which its rays pass over a thing; None if over none."""
 
@@ -214,7 +214,7 @@ class FrameStack:
         self._seen = np.zeros((areas, members, frames, size), np.float32)
 
     def clear(self, areas: NDArray[np.intp]) -> None:
-        """An episode begins in these areas."""
+        """Start an episode in these areas."""
         self._seen[areas] = 0
 
     def push(self, frame: Floats) -> Floats:

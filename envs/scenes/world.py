@@ -1,9 +1,4 @@
-"""What a game has to be so that it can be trained like a Unity build.
-
-Building the batches that a world hands to its client.
-
-The engine's end of the environment parameters: numbers, and distributions to draw them from.
-"""
+"""The interface of a game that can be trained like a Unity build, its batches and its parameters."""
 
 import uuid
 from abc import ABC, abstractmethod
@@ -24,7 +19,7 @@ from ..side_channels import EnvironmentParametersChannel, IncomingMessage, SideC
 
 @dataclass(frozen=True, slots=True)
 class EndedEpisodes:
-    """Agents whose episodes ended together, with the last that they saw and earned."""
+    """Agents whose episodes ended together, with their last observations and rewards."""
 
     agent_id: NDArray[np.int32]
     obs: Sequence[Observed]
@@ -41,13 +36,13 @@ def without_groups(
     ended: Sequence[EndedEpisodes] = (),
     action_mask: NDArray[np.bool_] | None = None,
 ) -> AgentBatch:
-    """First the agents whose episode ended, then those that ask for a decision; nobody is in a group.
+    """A batch of agents without groups: first those whose episode ended, then those that request a decision.
 
     Args:
-        agent_id: [n], who asks.
-        obs: One array [n, ...] for each sensor; uint8 [n, channels, height, width] is a picture.
-        reward: [n], earned since the agent's last decision or the beginning of its episode.
-        ended: The ends since the last batch, in order.
+        agent_id: [n], the agents that request a decision.
+        obs: One array [n, ...] for each sensor; uint8 [n, channels, height, width] is an image.
+        reward: [n], since the agent's last decision or the start of its episode.
+        ended: The episodes that ended since the last batch, in order.
         action_mask: [n, sum of branch sizes], True where an action is not allowed.
     """
     if ended:
@@ -85,13 +80,13 @@ _Samplers = EnvironmentParametersChannel.SamplerTypes
 
 
 class Parameters(SideChannel):
-    """What the trainer has set. A distribution is drawn from at each reading, as in Unity."""
+    """The environment parameters that the trainer set; `get` samples distributions, as Unity does."""
 
     def __init__(self) -> None:
         super().__init__(uuid.UUID("534c891e-810f-11ea-a9d0-822485860400"))
         self._sources: dict[str, Callable[[], float]] = {}
         self.revision = 0
-        """Grows with every message: a world that must follow a parameter at once compares it."""
+        """Grows with every message, so that a world that applies parameters at once can compare it."""
 
     def get(self, key: str, default: float) -> float:
         """The parameter's value, or `default` if the trainer has not set it."""
@@ -147,7 +142,7 @@ def _sampler(key: str, msg: IncomingMessage) -> Callable[[], float]:
 
 
 def _from_intervals(random: np.random.Generator, bounds: np.ndarray) -> float:
-    """Evenly from several intervals [k, 2]; a longer one is drawn from more often."""
+    """Uniform over several intervals [k, 2]: a longer one is sampled more often."""
     lengths = bounds[:, 1] - bounds[:, 0]
     ends = lengths.cumsum()
     at = random.uniform(0, ends[-1])
@@ -156,13 +151,13 @@ def _from_intervals(random: np.random.Generator, bounds: np.ndarray) -> float:
 
 
 Actions = Mapping[str, tuple[NDArray[np.float32], NDArray[np.int32]]]
-"""By behavior, the continuous [n, A] and discrete [n, K] actions, one row for each agent that asked."""
+"""By behavior, continuous [n, A] and discrete [n, K] actions, a row for each deciding agent."""
 
 Batches = Mapping[str, AgentBatch]
-"""By behavior, the agents that have something to tell."""
+"""By behavior, the agents that report."""
 
 Statistic = tuple[str, float, StatsAggregationMethod]
-"""What a world reports beside its agents: name, value, how values of one name are summarised."""
+"""A statistic that a world reports: name, value, and how values of one name are aggregated."""
 
 
 class World(ABC):
@@ -178,42 +173,42 @@ class World(ABC):
     """A `lanista.envs.scenes.options.SceneOptions`: the constructor takes its fields by keyword."""
 
     png_level = FAST
-    """How much effort goes into making pictures small on their way, 0 to 9."""
+    """The compression level of images on the wire, 0 to 9."""
 
     @abstractmethod
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """Every behavior by its full name, such as `3DBall?team=0`."""
 
     def prepare(self, seed: int, areas: int) -> None:  # noqa: B027 (most worlds leave it as it is)
-        """Get ready: the trainer has said which seed and how many areas it wants. `specs` is asked next.
+        """Prepare for the seed and the number of areas that the trainer requests; called before `specs`.
 
-        Only for a world that needs to know them before its first `reset`; the others have nothing to do.
+        Override it if the world needs them before its first `reset`.
         """
 
     @abstractmethod
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Begin anew, and give the first observations.
+        """Start new episodes and return the first observations.
 
         Args:
-            random: The source of all chance of this world, seeded by the trainer once; keep it.
-            parameters: What the trainer sets; keep it, it changes in place.
+            random: The world's only source of random numbers, seeded once by the trainer; keep it.
+            parameters: The environment parameters that the trainer sets; keep it, it changes in place.
         """
 
     @abstractmethod
     def step(self, actions: Actions) -> Batches:
-        """Advance until an agent asks for a decision again.
+        """Advance until an agent requests a decision.
 
         Args:
             actions: A row for each agent that was not done in the last batch, in its order. A behavior
-                of which no agent asked may be missing.
+                of which no agent requested a decision may be missing.
 
         Returns:
             For each behavior, first the agents whose episode ended (`done`, with the last observation
-            and reward), then those that ask; an agent that ended and began again is in both parts.
+            and reward), then those that request a decision; one whose next episode has started is in both.
         """
 
     def over(self) -> bool:
-        """Whether nothing more can come: then what is there is told, although nobody asks for a decision."""
+        """Whether nothing more can happen: the batch is then sent although no agent requests a decision."""
         return False
 
     def statistics(self) -> Sequence[Statistic]:
@@ -221,5 +216,5 @@ class World(ABC):
         return ()
 
     def side_channels(self) -> Sequence[SideChannel]:
-        """Channels of this world's own, each with a UUID that a script's channel has too; asked once."""
+        """The world's own side channels; a script answers with channels of the same UUIDs. Called once."""
         return ()

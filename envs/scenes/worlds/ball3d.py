@@ -66,7 +66,7 @@ class Ball3D(World):
         return {BEHAVIOR: BehaviorSpec([observation], ActionSpec.create_continuous(2))}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Begin an episode in every area."""
+        """Start an episode in every area."""
         self._random, self._parameters, self._revision = random, parameters, -1
         self._apply_gravity()
         self._start_episodes(self._ids)
@@ -114,7 +114,7 @@ class Ball3D(World):
         return fallen
 
     def _end_episodes(self, which: NDArray[np.intp]) -> EndedEpisodes:
-        """What the agents `which` see at the end; then begin their next episodes."""
+        """The last observations of the agents `which`; starts their next episodes."""
         fallen = self._fallen()[which]
         end = EndedEpisodes(
             agent_id=self._ids[which],

@@ -42,7 +42,7 @@ class Basic(World):
         return {BEHAVIOR: BehaviorSpec([observation], ActionSpec.create_discrete((3,)))}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Every agent to the start. There is no chance in this world, and no parameter."""
+        """Put every agent at the start. The world uses no random numbers and no parameters."""
         self._start_episodes(np.arange(self.areas))
         return self._asking(np.zeros(self.areas, np.float32))
 

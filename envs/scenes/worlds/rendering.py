@@ -14,7 +14,7 @@ _GOAL: Color = (92, 196, 96)
 _TILES: tuple[Color, Color] = ((176, 188, 211), (158, 172, 200))
 _FLOOR = -4.5
 _SPACING = 9.0
-"""Metres between areas of 3DBall."""
+"""Meters between areas of 3DBall."""
 
 
 def draw_ball3d(size: tuple[int, int], world: Ball3D) -> NDArray[np.uint8]:

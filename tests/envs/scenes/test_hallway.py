@@ -316,7 +316,7 @@ def test_the_small_hall_has_the_proportions_of_the_large_one():
     [
         ({"size": "smal"}, "no size 'smal'. Did you mean 'small'"),
         ({"areas": 0}, "areas is 0"),
-        ({"width": 4.0}, "nobody gets past the board"),
+        ({"width": 4.0}, "no agent can pass"),
         ({"length": 10.0}, "no wider than it is long"),
         ({"max_steps": 5}, "max-steps is 5; it must be at least 6"),
         ({"sight": float("nan")}, "sight is nan"),

@@ -1,4 +1,4 @@
-"""The picture of Baton pass."""
+"""The image of Baton pass."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ _ARMED: Color = (70, 196, 106)
 _GAP = 1.18
 """From one ground's middle to the next's, in grounds."""
 _FAR_AHEAD = 50.0
-"""Metres in front of the picture at which the runners look who have nothing to look at."""
+"""Meters in front of the image: the point that runners without a target look at."""
 
 
 def draw_baton_pass(size: tuple[int, int], world: BatonPass) -> NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""Baton pass: runners fetch balls, and spawn who runs after them.
+"""Baton pass: runners fetch balls and spawn their successors.
 
 The rules are Lanista's own, after the task of that name in "On the Use and Misuse of Absorbing States in
 Multi-agent Reinforcement Learning" (Cohen et al., 2021): teams that grow and shrink within an episode, in
@@ -67,7 +67,7 @@ class BatonPassOptions(SceneOptions):
 
 
 class BatonPass(World):
-    """Grounds with one ball, one button and a team that begins with one runner."""
+    """Grounds with one ball, one button and a team that starts with one runner."""
 
     options_type = BatonPassOptions
 
@@ -80,7 +80,7 @@ class BatonPass(World):
         """[areas, places], where a runner is; places are taken in order, each once in an episode. The other
         arrays hold nothing of meaning elsewhere."""
         self.carries: Mask = np.zeros(shape, np.bool_)
-        """[areas, places], the one who carries the team's baton."""
+        """[areas, places], the runner that carries the team's baton."""
         self.ids: NDArray[np.int32] = np.zeros(shape, np.int32)
         self.place: Array = np.zeros((*shape, 2), np.float32)
         """[areas, places, 2], x and z in meters from the middle of the ground."""
@@ -154,13 +154,13 @@ class BatonPass(World):
         np.clip(self.place, -edge, edge, out=self.place)
 
     def _part(self) -> None:
-        """Push runners apart who stand in each other: each by half of what they overlap."""
+        """Push overlapping runners apart: each by half of the overlap."""
         apart, distance = self._between()
         overlap = np.maximum(np.float32(self.options.body) - distance, 0) / 2
         self.place += (apart * (overlap / np.maximum(distance, 1e-6))[..., None]).sum(axis=2)
 
     def _between(self) -> tuple[Array, Array]:
-        """From each mate to each runner [areas, places, places, 2], and how far; inf where there is none."""
+        """From each teammate to each runner [areas, places, places, 2], and the distances; inf for none."""
         apart = self.place[:, :, None] - self.place[:, None]
         distance = np.sqrt((apart * apart).sum(axis=-1))
         there = self.alive[:, :, None] & self.alive[:, None]
@@ -168,7 +168,7 @@ class BatonPass(World):
         return apart, np.where(there, distance, np.float32(np.inf))
 
     def _play(self) -> tuple[Array, Mask]:
-        """Balls that are fetched, batons that are passed: the teams' rewards [areas], and who passes."""
+        """Fetch balls and pass batons: the teams' rewards [areas], and which areas pass."""
         carrier = self._carrier()
         fetched = ~self.loaded & (_distance(carrier, self.ball) <= self.options.reach)
         self.loaded |= fetched
@@ -178,7 +178,7 @@ class BatonPass(World):
         return fetched.astype(np.float32), passing
 
     def _end_episodes(self, ending: Mask, reward: Array, interrupted: Mask) -> AgentBatch | None:
-        """Take the runners `ending` [areas, places] from the ground; what they see and earn at last."""
+        """Remove the runners `ending` [areas, places]; their last observations and rewards."""
         if not ending.any():
             return None
         who = np.nonzero(ending)
@@ -254,7 +254,7 @@ class BatonPass(World):
         done: int,
         who: Where | None = None,
     ) -> AgentBatch:
-        """Runners, by default those that ask; an area's number is its team's, from 1 on."""
+        """A batch of runners, by default those that request a decision; group ids count areas from 1."""
         who = self._asking if who is None else who
         count = len(who[0])
         return AgentBatch(

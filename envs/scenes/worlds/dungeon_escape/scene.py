@@ -40,13 +40,13 @@ _ORIGINAL_GROUND = 25.0
 _DRAGON_START = 8.0
 _PORTAL_FROM_WALL = 0.9
 _TOUCH = 0.02
-"""Metres: colliders' contact offsets."""
+"""Meters: colliders' contact offsets."""
 _FRAMES = 3
 _LEAST_GROUND = 8.0
-"""On less, agents could begin in the portal."""
+"""On a smaller ground, agents could start in the portal."""
 _SHARE, _COLUMN_SHARE = 3.0, 5.0
-"""Square meters of the middle, where agents begin, for each of them and for a column: tried out, so that
-nobody begins in somebody or something."""
+"""Square meters of the central region, where agents start, per agent and per column: found by trial, so that
+no bodies overlap at the start."""
 
 Indices = NDArray[np.intp]
 Array = NDArray[np.float64]
@@ -121,7 +121,7 @@ class DungeonEscape(World):
         self.key_lies: NDArray[np.bool_] = np.zeros(areas, np.bool_)
         self.has_key: NDArray[np.bool_] = np.zeros((areas, count), np.bool_)
         self.tomb: Array = np.full((2, areas), np.nan)
-        """Where an agent died of the dragon; not a number where none did."""
+        """Where the dragon killed an agent; NaN where it did not."""
         self.turned = np.zeros(areas, np.intp)
         """Quarter turns of each area in the world; agents do not notice."""
         self._start = np.array([0, _DRAGON_START * scale])
@@ -156,7 +156,7 @@ class DungeonEscape(World):
         return {BEHAVIOR: BehaviorSpec(observations, ACTIONS)}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Begin an episode in every area."""
+        """Start an episode in every area."""
         self._random = random
         self.groups.reset()
         self._start_episodes(np.arange(self.areas))
@@ -177,7 +177,7 @@ class DungeonEscape(World):
         return self._request_decisions()
 
     def statistics(self) -> Sequence[Statistic]:
-        """What the groups have earned whose episodes ended."""
+        """The returns of the groups whose episodes ended."""
         return self.groups.take_returns()
 
     def _walk_dragon(self) -> None:
@@ -188,13 +188,13 @@ class DungeonEscape(World):
             self._end_episodes(escaped)
 
     def _apply_rules(self) -> None:
-        """Everything that a touch does. Of two agents that touch the same thing at once, the first counts."""
+        """Apply what touches cause. If two agents touch the same thing at once, the first counts."""
         touches = self._touches()
         if not touches.any():
             return
         dragon, key, door, portal = touches
         over = self._die(dragon)
-        # What became free in this step can be touched in the next, as the physics tells of it then.
+        # What appears in this step can be touched in the next, when the physics reports it.
         areas, members = _first(key)
         self.has_key[areas, members] = True
         self.key_lies[areas] = False
@@ -206,7 +206,7 @@ class DungeonEscape(World):
         self._go(portal & self.groups.alive & ~over[:, None])
 
     def _touches(self) -> NDArray[np.bool_]:
-        """[4, areas, agents]: who touches the dragon, the key, the door, the portal."""
+        """[4, areas, agents]: which agents touch the dragon, the key, the door, the portal."""
         position = self.bodies.pose[:2, :, : self.options.agents]
         targets = np.empty((4, *position.shape))
         targets[0], targets[1] = self.dragon[..., None], self.key[..., None]
@@ -224,7 +224,7 @@ class DungeonEscape(World):
         return touches
 
     def _die(self, dragon: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Who touches the dragon dies with it, and leaves the key; [areas], whose episode that ends."""
+        """Agents that touch the dragon die with it, which leaves the key; [areas], the episodes that end."""
         areas, members = _first(dragon)
         self.key[:, areas] = self.dragon[:, areas]
         self.key_lies[areas] = True
@@ -238,7 +238,7 @@ class DungeonEscape(World):
         return over
 
     def _go(self, portal: NDArray[np.bool_]) -> None:
-        """Who touches the portal is out; with the key, or as the last one, that ends the group's episode."""
+        """Agents that touch the portal are out; with the key, or as the last, they end the episode."""
         if not portal.any():
             return
         with_key = (portal & self.has_key).any(axis=1)
@@ -255,7 +255,7 @@ class DungeonEscape(World):
         self.motion_control.stop(areas, members)
 
     def _end_episodes(self, over: NDArray[np.bool_], interrupted: bool = False) -> None:
-        """The group episodes where `over` [areas] end, and the next ones begin."""
+        """End the groups' episodes where `over` [areas], and start the next ones."""
         (which,) = np.nonzero(over)
         if len(which):
             self.groups.end_episodes(which, self._observe(which), interrupted)
@@ -289,7 +289,7 @@ class DungeonEscape(World):
         return {BEHAVIOR: self.groups.request_decisions(obs)}
 
     def _observe(self, areas: Indices) -> list[Floats]:
-        """What everybody in these areas sees at the end of an episode."""
+        """The observations of all agents of these areas at the end of an episode."""
         view = self._view(areas)
         if self.options.senses == "vector":
             return [self._sensors.places(view)]
@@ -315,6 +315,6 @@ class DungeonEscape(World):
 
 
 def _first(touching: NDArray[np.bool_]) -> tuple[Indices, Indices]:
-    """Of each area [areas, agents] in which somebody touches, the first who does."""
+    """The first touching agent of each area [areas, agents] that has one."""
     (areas,) = np.nonzero(touching.any(axis=1))
     return areas, touching[areas].argmax(axis=1)

@@ -1,4 +1,4 @@
-"""What the agents of DungeonEscape see."""
+"""The sensors of DungeonEscape."""
 
 from dataclasses import dataclass
 
@@ -50,7 +50,7 @@ class DungeonView:
     key_lies: Flags
     """[k]."""
     tomb: Array
-    """[2, k], not a number where nobody died."""
+    """[2, k], NaN where no agent died."""
 
 
 class DungeonSensors:
@@ -97,7 +97,7 @@ class DungeonSensors:
 
         Position (2) and heading (sine, cosine); velocity to the right and ahead (2); has the key (1); right
         and ahead of the door (2) and the portal (2); whether the dragon is there, right and ahead (3); the
-        same of the key where it lies (3); for each mate whether it lives, right, ahead, has the key (4).
+        same of the key where it lies (3); for each teammate whether it lives, right, ahead, has the key (4).
         Places are shares of half the ground.
         """
         targets = np.empty((2, len(view.heading), 4 + self._members))

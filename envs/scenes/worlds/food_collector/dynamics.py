@@ -19,7 +19,7 @@ LASER_LENGTH = 25.0
 _LASER_RADIUS = 2.0
 _DRAG = 0.5
 _TOUCH = 0.02
-"""Metres: colliders' contact offsets."""
+"""Meters: colliders' contact offsets."""
 _FAST, _SLOWING = 5.0, 0.95
 """Above so many meters per second, velocities are multiplied by this in each physics step."""
 _TINY = 1e-9
@@ -56,7 +56,7 @@ class FoodDynamics:
         self.position[:] = inside
 
     def touched(self) -> tuple[Indices, Indices, Indices]:
-        """Who touches which food: areas, agents and foods [k]; each food once, for the nearest agent."""
+        """The areas, agents and foods [k] of all touches; each food once, for the nearest agent."""
         distance = np.hypot(*(self.position[..., None] - self.food[:, :, None])) - self.radius[..., None]
         nearest = distance.argmin(axis=1)
         reached = distance.min(axis=1) < FOOD_RADIUS + _TOUCH
@@ -64,7 +64,7 @@ class FoodDynamics:
         return areas, nearest[areas, foods], foods
 
     def hit(self, shooting: Flags, heading: Array) -> Flags:
-        """[areas, m], who is the first thing that somebody's shot meets; food stops shots.
+        """[areas, m], which agents are the first body that a shot hits; food stops shots.
 
         Args:
             shooting, heading: [areas, m].

@@ -1,4 +1,4 @@
-"""The picture of FoodCollector: green and red food, and agents, some of which shoot or are frozen."""
+"""The image of FoodCollector: green and red food, and agents, some of which shoot or are frozen."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +70,7 @@ def _draw_field(canvas: Canvas, world: Food, k: int, middle: Vector) -> None:
 
 
 def _draw_far_walls(canvas: Canvas, middle: Vector, half: float) -> None:
-    """The walls that hide nothing of the field: those behind it."""
+    """The walls beyond the field, which hide nothing of it."""
     wall = half / 50
     for x, z in ((0, half + wall), (half + wall, 0), (-half - wall, 0)):
         reach = (half + 2 * wall, wall) if x == 0 else (wall, half)

@@ -28,7 +28,7 @@ _FREEZE_STEPS = round(4 / TIME_STEP)
 _SHOT_PUSH, _SHOT_VELOCITY = 0.5, 0.75
 """What shooting leaves of an agent's motion."""
 _SPREAD = 0.9
-"""Agents and food begin within this part of the field's half edge: 45 m."""
+"""Agents and food start within this share of the field's half edge: 45 m."""
 _SCORE_STEPS = 100
 """Physics steps between two statistics."""
 
@@ -96,7 +96,7 @@ class Food(World):
         return {BEHAVIOR: BehaviorSpec(self._sensors.specs(self.options.senses), actions)}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Begin an episode on every field, with new food."""
+        """Start an episode on every field, with new food."""
         self._random, self._parameters = random, parameters
         self.agents.reset()
         self._age = self._score = self._clock = 0
@@ -143,7 +143,7 @@ class Food(World):
         # Positive turns left.
         self.heading -= turn * _TURN
         hit = self.dynamics.hit(self.shooting, self.heading)
-        # Whoever is frozen stops shots, and is not frozen for longer.
+        # Frozen agents stop shots, which do not freeze them for longer.
         self.frozen[hit & free] = _FREEZE_STEPS
         self.dynamics.step(push)
 

@@ -1,4 +1,4 @@
-"""What the agents of FoodCollector see."""
+"""The sensors of FoodCollector."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ TAGS = ("food", "agent", "wall", "badFood", "frozenAgent")
 CELLS = 40
 """Along each edge of the grid, of 1 m."""
 NEAREST = 3
-"""Foods of either kind that are told of where there is no grid."""
+"""Foods of either kind in the vector observation."""
 
 _FOOD, _AGENT, _WALL, _BAD, _FROZEN = range(5)
 _WALL_THICKNESS = 1.0
@@ -86,7 +86,7 @@ class FoodSensors:
         """What is near, from each agent's own eyes: [k, m, 22].
 
         Place (2), heading (sine, cosine), velocity to the right and ahead / 4 (2), frozen (1); right and
-        ahead of the nearest three foods (6) and bad foods (6); right and ahead of the nearest mate and
+        ahead of the nearest three foods (6) and bad foods (6); right and ahead of the nearest teammate and
         whether it is frozen (3). Ways are shares of half the field; what there is not is 0.
         """
         obs = np.zeros((*view.heading.shape, _PLACES), np.float32)

@@ -1,4 +1,4 @@
-"""The picture of the grids: boards with agents, plus signs and crosses."""
+"""The image of the grids: boards with agents, plus signs and crosses."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,7 @@ def _draw_grid(canvas: Canvas, world: GridWorld, area: int, middle: Vector) -> N
 
 
 def _walls(canvas: Canvas, middle: Vector, edge: float) -> tuple[list[Box], list[Box]]:
-    """Behind and before what is on the grid."""
+    """The walls beyond and in front of what is on the grid."""
     far: list[Box] = []
     near: list[Box] = []
     for x, z in ((0.0, 1.0), (1.0, 0.0), (-1.0, 0.0), (0.0, -1.0)):

@@ -1,6 +1,6 @@
 """Unity's GridWorld: walk over a grid to the goal that is wanted, seen by a camera from above.
 
-Only the goal signal tells which of the goals is wanted; the picture is the same for either.
+Only the goal signal shows which goal is wanted; the image is the same for either.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _STEP_REWARD = np.float32(-0.01)
 _RIGHT_GOAL, _WRONG_GOAL = np.float32(1), np.float32(-1)
 _GOALS = (PLUS, EX)
 _MOST_CELLS = 64
-"""Along an edge: in a picture of 64 rows, one cell to a row."""
+"""Along an edge: in an image of 64 rows, one cell to a row."""
 
 Indices = NDArray[np.intp]
 
@@ -53,7 +53,7 @@ class GridWorldOptions(SceneOptions):
         """Refuse images that would cut the grid off."""
         if self.width < self.height:
             raise ValueError(
-                f"grid: pictures of {self.width} x {self.height} pixels would cut the grid off; the "
+                f"grid: images of {self.width} x {self.height} pixels would cut the grid off; the "
                 "width must be at least the height."
             )
 
@@ -83,7 +83,7 @@ class GridWorld(World):
         self._parameters = Parameters()
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """One behavior: the picture, the goal wanted as one of 2, and one branch of 5."""
+        """One behavior: the image, the goal wanted as one of 2, and one branch of 5."""
         shape = (3, self.options.height, self.options.width)
         image = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
         observations = [
@@ -93,7 +93,7 @@ class GridWorld(World):
         return {BEHAVIOR: BehaviorSpec(observations, ActionSpec.create_discrete((len(_MOVES),)))}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Begin an episode on every grid."""
+        """Start an episode on every grid."""
         self._random, self._parameters = random, parameters
         everywhere = np.arange(self.areas)
         self._start_episodes(everywhere)
@@ -163,15 +163,15 @@ class GridWorld(World):
         return {BEHAVIOR: without_groups(self.ids, obs, reward, ended, self._mask())}
 
     def _observe(self, which: Indices) -> list[Observed]:
-        """Pictures [k, 3, height, width] and goal signals [k, 2]."""
+        """Images [k, 3, height, width] and goal signals [k, 2]."""
         options = self.options
-        pictures = np.empty((len(which), options.height, options.width, 3), np.uint8)
+        images = np.empty((len(which), options.height, options.width, 3), np.uint8)
         sizes = self.cells[which]
         for cells in np.unique(sizes):
             same = np.flatnonzero(sizes == cells)
             areas = which[same]
-            pictures[same] = self._camera.observe(int(cells), self.places[areas], self.kinds[areas])
-        return [pictures.transpose(0, 3, 1, 2), np.eye(2, dtype=np.float32)[self.wanted[which]]]
+            images[same] = self._camera.observe(int(cells), self.places[areas], self.kinds[areas])
+        return [images.transpose(0, 3, 1, 2), np.eye(2, dtype=np.float32)[self.wanted[which]]]
 
     def _mask(self) -> NDArray[np.bool_]:
         """[areas, 5], True for moves that would leave the grid."""

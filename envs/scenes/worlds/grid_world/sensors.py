@@ -1,7 +1,7 @@
-"""What the camera above a grid sees: the pictures of all areas at once.
+"""The camera above the grids: the images of all areas at once.
 
-As in Unity, the camera looks straight down and its picture is as high as the grid; what is wider shows the
-walls. No pixel belongs to two cells, so each kind of content is drawn once, in all cells, and a picture is
+As in Unity, the camera looks straight down and its image is as high as the grid; what is wider shows the
+walls. No pixel belongs to two cells, so each kind of content is drawn once, in all cells, and an image is
 put together from these.
 """
 
@@ -29,7 +29,7 @@ Indices = NDArray[np.intp]
 class _Drawn:
     """A grid of some number of cells along each edge, drawn with every content."""
 
-    pictures: Pixels
+    images: Pixels
     """[4, height, width, 3], each with the same content in all cells."""
     rows: Indices
     """[cells, tall], the pixel rows of the cells by z, the last one repeated where a cell has fewer."""
@@ -38,14 +38,14 @@ class _Drawn:
 
 
 class GridCamera:
-    """A camera with pictures of one size."""
+    """A camera with images of one size."""
 
     def __init__(self, height: int, width: int) -> None:
-        """`height`, `width`: of the pictures, in pixels."""
+        """`height`, `width`: of the images, in pixels."""
         self.height, self.width = height, width
 
     def observe(self, cells: int, where: Indices, what: NDArray[np.int8]) -> Pixels:
-        """The pictures [k, height, width, 3] of k grids of `cells` x `cells`.
+        """The images [k, height, width, 3] of k grids of `cells` x `cells`.
 
         Args:
             cells: Along each edge.
@@ -53,14 +53,14 @@ class GridCamera:
             what: [k, things], `PLUS`, `EX`, `AGENT`, or `EMPTY` for nothing.
         """
         drawn = _draw(cells, self.height, self.width)
-        pictures = np.repeat(drawn.pictures[EMPTY][None], len(where), axis=0)
+        images = np.repeat(drawn.images[EMPTY][None], len(where), axis=0)
         area = np.arange(len(where))[:, None, None]
         for thing in range(where.shape[1]):
             rows = drawn.rows[where[:, thing, 1]][:, :, None]
             columns = drawn.columns[where[:, thing, 0]][:, None, :]
             kind = what[:, thing, None, None].astype(np.intp)
-            pictures[area, rows, columns] = drawn.pictures[kind, rows, columns]
-        return pictures
+            images[area, rows, columns] = drawn.images[kind, rows, columns]
+        return images
 
 
 @lru_cache(maxsize=16)
@@ -72,8 +72,8 @@ def _draw(cells: int, height: int, width: int) -> _Drawn:
     cell_x, cell_z = _cell_of(x, cells), _cell_of(z, cells)
     inside = (cell_x >= 0) & (cell_z >= 0)[:, None]
     u, v = np.broadcast_arrays(x - np.rint(x), (z - np.rint(z))[:, None])
-    pictures = np.stack([_paint(kind, inside, u, v) for kind in (EMPTY, PLUS, EX, AGENT)])
-    fine = pictures.reshape(4, height, _FINE, width, _FINE, 3)
+    images = np.stack([_paint(kind, inside, u, v) for kind in (EMPTY, PLUS, EX, AGENT)])
+    fine = images.reshape(4, height, _FINE, width, _FINE, 3)
     return _Drawn(
         np.rint(fine.mean(axis=(2, 4))).astype(np.uint8),
         _pixels_of(cells, height, pitch, upwards=True),
@@ -99,17 +99,17 @@ def _pixels_of(cells: int, size: int, pitch: float, upwards: bool) -> Indices:
 def _paint(
     kind: int, inside: NDArray[np.bool_], u: NDArray[np.float64], v: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The picture with `kind` in all cells; `u`, `v`: within the cell, -0.5 to 0.5."""
-    picture = np.empty((*inside.shape, 3))
-    picture[:] = _WALL
-    picture[inside] = _FLOOR
-    picture[inside & (np.maximum(np.abs(u), np.abs(v)) > 0.46)] = _LINE
+    """The image with `kind` in all cells; `u`, `v`: within the cell, -0.5 to 0.5."""
+    image = np.empty((*inside.shape, 3))
+    image[:] = _WALL
+    image[inside] = _FLOOR
+    image[inside & (np.maximum(np.abs(u), np.abs(v)) > 0.46)] = _LINE
     near = np.maximum(np.abs(u), np.abs(v)) < 0.38
     if kind == AGENT:
-        picture[inside & (np.maximum(np.abs(u), np.abs(v)) < 0.4)] = _BODY
-        picture[inside & (np.maximum(np.abs(u), np.abs(v)) < 0.2)] = _FACE
+        image[inside & (np.maximum(np.abs(u), np.abs(v)) < 0.4)] = _BODY
+        image[inside & (np.maximum(np.abs(u), np.abs(v)) < 0.2)] = _FACE
     elif kind == PLUS:
-        picture[inside & near & (np.minimum(np.abs(u), np.abs(v)) < 0.13)] = _GREEN
+        image[inside & near & (np.minimum(np.abs(u), np.abs(v)) < 0.13)] = _GREEN
     elif kind == EX:
-        picture[inside & near & (np.abs(np.abs(u) - np.abs(v)) < 0.17)] = _RED
-    return picture
+        image[inside & near & (np.abs(np.abs(u) - np.abs(v)) < 0.17)] = _RED
+    return image

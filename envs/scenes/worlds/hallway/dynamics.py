@@ -17,7 +17,7 @@ Indices = NDArray[np.intp]
 SCENE_GRAVITY = 2 * GRAVITY
 """Downward, m/s2; all that it does is to press the agents on the ground."""
 HALF_BOX = 0.5
-"""Metres, half the edge of an agent."""
+"""Meters, half the edge of an agent."""
 BOARD_HALF_DEPTH = 0.5
 """Of the board with the symbol."""
 
@@ -28,7 +28,7 @@ _FRICTION = 2 * FRICTION
 """Where faces or edges touch, PhysX has two anchor points, and each of them, as Unity sets it, holds with the
 full friction."""
 _GAP = 0.005
-"""Metres that stay between a box and what stops it, so that its rays do not begin within that."""
+"""The gap between a box and what stops it, meters, so that no ray starts inside an obstacle."""
 _TINY = 1e-9
 
 
@@ -62,7 +62,7 @@ class Hall:
 
     @property
     def start(self) -> float:
-        """The z around which agents begin."""
+        """The z around which agents start."""
         return -0.3 * self.length
 
     @property
@@ -137,14 +137,14 @@ class HallwayDynamics:
             self.position[:] = inside
 
     def _stop_at_board(self, before: Array) -> None:
-        """Of who would be within the board, the side from which it came stops it."""
+        """Stop agents that would be within the board at the side from which they came."""
         half = self._middle_to_board + self.extent
         away = self.position - self.board
         closeness = np.abs(away) < half
         within = closeness[0] & closeness[1]
         if not within.any():
             return
-        # Who was outside along one direction comes back out along it; who turned into it, the short way.
+        # An agent that was outside along an axis leaves along it; one that turned into it, the short way.
         outside = np.abs(before - self.board) - half
         sideways = outside[0] > outside[1]
         for axis, stopped in ((0, within & sideways), (1, within & ~sideways)):

@@ -1,4 +1,4 @@
-"""The picture of the halls: boards with a symbol, goals with one each, and the agents between them."""
+"""The image of the halls: boards with a symbol, goals with one each, and the agents between them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ def _draw_hall(canvas: Canvas, world: Hallway, area: int, middle: Vector) -> Non
     board = middle + np.array([walkers.board[0, area], 0, walkers.board[1, area]])
     place = middle + np.array([walkers.position[0, area], 0, walkers.position[1, area]])
     heading, half = float(walkers.heading[area]), max(HALF_BOX, _LARGER * hall.width)
-    # Who stands before the board, as the camera sees it, is drawn after it.
+    # Agents in front of the board, as seen by the camera, are drawn after it.
     if place[2] > board[2]:
         _draw_agent(canvas, place, heading, half)
     _draw_board(canvas, board, hall.board_half, BOARD_HALF_DEPTH, bool(world.is_x[area]))
@@ -78,7 +78,7 @@ def _draw_tiles(canvas: Canvas, hall: Hall, middle: Vector) -> None:
 
 
 def _walls(canvas: Canvas, hall: Hall, middle: Vector) -> tuple[list[Box], list[Box]]:
-    """Behind and before what is in the hall; those before it are low, not to hide it."""
+    """The walls beyond and in front of the hall's contents; the latter are low, so that they hide nothing."""
     x, z, thick = hall.half_width, hall.half_length, 0.25
     far: list[Box] = []
     near: list[Box] = []

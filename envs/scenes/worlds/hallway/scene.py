@@ -1,7 +1,7 @@
 """Unity's Hallway: see a symbol, walk on until it is out of sight, and choose the goal that has the same one.
 
 Rules and numbers are the official scene's. The rays are shorter than the way from the symbol to the goals, so
-that who chooses must remember.
+that the choice takes memory.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ DECISION_PERIOD = 6
 
 _RIGHT_GOAL, _WRONG_GOAL = 1.0, -0.1
 _TOUCH = 0.01
-"""Metres: colliders' contact offset."""
+"""Meters: colliders' contact offset."""
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.float32]
@@ -69,7 +69,7 @@ class Hallway(World):
         self.hall = Hall(options.width, options.length)
         if self.hall.half_width < self.hall.board_half + 1.5 or options.length < options.width:
             raise ValueError(
-                f"hallway: in a hall of {options.width:g} x {options.length:g} m nobody gets past the board; "
+                f"hallway: in a hall of {options.width:g} x {options.length:g} m no agent can pass; "
                 "it must be at least 5 m wide, and no wider than it is long."
             )
         self.dynamics = HallwayDynamics(areas, self.hall, options.speed)
@@ -103,7 +103,7 @@ class Hallway(World):
         return {BEHAVIOR: BehaviorSpec(observations, ActionSpec.create_discrete((5,)))}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Begin an episode in every hall."""
+        """Start an episode in every hall."""
         self._random, self._parameters = random, parameters
         self._apply_gravity()
         self._start_episodes(np.arange(self.areas))
@@ -127,7 +127,7 @@ class Hallway(World):
         return self._request_decisions(ended)
 
     def statistics(self) -> Sequence[Statistic]:
-        """`Goal/Correct` and `Goal/Wrong`: 1 for each goal that was reached, 0 at each beginning."""
+        """`Goal/Correct` and `Goal/Wrong`: 1 for each goal that was reached, 0 at the start of an episode."""
         statistics, self._statistics = self._statistics, []
         return statistics
 
@@ -137,7 +137,7 @@ class Hallway(World):
         self.dynamics.gravity = self._parameters.get("gravity", SCENE_GRAVITY)
 
     def _touch(self) -> NDArray[np.bool_]:
-        """Who [areas] touches a goal. A goal's reward takes the place of what its decision cost so far."""
+        """Which agents [areas] touch a goal. A goal's reward replaces the reward since the last decision."""
         position, extent = self.dynamics.position, self.dynamics.extent
         goal_x, goal_z = self.hall.goal
         reach = self.hall.goal_half + extent + _TOUCH

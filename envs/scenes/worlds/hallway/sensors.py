@@ -18,9 +18,9 @@ _RADIUS = 0.5
 _PLATE_REACH = 0.218
 """How far the middle of a sphere of 0.5 m on the ground is from a goal's plate, 5 cm high, as they touch."""
 _SIGN_HALF = (1.02, 0.572)
-"""Of the sign behind a goal: half its width over half the goal's edge, and half its depth in meters."""
+"""Of the sign beyond a goal: half its width over half the goal's edge, and half its depth in meters."""
 _SIGN_DISTANCE = 2.5
-"""Metres from the goal's middle, where the goal has 4 m along an edge."""
+"""Meters from the goal's middle, where the goal has 4 m along an edge."""
 _THICK = 1.0
 
 
@@ -54,7 +54,7 @@ class HallwaySensors:
         self._absent = np.zeros((areas, 1, len(things)), np.bool_)
 
     def place(self, which: Indices, board: Array, is_x: NDArray[np.bool_], o_side: Array) -> None:
-        """An episode begins in k areas.
+        """Start an episode in k areas.
 
         Args:
             which: [k], the areas.

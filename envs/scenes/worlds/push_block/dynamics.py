@@ -1,4 +1,4 @@
-"""What the agents of Unity's PushBlock scenes have in common: how they move, and where they begin."""
+"""How the agents of Unity's PushBlock scenes move, and where they start."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class PushBlockMotion:
         self._speed = speed
 
     def command(self, asked: Indices, chosen: NDArray[np.int32]) -> None:
-        """Do these actions until the next ones. `asked`: flat indices [n] of the agents; `chosen`: [n]."""
+        """Repeat these actions until the next ones. `asked`: flat indices [n] of agents; `chosen`: [n]."""
         heading = self.heading.reshape(-1)[asked]
         sine, cosine = np.sin(heading), np.cos(heading)
         forward, right = self._speed * _FORWARD[chosen], self._speed * _RIGHT[chosen]

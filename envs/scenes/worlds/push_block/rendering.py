@@ -22,7 +22,7 @@ _BLOCK_HEIGHT = 0.75
 
 @dataclass(frozen=True, slots=True)
 class AreaFrame:
-    """Where an area is in the picture, and how it is turned."""
+    """The position and rotation of an area in the image."""
 
     middle: Vector
     half: float

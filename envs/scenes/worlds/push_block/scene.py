@@ -88,11 +88,11 @@ class CoopPush(World):
         self.motion_control = PushBlockMotion(areas, agents, options.speed)
         self.groups = AgentGroups(areas, agents)
         self.goal = half - options.goal
-        """The goal begins at this z and reaches to the wall."""
+        """The goal reaches from this z to the wall."""
         self.turned = np.zeros(areas, np.intp)
         """Quarter turns of each area in the world; agents do not notice."""
         sizes = [*[AGENT.half] * agents, *self.halves]
-        # However a block is turned, it does not lie in the goal at the beginning.
+        # No block lies in the goal at the start, whatever its rotation.
         highest = [*[half] * agents, *(self.goal - np.sqrt(2) * self.halves)]
         if min(highest) <= -half / 2:
             raise ValueError(
@@ -114,7 +114,7 @@ class CoopPush(World):
         return {BEHAVIOR: BehaviorSpec(observations, ACTIONS)}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Begin an episode in every area."""
+        """Start an episode in every area."""
         self._random = random
         self.groups.reset()
         everywhere = np.arange(self.areas)
@@ -137,11 +137,11 @@ class CoopPush(World):
         return {BEHAVIOR: self.groups.request_decisions(self._observe(slice(None)))}
 
     def statistics(self) -> Sequence[Statistic]:
-        """What the groups have earned whose episodes ended."""
+        """The returns of the groups whose episodes ended."""
         return self.groups.take_returns()
 
     def _take_in(self) -> None:
-        """Blocks that reach the goal disappear and are paid for; who has them all ends its episode."""
+        """Blocks that reach the goal disappear and add their reward; the last one ends the episode."""
         agents = self.options.agents
         near = self.bodies.pose[1] + self.bodies.extent >= self.goal
         near &= self.bodies.present
@@ -171,7 +171,7 @@ class CoopPush(World):
         self._age[which] = 0
 
     def _observe(self, areas: Indices | slice) -> list[Observed]:
-        """What everybody in these areas sees."""
+        """The observations of all agents of these areas."""
         agents = self.options.agents
         view = PushBlockView(
             pose=self.bodies.pose[:, areas],

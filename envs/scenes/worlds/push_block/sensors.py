@@ -1,4 +1,4 @@
-"""What the agents of Cooperative PushBlock see."""
+"""The sensors of Cooperative PushBlock."""
 
 from dataclasses import dataclass
 
@@ -42,7 +42,7 @@ class PushBlockSensors:
     """The sensors, for what is the same in every area and episode."""
 
     def __init__(self, members: int, kinds: NDArray[np.intp], half: float, goal: float) -> None:
-        """`kinds`: [b], of the blocks. `half`: half the edge of the ground. `goal`: the z where it begins."""
+        """`kinds`: [b], of the blocks. `half`: half the edge of the ground. `goal`: the z of its edge."""
         self._members, self._half, self._goal = members, half, goal
         self._kinds, self._edges, self._worth = kinds, EDGES[kinds] / 2, WORTH[kinds] / WORTH.max()
         self._others = others(members)
@@ -79,7 +79,7 @@ class PushBlockSensors:
         """Where everything is, from each agent's own eyes: [k, m, places_size].
 
         Position (2) and heading (sine, cosine); velocity to the right and ahead (2); the way to the goal
-        (1); for each mate right and ahead (2); for each block whether it is there, right, ahead, the way
+        (1); for each teammate right and ahead (2); for each block whether it is there, right, ahead, the way
         from it to the goal, its x, half its edge and its worth (7). Places are shares of half the ground.
         """
         members, half = self._members, self._half

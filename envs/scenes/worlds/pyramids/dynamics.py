@@ -1,7 +1,7 @@
 """The rooms of Pyramids, and how an agent moves among what stands in them. All areas at once.
 
 Lengths are meters; x points right, z up the ground, seen from above; headings turn from z to x. A box is
-told by its center and half its edges along x and z; all of them lie along the axes.
+given by its center and half its edges along x and z; all of them lie along the axes.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _FRICTION = 1.2
 """Twice 0.6: a box that slides is held at two points. Recorded velocities of the original agree."""
 _WALL_FRICTION = 0.6
 _SKIN = 5.0
-"""How thick the walls around everything are; nobody sees behind them."""
+"""Thickness of the outer walls; nothing is seen beyond them."""
 _TINY = 1e-9
 
 
@@ -36,7 +36,7 @@ class Rooms:
     count: int
     """Along each edge."""
     room: float
-    """Metres along each edge of a room."""
+    """Meters along each edge of a room."""
     wall: float
     """How thick the walls between rooms are."""
     door: float
@@ -72,7 +72,7 @@ class Rooms:
         )
         pieces = [((low + high) / 2, (high - low) / 2) for low, high in ends.reshape(-1, 2) if high > low]
         upright = [(x, z, self.wall / 2, long) for x in lines for z, long in pieces]
-        # Where walls cross, one of the two is enough, and it hinders nobody that both are there.
+        # Where walls cross, one of them would do; the second one changes nothing.
         level = [(x, z, long, self.wall / 2) for z in lines for x, long in pieces]
         return np.array([*around, *upright, *level]).T
 
@@ -106,7 +106,7 @@ class PyramidsDynamics:
             there: [areas, n], whether it does.
 
         Returns:
-            Areas [c], boxes [c] and speeds [c] of those who ran into something, one box at a time; the
+            Areas [c], boxes [c] and speeds [c] of the collisions, one box at a time; the
             speeds are those towards the box.
         """
         push, velocity = self._forward[self._action], self.velocity

@@ -1,4 +1,4 @@
-"""The picture of Pyramids: rooms, pyramids of stone, the switch, and the pyramid with the gold brick."""
+"""The image of Pyramids: rooms, pyramids of stone, the switch, and the pyramid with the gold brick."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ def _draw_area(canvas: Canvas, world: Pyramids, k: int, middle: Vector) -> None:
         if (number + number // options.rooms * (options.rooms + 1)) % 2:
             reach = options.room / 2
             canvas.polygon(middle + rectangle(x - reach, z - reach, x + reach, z + reach), _TILE)
-    # Low, so that nobody is hidden.
+    # Low, so that they hide nothing.
     tall = half / 40
     boxes = world.boxes[:, k]
     figures = [

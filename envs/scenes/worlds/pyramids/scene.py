@@ -1,6 +1,6 @@
 """Unity's Pyramids: find the switch, and the gold brick on the pyramid that it builds somewhere else.
 
-Nothing but the gold brick is rewarded, and nothing tells where switch and pyramid are: a task for curiosity.
+Nothing but the gold brick is rewarded, and nothing shows where switch and pyramid are: a task for curiosity.
 Numbers, sensors and rewards are the official scene's; what its description leaves open is said beside the
 constants.
 """
@@ -25,12 +25,12 @@ BEHAVIOR = "Pyramids?team=0"
 _GOLD = 2.0
 """What the gold brick pays."""
 _TOUCH = 0.02
-"""Metres: colliders' contact offsets."""
+"""Meters: colliders' contact offsets."""
 _STONE_HALF, _SWITCH_HALF, _PYRAMID_HALF, _BRICK_HALF = 1.5, 0.75, 1.5, 0.5
 """Half the edges; ours."""
 _LEAST_ROOM = 6.0
 _SCATTER = 3.0
-"""Metres within which the bricks of a pyramid fall."""
+"""Meters within which the bricks of a pyramid fall."""
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -105,7 +105,7 @@ class Pyramids(World):
         self.boxes[2:, :, self.pyramid] = _PYRAMID_HALF
         self.boxes[2:, :, self.gold] = _BRICK_HALF
         self._there: Flags = np.ones(self.boxes.shape[1:], np.bool_)
-        # The gold brick hinders nobody: who touches it is done.
+        # The gold brick is no obstacle: touching it ends the episode.
         self._there[:, self.gold] = False
         self.switched: Flags = np.zeros(areas, np.bool_)
         """[areas], whether the switch is on."""
@@ -127,7 +127,7 @@ class Pyramids(World):
         }
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Begin an episode in every area."""
+        """Start an episode in every area."""
         self._random = random
         self.agents.reset()
         self._start_episodes(np.arange(self.areas))
@@ -152,7 +152,7 @@ class Pyramids(World):
         self._there[touched, self.pyramid] = True
 
     def _knock(self, areas: Indices, boxes: Indices, speeds: Array) -> None:
-        """Pyramids that are run into fall: the gold brick then lies behind them, other bricks around."""
+        """Pyramids that are run into fall: the gold brick then lies beyond them, other bricks around."""
         falls = (boxes == self.pyramid) & (speeds >= self.options.knock)
         if not falls.any():
             return
@@ -174,7 +174,7 @@ class Pyramids(World):
         return (np.rint(place / step + last) - last) * step
 
     def _apply_rules(self) -> None:
-        """Who touches the gold brick on the ground is done."""
+        """Touching the gold brick on the ground ends the episode."""
         home = self._touches(self.gold) & self.switched & ~self.stands
         late = (self._age >= self.options.max_steps) & ~home
         for over, reward in ((home, _GOLD), (late, None)):

@@ -1,4 +1,4 @@
-"""What the agents of Pyramids see."""
+"""The sensors of Pyramids."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ TAGS = ("block", "wall", "goal", "switchOff", "switchOn", "stone")
 BLOCK, WALL, GOLD, SWITCH_OFF, SWITCH_ON, STONE = range(len(TAGS))
 
 WALL_HEIGHT, STONE_HEIGHT, PYRAMID_HEIGHT, GOLD_TOP, SWITCH_HEIGHT, BRICK = 5.0, 4.0, 3.0, 5.9, 3.8, 1.0
-"""Metres, as far as recorded rays that rise tell: beyond which of them things were never seen."""
+"""Meters beyond which the rising rays of the recorded demonstration never saw a thing."""
 LOOSE_BRICKS = 4
 """Bricks of a fallen pyramid that can be seen."""
 

@@ -32,12 +32,12 @@ _BOUNCE = 0.8
 _BOUNCE_THRESHOLD = 2.0
 """m/s; slower than this nothing bounces."""
 _TOUCH = 0.02
-"""Metres: colliders' contact offsets."""
+"""Meters: colliders' contact offsets."""
 _ITERATIONS = 4
 _CORRECTION = 0.2 / TIME_STEP
 _FASTEST_CORRECTION = 2.0
 _CUT = 0.6
-"""Metres along the side for each meter across that the walls beside a goal cut off: 60 degrees."""
+"""Meters along the side for each meter across that the walls beside a goal cut off: 60 degrees."""
 _TINY = 1e-9
 
 
@@ -48,7 +48,7 @@ class Pitch:
     length: float
     width: float
     goal: float
-    """Metres between the posts."""
+    """Meters between the posts."""
 
     @property
     def corners(self) -> Array:
@@ -82,7 +82,7 @@ class SoccerDynamics:
         self.position: Array = np.zeros((2, areas, PLAYERS + 1))
         self.velocity: Array = np.zeros((2, areas, PLAYERS + 1))
         self.touching: Flags = np.zeros((areas, PLAYERS), np.bool_)
-        """[areas, players], who touches the ball."""
+        """[areas, players], which players touch the ball."""
         self._kick = kick * TIME_STEP / _BALL_MASS
         self._keep = 1 - np.array([_PLAYER_DRAG] * PLAYERS + [_BALL_DRAG]) * TIME_STEP
         self._inverse_mass = 1 / np.array([_PLAYER_MASS] * PLAYERS + [_BALL_MASS])
@@ -108,11 +108,11 @@ class SoccerDynamics:
 
         Args:
             push: [2, areas, players], what is added to the players' velocities.
-            strength: [areas, players], the share of a kick that the ball gets from who comes to touch it.
+            strength: [areas, players], the share of a kick that a player gives the ball on touching it.
 
         Returns:
-            Who came to touch the ball, [areas, players]; and how deep the balls are in the goals of team 0
-            and team 1, [2, areas], meters, negative outside.
+            Which players started to touch the ball, [areas, players]; how deep the balls are in the goals of
+            team 0 and team 1, [2, areas], meters, negative outside.
         """
         self.velocity[..., :PLAYERS] += push
         self.velocity *= self._keep
@@ -153,7 +153,7 @@ class SoccerDynamics:
         scale = 1 / (inverse * shares).sum(axis=0)
         closing = -(normal * (velocity[:, bodies[1]] - velocity[:, bodies[0]])).sum(axis=0)
         depth = self._reach[pair] - distance
-        # Who is near, but does not touch, may come as near as to touch.
+        # Bodies that are near without touching may close the gap.
         wanted = np.minimum(depth * _CORRECTION, _FASTEST_CORRECTION)
         wanted[depth < 0] = depth[depth < 0] / TIME_STEP
         bounces = (pair >= len(self._reach) - PLAYERS) & (closing > _BOUNCE_THRESHOLD)

@@ -1,4 +1,4 @@
-"""The picture of SoccerTwos: pitches with goals, two teams and a ball."""
+"""The image of SoccerTwos: pitches with goals, two teams and a ball."""
 
 from itertools import pairwise
 

@@ -21,7 +21,7 @@ from .dynamics import BALL, BALL_RADIUS, PLAYER_RADIUS, PLAYERS, Pitch, SoccerDy
 from .sensors import SoccerSensors
 
 BEHAVIORS = ("SoccerTwos?team=0", "SoccerTwos?team=1")
-"""Blue, which begins on the side of -x, and purple."""
+"""Blue, which starts on the side of -x, and purple."""
 MEMBERS = 2
 DECIDED = "Soccer Twos/Decided"
 """The statistic of episodes that a goal has ended: 1, or 0 where time has."""
@@ -32,10 +32,10 @@ _SIDE = np.array([0, 0.3, -0.3])
 _TOUCH_REWARD = 0.2
 _ORIGINAL_LENGTH = 31.0
 _START, _START_SPREAD, _BALL_SPREAD = 5.0, 5.0, 2.5
-"""Metres from the middle of a pitch of the original's length: where players begin, along its length; how far
+"""Meters from the middle of a pitch of the original's length: where players start, along its length; how far
 from there; and the ball from the middle."""
 _START_ASIDE = 0.16
-"""Of the pitch's width: how far from its middle line players begin; ours."""
+"""Of the pitch's width: how far from its middle line players start; ours."""
 _START_HEADING = 10.0
 """Degrees from straight ahead."""
 
@@ -45,7 +45,7 @@ Floats = NDArray[np.float32]
 Indices = NDArray[np.intp]
 
 
-# On a pitch that a kick crosses the ball bounces off the walls into any goal: who plays well hardly wins more
+# On a pitch that a kick crosses the ball bounces off the walls into any goal: good players hardly win more
 # often. The small size is for dribbling.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoccerTwosOptions(SceneOptions):
@@ -72,7 +72,7 @@ class SoccerTwosOptions(SceneOptions):
     )
 
     def check(self) -> None:
-        """Refuse pitches on which nobody can play."""
+        """Refuse pitches on which players have no room."""
         least = 2 * (2 * PLAYER_RADIUS + 2 * BALL_RADIUS)
         if not 2 * BALL_RADIUS < self.goal < self.width < self.length or self.width < least:
             raise ValueError(
@@ -113,7 +113,7 @@ class SoccerTwos(World):
         }
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Begin an episode on every pitch."""
+        """Start an episode on every pitch."""
         self._random, self._parameters = random, parameters
         for team in self.teams:
             team.reset()
@@ -142,7 +142,7 @@ class SoccerTwos(World):
         ahead, right = np.where(side == 0, _FORWARD[forward], 0), _SIDE[side]
         push = np.stack([ahead * sine + right * cosine, ahead * cosine - right * sine])
         self.heading += _TURN[turn]
-        # Who goes forward kicks, also where a step aside takes the place of the step forward.
+        # Forward kicks even where a sideways step replaces the forward step.
         return self.dynamics.step(push * self.options.speed, (forward == 1).astype(float))
 
     def _apply_rules(self, touched: Flags, in_goals: Array) -> None:
@@ -184,7 +184,7 @@ class SoccerTwos(World):
         self._start_episodes(which)
 
     def _start_episodes(self, which: Indices) -> None:
-        """Everybody on the own half, the ball near the middle."""
+        """Put the players on their halves and the ball near the center."""
         random, count, options = self._random, len(which), self.options
         scale = options.length / _ORIGINAL_LENGTH
         places = np.zeros((2, count, PLAYERS + 1))

@@ -1,4 +1,4 @@
-"""What the players of SoccerTwos see."""
+"""The sensors of SoccerTwos."""
 
 import numpy as np
 from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
@@ -19,7 +19,7 @@ _LENGTH = 20.0
 _RADIUS = 0.5
 _TEAM = np.array([0, 0, 1, 1])
 _OTHERS = np.array([[1, 2, 3], [0, 2, 3], [3, 0, 1], [2, 0, 1]])
-"""Of each player: its mate, then the opponents."""
+"""For each player: its teammate, then the opponents."""
 _PLACES = 26
 _SPEED = 4.0
 """m/s that count as 1."""
@@ -46,7 +46,7 @@ class SoccerSensors:
         return [_spec(name + end, FRAMES * size) for end, size in zip(("", "Reverse"), self.sizes)]
 
     def clear(self, which: Indices) -> None:
-        """An episode begins in these areas."""
+        """Start an episode in these areas."""
         for stack in self._frames:
             stack.clear(which)
 

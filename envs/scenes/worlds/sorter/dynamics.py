@@ -18,7 +18,7 @@ WALL_INSIDE = 0.5
 """The wall's inner face is nearer to the middle than the tiles' by this; the original's mesh is not known."""
 
 _TOUCH = 0.02
-"""Metres: colliders' contact offsets."""
+"""Meters: colliders' contact offsets."""
 _TINY = 1e-9
 
 

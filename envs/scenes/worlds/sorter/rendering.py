@@ -1,4 +1,4 @@
-"""The picture of Sorter: round rooms with numbered tiles along the wall."""
+"""The image of Sorter: round rooms with numbered tiles along the wall."""
 
 import numpy as np
 from numpy.typing import NDArray

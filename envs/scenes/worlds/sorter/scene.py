@@ -104,7 +104,7 @@ class Sorter(World):
         return {BEHAVIOR: BehaviorSpec(observations, ActionSpec.create_discrete((3, 3, 3)))}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Begin an episode in every room."""
+        """Start an episode in every room."""
         self._random, self._parameters, self._revision = random, parameters, -1
         self._apply_gravity()
         self.agents.reset()

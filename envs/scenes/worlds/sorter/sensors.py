@@ -1,4 +1,4 @@
-"""What the agents of Sorter see."""
+"""The sensors of Sorter."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ Floats = NDArray[np.float32]
 
 FRAMES = 2
 PLACE = 4
-"""Numbers that tell where an agent is and looks, in each frame."""
+"""Values per frame for an agent's position and heading."""
 
 _WAY_AND_VISIT = 3
 """Numbers that follow a tile's marks in its row: the way to it along x and z, and whether it was visited."""
@@ -68,7 +68,7 @@ def tile_rows(view: SorterView) -> Floats:
 def own_body(view: SorterView) -> Floats:
     """Unity's rigid-body sensor as it is set up here: [k, 10].
 
-    It tells a body's pose and velocity as seen from that body itself: no offset (3), no turn (4), and the
+    It reports a body's pose and velocity in that body's own frame: no offset (3), no rotation (4), and the
     velocity to the right, up, and ahead. Unity's own brain for this scene fits nothing else.
     """
     obs = np.zeros((len(view.heading), 10), np.float32)

@@ -1,7 +1,7 @@
 """A ball between two rackets and over a net, seen from the side: all courts at once.
 
 Lengths are meters, times seconds; x points from player 0's end to player 1's, the net stands at 0, y points
-up. Players are told in their own eyes: everybody plays towards +x, see `SIDE`.
+up. Players are described from their own side: each plays towards +x, see `SIDE`.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ BALL_RADIUS = 0.15
 LOWEST, HIGHEST = 0.3, 4.0
 """Between these heights the middle of a racket moves."""
 NEAREST, BACKCOURT = 0.7, 2.5
-"""How near the net a racket comes, and how far behind the end of the court."""
+"""How near the net a racket can get, and how far beyond the end of the court."""
 TILT = np.radians([-25.0, 65.0])
 """From the upright, upwards positive: how a racket can face."""
 
@@ -50,7 +50,7 @@ class Court:
 
 
 class TennisDynamics:
-    """Balls and rackets of n courts, who has to play each ball, and how often it has bounced before him."""
+    """Balls and rackets of n courts, whose turn it is, and how often the ball has bounced there."""
 
     def __init__(self, count: int, court: Court) -> None:
         self.court = court
@@ -72,7 +72,7 @@ class TennisDynamics:
         self._all = np.arange(count)
 
     def serve(self, which: Indices, ball: Array, server: Indices) -> None:
-        """Begin a point on some courts: balls [2, k] at rest in the air before the `server` [k]."""
+        """Start a point on some courts: balls [2, k] at rest in the air before the `server` [k]."""
         self.ball[:, which], self.ball_velocity[:, which] = ball, 0
         home = self.court.length / 2 * 0.8
         self.racket[0][:, which], self.racket[1][:, which] = -home * SIDE, 1.0
@@ -91,7 +91,7 @@ class TennisDynamics:
         self._wanted[2] = TILT[0] + (actions[2] + 1) / 2 * (TILT[1] - TILT[0])
 
     def step(self) -> Array:
-        """Pass one physics step. Returns who wins a point: 1 or -1 for player 0, 0 for nobody yet, [n]."""
+        """One physics step. Returns the points won by player 0, [n]: 1, -1 if lost, 0 if undecided."""
         before = self.ball - self._own(self.racket)
         self._move_rackets()
         self.ball_velocity[1] -= self.gravity * TIME_STEP
@@ -166,7 +166,7 @@ class TennisDynamics:
         before_him = (x < 0) == (turn == 0)
         out = (np.abs(x) > self.court.length / 2) & (self.bounces[which] == 0)
         self.bounces[which] += before_him
-        # Who hit it last sent it onto the own side, or out.
+        # The player who hit it last sent it onto their own side, or out.
         badly_hit = ~before_him | out
         missed = ~badly_hit & (self.bounces[which] == 2)
         winner = np.where(badly_hit, turn, 1 - turn)

@@ -1,4 +1,4 @@
-"""The picture of Tennis: courts with a net, two rackets and a ball."""
+"""The image of Tennis: courts with a net, two rackets and a ball."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -22,7 +22,7 @@ from ...world import Actions, Batches, Parameters, Statistic, World
 from .dynamics import BACKCOURT, HIGHEST, NEAREST, SIDE, TILT, Court, TennisDynamics
 
 BEHAVIORS = ("Tennis?team=0", "Tennis?team=1")
-"""Who plays from -x, and who plays from +x."""
+"""The player at -x, and the player at +x."""
 HITS = "Tennis/Hits"
 """The statistic of how often a ball was hit in an episode."""
 
@@ -30,7 +30,7 @@ _SIZE = 16
 _BALL_SPEED = 10.0
 """m/s that count as 1."""
 _SERVE = ((0.4, 0.9), (2.0, 3.0))
-"""Between what shares of half the court, and what heights, a ball begins to fall."""
+"""The range of shares of half the court, and of heights, at which a ball starts to fall."""
 
 Array = NDArray[np.float64]
 Floats = NDArray[np.float32]
@@ -52,7 +52,7 @@ class TennisOptions(SceneOptions):
     max_steps: int = option(2000, "physics steps of an episode", decision_period=DECISION_PERIOD)
 
     def check(self) -> None:
-        """Refuse courts on which nobody can play."""
+        """Refuse courts that are too short, or whose nets are too high."""
         if self.length < 4 * NEAREST or self.net > HIGHEST:
             raise ValueError(
                 f"tennis: a court of {self.length:g} m with a net of {self.net:g} m; it must be at "
@@ -88,7 +88,7 @@ class Tennis(World):
         return {name: BehaviorSpec([sensor], ActionSpec.create_continuous(3)) for name in BEHAVIORS}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Begin a point on every court."""
+        """Start a point on every court."""
         self._random, self._parameters = random, parameters
         self._apply_gravity()
         self.players.reset()
@@ -132,7 +132,7 @@ class Tennis(World):
             self._start_episodes(which)
 
     def _start_episodes(self, which: Indices) -> None:
-        """A ball falls before one of the two players, both as likely."""
+        """A ball falls in front of either player with equal probability."""
         random, count = self._random, len(which)
         server = random.integers(2, size=count)
         (near, far), (low, high) = _SERVE

@@ -25,13 +25,13 @@ JUMP_STEPS = 10
 _AGENT_MASS, _BLOCK_MASS = 25.0, 10.0
 _AGENT_DRAG, _BLOCK_DRAG = 2.0, 1.0
 _EXTRA_FALL = 111.0
-"""Metres per second squared, added to gravity in the air, after a jump."""
+"""Meters per second squared, added to gravity in the air, after a jump."""
 _PULL = 15.5
-"""Metres per second for each meter that a jump still has to go; stiffness and limit are ours."""
+"""Meters per second for each meter that a jump still has to go; stiffness and limit are ours."""
 _PULL_LIMIT = 10.0
-"""Metres per second by which a jump changes the velocity at most in a physics step."""
+"""Meters per second by which a jump changes the velocity at most in a physics step."""
 _NEAR_GROUND, _ON_GROUND = 0.55, 0.05
-"""Metres below an agent's underside in which the ground counts for a jump, and for running."""
+"""Meters below an agent's underside in which the ground counts for a jump, and for running."""
 _REACH = AGENT_HALF + BLOCK_HALF
 _TINY = 1e-9
 
@@ -71,8 +71,8 @@ class WallJumpDynamics:
 
         Args:
             direction: [2, n], where they run, x and z.
-            speed: Metres per second that this adds on the ground; half of it in the air.
-            jump: [n], who wants to jump; whoever can begins.
+            speed: Meters per second that this adds on the ground; half of it in the air.
+            jump: [n], whether the action is a jump; it starts if the agent is near the ground.
         """
         grounded = self._gap(AGENT_HALF) < _ON_GROUND
         begin = jump & (self._jump_left == 0) & self.near_ground()
@@ -102,13 +102,13 @@ class WallJumpDynamics:
         self._meet_block(before)
         self._meet_wall(before[1])
         self.position[1] += self.velocity[1] * TIME_STEP
-        # Whoever is in what is below stands on it.
+        # An agent that has sunk into what is below stands on it.
         gap = self._gap(AGENT_HALF)
         self.position[1] -= np.minimum(gap, 0)
         self.velocity[1] = np.where(gap < 0, np.maximum(self.velocity[1], 0), self.velocity[1])
 
     def _gap(self, half: float) -> Array:
-        """Metres from an agent's underside down to what is below it, within `half` of its middle: [n]."""
+        """Meters from an agent's underside down to what is below it, within `half` of its middle: [n]."""
         x, y, z = self.position
         away = np.maximum(np.abs(x - self.block[0]), np.abs(z - self.block[1]))
         floor = np.where(away < half + BLOCK_HALF - _TINY, BLOCK_HEIGHT, 0.0)
@@ -138,7 +138,7 @@ class WallJumpDynamics:
         self.velocity[2 * axis, who] = np.where(touching, common, own)
         self.block_velocity[axis, who] = np.where(touching, common, other)
         self.block[axis, who] = self.position[2 * axis, who] - side * _REACH
-        # A block at the wall stays there, and so does who pushes it.
+        # A block at the wall stays there, and so does the agent that pushes it.
         limit = WALL_HALF + BLOCK_HALF
         z = self.block[1, who]
         stopped = (self.wall[who] > 0) & (np.abs(z) < limit)

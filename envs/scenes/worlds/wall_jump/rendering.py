@@ -1,4 +1,4 @@
-"""The picture of WallJump: platforms with a wall, a goal behind it, a block and an agent."""
+"""The image of WallJump: platforms with a wall, a goal behind it, a block and an agent."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ _BLOCK: Color = (255, 160, 66)
 _GOAL: Color = (92, 196, 96)
 _TILES = 8
 _TALL = 5.0
-"""Metres above the ground that are in the picture."""
+"""Meters above the ground that are in the image."""
 
 
 def draw_wall_jump(size: tuple[int, int], world: WallJump) -> NDArray[np.uint8]:
@@ -73,7 +73,7 @@ def _draw_platform(canvas: Canvas, world: WallJump, k: int, middle: Vector) -> N
 
 
 def _far_to_near(canvas: Canvas, boxes: list[Box], origin: Vector) -> list[Box]:
-    """What is behind the wall before it, and on each side what is far, low and large first."""
+    """First what lies beyond the wall; on either side, what is far, low and large first."""
 
     def key(box: Box) -> tuple[float, float]:
         z = float((box.center - origin)[2])

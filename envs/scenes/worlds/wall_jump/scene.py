@@ -1,4 +1,4 @@
-"""Unity's WallJump: get to the goal behind a wall, over which a jump leads, or a jump from a block.
+"""Unity's WallJump: get to the goal beyond a wall by a jump, or by a jump from a block.
 
 There are two behaviors, for walls that are low or not there and for high ones, and an agent changes from one
 to the other between its episodes. Numbers and order of events are the official scene's; what its description
@@ -34,13 +34,13 @@ _WALLS = ("no_wall_height", "small_wall_height", "big_wall_height", "big_wall_he
 _SMALL_CASES = 2
 """Of these, the first, whose behavior is the one for small walls."""
 _FAR_SHARE = 0.3
-"""The part of the platform behind the wall's middle; the original's place of the wall is not known."""
+"""The share of the platform beyond the wall's center; the wall's position in the original is unknown."""
 _START = 0.6
-"""Where agents begin before the wall's middle, as a part of the platform: 12 m."""
+"""Distance from the wall's center to where agents start, as a share of the platform: 12 m."""
 _START_WIDTH = 0.9
 _BLOCK_ZONE = (0.405, 0.325, 0.35)
-"""Half the width of the zone where blocks begin, the distance of its middle from the wall's, its depth: parts
-of the platform."""
+"""The zone where blocks start: half its width, the distance of its center from the wall's, and its depth, as
+shares of the platform."""
 
 Indices = NDArray[np.intp]
 Array = NDArray[np.float64]
@@ -116,7 +116,7 @@ class WallJump(World):
         }
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Begin an episode on every platform."""
+        """Start an episode on every platform."""
         self._random, self._parameters, self._revision = random, parameters, -1
         self._apply_gravity()
         self.agents.reset()
@@ -147,7 +147,7 @@ class WallJump(World):
         self.agents.add_reward(_TIME_PENALTY)
 
     def _apply_rules(self) -> None:
-        """Whoever, or whose block, is off the platform fails; whoever stands in the goal succeeds."""
+        """Agents that leave the platform, or whose blocks do, fail; agents that stand in the goal succeed."""
         x, _, z = self.dynamics.position
         half = self.options.platform / 2
         block_x, block_z = self.dynamics.block

@@ -1,4 +1,4 @@
-"""What the agents of WallJump see."""
+"""The sensors of WallJump."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ Floats = NDArray[np.float32]
 TAGS = ("wall", "goal", "block")
 FRAMES = 6
 PLACE = 4
-"""Numbers that tell where an agent is, in each frame."""
+"""Values per frame for an agent's position."""
 GOAL_HEIGHT = 1.0
 """How high the goal reaches for rays; ours."""
 
@@ -23,7 +23,7 @@ _WALL, _GOAL, _BLOCK = range(3)
 _LENGTH = 20.0
 _RADIUS = 0.5
 _RISE = (2.5, 5.0)
-"""Metres above an agent's middle at which the upper rays begin and end."""
+"""Heights above an agent's center at which the upper rays start and end, meters."""
 _SCALE = 20.0
 _PLACES = 16
 
@@ -105,7 +105,7 @@ class WallJumpSensors:
         return obs
 
     def _fan(self, view: WallJumpView, start: float, slope: float) -> Floats:
-        """A fan of rays that begin `start` meters above the agents and rise with `slope`: [k, size]."""
+        """A fan of rays that start `start` meters above the agents and rise with `slope`: [k, size]."""
         count = len(view.heading)
         boxes = np.zeros((4, count, 3))
         boxes[2, :, _WALL], boxes[3, :, _WALL] = self._half, WALL_HALF
