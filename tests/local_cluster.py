@@ -15,7 +15,7 @@ class LocalCluster:
 
     Args:
         nodes: How many, the head included.
-        cpus: Processors that each offers, whatever the machine has.
+        cpus: Processors that each describe_nodes, whatever the machine has.
     """
 
     def __init__(self, nodes: int, cpus: float) -> None:

@@ -1,4 +1,4 @@
-"""Engines as Ray actors, seen from the driver's process. Imported there alone: it needs Ray."""
+"""Engines as Ray actors, used by the driver's process only: it imports Ray."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from .nodes import Node, offers, there
-from .spec import downloaded
+from .nodes import Node, describe_nodes, reachable
+from .spec import is_downloaded
 
 REPORT_SECONDS = 5.0
-"""What an actor has to tell how its engine is; it lets the engine end first."""
+"""For an actor to report on its engine; it gives the engine time to exit first."""
 END_SECONDS = 3.0
 _THREADS = 4
-"""Calls that an actor answers at once: one waits for the engine's end."""
-_AGAIN_SECONDS = 0.5
+"""Concurrent calls of an actor; one of them waits for the engine's end."""
+_RETRY_SECONDS = 0.5
 
-Tell = Callable[[dict[str, Any]], None]
+OnEvent = Callable[[dict[str, Any]], None]
 
 
-class RefusedCallError(Exception):
-    """What the learner is told; `kind` says what it makes of it."""
+class CallError(Exception):
+    """A call that failed; the learner distinguishes failures by `kind`."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -36,108 +36,111 @@ class RefusedCallError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class _PlacedEngine:
     actor: Any
     node: Node
 
 
-class Actors:
-    """The actors of one learner, by keys of its own.
+class EngineActors:
+    """The actors of one learner, by its own keys.
 
     Args:
-        tell: Gets what happens to them: `{"event": "ended", "key": ..., "report": ...}` when an engine has,
-            `{"event": "gone", "key": ...}` when its actor is.
+        on_event: Called with `{"event": "ended", "key": ..., "report": ...}` when an engine has ended, and
+            with `{"event": "gone", "key": ...}` when its actor has died.
     """
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
-        self._placed: dict[str, _Placed] = {}
+    def __init__(self, on_event: OnEvent) -> None:
+        self._on_event = on_event
+        self._engines: dict[str, _PlacedEngine] = {}
         self._lost: set[str] = set()
-        """Nodes that are gone, whatever Ray knows of it yet."""
+        """Nodes that do not respond, which Ray may not know yet."""
         self._lock = threading.Lock()
-        self._class = ray.remote(_engine_host())
+        self._class = ray.remote(_make_actor_class())
 
     def nodes(self) -> list[Node]:
-        """The nodes that are there; Ray may still count on one that is gone."""
-        free = _free()
+        """The nodes that respond; Ray may still list others."""
+        free = _free_resources()
         found = [Node.from_ray(each, free) for each in ray.nodes() if each["Alive"]]
-        answering = there(found)
+        answering = reachable(found)
         self._lost |= {node.id for node in found} - {node.id for node in answering}
         return answering
 
-    def check(self, orders: Sequence[dict[str, Any]], cpus: float, patience: float) -> list[str]:
-        """Look on each node that has room for an environment whether it could bring the engine up.
+    def check(self, specs: Sequence[dict[str, Any]], cpus: float, check_timeout: float) -> list[str]:
+        """Check on each node with room for an environment whether it could launch the engine.
 
         Args:
-            orders: One for each of these nodes.
-            cpus: Processors of an environment.
-            patience: Seconds that all of them have.
+            specs: `LaunchSpec` as a dict, one per node.
+            cpus: Processors per environment.
+            check_timeout: Seconds for all of them.
 
         Returns:
-            Of each node that cannot, why.
+            For each node that cannot, the reason.
         """
         nodes = [node for node in self.nodes() if node.room(cpus)]
-        look = ray.remote(num_cpus=0, max_retries=0)(_check())
+        check = ray.remote(num_cpus=0, max_retries=0)(_make_check())
         asked = [
-            (node, look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, False)).remote(o))
-            for node, o in zip(nodes, orders)
+            (
+                node,
+                check.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, False)).remote(o),
+            )
+            for node, o in zip(nodes, specs)
         ]
-        ray.wait([answer for _, answer in asked], num_returns=len(asked), timeout=patience)
-        late = f"it has not run a task within {patience:g} s"
-        if any(downloaded(order["file_name"]) for order in orders):
-            late += ", or still downloads the environment"
-        return [fault for node, answer in asked if (fault := _fault(node, answer, late))]
+        ray.wait([answer for _, answer in asked], num_returns=len(asked), timeout=check_timeout)
+        late = f"it has not run a task within {check_timeout:g} s"
+        if any(is_downloaded(spec["file_name"]) for spec in specs):
+            late += ", or is still downloading the environment"
+        return [fault for node, answer in asked if (fault := _result(node, answer, late))]
 
     def place(
-        self, key: str, order: dict[str, Any], cpus: float, patience: float, starting: float
+        self, key: str, spec: dict[str, Any], cpus: float, place_timeout: float, start_timeout: float
     ) -> dict[str, Any]:
-        """Bring an engine up on a node of Ray's choice.
+        """Launch an engine on a node that Ray chooses.
 
         Args:
-            key: How it is called from now on.
-            order: As `Order.as_dict` gives it.
+            key: Identifies it from now on.
+            spec: `LaunchSpec` as a dict.
             cpus: Processors that it takes.
-            patience: Seconds within which a node must have taken it.
-            starting: Seconds that this node then has to start it.
+            place_timeout: Seconds for a node to accept it.
+            start_timeout: Seconds for this node to start it then.
 
         Returns:
             `node`, and `log`, the path of its log there, or None.
 
         Raises:
-            RefusedCallError: No node has taken it (`no room`), or that node cannot start it (`failed`).
+            CallError: No node has accepted it (`no room`), or the node cannot start it (`failed`).
         """
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + place_timeout
         while True:
             actor = self._class.options(**self._options(cpus)).remote()
             node: Node | None = None
             try:
                 taken = ray.get(actor.node.remote(), timeout=max(0.1, deadline - time.monotonic()))
                 node = self._node(taken)
-                answer = ray.get(actor.start.remote(order), timeout=starting)
+                answer = ray.get(actor.start.remote(spec), timeout=start_timeout)
             except GetTimeoutError:
                 _kill(actor)
                 if node is None:
-                    raise RefusedCallError("no room", offers(self.nodes())) from None
-                late = f"{node.name}: it has not started the engine within {starting:g} s"
-                raise RefusedCallError("failed", late) from None
-            except RayActorError as error:  # its node died with it, or before it
+                    raise CallError("no room", describe_nodes(self.nodes())) from None
+                late = f"{node.name}: it has not started the engine within {start_timeout:g} s"
+                raise CallError("failed", late) from None
+            except RayActorError as error:  # its node died
                 _kill(actor)
                 if time.monotonic() > deadline:
-                    raise RefusedCallError("failed", _first_line(error)) from None
-                time.sleep(_AGAIN_SECONDS)
+                    raise CallError("failed", _first_line(error)) from None
+                time.sleep(_RETRY_SECONDS)
                 continue
             if "fault" in answer:
                 _kill(actor)
-                raise RefusedCallError("failed", f"{node.name}: {answer['fault']}")
-            self._keep(key, _Placed(actor, node))
+                raise CallError("failed", f"{node.name}: {answer['fault']}")
+            self._add(key, _PlacedEngine(actor, node))
             return {"node": node.as_dict(), "log": answer["log"]}
 
     def inquire(self, key: str) -> dict[str, Any]:
-        """What has become of an engine: `report`, or `lost` if its node is gone, or `died` if its actor is.
+        """Find out an engine's state: `report`, or `lost` if its node is gone, or `died` if its actor is.
 
         Takes some seconds.
         """
-        placed = self._placed.get(key)
+        placed = self._engines.get(key)
         if placed is None:
             return {"died": "its actor was ended"}
         if placed.node.id in self._lost or not placed.node.answers():
@@ -146,15 +149,15 @@ class Actors:
         try:
             return {"report": ray.get(placed.actor.report.remote(), timeout=REPORT_SECONDS)}
         except RayError as error:  # a timeout, too
-            if placed.node.goes_on_answering():
+            if placed.node.keeps_answering():
                 return {"died": _first_line(error)}
             self._lost.add(placed.node.id)
             return {"lost": True}
 
     def end(self, key: str) -> None:
-        """End an engine and its actor, by force. One that is not known has ended already."""
+        """Kill an engine and its actor; does nothing if the key is unknown."""
         with self._lock:
-            placed = self._placed.pop(key, None)
+            placed = self._engines.pop(key, None)
         if placed is None:
             return
         if placed.node.id not in self._lost:
@@ -163,28 +166,28 @@ class Actors:
         _kill(placed.actor)
 
     def end_all(self) -> None:
-        """End all of them, side by side."""
-        threads = [threading.Thread(target=self.end, args=(key,), daemon=True) for key in list(self._placed)]
+        """Kill all engines, in parallel."""
+        threads = [threading.Thread(target=self.end, args=(key,), daemon=True) for key in list(self._engines)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(END_SECONDS + 1.0)
 
-    def _keep(self, key: str, placed: _Placed) -> None:
+    def _add(self, key: str, placed: _PlacedEngine) -> None:
         with self._lock:
-            self._placed[key] = placed
-        threading.Thread(target=self._attend, args=(key, placed), name=f"end of {key}", daemon=True).start()
+            self._engines[key] = placed
+        threading.Thread(target=self._watch, args=(key, placed), name=f"end of {key}", daemon=True).start()
 
-    def _attend(self, key: str, placed: _Placed) -> None:
-        """Tell when an engine has ended; its actor has nothing to do then."""
+    def _watch(self, key: str, placed: _PlacedEngine) -> None:
+        """Wait for an engine's end, report it, and kill its actor."""
         try:
             report = ray.get(placed.actor.await_end.remote())
         except RayError:
-            self._tell({"event": "gone", "key": key})
+            self._on_event({"event": "gone", "key": key})
             return
-        self._tell({"event": "ended", "key": key, "report": report})
+        self._on_event({"event": "ended", "key": key, "report": report})
         with self._lock:
-            self._placed.pop(key, None)
+            self._engines.pop(key, None)
         _kill(placed.actor)
 
     def _node(self, node_id: str) -> Node:
@@ -197,87 +200,87 @@ class Actors:
             "max_restarts": 0,
             "max_concurrency": _THREADS,
         }
-        # Ray may go on for half a minute to give actors to a node that is gone.
-        gone = sorted(node.id for node in self._still_lost())
+        # Ray may keep assigning actors to a dead node for half a minute.
+        gone = sorted(node.id for node in self._lost_nodes())
         if gone:
             options["label_selector"] = {"ray.io/node-id": f"!in({','.join(gone)})"}
         return options
 
-    def _still_lost(self) -> list[Node]:
-        """The lost nodes that Ray counts on; one that answers again is none any more."""
+    def _lost_nodes(self) -> list[Node]:
+        """The lost nodes that Ray still lists; one that responds again is no longer lost."""
         found = [
             Node.from_ray(each, {}) for each in ray.nodes() if each["Alive"] and each["NodeID"] in self._lost
         ]
-        answering = {node.id for node in there(found)}
+        answering = {node.id for node in reachable(found)}
         self._lost -= answering
         return [node for node in found if node.id not in answering]
 
 
-def _engine_host() -> type:
-    """The actor's class. Made here so that Ray sends its code: a node without Lanista can say so then."""
+def _make_actor_class() -> type:
+    """The actor's class, local so that Ray pickles its code: a node without Lanista can then say so."""
 
     class EngineHost:
-        """Brings one engine up; see `host.Host`."""
+        """Launches one engine; see `node_agent.NodeAgent`."""
 
         def node(self) -> str:
-            """Where it is, by Ray's name."""
+            """Ray's id of its node."""
             return str(ray.get_runtime_context().get_node_id())
 
-        def start(self, order: dict[str, Any]) -> dict[str, Any]:
-            """`fault` or `log`."""
+        def start(self, spec: dict[str, Any]) -> dict[str, Any]:
+            """Start the engine; returns `fault` or `log`."""
             try:
-                host = importlib.import_module("lanista.envs.ray.node_agent")
-                made = importlib.import_module("lanista.envs.ray.spec").Order(**order)
-                self._host = host.Host(made)
+                node_agent = importlib.import_module("lanista.envs.ray.node_agent")
+                launch_spec = importlib.import_module("lanista.envs.ray.spec").LaunchSpec(**spec)
+                self._agent = node_agent.NodeAgent(launch_spec)
             except ImportError as error:
                 return {"fault": f"Lanista cannot be imported there ({error}): install it on all nodes"}
             except Exception as error:
                 return {"fault": str(error)}
-            return {"log": None if self._host.log is None else str(self._host.log)}
+            return {"log": None if self._agent.log is None else str(self._agent.log)}
 
         def report(self) -> Any:
-            return self._host.report()
+            return self._agent.report()
 
         def await_end(self) -> Any:
-            return self._host.await_end()
+            return self._agent.await_end()
 
         def end(self) -> None:
-            self._host.end()
+            self._agent.end()
 
     return EngineHost
 
 
-def _check() -> Callable[[dict[str, Any]], str | None]:
-    """The function that looks on a node; see `_engine_host`."""
+def _make_check() -> Callable[[dict[str, Any]], str | None]:
+    """The function that checks a node, local as `_make_actor_class`'s class."""
 
-    def look(order: dict[str, Any]) -> str | None:
+    def check(spec: dict[str, Any]) -> str | None:
         try:
-            host = importlib.import_module("lanista.envs.ray.node_agent")
-            host.check(importlib.import_module("lanista.envs.ray.spec").Order(**order))
+            node_agent = importlib.import_module("lanista.envs.ray.node_agent")
+            node_agent.check(importlib.import_module("lanista.envs.ray.spec").LaunchSpec(**spec))
         except ImportError as error:
             return f"Lanista cannot be imported there ({error}): install it on all nodes"
         except Exception as error:
             return str(error)
         return None
 
-    return look
+    return check
 
 
-def _fault(node: Node, answer: Any, late: str) -> str | None:
-    """Why it cannot; `late` where it has not answered."""
+def _result(node: Node, answer: Any, late: str) -> str | None:
+    """Why a node cannot launch the engine; `late` if it has not answered, None if it can."""
     try:
         fault = ray.get(answer, timeout=0.1)
     except GetTimeoutError:
         fault = late
     except RayError as error:
-        if not node.answers():  # it has gone meanwhile, and will get no environment
+        if not node.answers():  # it is gone, and will get no environment
             return None
         fault = f"nothing can be run there: {_first_line(error)}"
     return None if fault is None else f"{node.name}: {fault}"
 
 
-def _free() -> dict[str, dict[str, float]]:
-    """What is free on each node; nothing where this version of Ray does not tell."""
+def _free_resources() -> dict[str, dict[str, float]]:
+    """Free resources by node; empty if this version of Ray does not offer them."""
     try:
         from ray._private.state import available_resources_per_node
     except ImportError:

@@ -1,7 +1,4 @@
-"""A Ray cluster whose nodes run engines, while the learner stays one process on one of them.
-
-Joining a Ray cluster within a bounded time; Ray itself tries for minutes.
-"""
+"""A Ray cluster whose nodes run engines, while the learner is one process on one of them."""
 
 from __future__ import annotations
 
@@ -23,41 +20,41 @@ from ..remote.address import split_address
 from ..remote.tls import NoCryptographyError, require_cryptography
 from ..unity.connection import EngineConnection
 from .driver_process import CallFailedError, DriverProcess
-from .nodes import Node, offers, room
+from .nodes import Node, describe_nodes, room
 from .remote_engine import RemoteEngine
-from .rendezvous import Meeting, arrival
-from .spec import ClusterSettings, EngineOrder, Order, check_seconds
+from .rendezvous import Rendezvous, await_engine
+from .spec import ClusterSettings, EngineSpec, LaunchSpec, check_seconds
 
 logger = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 20.0
-"""Of a question about nodes."""
-_MORE_SECONDS = 30.0
-"""What the driver has beyond what it gives the nodes."""
-_GROWING_SECONDS = 2.0
+"""For a query about nodes."""
+_MARGIN_SECONDS = 30.0
+"""What the driver gets in addition to the nodes' time."""
+_POLL_SECONDS = 2.0
 _REMINDER_SECONDS = 300.0
 
 
 class Cluster:
-    """Brings engines up on the nodes of a Ray cluster. Close it when all of them are closed.
+    """Launches engines on the nodes of a Ray cluster. Close it after all of them are closed.
 
     Args:
         settings: Which cluster.
-        example: An engine as they will be, which is looked for on all nodes.
-        number: How many there will be.
+        example: An engine like the later ones, which is checked on all nodes.
+        number: How many environments there will be.
 
     Raises:
-        ClusterError: The package is missing, nobody answers, there is too little room, or nodes cannot run
-            the engine or reach this machine. Nothing is left running then.
+        ClusterError: The package is missing, there is no cluster, there is too little room, or nodes cannot
+            run the engine or reach this machine. Nothing is left running then.
     """
 
-    def __init__(self, settings: ClusterSettings, example: EngineOrder, number: int) -> None:
+    def __init__(self, settings: ClusterSettings, example: EngineSpec, number: int) -> None:
         require_packages()
         self._settings = settings
-        self._numbers = itertools.count()
+        self._counter = itertools.count()
         self._engines: dict[str, RemoteEngine] = {}
-        self._ran: set[int] = set()
-        """The environments that have had room before."""
+        self._seen: set[int] = set()
+        """The indices of environments that have been placed before."""
         self._lock = threading.Lock()
         self._closed = False
         with ExitStack() as undo:
@@ -65,151 +62,162 @@ class Cluster:
             undo.callback(self._driver.close)
             nodes = self._await_room([Node(**node) for node in found["nodes"]], number)
             alone = settings.wait == 0 and all(node.address == found["address"] for node in nodes)
-            self._meeting = Meeting(found["address"], alone, settings.listen)
-            undo.callback(self._meeting.close)
+            self._rendezvous = Rendezvous(found["address"], alone, settings.listen)
+            undo.callback(self._rendezvous.close)
             self._check(example, nodes)
             undo.pop_all()
-        logger.info("The Ray cluster: %s.", offers(nodes))
+        logger.info("The Ray cluster: %s.", describe_nodes(nodes))
 
-    def connect(self, wanted: EngineOrder, name: str, on_exit: Callable[[], None]) -> EngineConnection:
-        """Bring an engine up on a node, and wait until it calls.
+    def connect(self, engine_spec: EngineSpec, name: str, on_exit: Callable[[], None]) -> EngineConnection:
+        """Launch an engine on a node, and wait until it connects.
 
-        An environment that has run before waits for room as long as it takes.
+        An environment that has run before waits for room without a limit.
 
         Args:
-            wanted: Which engine.
-            name: How messages call its environment.
-            on_exit: Called, from another thread, when there is something new to know of its end.
+            engine_spec: Which engine.
+            name: The environment in messages.
+            on_exit: Called from another thread when there is news about its end.
 
         Raises:
-            ClusterError: The cluster is gone, or has no room for an environment that never ran.
+            ClusterError: The cluster is gone, or has no room for an environment that has never run.
             UnityEnvironmentException: The node cannot start the engine, or it ended.
-            HostLostError: The node was lost meanwhile.
-            UnityTimeOutException: The engine did not call in time.
+            HostLostError: The node was lost.
+            UnityTimeOutException: The engine did not connect in time.
         """
-        driver = self._living_driver()
-        key = f"env-{wanted.worker_id}-{next(self._numbers)}"
+        driver = self._connected_driver()
+        key = f"env-{engine_spec.worker_id}-{next(self._counter)}"
         engine = RemoteEngine(key, name, driver, on_exit)
-        with self._meeting.expect(wanted, key) as (expected, order):
+        with self._rendezvous.expect(engine_spec, key) as (expected, launch_spec):
             self._engines[key] = engine
             try:
-                self._place(driver, engine, order, wanted, name)
-                arrived = arrival(expected, engine, wanted.timeout, name)
+                self._place(driver, engine, launch_spec, engine_spec, name)
+                arrived = await_engine(expected, engine, engine_spec.timeout, name)
             except BaseException:
                 self._engines.pop(key, None)
                 engine.kill()
                 raise
-        self._ran.add(wanted.worker_id)
-        return arrived.connection(name, wanted.timeout, engine)
+        self._seen.add(engine_spec.worker_id)
+        return arrived.connection(name, engine_spec.timeout, engine)
 
     def close(self) -> None:
-        """Leave the cluster; what still runs there is ended."""
+        """Leave the cluster; engines that still run there are killed."""
         if not self._closed:
             self._closed = True
-            self._meeting.close()
+            self._rendezvous.close()
             self._driver.close()
 
-    def _living_driver(self) -> DriverProcess:
-        """The driver; a new one, if Ray has ended the old one and the cluster is there again."""
+    def _connected_driver(self) -> DriverProcess:
+        """The driver; a new one if Ray has killed the old one and the cluster is reachable again."""
         with self._lock:
             if not self._driver.alive and not self._closed:
-                logger.warning("The connection to the Ray cluster is lost; joining it again.")
+                logger.warning("The connection to the Ray cluster is lost; rejoining it.")
                 self._driver, _ = join(self._settings.address, self._on_event)
-                if self._closed:  # meanwhile; `close` may have met the old driver only
+                if self._closed:  # `close` may have closed the old driver only
                     self._driver.close()
                     raise ClusterError("The connection to the Ray cluster was closed.")
             return self._driver
 
     def _on_event(self, event: dict[str, Any]) -> None:
-        """What a driver tells, in its thread; its own end concerns all engines that it has brought up."""
+        """Handle a driver's event, in its thread; its own end concerns all its engines."""
         if "key" not in event:
             concerned = list(self._engines.values())
         else:
             engine = self._engines.pop(event["key"], None)  # `connect` may drop it at the same time
             concerned = [] if engine is None else [engine]
         for engine in concerned:
-            engine.tell(event)
+            engine.handle_event(event)
 
     def _await_room(self, nodes: list[Node], number: int) -> list[Node]:
-        """The nodes, once they have room for all environments."""
+        """Wait until the nodes have room for all environments; returns them."""
         cpus, wait = self._settings.cpus, self._settings.wait
         deadline = time.monotonic() + wait
         if room(nodes, cpus) < number and wait > 0:
             logger.info("Waiting for the Ray cluster to have room for %d environments.", number)
-            self._ask("wish", _ANSWER_SECONDS, number=number, cpus=cpus)
+            self._ask("request_resources", _ANSWER_SECONDS, number=number, cpus=cpus)
         while (fits := room(nodes, cpus)) < number:
             if time.monotonic() >= deadline:
                 raise ClusterError(
-                    f"The Ray cluster has room for {fits} environments of {cpus:g} CPU (--ray-cpus), and "
-                    f"{number} are wanted. There are {offers(nodes)}. Add nodes, want fewer (--num-envs), "
-                    "give each less, or, where the cluster grows by itself, some seconds for that "
+                    f"The Ray cluster has room for {fits} environments of {cpus:g} CPU (--ray-cpus), but "
+                    f"{number} are wanted. There are {describe_nodes(nodes)}. Add nodes, want fewer "
+                    "(--num-envs), give each less, or, if the cluster autoscales, some seconds for that "
                     "(--ray-wait)."
                 )
-            time.sleep(_GROWING_SECONDS)
+            time.sleep(_POLL_SECONDS)
             nodes = [Node(**node) for node in self._ask("nodes", _ANSWER_SECONDS)["nodes"]]
         return nodes
 
     def _ask(self, what: str, timeout: float, **arguments: object) -> Any:
-        """Call the driver while the run starts."""
+        """Call the driver, while the run starts."""
         try:
             return self._driver.call(what, timeout, **arguments)
         except (TimeoutError, CallFailedError) as error:
             why = " ".join(str(error).split())
             raise ClusterError(f"The nodes of the Ray cluster do not answer: {why}") from error
 
-    def _check(self, example: EngineOrder, nodes: Sequence[Node]) -> None:
-        """Look on the nodes that may get environments whether the engine is there and reaches us."""
-        takers = [node for node in nodes if node.room(self._settings.cpus)]
+    def _check(self, example: EngineSpec, nodes: Sequence[Node]) -> None:
+        """Check on the nodes with room that the engine exists and can reach us."""
+        candidates = [node for node in nodes if node.room(self._settings.cpus)]
         with ExitStack() as expecting:
-            orders = [
-                expecting.enter_context(self._meeting.expect(example, f"check-{index}"))[1].as_dict()
-                for index in range(len(takers))
+            specs = [
+                expecting.enter_context(self._rendezvous.expect(example, f"check-{index}"))[1].as_dict()
+                for index in range(len(candidates))
             ]
-            patience = check_seconds(example.file_name)
+            timeout = check_seconds(example.file_name)
             faults = self._ask(
                 "check",
-                patience + _MORE_SECONDS,
-                orders=orders,
+                timeout + _MARGIN_SECONDS,
+                specs=specs,
                 cpus=self._settings.cpus,
-                patience=patience,
+                check_timeout=timeout,
             )
         if faults:
-            more = f" (So it is with {len(faults) - 1} more nodes.)" if len(faults) > 1 else ""
+            more = f" (The same holds for {len(faults) - 1} more nodes.)" if len(faults) > 1 else ""
             raise ClusterError(f"On {' '.join(faults[0].split())}{more}")
 
     def _place(
-        self, driver: DriverProcess, engine: RemoteEngine, order: Order, wanted: EngineOrder, name: str
+        self,
+        driver: DriverProcess,
+        engine: RemoteEngine,
+        launch_spec: LaunchSpec,
+        engine_spec: EngineSpec,
+        name: str,
     ) -> None:
-        """Have a node take the engine."""
-        patience = wanted.timeout + self._settings.wait
+        """Place the engine on a node."""
+        timeout = engine_spec.timeout + self._settings.wait
         reminded = -math.inf
         while True:
             try:
-                engine.node, log = self._placed(
-                    driver, engine.key, order, patience, wanted.starting_seconds, name
+                engine.node, log = self._call_place(
+                    driver, engine.key, launch_spec, timeout, engine_spec.start_seconds, name
                 )
                 break
             except NoRoomError as error:
                 why = (
-                    f"No node of the Ray cluster has taken {name} within {patience:g} s, which needs "
+                    f"No node of the Ray cluster has accepted {name} within {timeout:g} s, which needs "
                     f"{self._settings.cpus:g} CPU (--ray-cpus). There are {error}"
                 )
-            if wanted.worker_id not in self._ran:
+            if engine_spec.worker_id not in self._seen:
                 raise ClusterError(why)
             if time.monotonic() - reminded > _REMINDER_SECONDS:
-                logger.warning("%s. It waits for room, while the others go on.", why)
+                logger.warning("%s. It waits for room, while the others continue.", why)
                 reminded = time.monotonic()
         where = "" if log is None else f"; its log is {log} there"
         logger.info("%s runs on %s%s.", name[:1].upper() + name[1:], engine.node.name, where)
 
-    def _placed(
-        self, driver: DriverProcess, key: str, order: Order, patience: float, starting: float, name: str
+    def _call_place(
+        self,
+        driver: DriverProcess,
+        key: str,
+        launch_spec: LaunchSpec,
+        timeout: float,
+        start_timeout: float,
+        name: str,
     ) -> tuple[Node, str | None]:
-        """The node that has taken it, and the path of its log there."""
-        told = {"key": key, "order": order.as_dict(), "cpus": self._settings.cpus}
-        limit = patience + starting + _ANSWER_SECONDS
+        """Call the driver; returns the node and the path of the engine's log there."""
+        engine = {"key": key, "spec": launch_spec.as_dict(), "cpus": self._settings.cpus}
+        limit = timeout + start_timeout + _ANSWER_SECONDS
         try:
-            placed = driver.call("place", limit, **told, patience=patience, starting=starting)
+            placed = driver.call("place", limit, **engine, place_timeout=timeout, start_timeout=start_timeout)
         except TimeoutError:
             raise ClusterError(f"{name}: the Ray cluster does not answer. Is its head gone?") from None
         except CallFailedError as error:
@@ -219,12 +227,12 @@ class Cluster:
 
 JOIN_SECONDS = 30.0
 START_SECONDS = 120.0
-"""What a new cluster on this machine has to start."""
+"""For a new cluster on this machine to start."""
 _DIAL_SECONDS = 5.0
 
 
 def require_packages() -> None:
-    """Find out whether Ray can be used here.
+    """Check that Ray can be used here.
 
     Raises:
         ClusterError: A package is missing.
@@ -242,18 +250,18 @@ def require_packages() -> None:
 def join(
     address: str, on_event: Callable[[dict[str, Any]], None], seconds: float | None = None
 ) -> tuple[DriverProcess, dict[str, Any]]:
-    """Start Ray's driver and let it join.
+    """Start Ray's driver and join a cluster, within a bounded time; Ray itself tries for minutes.
 
     Args:
         address: `auto`, `local`, or HOST:PORT.
         on_event: See `DriverProcess`.
-        seconds: After which the cluster is given up; None for what is usual.
+        seconds: The limit; None for the default.
 
     Returns:
-        The driver, and what it has found: `address` of this machine in the cluster, and `nodes`.
+        The driver, `address` of this machine in the cluster, and `nodes`.
 
     Raises:
-        ClusterError: Nobody answers there, or no Ray; or this machine is no node of it.
+        ClusterError: There is no Ray head, or this machine is not a node of its cluster.
     """
     if seconds is None:
         seconds = START_SECONDS if address == "local" else JOIN_SECONDS
@@ -263,8 +271,8 @@ def join(
     try:
         return driver, driver.call("connect", seconds, address=address)
     except TimeoutError:
-        told = "has not started" if address == "local" else "did not answer as Ray's head does"
-        why = f"it {told} within {seconds:g} s" + ("" if address == "local" else "; has it ended?")
+        outcome = "has not started" if address == "local" else "did not answer as Ray's head does"
+        why = f"it {outcome} within {seconds:g} s" + ("" if address == "local" else "; has it ended?")
     except (CallFailedError, ClusterError) as error:
         why = " ".join(str(error).split())
     except BaseException:
@@ -275,11 +283,11 @@ def join(
 
 
 def _dial(address: str) -> None:
-    """Whether anybody listens at the head's address."""
+    """Check that something listens at the head's address."""
     if "://" in address:
         raise ClusterError(
             f"--ray: found {address!r}; the learner runs on a node of the cluster: give auto there, or the "
-            "head's HOST:PORT. `ray start --address HOST:PORT --num-cpus 0` makes a node of this machine"
+            "head's HOST:PORT. `ray start --address HOST:PORT --num-cpus 0` makes this machine a node"
         )
     try:
         host, port = split_address(address)

@@ -1,8 +1,8 @@
 """Ray's driver, in a process of its own: `python -m lanista.envs.ray.driver`, started by `DriverProcess`.
 
-Ray ends a process whose cluster it cannot reach any more, and may wait for minutes until then; the learner
-must neither end nor wait. Calls come as lines of JSON on the standard input, each with a number, and answers
-and events leave as such lines on the standard output. When the input ends, so do this process and all actors.
+Ray kills a process whose cluster it cannot reach any more, possibly after minutes; the learner must neither
+be killed nor wait. Calls are lines of JSON on standard input, each with a number; answers and events are
+lines of JSON on standard output. When the input ends, so do this process and all actors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
-PARTING_SECONDS = 5.0
+SHUTDOWN_SECONDS = 5.0
 
 
 class Driver:
@@ -26,16 +26,16 @@ class Driver:
         self._out = out
         self._lock = threading.Lock()
         self._actors: Any = None
-        self._wished = False
+        self._requested = False
 
-    def tell(self, message: dict[str, Any]) -> None:
-        """Send a line to the learner; it may be gone."""
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message to the learner, which may be gone."""
         with self._lock, suppress(OSError):
             self._out.write(json.dumps(message) + "\n")
             self._out.flush()
 
     def answer(self, call: dict[str, Any]) -> None:
-        """Do what a call asks for, in this thread, and answer it."""
+        """Execute a call in this thread, and send its answer."""
         answer: dict[str, Any] = {"id": call["id"]}
         try:
             method: Callable[..., Any] = getattr(self, f"do_{call['do']}")
@@ -43,13 +43,13 @@ class Driver:
         except Exception as error:
             answer["error"] = str(error) or type(error).__name__
             answer["kind"] = getattr(error, "kind", "failed")
-        self.tell(answer)
+        self.send(answer)
 
     def do_connect(self, address: str) -> dict[str, Any]:
-        """Join a cluster; `address` of this machine there, and `nodes`."""
+        """Join a cluster; returns `address` of this machine there, and `nodes`."""
         import ray
 
-        from .actors import Actors
+        from .actors import EngineActors
 
         local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
         ray.init(
@@ -59,49 +59,49 @@ class Driver:
             logging_level=logging.ERROR,
             **local,
         )
-        self._actors = Actors(self.tell)
+        self._actors = EngineActors(self.send)
         return {"address": ray.util.get_node_ip_address(), **self.do_nodes()}
 
     def do_nodes(self) -> dict[str, Any]:
-        """`nodes`: those that are there."""
+        """The `nodes` that respond."""
         return {"nodes": [node.as_dict() for node in self._actors.nodes()]}
 
-    def do_wish(self, number: int, cpus: float) -> None:
-        """Ask a cluster that grows by itself for room."""
+    def do_request_resources(self, number: int, cpus: float) -> None:
+        """Request room from an autoscaling cluster."""
         from ray.autoscaler.sdk import request_resources
 
-        self._wished = True
+        self._requested = True
         request_resources(bundles=[{"CPU": cpus}] * number)
 
-    def do_check(self, orders: list[dict[str, Any]], cpus: float, patience: float) -> list[str]:
-        """See `Actors.check`."""
-        faults: list[str] = self._actors.check(orders, cpus, patience)
+    def do_check(self, specs: list[dict[str, Any]], cpus: float, check_timeout: float) -> list[str]:
+        """See `EngineActors.check`."""
+        faults: list[str] = self._actors.check(specs, cpus, check_timeout)
         return faults
 
     def do_place(
-        self, key: str, order: dict[str, Any], cpus: float, patience: float, starting: float
+        self, key: str, spec: dict[str, Any], cpus: float, place_timeout: float, start_timeout: float
     ) -> dict[str, Any]:
-        """See `Actors.place`."""
-        placed: dict[str, Any] = self._actors.place(key, order, cpus, patience, starting)
+        """See `EngineActors.place`."""
+        placed: dict[str, Any] = self._actors.place(key, spec, cpus, place_timeout, start_timeout)
         return placed
 
     def do_inquire(self, key: str) -> dict[str, Any]:
-        """See `Actors.inquire`."""
+        """See `EngineActors.inquire`."""
         found: dict[str, Any] = self._actors.inquire(key)
         return found
 
     def do_end(self, key: str) -> None:
-        """See `Actors.end`."""
+        """See `EngineActors.end`."""
         self._actors.end(key)
 
-    def part(self) -> None:
-        """End all actors, and leave the cluster. Ray ends what is left when this process has ended."""
+    def leave(self) -> None:
+        """Kill all actors, and leave the cluster. Ray kills what is left when this process has ended."""
         if self._actors is None:
             return
         import ray
 
-        if self._wished:
-            # The cluster would keep that room for good: a wish outlives who had it.
+        if self._requested:
+            # A request outlives its process: the cluster would reserve that room for good.
             with suppress(Exception):
                 from ray.autoscaler.sdk import request_resources
 
@@ -112,21 +112,21 @@ class Driver:
 
 
 def main() -> None:
-    """Answer until the input ends."""
-    # Ray and its libraries print; the learner's lines go where nobody else writes.
+    """Answer calls until the input ends."""
+    # Ray and its libraries print, so messages go to a duplicate of standard output that they do not use.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     driver = Driver(out)
     for line in sys.stdin:
         call = json.loads(line)
         if call["do"] == "connect":
-            # In this thread: on Linux, processes that Ray starts for `local` end with the thread behind them.
+            # In this thread: on Linux, processes that Ray starts for `local` end with the thread that did.
             driver.answer(call)
         else:
             threading.Thread(target=driver.answer, args=(call,), daemon=True).start()
-    parting = threading.Thread(target=driver.part, daemon=True)
-    parting.start()
-    parting.join(PARTING_SECONDS)
+    leaving = threading.Thread(target=driver.leave, daemon=True)
+    leaving.start()
+    leaving.join(SHUTDOWN_SECONDS)
     os._exit(0)
 
 

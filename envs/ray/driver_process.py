@@ -1,4 +1,4 @@
-"""The learner's end of Ray's driver: a process that is asked, and may be ended at any time."""
+"""The learner's side of Ray's driver: a process that answers calls, and may die at any time."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from ..errors import ClusterError, NoRoomError
 
 logger = logging.getLogger(__name__)
 
-PARTING_SECONDS = 8.0
-"""What the driver has to end all actors; Ray ends what is left of them when it is gone."""
-_KEPT = 5
-"""Last lines of its output that are kept."""
-_SHOWN = 200
-"""Bytes of a line that are shown."""
+SHUTDOWN_SECONDS = 8.0
+"""For the driver to kill all actors; Ray kills what is left when it is gone."""
+_KEPT_LINES = 5
+"""The number of its last output lines to keep."""
+_SHOWN_BYTES = 200
+"""The most bytes of a line to log."""
 
 
 class CallFailedError(Exception):
-    """What was asked for could not be done; the message says why."""
+    """A call failed; the message says why."""
 
 
 class DriverProcess:
     """Ray's driver, in a process of its own.
 
     Args:
-        on_event: Called, from another thread, with what it tells unasked.
-        command: What starts it.
+        on_event: Called from another thread with each event.
+        command: Starts the process; None for the driver.
     """
 
     def __init__(self, on_event: Callable[[dict[str, Any]], None], command: list[str] | None = None) -> None:
@@ -50,23 +50,23 @@ class DriverProcess:
         self._lock = threading.Lock()
         self._calls: dict[int, Future[Any]] = {}
         self._number = 0
-        self._last: deque[str] = deque(maxlen=_KEPT)
+        self._last: deque[str] = deque(maxlen=_KEPT_LINES)
         self._closed = False
-        for work in (self._listen, self._overhear):
+        for work in (self._read_stdout, self._read_stderr):
             threading.Thread(target=work, name="Ray's driver", daemon=True).start()
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether it can be called."""
         return not self._closed and self._process.poll() is None
 
     def call(self, what: str, timeout: float, **arguments: object) -> Any:
-        """Ask, and wait for the answer.
+        """Call the driver, and wait for the answer.
 
         Raises:
-            TimeoutError: None came within `timeout` seconds.
-            NoRoomError: No node has taken the environment.
-            CallFailedError: It could not be done.
+            TimeoutError: There was no answer within `timeout` seconds.
+            NoRoomError: No node has accepted the environment.
+            CallFailedError: The call failed.
             ClusterError: The driver has ended.
         """
         future: Future[Any] = Future()
@@ -84,8 +84,8 @@ class DriverProcess:
             with self._lock:
                 self._calls.pop(number, None)
 
-    def close(self, timeout: float = PARTING_SECONDS) -> None:
-        """End it and all actors; whoever waits for an answer gets an error."""
+    def close(self, timeout: float = SHUTDOWN_SECONDS) -> None:
+        """End it and all actors; pending calls raise an error."""
         self._closed = True
         with suppress(OSError):
             assert self._process.stdin is not None
@@ -105,15 +105,17 @@ class DriverProcess:
         except (OSError, ValueError):
             raise self._ended() from None
 
-    def _listen(self) -> None:
-        """Hand on what comes; at the end tell all who wait."""
+    def _read_stdout(self) -> None:
+        """Dispatch messages; at the end, fail all pending calls."""
         assert self._process.stdout is not None
         with self._process.stdout as stream:
             for line in stream:
                 try:
-                    self._take(json.loads(line))
-                except Exception:  # one message is lost, and not all that follow
-                    logger.exception("Ray's driver said what cannot be used: %r", line[:_SHOWN])
+                    self._dispatch(json.loads(line))
+                except Exception:  # one message is lost, but not all that follow
+                    logger.exception(
+                        "A message of Ray's driver could not be handled: %r", line[:_SHOWN_BYTES]
+                    )
         self._process.wait()
         with self._lock:
             waiting = list(self._calls.values())
@@ -122,13 +124,13 @@ class DriverProcess:
                 future.set_exception(self._ended())
         self._on_event({"event": "end"})
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _dispatch(self, message: dict[str, Any]) -> None:
         if "event" in message:
             self._on_event(message)
             return
         with self._lock:
             future = self._calls.get(message["id"])
-        if future is None:  # nobody waits for it any more
+        if future is None:  # the call has timed out
             return
         if "error" not in message:
             future.set_result(message["result"])
@@ -137,7 +139,7 @@ class DriverProcess:
         else:
             future.set_exception(CallFailedError(message["error"]))
 
-    def _overhear(self) -> None:
+    def _read_stderr(self) -> None:
         assert self._process.stderr is not None
         with self._process.stderr as stream:
             for line in stream:
@@ -149,5 +151,5 @@ class DriverProcess:
     def _ended(self) -> ClusterError:
         if self._closed:
             return ClusterError("The connection to the Ray cluster was closed.")
-        said = f" It said: {self._last[-1]}" if self._last else ""
-        return ClusterError(f"Ray has ended its own process, as it does when it loses its cluster.{said}")
+        output = f" Its last output: {self._last[-1]}" if self._last else ""
+        return ClusterError(f"Ray has ended its own process, as it does when it loses its cluster.{output}")

@@ -1,4 +1,4 @@
-"""On a node: brings an engine up beside a relay, and knows what became of it. Runs within a Ray actor."""
+"""Launches an engine and a relay on a node, and reports how the engine ended. Runs in a Ray actor."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ from ..remote.tls import UntrustedError, client_context
 from ..unity.executables import check_executable
 from ..unity.launch import resolve, start_engine, with_registered
 from ..unity.process import EngineProcess
-from .spec import Order
+from .spec import LaunchSpec
 
 logger = logging.getLogger(__name__)
 
-PARTING_SECONDS = 10.0
-"""What an engine has to end by itself once its connection is gone."""
-_LAST_BREATH = 2.0
-"""What an engine whose connection is gone has to end, so that its exit code can be told."""
+SHUTDOWN_SECONDS = 10.0
+"""For an engine to exit by itself after its connection is gone."""
+_EXIT_SECONDS = 2.0
+"""For an engine whose connection is gone to exit, so that its exit code can be reported."""
 
 
-class HostError(Exception):
-    """The engine cannot be brought up here; the message says why."""
+class NodeAgentError(Exception):
+    """The engine cannot be launched here; the message says why."""
 
 
-class Host:
+class NodeAgent:
     """One engine and its relay.
 
     Args:
-        order: What to bring up.
+        spec: What to launch.
 
     Raises:
-        HostError: This node cannot; nothing is left behind.
+        NodeAgentError: It cannot be launched; nothing is left running.
     """
 
-    def __init__(self, order: Order) -> None:
-        trainer = check(order)
-        self._relay = Relay(trainer, 0, order.name)
+    def __init__(self, spec: LaunchSpec) -> None:
+        trainer = check(spec)
+        self._relay = Relay(trainer, 0, spec.name)
         self.log: Path | None = None
         try:
-            self._engine = self._start(order)
+            self._engine = self._start(spec)
         except (UnityException, OSError) as error:
             self._relay.close()
-            raise HostError(str(error)) from error
+            raise NodeAgentError(str(error)) from error
         threading.Thread(target=self._serve, name="relay", daemon=True).start()
 
-    def _start(self, order: Order) -> EngineProcess:
-        folder = None if order.log_folder is None else _writable(Path(order.log_folder))
+    def _start(self, spec: LaunchSpec) -> EngineProcess:
+        folder = None if spec.log_folder is None else _make_folder(Path(spec.log_folder))
         engine, self.log = start_engine(
-            *(resolve(order.file_name), self._relay.port, order.worker_id, folder),
-            windowless=order.windowless,
-            additional_args=with_registered(order.file_name, order.additional_args),
+            *(resolve(spec.file_name), self._relay.port, spec.worker_id, folder),
+            windowless=spec.windowless,
+            additional_args=with_registered(spec.file_name, spec.additional_args),
         )
         return engine
 
@@ -67,22 +67,22 @@ class Host:
         except (RelayRejectedError, UntrustedError) as error:
             logger.warning("%s", error)
         self._relay.close()
-        if not self._engine.wait(PARTING_SECONDS):
+        if not self._engine.wait(SHUTDOWN_SECONDS):
             self._engine.kill()
 
     def report(self) -> dict[str, Any]:
-        """How the engine is; it has a moment to end, since this is asked when its connection is gone."""
-        self._engine.wait(_LAST_BREATH)
+        """The engine's state. It gets a moment to exit, since its connection is gone when this is called."""
+        self._engine.wait(_EXIT_SECONDS)
         return self._report()
 
     def await_end(self) -> dict[str, Any]:
-        """How the engine ended, once it has."""
+        """Wait for the engine's end; returns its state."""
         while not self._engine.wait(3600.0):
             pass
         return self._report()
 
     def end(self) -> None:
-        """End the engine at once."""
+        """Kill the engine."""
         self._engine.kill()
         self._relay.close()
 
@@ -90,37 +90,37 @@ class Host:
         return {"returncode": self._engine.returncode, "text": self._engine.describe()}
 
 
-def check(order: Order) -> RemoteTrainer:
-    """Whether this node can bring the engine up and reach the learner.
+def check(spec: LaunchSpec) -> RemoteTrainer:
+    """Check that this node can launch the engine and reach the learner.
 
     Returns:
-        The learner, as relays know it.
+        The learner, for a relay.
 
     Raises:
-        HostError: It cannot; the message says why.
+        NodeAgentError: It cannot; the message says why.
     """
-    if order.version != __version__:
-        raise HostError(
-            f"it has Lanista {__version__}, and the learner {order.version}: install the same version on both"
+    if spec.version != __version__:
+        raise NodeAgentError(
+            f"it has Lanista {__version__}, and the learner {spec.version}: install the same version on both"
         )
     try:
-        check_executable(resolve(order.file_name)[0])
+        check_executable(resolve(spec.file_name)[0])
     except UnityException as error:
-        raise HostError(str(error)) from error
+        raise NodeAgentError(str(error)) from error
     context = client_context(pinned=True)
-    trainer = RemoteTrainer(order.host, order.port, order.token, context, order.fingerprint)
+    trainer = RemoteTrainer(spec.host, spec.port, spec.token, context, spec.fingerprint)
     try:
-        trainer.probe(order.name)
+        trainer.probe(spec.name)
     except (RelayRejectedError, UntrustedError, UnreachableError) as error:
-        raise HostError(
-            f"it does not reach the learner: {error}. Let its firewall pass that port, or name an address "
+        raise NodeAgentError(
+            f"it does not reach the learner: {error}. Open that port in its firewall, or give an address "
             "that the nodes reach (--ray-listen)"
         ) from error
     return trainer
 
 
-def _writable(folder: Path) -> Path:
-    """The folder, made; one of its own under the system's for temporary files where that is not allowed."""
+def _make_folder(folder: Path) -> Path:
+    """Create the folder, or a temporary one where that is not allowed; returns it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return folder

@@ -1,4 +1,4 @@
-"""The nodes of a cluster: what each offers, whether it is still there."""
+"""The nodes of a cluster: their resources, and whether they respond."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 _DIAL_SECONDS = 2.0
-_DYING_SECONDS = 1.5
-"""What a node that is being killed needs until its last process has gone."""
+_SHUTDOWN_SECONDS = 1.5
+"""For a node that is being killed until its last process is gone."""
 _LISTED = 20
 _DIALS = 16
-"""Nodes that are asked at once whether they are there."""
+"""Nodes that are dialed in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One machine of a cluster, as Ray knows it; several may share an address."""
+    """One Ray node; several may share an address."""
 
     id: str
     address: str
     port: int
-    """Of Ray's own process on it, which answers as long as the node is there."""
+    """Of Ray's own process on it, which responds as long as the node is alive."""
     cpus: float
-    """Processors that it offers in all."""
+    """Processors in total."""
     free: float | None = None
-    """Those that nobody has taken; None where that is not known."""
+    """Unused processors; None if not known."""
 
     @classmethod
     def from_ray(cls, found: dict[str, Any], free: dict[str, dict[str, float]]) -> Node:
-        """From an entry of `ray.nodes()`, and what is free by the ids of nodes."""
+        """From an entry of `ray.nodes()`, and free resources by node id."""
         return cls(
             id=found["NodeID"],
             address=found["NodeManagerAddress"],
@@ -43,24 +43,24 @@ class Node:
 
     @property
     def name(self) -> str:
-        """How messages call it: two nodes may share a machine, as in tests."""
+        """For messages; with the id, as two nodes may share a machine, as in tests."""
         return f"node {self.address} ({self.id[:8]})"
 
     def room(self, cpus: float) -> int:
-        """How many environments of this many processors fit, if nothing else ran on it."""
+        """How many environments of `cpus` processors fit on it if nothing else runs there."""
         return int(self.cpus / cpus + 1e-9)
 
     def answers(self) -> bool:
-        """Whether Ray's process on it can be reached; Ray itself may take half a minute to miss it."""
+        """Whether Ray's process on it can be reached; Ray itself may take half a minute to notice."""
         try:
             socket.create_connection((self.address, self.port), _DIAL_SECONDS).close()
         except OSError:
             return False
         return True
 
-    def goes_on_answering(self) -> bool:
-        """The same for a little while: one that is just being ended may answer for a moment longer."""
-        deadline = time.monotonic() + _DYING_SECONDS
+    def keeps_answering(self) -> bool:
+        """Whether it keeps responding for a while, unlike a node that is being killed."""
+        deadline = time.monotonic() + _SHUTDOWN_SECONDS
         while self.answers():
             if time.monotonic() >= deadline:
                 return True
@@ -68,30 +68,30 @@ class Node:
         return False
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for `Node(**values)`."""
+        """As a dict, for `Node(**values)`."""
         return asdict(self)
 
 
-def there(nodes: Sequence[Node]) -> list[Node]:
-    """Those that answer. They are asked side by side: each that does not takes seconds."""
+def reachable(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes that respond, dialed in parallel, since each that does not takes seconds."""
     with ThreadPoolExecutor(_DIALS) as pool:
         return [node for node, answers in zip(nodes, pool.map(Node.answers, nodes)) if answers]
 
 
 def room(nodes: Sequence[Node], cpus: float) -> int:
-    """How many environments fit on all of them."""
+    """How many environments fit on all nodes."""
     return sum(node.room(cpus) for node in nodes)
 
 
-def offers(nodes: Sequence[Node]) -> str:
-    """What each node offers, for messages."""
+def describe_nodes(nodes: Sequence[Node]) -> str:
+    """The nodes and their resources, for messages."""
     if not nodes:
         return "no nodes"
-    listed = [_offer(node) for node in nodes[:_LISTED]]
+    listed = [_describe(node) for node in nodes[:_LISTED]]
     more = len(nodes) - len(listed)
     return "; ".join([*listed, *([f"and {more} more nodes"] if more else [])])
 
 
-def _offer(node: Node) -> str:
+def _describe(node: Node) -> str:
     free = "" if node.free is None else f", {node.free:g} free"
     return f"{node.name} with {node.cpus:g} CPU{'' if node.cpus == 1 else 's'}{free}"

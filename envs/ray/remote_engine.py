@@ -1,4 +1,4 @@
-"""An engine on a node, as its connection sees it."""
+"""An engine on a node, as the process of its connection."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _STATE_SECONDS = 5.0
 
 
 class RemoteEngine:
-    """What is known of an engine elsewhere, and how to end it.
+    """The state of an engine on another machine, and how to kill it.
 
     Args:
-        key: How the driver calls it.
-        name: How messages call its environment.
-        driver: Who can ask after it.
-        on_exit: Called, from another thread, when there is something new to know.
+        key: Its key in the driver.
+        name: The environment in messages.
+        driver: Can inquire about it.
+        on_exit: Called from another thread when there is news about it.
     """
 
     def __init__(self, key: str, name: str, driver: DriverProcess, on_exit: Callable[[], None]) -> None:
@@ -33,11 +33,11 @@ class RemoteEngine:
         self._driver = driver
         self._on_exit = on_exit
         self.node: Node | None = None
-        """Where it is; set once that is known."""
+        """Where it runs; set when that is known."""
         self._ended = threading.Event()
         self._report: dict[str, Any] | None = None
         self._why = ""
-        """What keeps us from knowing more."""
+        """Why nothing more is known."""
         self._lost = False
         self._inquired = threading.Event()
         self._inquiring = False
@@ -45,59 +45,59 @@ class RemoteEngine:
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs, or where nothing is known; else its exit code."""
+        """Its exit code; None while it runs, or if not known."""
         report = self._report
         return None if report is None else report["returncode"]
 
     @property
     def gone(self) -> bool:
-        """Whether it has ended, or its actor has."""
+        """Whether it, or its actor, has ended."""
         return self._ended.is_set()
 
     def wait(self, timeout: float) -> bool:
-        """Wait until it has ended, at most `timeout` seconds; whether it has."""
+        """Wait at most `timeout` seconds until it has ended; returns whether it has."""
         return self._ended.wait(timeout)
 
     def kill(self) -> None:
-        """End it and its actor at once. Where the driver is gone Ray has done so."""
+        """Kill it and its actor. If the driver is gone, Ray has done so."""
         with suppress(ClusterError, CallFailedError, TimeoutError):
             self._driver.call("end", END_SECONDS, key=self.key)
         self._ended.set()
 
     def describe(self) -> str:
-        """How it is, or how it ended, with the last lines that it wrote, and on which node."""
+        """Its state or how it ended, with its last output and its node."""
         if not (self._ended.is_set() or self._inquired.is_set()):
             self._inquire()
             self._inquired.wait(_STATE_SECONDS)
-        where = f"It ran on {self.node.name}" if self.node is not None else "No node has told of it"
+        where = f"It ran on {self.node.name}" if self.node is not None else "No node has reported it"
         if self._lost:
             return f"{where}, which cannot be reached any more."
         report = self._report
         return f"{where}. {report['text'] if report is not None else self._why or 'Nothing more is known.'}"
 
     def looked_into(self) -> bool:
-        """Whether all that can be found out is known; begins to find it out. Does not wait."""
+        """Whether the inquiry about it is complete; starts it. Does not wait."""
         if self._ended.is_set() or self._inquired.is_set():
             return True
         self._inquire()
         return False
 
     def excuse(self) -> HostLostError | None:
-        """What to raise where its node is gone, and not the engine itself failed."""
+        """The error to raise if its node is gone, so that the engine is not to blame; else None."""
         if not self._lost:
             return None
         where = "its node" if self.node is None else self.node.name
         return HostLostError(f"{self._name}: {where} cannot be reached any more, or has lost its cluster.")
 
-    def tell(self, event: dict[str, Any]) -> None:
-        """The driver has news of it."""
+    def handle_event(self, event: dict[str, Any]) -> None:
+        """Handle an event of the driver."""
         if event["event"] == "ended":
-            self._know(event["report"])
+            self._set_report(event["report"])
         elif event["event"] != "end" or not self._driver.alive:
-            # Its actor is gone, or its driver: what became of the node is to be found out.
+            # Its actor or the driver is gone: find out what happened to the node.
             self._inquire()
 
-    def _know(self, report: dict[str, Any]) -> None:
+    def _set_report(self, report: dict[str, Any]) -> None:
         self._report = report
         if report["returncode"] is not None:
             self._ended.set()
@@ -105,7 +105,7 @@ class RemoteEngine:
         self._on_exit()
 
     def _inquire(self) -> None:
-        """Ask in another thread, once."""
+        """Start the inquiry in another thread, once."""
         with self._lock:
             if self._inquiring:
                 return
@@ -120,7 +120,7 @@ class RemoteEngine:
             found = {"lost": True}
             self._why = str(error)
         if "report" in found:
-            self._know(found["report"])
+            self._set_report(found["report"])
             return
         self._lost = "lost" in found
         if not self._lost:
@@ -128,6 +128,6 @@ class RemoteEngine:
         self._ended.set()
         self._inquired.set()
         self._on_exit()
-        # Its node may be there and only not be reached: when it is again, nothing is to be left on it.
+        # The node may only be unreachable for a while: leave nothing running on it.
         with suppress(ClusterError, CallFailedError, TimeoutError):
             self._driver.call("end", END_SECONDS, key=self.key)

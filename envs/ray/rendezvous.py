@@ -1,4 +1,4 @@
-"""Where the engines of a cluster's nodes reach the learner."""
+"""The learner's server for the engines of a cluster's nodes."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from ..remote.server import AttachServer, ExpectedEngine
 from ..remote.tls import self_signed
 from ..unity.launch import HOSTED, SCENE
 from .remote_engine import RemoteEngine
-from .spec import EngineOrder, Order
+from .spec import EngineSpec, LaunchSpec
 
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
-class Meeting:
-    """A gate that lets in whom the learner expects, each with a token of its own, and nobody else.
+class Rendezvous:
+    """A server that admits only the engines that the learner expects, each with its own token.
 
     Args:
         own: This machine's address in the cluster.
-        alone: All nodes are on this machine, and will be.
-        listen: ADDRESS or ADDRESS:PORT to use in its place.
+        alone: All nodes are on this machine, and will stay so.
+        listen: ADDRESS or ADDRESS:PORT to use instead.
 
     Raises:
-        ClusterError: Nobody can listen there.
+        ClusterError: It cannot listen there.
     """
 
     def __init__(self, own: str, alone: bool, listen: str | None) -> None:
@@ -43,28 +43,28 @@ class Meeting:
         self._host = host or ("127.0.0.1" if alone else own)
         context, self._fingerprint = self_signed(self._host)
         try:
-            self._gate = AttachServer(self._host, port or 0, AccessRules(tls=context))
+            self._server = AttachServer(self._host, port or 0, AccessRules(tls=context))
         except OSError as error:
             raise ClusterError(
                 f"Cannot listen for the nodes at {join_address(self._host, port or 0)} (--ray-listen): "
                 f"{error.strerror or error}. Give an address of this machine that the nodes reach."
             ) from error
-        self._gate.start()
+        self._server.start()
 
     @contextmanager
-    def expect(self, engine: EngineOrder, name: str) -> Iterator[tuple[ExpectedEngine, Order]]:
-        """While open, an engine of this name is let in; with what its node is to be told."""
-        with self._gate.expect(name) as expected:
+    def expect(self, engine: EngineSpec, name: str) -> Iterator[tuple[ExpectedEngine, LaunchSpec]]:
+        """While open, admit an engine of this name; yields it and the launch specification for its node."""
+        with self._server.expect(name) as expected:
             yield (
                 expected,
-                Order(
+                LaunchSpec(
                     version=__version__,
                     host=self._host,
-                    port=self._gate.port,
+                    port=self._server.port,
                     token=expected.token,
                     fingerprint=self._fingerprint,
                     name=name,
-                    file_name=_on_the_node(engine.file_name),
+                    file_name=_path_on_node(engine.file_name),
                     worker_id=engine.worker_id,
                     windowless=engine.windowless,
                     additional_args=[str(argument) for argument in engine.additional_args],
@@ -73,37 +73,37 @@ class Meeting:
             )
 
     def close(self) -> None:
-        """Let nobody in any more."""
-        self._gate.close()
+        """Stop listening."""
+        self._server.close()
 
 
-def arrival(expected: ExpectedEngine, engine: RemoteEngine, timeout: float, name: str) -> AttachedEngine:
-    """Wait until an engine calls that a node has started.
+def await_engine(expected: ExpectedEngine, engine: RemoteEngine, timeout: float, name: str) -> AttachedEngine:
+    """Wait until an engine that a node has started connects.
 
     Raises:
-        UnityEnvironmentException: It has ended before.
-        HostLostError: Its node has.
-        UnityTimeOutException: It did not call within `timeout` seconds.
+        UnityEnvironmentException: It ended before.
+        HostLostError: Its node is lost.
+        UnityTimeOutException: It did not connect within `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     while True:
         try:
-            return expected.wait(_LOOK_SECONDS)
+            return expected.wait(_POLL_SECONDS)
         except UnityTimeOutException:
             if engine.wait(0.0):
                 raise engine.excuse() or UnityEnvironmentException(
-                    f"{name}: The engine ended before it called the trainer: what it wrote may tell why. "
+                    f"{name}: The engine ended before it connected to the trainer: its output may say why. "
                     f"{engine.describe()}"
                 ) from None
             if time.monotonic() >= deadline:
                 raise UnityTimeOutException(
-                    f"The Unity environment took too long to respond: {name} did not call within "
+                    f"The Unity environment took too long to respond: {name} did not connect within "
                     f"{timeout:g} s. {engine.describe()}"
                 ) from None
 
 
-def _on_the_node(file_name: str) -> str:
-    """A path is the same there, whatever folder one works in."""
+def _path_on_node(file_name: str) -> str:
+    """The file name on the node: absolute, as its working directory is another one."""
     if file_name.strip().startswith((SCENE, REGISTRY, HOSTED)):
         return file_name.strip()
     return str(Path(file_name.strip()).expanduser().absolute())

@@ -1,4 +1,4 @@
-"""Which cluster, which engine, and what a node is told of it."""
+"""The cluster's settings, an engine's specification, and the launch specification for a node."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _DOWNLOAD_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """Which cluster, and what of it."""
+    """Which cluster, and how to use it."""
 
     address: str
-    """`auto` for that of this machine, `local` for a new one on it, or HOST:PORT of the head."""
+    """`auto` for this machine's cluster, `local` for a new one on it, or HOST:PORT of the head."""
     cpus: float = 1.0
-    """Processors of an environment."""
+    """Processors per environment."""
     listen: str | None = None
-    """ADDRESS or ADDRESS:PORT at which nodes reach the learner; None for Ray's address of this machine."""
+    """ADDRESS or ADDRESS:PORT where nodes reach the learner; None for Ray's address of this machine."""
     wait: float = 0.0
-    """Seconds in which the cluster may grow until it has room for all environments."""
+    """Seconds that the cluster may take to grow until it has room for all environments."""
 
 
 @dataclass(frozen=True, slots=True)
-class EngineOrder:
-    """An engine that is wanted, wherever."""
+class EngineSpec:
+    """An engine to launch on any node."""
 
     file_name: str
     worker_id: int
@@ -40,44 +40,44 @@ class EngineOrder:
     log_folder: Path | None = None
 
     @property
-    def starting_seconds(self) -> float:
-        """What a node has to start it. One that joined the cluster after the run began downloads it first."""
-        return max(self.timeout, _DOWNLOAD_SECONDS) if downloaded(self.file_name) else self.timeout
+    def start_seconds(self) -> float:
+        """For a node to start it; a node that joined the cluster after the run started downloads it first."""
+        return max(self.timeout, _DOWNLOAD_SECONDS) if is_downloaded(self.file_name) else self.timeout
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What a node is told: which engine to bring up, and where the learner is. All of it can be JSON."""
+class LaunchSpec:
+    """For a node: which engine to launch, and where the learner is. JSON-serializable."""
 
     version: str
     """Of Lanista."""
     host: str
-    """Where the learner's gate is."""
+    """Of the learner's server."""
     port: int
     token: str = field(repr=False)
-    """Good for one engine."""
+    """Valid for one engine."""
     fingerprint: str
-    """Of the gate's certificate."""
+    """Of the server's certificate."""
     name: str
-    """By which the gate expects the engine."""
+    """The name under which the server expects the engine."""
     file_name: str
     """An executable on the node, or scene:NAME."""
     worker_id: int
     windowless: bool
     additional_args: list[str]
     log_folder: str | None
-    """Where the engine's log goes, on the node."""
+    """The folder of the engine's log on the node."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for `Order(**values)`."""
+        """As a dict, for `LaunchSpec(**values)`."""
         return asdict(self)
 
 
 def check_seconds(file_name: str) -> float:
-    """What all nodes have to start a worker, and to look whether it could bring this engine up."""
-    return _DOWNLOAD_SECONDS if downloaded(file_name) else _CHECK_SECONDS
+    """For all nodes to start a worker and check whether they could launch this engine."""
+    return _DOWNLOAD_SECONDS if is_downloaded(file_name) else _CHECK_SECONDS
 
 
-def downloaded(file_name: str) -> bool:
-    """Whether a node downloads it, unless it is there."""
+def is_downloaded(file_name: str) -> bool:
+    """Whether nodes download it if necessary."""
     return file_name.strip().startswith(REGISTRY)

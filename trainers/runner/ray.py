@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...envs.python.source_names import in_process
-from ...envs.ray.spec import ClusterSettings, EngineOrder
+from ...envs.ray.spec import ClusterSettings, EngineSpec
 from ...envs.unity.environment import Connect
 from ...envs.unity.launch import HOSTED
 from ..settings.errors import Problem, TrainerConfigError
@@ -53,22 +53,22 @@ def joined_cluster(options: RunOptions, number: int) -> Iterator[Cluster | None]
     from ...envs.ray.cluster import Cluster
 
     settings = ClusterSettings(env.ray, env.ray_cpus, env.ray_listen, env.ray_wait)
-    with closing(Cluster(settings, _order(options, 0, None), number)) as cluster:
+    with closing(Cluster(settings, _engine_spec(options, 0, None), number)) as cluster:
         yield cluster
 
 
 def connect_by(cluster: Cluster, options: RunOptions, worker_id: int, log_folder: Path, name: str) -> Connect:
     """How an environment comes about whose engine some node runs."""
-    return lambda on_exit: cluster.connect(_order(options, worker_id, log_folder), name, on_exit)
+    return lambda on_exit: cluster.connect(_engine_spec(options, worker_id, log_folder), name, on_exit)
 
 
-def _order(options: RunOptions, worker_id: int, log_folder: Path | None) -> EngineOrder:
+def _engine_spec(options: RunOptions, worker_id: int, log_folder: Path | None) -> EngineSpec:
     env, engine = options.env_settings, options.engine_settings
     name, arguments = str(env.env_path), list(env.env_args or ())
     if env.env_workers:
         source = hosted_source(options)
         name, arguments = HOSTED + source.path, source.options()
-    return EngineOrder(
+    return EngineSpec(
         file_name=name,
         worker_id=worker_id,
         timeout=float(env.timeout_wait),

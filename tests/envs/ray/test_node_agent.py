@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("cryptography")
 
 from lanista.envs.hosting.source import HostedSource
-from lanista.envs.ray.node_agent import Host, HostError, check
-from lanista.envs.ray.rendezvous import Meeting
-from lanista.envs.ray.spec import EngineOrder
+from lanista.envs.ray.node_agent import NodeAgent, NodeAgentError, check
+from lanista.envs.ray.rendezvous import Rendezvous
+from lanista.envs.ray.spec import EngineSpec
 from lanista.envs.unity import UnityEnvironment
 from lanista.envs.unity.launch import HOSTED
 from scripted_engine import executable, free_port
@@ -26,20 +26,20 @@ os._exit(7)
 
 
 @pytest.fixture
-def meeting():
-    meeting = Meeting("127.0.0.1", True, None)
-    yield meeting
-    meeting.close()
+def rendezvous():
+    rendezvous = Rendezvous("127.0.0.1", True, None)
+    yield rendezvous
+    rendezvous.close()
 
 
-def wanted(file_name: str, **options) -> EngineOrder:
-    return EngineOrder(file_name, 3, PATIENCE, **options)
+def wanted(file_name: str, **options) -> EngineSpec:
+    return EngineSpec(file_name, 3, PATIENCE, **options)
 
 
-def test_an_engine_is_carried_to_the_learner_and_its_end_is_known(meeting, tmp_path):
+def test_an_engine_is_carried_to_the_learner_and_its_end_is_known(rendezvous, tmp_path):
     game = executable(tmp_path, CRASH)
-    with meeting.expect(wanted(game, log_folder=tmp_path / "logs"), "env-3-0") as (expected, order):
-        host = Host(order)
+    with rendezvous.expect(wanted(game, log_folder=tmp_path / "logs"), "env-3-0") as (expected, order):
+        host = NodeAgent(order)
         engine = expected.wait(PATIENCE)
     assert host.log == tmp_path / "logs" / "Player-3.log"
     env = UnityEnvironment(connect=lambda _: engine.connection("environment 3", PATIENCE))
@@ -51,12 +51,12 @@ def test_an_engine_is_carried_to_the_learner_and_its_end_is_known(meeting, tmp_p
     assert report["returncode"] == 7 and "the disk is full" in report["text"]
 
 
-def test_an_environment_in_python_is_hosted_on_a_node(meeting):
+def test_an_environment_in_python_is_hosted_on_a_node(rendezvous):
     pytest.importorskip("gymnasium")
     source = HostedSource("gymnasium:CartPole-v1")
     order = wanted(HOSTED + source.path, additional_args=source.options())
-    with meeting.expect(order, "env-3-0") as (expected, told):
-        host = Host(told)
+    with rendezvous.expect(order, "env-3-0") as (expected, told):
+        host = NodeAgent(told)
         engine = expected.wait(PATIENCE)
     env = UnityEnvironment(connect=lambda _: engine.connection("environment 3", PATIENCE))
     env.reset()
@@ -65,24 +65,24 @@ def test_an_environment_in_python_is_hosted_on_a_node(meeting):
     assert host.await_end()["returncode"] == 0
 
 
-def test_an_engine_ends_when_the_learner_hangs_up(meeting):
-    with meeting.expect(wanted("scene:basic"), "env-3-0") as (expected, order):
-        host = Host(order)
+def test_an_engine_ends_when_the_learner_hangs_up(rendezvous):
+    with rendezvous.expect(wanted("scene:basic"), "env-3-0") as (expected, order):
+        host = NodeAgent(order)
         engine = expected.wait(PATIENCE)
     assert host.report()["returncode"] is None
-    engine.turn_away()
+    engine.reject()
     ended: queue.SimpleQueue = queue.SimpleQueue()
     ended.put(host.await_end())
     assert ended.get(timeout=PATIENCE)["returncode"] is not None
 
 
-def test_a_token_lets_one_engine_in(meeting):
-    with meeting.expect(wanted("scene:basic"), "env-3-0") as (expected, order):
-        first = Host(order)
+def test_a_token_lets_one_engine_in(rendezvous):
+    with rendezvous.expect(wanted("scene:basic"), "env-3-0") as (expected, order):
+        first = NodeAgent(order)
         engine = expected.wait(PATIENCE)
-        with pytest.raises(HostError, match="wrong token"):
-            Host(order)
-    engine.turn_away()
+        with pytest.raises(NodeAgentError, match="wrong token"):
+            NodeAgent(order)
+    engine.reject()
     first.end()
 
 
@@ -97,20 +97,20 @@ def test_a_token_lets_one_engine_in(meeting):
     ],
 )
 @pytest.mark.skipif(sys.platform == "win32", reason="the message of the executable differs there")
-def test_what_a_node_cannot_do_is_known_before(meeting, changes, reason):
+def test_what_a_node_cannot_do_is_known_before(rendezvous, changes, reason):
     if "port" in changes:
         changes = {"port": free_port()}
     with (
-        meeting.expect(wanted("scene:basic"), "check-0") as (_, order),
-        pytest.raises(HostError, match=reason),
+        rendezvous.expect(wanted("scene:basic"), "check-0") as (_, order),
+        pytest.raises(NodeAgentError, match=reason),
     ):
         check(replace(order, **changes))
 
 
-def test_a_path_is_the_same_on_the_nodes(meeting, tmp_path, monkeypatch):
+def test_a_path_is_the_same_on_the_nodes(rendezvous, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with meeting.expect(wanted("Builds/Game.x86_64"), "a") as (_, order):
+    with rendezvous.expect(wanted("Builds/Game.x86_64"), "a") as (_, order):
         assert order.file_name == str(tmp_path / "Builds" / "Game.x86_64")
     for name in ("scene:ball3d?areas=4", "registry:Basic", "hosted:python:game:make"):
-        with meeting.expect(wanted(name), "a") as (_, order):
+        with rendezvous.expect(wanted(name), "a") as (_, order):
             assert order.file_name == name

@@ -15,7 +15,7 @@ from lanista.envs.errors import ClusterError
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.restarts import RestartLimits
 from lanista.envs.ray.cluster import Cluster
-from lanista.envs.ray.spec import ClusterSettings, EngineOrder
+from lanista.envs.ray.spec import ClusterSettings, EngineSpec
 from lanista.envs.unity import UnityEnvironment
 from local_cluster import local_cluster
 from mlagents_envs.exception import UnityEnvironmentException
@@ -46,7 +46,7 @@ def join(nodes):
     joined = []
 
     def join(file_name: str, number: int = 1, **settings) -> Cluster:
-        example = EngineOrder(file_name, 0, ANSWER_SECONDS)
+        example = EngineSpec(file_name, 0, ANSWER_SECONDS)
         joined.append(Cluster(ClusterSettings(nodes.address, **settings), example, number))
         return joined[-1]
 
@@ -56,7 +56,7 @@ def join(nodes):
 
 
 def environment(cluster: Cluster, index: int, file_name: str, log_folder: Path | None = None):
-    order = EngineOrder(file_name, index, ANSWER_SECONDS, log_folder=log_folder)
+    order = EngineSpec(file_name, index, ANSWER_SECONDS, log_folder=log_folder)
     name = f"environment {index}"
     return UnityEnvironment(
         worker_id=index,
@@ -127,7 +127,7 @@ def test_an_engine_that_ends_before_it_calls(nodes, join, tmp_path):
     with pytest.raises(UnityEnvironmentException) as caught:
         environment(join(game), 0, game)
     told = str(caught.value)
-    assert told.startswith("environment 0: The engine ended before it called the trainer")
+    assert told.startswith("environment 0: The engine ended before it connected to the trainer")
     assert "return code 3" in told and "no licence" in told
 
 
@@ -141,7 +141,7 @@ def test_too_little_room_is_told_with_what_there_is(nodes, join):
         join("scene:basic", 1000, cpus=0.5)
     room = len(nodes.nodes) * 4 + 4
     assert str(caught.value).startswith(
-        f"The Ray cluster has room for {room} environments of 0.5 CPU (--ray-cpus), and 1000 are wanted. "
+        f"The Ray cluster has room for {room} environments of 0.5 CPU (--ray-cpus), but 1000 are wanted. "
         "There are node "
     )
 

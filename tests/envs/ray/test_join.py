@@ -9,7 +9,7 @@ pytest.importorskip("cryptography")
 
 from lanista.envs.errors import ClusterError
 from lanista.envs.ray.cluster import join
-from lanista.envs.ray.rendezvous import Meeting
+from lanista.envs.ray.rendezvous import Rendezvous
 from scripted_engine import free_port
 
 
@@ -36,7 +36,7 @@ def test_somebody_who_is_no_head():
     [
         ("ray://10.0.0.1:10001", "the learner runs on a node of the cluster"),
         ("head", "expected auto, local, or HOST:PORT of the head"),
-        ("head:much", "'much' is no port"),
+        ("head:much", "'much' is not a port"),
     ],
 )
 def test_what_is_no_address(address, reason):
@@ -46,4 +46,4 @@ def test_what_is_no_address(address, reason):
 @pytest.mark.parametrize("listen", ["198.51.100.7", "1.2.3.4:x"])
 def test_an_address_at_which_nobody_can_listen(listen):
     with pytest.raises(ClusterError, match="--ray-listen"):
-        Meeting("127.0.0.1", True, listen)
+        Rendezvous("127.0.0.1", True, listen)

@@ -15,20 +15,20 @@ from lanista.envs.ray.cluster import Cluster
 from lanista.envs.ray.driver import Driver
 from lanista.envs.ray.driver_process import DriverProcess
 from lanista.envs.ray.nodes import Node
-from lanista.envs.ray.spec import ClusterSettings, EngineOrder
+from lanista.envs.ray.spec import ClusterSettings, EngineSpec
 from mlagents_envs.exception import UnityEnvironmentException
 
-SCENE = EngineOrder("scene:basic", 0, 30.0)
+SCENE = EngineSpec("scene:basic", 0, 30.0)
 DRIVER = """
 import json, sys
 for line in sys.stdin:
     call = json.loads(line)
-    answers = {"check": {"result": []}, "wish": {"result": None}}
+    answers = {"check": {"result": []}, "request_resources": {"result": None}}
     if call["do"] == "die":
         break
     if call["do"] == "place":
         asked = call["with"]
-        told = f"{asked['patience']:g} s for room, {asked['starting']:g} s to start"
+        told = f"{asked['place_timeout']:g} s for room, {asked['start_timeout']:g} s to start"
         answers["place"] = {"error": told, "kind": "failed"}
     answer = answers.get(call["do"], {"error": "the head\\nis gone", "kind": "failed"})
     print(json.dumps({"id": call["id"], **answer}), flush=True)
@@ -82,15 +82,15 @@ def test_a_wish_is_withdrawn_at_the_end(wished, monkeypatch):
     driver = Driver(io.StringIO())
     driver._actors = SimpleNamespace(end_all=lambda: None)
     if wished:
-        driver.do_wish(2, 0.5)
-    driver.part()
+        driver.do_request_resources(2, 0.5)
+    driver.leave()
     assert asked == ([[{"CPU": 0.5}, {"CPU": 0.5}], []] if wished else [])
 
 
 @pytest.mark.parametrize(("game", "starting"), [("scene:basic", 30), ("registry:Ball", 600)])
 def test_a_node_that_has_taken_an_engine_has_the_time_to_download_it(drivers, game, starting):
     """Room is not waited for any longer: a full cluster is told of as soon as with any other game."""
-    order = EngineOrder(game, 0, 30.0)
+    order = EngineSpec(game, 0, 30.0)
     cluster = Cluster(ClusterSettings("auto", wait=5.0), order, 1)
     with pytest.raises(UnityEnvironmentException, match=f"on 35 s for room, {starting} s to start"):
         cluster.connect(order, "environment 0", lambda: None)

@@ -5,7 +5,7 @@ import socket
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.ray.nodes import Node, offers, room, there
+from lanista.envs.ray.nodes import Node, describe_nodes, reachable, room
 from scripted_engine import free_port
 
 
@@ -25,11 +25,11 @@ def test_a_part_of_a_processor_is_no_rounding_error():
 
 
 def test_what_nodes_offer_can_be_told():
-    assert offers([]) == "no nodes"
-    assert offers([node(1), node(8, 2.5)]) == (
+    assert describe_nodes([]) == "no nodes"
+    assert describe_nodes([node(1), node(8, 2.5)]) == (
         "node 127.0.0.1 (ab12cd34) with 1 CPU; node 127.0.0.1 (ab12cd34) with 8 CPUs, 2.5 free"
     )
-    assert offers([node(1)] * 64).endswith("and 44 more nodes")
+    assert describe_nodes([node(1)] * 64).endswith("and 44 more nodes")
 
 
 def test_a_node_answers_as_long_as_ray_listens_there():
@@ -37,14 +37,14 @@ def test_a_node_answers_as_long_as_ray_listens_there():
         there = node(1, port=raylet.getsockname()[1])
         assert there.answers()
     assert not there.answers()
-    assert not there.goes_on_answering()
+    assert not there.keeps_answering()
 
 
 def test_those_that_answer_keep_their_order():
-    assert there([]) == []
+    assert reachable([]) == []
     with socket.create_server(("127.0.0.1", 0)) as raylet:
         alive = [node(cpus, port=raylet.getsockname()[1]) for cpus in (1, 2)]
-        assert there([alive[0], node(1, port=free_port()), alive[1]]) == alive
+        assert reachable([alive[0], node(1, port=free_port()), alive[1]]) == alive
 
 
 @pytest.mark.parametrize("free", [None, 3.0])
