@@ -107,6 +107,14 @@ class Decision:
     exploration: float = 0.0
     """How much of the policy was chance alone: see the trainer `coma`."""
 
+    @classmethod
+    def of_actions(cls, decisions: DecisionSteps, action: ActionTuple) -> "Decision":
+        """Actions that no policy sampled: a script's, an expert's. Log-probabilities and entropies are 0."""
+        n = len(decisions)
+        components = action.continuous.shape[1] + action.discrete.shape[1]
+        nothing = np.zeros((n, components), np.float32)
+        return cls(np.asarray(decisions.agent_id), action, action, nothing, np.zeros(n, np.float32))
+
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentStep:

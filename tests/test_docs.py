@@ -90,7 +90,7 @@ def examples(page):
 
 RUNNABLE = (
     *("callbacks.md", "demonstrations.md", "environments.md", "extending.md", "many-environments.md"),
-    "wrappers.md",
+    *("python-api.md", "wrappers.md"),
 )
 TALKING = "7f2ed3e4-30a4-4f57-9a4e-9f8e4c5e6d10"
 """In the game and the script of docs/environments.md that talk with each other: they have their own test."""

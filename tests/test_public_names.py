@@ -18,8 +18,10 @@ NAMES = {
         "AgentKey AgentManager AgentManagerQueue AgentProcessor Rollout StatsSink Trajectory"
     ),
     "lanista.trainers": (
-        "Callback CheckpointSaved EpisodeEnd EvaluationEnd EvaluationStep RunOptions StatsPropertyType "
-        "StatsReporter StatsSummary StatsWriter StepTaken SummaryDue TrainerConfigError TrainerError "
+        "COMATrainer Callback CheckpointSaved DDPGTrainer DQNTrainer EpisodeEnd EvaluationEnd EvaluationStep "
+        "POCATrainer PPOTrainer RunOptions SACTrainer StatsPropertyType "
+        "StatsReporter StatsSummary StatsWriter StepTaken SummaryDue TD3Trainer "
+        "TrainerConfigError TrainerError "
         "TrainerSettings TrainingBegin TrainingEnd UpdateEnd parse_command_line run_training"
     ),
 }

@@ -27,21 +27,37 @@ if TYPE_CHECKING:
     from .stats.reporter import StatsReporter
     from .stats.summary import StatsSummary
     from .stats.writer import StatsPropertyType, StatsWriter
+    from .trainer.standalone import (
+        COMATrainer,
+        DDPGTrainer,
+        DQNTrainer,
+        POCATrainer,
+        PPOTrainer,
+        SACTrainer,
+        TD3Trainer,
+    )
     from .utils.errors import TrainerError
 
 __all__ = [
+    "COMATrainer",
     "Callback",
     "CheckpointSaved",
+    "DDPGTrainer",
+    "DQNTrainer",
     "EpisodeEnd",
     "EvaluationEnd",
     "EvaluationStep",
+    "POCATrainer",
+    "PPOTrainer",
     "RunOptions",
+    "SACTrainer",
     "StatsPropertyType",
     "StatsReporter",
     "StatsSummary",
     "StatsWriter",
     "StepTaken",
     "SummaryDue",
+    "TD3Trainer",
     "TrainerConfigError",
     "TrainerError",
     "TrainerSettings",
@@ -88,6 +104,44 @@ _MODULES = {
     ".stats.writer": (
         "StatsPropertyType",
         "StatsWriter",
+    ),
+    ".utils.errors": ("TrainerError",),
+}
+
+__getattr__, __dir__ = lazy_exports(__name__, _MODULES)
+
+_MODULES = {
+    ".callbacks.base": ("Callback",),
+    ".callbacks.events": (
+        "CheckpointSaved",
+        "EpisodeEnd",
+        "EvaluationEnd",
+        "EvaluationStep",
+        "StepTaken",
+        "SummaryDue",
+        "TrainingBegin",
+        "TrainingEnd",
+        "UpdateEnd",
+    ),
+    ".learn": ("run_training",),
+    ".settings.command_line": ("parse_command_line",),
+    ".settings.errors": ("TrainerConfigError",),
+    ".settings.models.behavior": ("TrainerSettings",),
+    ".settings.options": ("RunOptions",),
+    ".stats.reporter": ("StatsReporter",),
+    ".stats.summary": ("StatsSummary",),
+    ".stats.writer": (
+        "StatsPropertyType",
+        "StatsWriter",
+    ),
+    ".trainer.standalone": (
+        "COMATrainer",
+        "DDPGTrainer",
+        "DQNTrainer",
+        "POCATrainer",
+        "PPOTrainer",
+        "SACTrainer",
+        "TD3Trainer",
     ),
     ".utils.errors": ("TrainerError",),
 }

@@ -1,0 +1,96 @@
+"""Trainers that a script advances itself: each learns from its manager's queue, acts, and exports."""
+
+import lanista
+import numpy as np
+import pytest
+from lanista import trainers
+from lanista.trainers import StatsWriter, TrainerConfigError
+from line_game import LineGame
+
+ON_POLICY = {"hyperparameters": {"batch_size": 16, "buffer_size": 64}}
+OFF_POLICY = {"hyperparameters": {"batch_size": 16, "buffer_size": 500, "buffer_init_steps": 32}}
+COMMON = {
+    "network_settings": {"hidden_units": 8, "num_layers": 1},
+    "max_steps": 150,
+    "time_horizon": 8,
+    "summary_freq": 50,
+}
+MEMORY = {"hidden_units": 8, "num_layers": 1, "memory": {"memory_size": 8, "sequence_length": 4}}
+CASES = {
+    "PPOTrainer": ({"cont": 1}, ON_POLICY),
+    "PPOTrainer with a memory": ({"cont": 1, "disc": (3,)}, {**ON_POLICY, "network_settings": MEMORY}),
+    "POCATrainer": ({"disc": (3,), "groups": True}, ON_POLICY),
+    "COMATrainer": ({"disc": (3,), "groups": True}, ON_POLICY),
+    "COMATrainer with a memory": (
+        {"disc": (3,), "groups": True},
+        {**ON_POLICY, "network_settings": MEMORY},
+    ),
+    "SACTrainer": ({"cont": 1}, OFF_POLICY),
+    "SACTrainer with a memory": ({"disc": (3,)}, {**OFF_POLICY, "network_settings": MEMORY}),
+    "DQNTrainer": ({"disc": (3,)}, OFF_POLICY),
+    "DDPGTrainer": ({"cont": 1}, OFF_POLICY),
+    "TD3Trainer": ({"cont": 1}, OFF_POLICY),
+}
+
+
+class Summaries(StatsWriter):
+    def __init__(self):
+        self.values = {}
+
+    def write_stats(self, category, values, step):
+        assert category == "Tiny"
+        self.values |= values
+
+
+def advance_to_the_end(trainer, game):
+    """The loop of docs/python-api.md."""
+    (behavior_id,) = game.behavior_specs
+    manager = trainer.make_manager(behavior_id)
+    decided = None
+    while trainer.should_still_train:
+        decisions, terminals = game.get_steps(behavior_id)
+        manager.add_experiences(decisions, terminals, env=0, decided=decided)
+        decided = trainer.act(decisions, manager)
+        game.set_actions(behavior_id, decided.env_action)
+        game.step()
+        trainer.advance()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_script_trains_and_exports(case, tmp_path):
+    rules, settings = CASES[case]
+    game = LineGame(1, ["Tiny?team=0"], agents=4, max_len=10, **rules)
+    game.reset()
+    summaries = Summaries()
+    make = getattr(trainers, case.split()[0])
+    trainer = make("Tiny?team=0", game.behavior_specs["Tiny?team=0"], COMMON | settings, writers=[summaries])
+    advance_to_the_end(trainer, game)
+    assert trainer.step > 150
+    assert any(tag.startswith("Losses/") for tag in summaries.values)
+    assert summaries.values["Environment/Cumulative Reward"].num
+    trainer.export(tmp_path / "tiny.onnx")
+    policy = lanista.load(tmp_path / "tiny.onnx")
+    action = policy.act([np.zeros((3, 2), np.float32)])
+    assert len(action.continuous) == 3
+
+
+def test_the_events_of_a_script_are_called():
+    class Events(trainers.trainer.standalone.SummaryEvents):
+        updates = 0
+
+        def on_update(self, metrics):
+            self.updates += 1
+            assert "Losses/Policy Loss" in metrics
+
+    game = LineGame(1, ["Tiny?team=0"], agents=4, max_len=10, cont=1)
+    game.reset()
+    events = Events(trainers.StatsReporter("Tiny"))
+    spec = game.behavior_specs["Tiny?team=0"]
+    advance_to_the_end(trainers.PPOTrainer("Tiny?team=0", spec, COMMON | ON_POLICY, events=events), game)
+    assert events.updates
+
+
+def test_wrong_settings_are_named():
+    spec = LineGame(1, ["Tiny?team=0"], agents=4, max_len=10, cont=1).behavior_specs["Tiny?team=0"]
+    with pytest.raises(TrainerConfigError, match=r"behaviors\.Tiny\.max_step"):
+        trainers.PPOTrainer("Tiny?team=0", spec, {"max_step": 3})
