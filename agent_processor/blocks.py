@@ -25,7 +25,7 @@ SMALLEST_BLOCK, LARGEST_BLOCK = 64, 8192  # rows; powers of two, as every size b
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class RowColumns:
     """What n rows hold; each is explained at `Rollout`."""
 
     obs: list[ObsArray]
@@ -115,7 +115,7 @@ class RowLayout:
         fitting = max(1, BLOCK_BYTES // (4 * self.words + self.flags))
         return min(max(1 << (fitting.bit_length() - 1), SMALLEST_BLOCK), LARGEST_BLOCK)
 
-    def columns(self, words: NDArray[np.uint32], flags: NDArray[np.bool_]) -> Columns:
+    def columns(self, words: NDArray[np.uint32], flags: NDArray[np.bool_]) -> RowColumns:
         """The columns, as views, of n rows: [n, words] and [n, flags]."""
         right = np.cumsum(self._widths()).tolist()
         spans = [slice(a, b) for a, b in zip([0, *right], right)]
@@ -123,7 +123,7 @@ class RowLayout:
         continuous, log_probs, memory, discrete, prev_discrete, reward, group_reward, exploration = spans[
             len(self.obs_shapes) :
         ]
-        return Columns(
+        return RowColumns(
             obs=self.observations(words),
             continuous=floats[:, continuous],
             discrete=ints[:, discrete],
@@ -181,7 +181,7 @@ class Block:
         return wide
 
 
-Part = tuple[Block, Rows | slice, slice | Rows]
+BlockRows = tuple[Block, Rows | slice, slice | Rows]
 """A block, rows' places in it, and which of the rows asked for these are."""
 
 
@@ -194,7 +194,7 @@ class Blocks:
     """By row number >> shift."""
     shift: int
 
-    def parts(self, rows: Rows | range) -> Iterator[Part]:
+    def split_by_block(self, rows: Rows | range) -> Iterator[BlockRows]:
         """The rows, block by block. A range of rows is faster: it needs no indexing."""
         if isinstance(rows, range):
             yield from self._spans(rows)
@@ -214,7 +214,7 @@ class Blocks:
             which = order[start:stop]
             yield self.by_number[int(ordered[start])], offsets[which], which
 
-    def _spans(self, rows: range) -> Iterator[Part]:
+    def _spans(self, rows: range) -> Iterator[BlockRows]:
         size, done = 1 << self.shift, 0
         while done < len(rows):
             offset = rows[done] & (size - 1)
@@ -223,9 +223,9 @@ class Blocks:
             yield block, slice(offset, offset + take), slice(done, done + take)
             done += take
 
-    def columns(self, rows: Rows) -> Columns:
+    def columns(self, rows: Rows) -> RowColumns:
         """Everything that these rows hold."""
-        found = list(self.parts(rows))
+        found = list(self.split_by_block(rows))
         words = _gather(found, len(rows), self.layout.words, np.uint32, lambda block: block.words)
         flags = _gather(found, len(rows), self.layout.flags, np.bool_, lambda block: block.flags)
         return self.layout.columns(words, flags)
@@ -233,13 +233,13 @@ class Blocks:
     def obs(self, rows: Rows) -> list[ObsArray]:
         """The observations of these rows, [n, *shape] per sensor."""
         width = self.layout.obs_words
-        found = list(self.parts(rows))
+        found = list(self.split_by_block(rows))
         words = _gather(found, len(rows), width, np.uint32, lambda block: block.words[:, :width])
         return self.layout.observations(words)
 
     def mates(self, rows: Rows) -> Rows | None:
         """The teammates of these rows, [n, M] and -1 where there is none; None when none has a group."""
-        found = [(part[0].mates, *part[1:]) for part in self.parts(rows)]
+        found = [(part[0].mates, *part[1:]) for part in self.split_by_block(rows)]
         width = max((mates.shape[1] for mates, _, _ in found if mates is not None), default=None)
         if width is None:
             return None
@@ -252,12 +252,12 @@ class Blocks:
     def rosters(self, rows: Rows) -> Rows:
         """The rows of all members of these rows' groups at these rows' moments, [n, places]."""
         out = np.full((len(rows), self.layout.places), -1, dtype=np.int64)
-        for block, offsets, which in self.parts(rows):
+        for block, offsets, which in self.split_by_block(rows):
             if block.roster is not None:
                 out[which] = block.roster[offsets]
         return out
 
-    def places(self) -> Callable[[Rows], NDArray[np.int64]]:
+    def dense_index(self) -> Callable[[Rows], NDArray[np.int64]]:
         """A function that gives every row of these blocks a number below `len(by_number) << shift`."""
         numbers = np.sort(np.fromiter(self.by_number, dtype=np.int64, count=len(self.by_number)))
         inside = (1 << self.shift) - 1
@@ -269,7 +269,7 @@ class Blocks:
 
 
 def _gather(
-    found: Sequence[Part], n: int, width: int, dtype: Any, pieces: Callable[[Block], NDArray[Any]]
+    found: Sequence[BlockRows], n: int, width: int, dtype: Any, pieces: Callable[[Block], NDArray[Any]]
 ) -> NDArray[Any]:
     """[n, width] the rows' pieces, from the parts that hold them."""
     if len(found) == 1:

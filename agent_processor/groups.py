@@ -36,11 +36,8 @@ class Groups:
         self._id = np.zeros(0, dtype=np.int64)  # per slot: the group it acts for, as the engine numbers it,
         self._group = np.zeros(0, dtype=np.int64)  # as this table numbers it,
         self._place = np.zeros(0, dtype=np.int64)  # and its place there; -1: not a member yet
-
-    @property
-    def any(self) -> bool:
-        """There is, or has been, an agent with a group."""
-        return len(self._place) > 0
+        self.any = False
+        """Whether there is, or has been, an agent with a group."""
 
     def record(
         self,
@@ -56,6 +53,7 @@ class Groups:
         Returns each one's group and place for the other methods. A group id of 0 means no group.
         """
         member = group_ids > 0
+        self.any = True
         self._reserve(int(slots.max()) + 1)
         strangers = member & ((self._id[slots] != group_ids) | (self._place[slots] < 0))
         for i in np.flatnonzero(strangers).tolist():

@@ -90,7 +90,8 @@ class AgentProcessor:
         ended = self._end(env, terminals) if len(terminals) else NOBODY
         if len(decisions):
             self._go_on(env, decisions, lost_lives)
-        self._publish()
+        if self._ready or self._rosters is not None:
+            self._publish()
         if len(ended):
             self._groups.remove(ended)
             gone = ended[self._agents.row[ended] < 0]

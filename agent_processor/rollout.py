@@ -130,7 +130,7 @@ def _renumber(blocks: Blocks, own: Rows, *tables: Rows | None) -> tuple[Rows, li
     given = [table for table in tables if table is not None]
     if not given:
         return own, list(tables)
-    place = blocks.places()
+    place = blocks.dense_index()
     named = np.concatenate([table[table >= 0] for table in given])
     wanted = place(named)
     numbers = np.full(len(blocks.by_number) << blocks.shift, -1, dtype=np.int32)

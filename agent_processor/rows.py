@@ -11,7 +11,7 @@ thread may read (the trainer's) while another writes other rows (the collector's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -20,7 +20,7 @@ from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
 from ..envs.base import ObsArray
-from .blocks import Block, Blocks, RowLayout, Rows
+from .blocks import Block, BlockRows, Blocks, RowLayout, Rows
 
 STORE_BITS = 46
 """Rows of one store are numbered below 2^46, the bits above tell stores apart: a number names one row."""
@@ -29,6 +29,7 @@ RESTORED_STORE = 0
 """No store of any process has these numbers: they are for rows that come out of a checkpoint."""
 
 _BYTES = np.dtype(np.uint8)
+_ALL = slice(None)
 _stores = count()
 
 
@@ -75,8 +76,10 @@ class RowStore:
         """
         self._check(obs, n)
         begun = range(self._next, self._next + n)
-        self._make_room(begun)
-        for block, target, source in self.blocks.parts(begun):
+        self._next = begun.stop
+        if (begun.stop - 1) >> self.shift not in self.blocks.by_number:
+            self._make_room(begun)
+        for block, target, source in self._by_block(begun):
             columns = block.columns
             for column, values in zip(columns.obs, obs):
                 column[target] = values[source]
@@ -116,9 +119,17 @@ class RowStore:
             )
         self._lay_out(replace(self.layout, as_bytes=tuple(o.dtype == _BYTES for o in obs)))
 
+    def _by_block(self, rows: Rows | range) -> Iterable[BlockRows]:
+        """As `Blocks.split_by_block`, and faster where a range of rows lies in one block, as most do."""
+        if isinstance(rows, range) and rows:
+            number = rows.start >> self.shift
+            if number == (rows.stop - 1) >> self.shift:
+                first = number << self.shift
+                return ((self.blocks.by_number[number], slice(rows.start - first, rows.stop - first), _ALL),)
+        return self.blocks.split_by_block(rows)
+
     def _make_room(self, rows: range) -> None:
         """Begin the blocks that these rows, the next ones, are the first to need."""
-        self._next = rows.stop
         first = -(-rows.start >> self.shift)
         for number in range(first, ((rows.stop - 1) >> self.shift) + 1):
             new = Block(self.layout, self.block_rows)
@@ -134,7 +145,7 @@ class RowStore:
         exploration: float = 0.0,
     ) -> None:
         """What was decided on these rows' observations: [n, continuous], [n, branches], [n, both]."""
-        for block, offsets, which in self.blocks.parts(rows):
+        for block, offsets, which in self._by_block(rows):
             columns = block.columns
             if self.layout.continuous:
                 columns.continuous[offsets] = continuous[which]
@@ -146,7 +157,7 @@ class RowStore:
 
     def seat(self, rows: range, rosters: Rows) -> None:
         """Whose rows stood where when these rows began: [n, places]."""
-        for block, offsets, which in self.blocks.parts(rows):
+        for block, offsets, which in self._by_block(rows):
             if block.roster is not None:
                 block.roster[offsets] = rosters[which]
 
@@ -159,7 +170,7 @@ class RowStore:
         interrupted: NDArray[np.bool_] | None = None,
     ) -> None:
         """What came of these rows' actions: [n] each, `mates` [n, M]; `interrupted` when episodes end."""
-        for block, offsets, which in self.blocks.parts(rows):
+        for block, offsets, which in self._by_block(rows):
             columns = block.columns
             columns.reward[offsets] = reward[which]
             columns.group_reward[offsets] = group_reward[which]
@@ -171,7 +182,7 @@ class RowStore:
 
     def end(self, rows: Rows) -> None:
         """With these finished rows a life is over: for what is learnt nothing comes behind them."""
-        for block, offsets, _ in self.blocks.parts(rows):
+        for block, offsets, _ in self._by_block(rows):
             block.columns.done[offsets] = True
 
     @property

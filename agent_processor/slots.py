@@ -86,7 +86,9 @@ class AgentSlots:
 
     def admit(self, env: int, ids: NDArray[np.int32]) -> tuple[Slots, Rows | range]:
         """As `find`, but agents not known get a slot, and the batch is remembered for the next time."""
-        known = self._environments.setdefault(env, _Environment())
+        known = self._environments.get(env)
+        if known is None:
+            known = self._environments[env] = _Environment()
         key = ids.tobytes()
         if key == known.key:
             return known.slots, known.rows

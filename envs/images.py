@@ -39,38 +39,41 @@ def as_bytes(numbers: ObsArray) -> NDArray[np.uint8] | None:
     return pixels
 
 
-class PixelKinds:
-    """How each picture of a run is kept: as its first environment sent it.
+class ImageDtypes:
+    """The dtype of each image sensor of a run: as its first environment sent it.
 
-    Agents of many environments are decided for together and stand in one column. Where one sends a sensor
-    compressed and another does not, the later one's pictures are turned into what the first one's are.
+    Agents of many environments act in one batch and are stored in one column. Where one sends a sensor
+    compressed and another does not, the later one's images are converted to the dtype of the first one's.
     """
 
     def __init__(self) -> None:
-        self._pictures: dict[BehaviorId, tuple[int, ...]] = {}
+        self.without_images: set[BehaviorId] = set()
+        """Behaviors of which `resolve` has found that they have no images: it need not be called for them."""
+        self._images: dict[BehaviorId, tuple[int, ...]] = {}
         self._bytes: dict[tuple[str, int], bool] = {}
 
-    def agree(
+    def resolve(
         self, behavior: BehaviorId, spec: BehaviorSpec, steps: BehaviorSteps, source: str
     ) -> BehaviorSteps:
-        """The steps with every picture as the run keeps it; costs nothing where there are no pictures.
+        """The steps with every image in the dtype that the run uses.
 
         Raises:
-            ObservationError: Pictures that are kept as bytes came as numbers that are none.
+            ObservationError: Images that are kept as bytes came as numbers that do not correspond to bytes.
         """
-        pictures = self._pictures.get(behavior)
-        if pictures is None:
-            pictures = tuple(i for i, each in enumerate(spec.observation_specs) if len(each.shape) == 3)
-            self._pictures[behavior] = pictures
-        if not pictures:
+        images = self._images.get(behavior)
+        if images is None:
+            images = tuple(i for i, each in enumerate(spec.observation_specs) if len(each.shape) == 3)
+            self._images[behavior] = images
+        if not images:
+            self.without_images.add(behavior)
             return steps
         for batch in steps:
-            for index in pictures:
+            for index in images:
                 if len(batch):
-                    self._keep(behavior, spec, index, batch, source)
+                    self._convert(behavior, spec, index, batch, source)
         return steps
 
-    def _keep(
+    def _convert(
         self,
         behavior: BehaviorId,
         spec: BehaviorSpec,

@@ -22,7 +22,7 @@ NO_AGENTS: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 NO_AGENTS.flags.writeable = False
 
 
-class NonFinite(str, Enum):
+class NonFinitePolicy(str, Enum):
     """What to do about a NaN or an infinity in an observation, a reward or a group reward."""
 
     STOP = "stop"
@@ -50,12 +50,12 @@ class _Fault:
     value: float
 
 
-def check_steps(
+def check_finite(
     steps: BehaviorSteps,
     spec: BehaviorSpec,
     environment: str,
     behavior: str,
-    policy: NonFinite,
+    policy: NonFinitePolicy,
     warned: set[tuple[str, str]] | None = None,
 ) -> tuple[BehaviorSteps, NDArray[np.int32]]:
     """Look for numbers that are not finite in what one behaviour's agents sent.
@@ -83,12 +83,14 @@ def check_steps(
     for batch, kind in ((decisions, "decision"), (terminals, "terminal")):
         if len(batch.agent_id) == 0:
             continue
-        faults = list(_faults(batch, spec))
-        if not faults:
+        finite = np.isfinite(batch.reward).all() and np.isfinite(batch.group_reward).all()
+        for obs in batch.obs:
+            finite = finite and (obs.dtype == _BYTES or np.isfinite(obs).all())
+        if finite:
             continue
-        for fault in faults:
+        for fault in _faults(batch, spec):
             message = _describe(fault, batch, kind, environment, behavior)
-            if policy is NonFinite.STOP:
+            if policy is NonFinitePolicy.STOP:
                 raise NonFiniteError(
                     f"{message}. Correct what the agent collects or how it is rewarded, or let such numbers "
                     "pass as zeros: env_settings.non_finite 'zero', or 'drop' to lose that episode as well."
@@ -101,7 +103,7 @@ def check_steps(
             terminals = _finite_terminals(terminals)
     if not void:
         return steps, NO_AGENTS
-    ids = np.unique(np.concatenate(void)).astype(np.int32) if policy is NonFinite.DROP else NO_AGENTS
+    ids = np.unique(np.concatenate(void)).astype(np.int32) if policy is NonFinitePolicy.DROP else NO_AGENTS
     return (decisions, terminals), ids
 
 
@@ -134,13 +136,13 @@ def _describe(
 
 
 def _warn_once(
-    message: str, key: tuple[str, str], policy: NonFinite, warned: set[tuple[str, str]] | None
+    message: str, key: tuple[str, str], policy: NonFinitePolicy, warned: set[tuple[str, str]] | None
 ) -> None:
     if warned is not None:
         if key in warned:
             return
         warned.add(key)
-    effect = "the episode so far is dropped" if policy is NonFinite.DROP else "zero is taken instead"
+    effect = "the episode so far is dropped" if policy is NonFinitePolicy.DROP else "zero is taken instead"
     logger.warning("%s; %s. This is said once per sensor.", message, effect)
 
 

@@ -60,7 +60,7 @@ def decide(value: float) -> Decision:
 
 
 class FakeEngine:
-    """A PipelinedEnv with one agent, whose observation is (life, answers so far in this life).
+    """An AsyncEnv with one agent, whose observation is (life, answers so far in this life).
 
     Args:
         life: Told apart by it.
@@ -113,7 +113,7 @@ class FakeEngine:
     def watch(self, selector: object, token: object) -> None:
         """No sockets: `on_arrival` tells everything."""
 
-    def ready(self) -> bool:
+    def poll(self) -> bool:
         return self._outcome is not False
 
     def receive(self) -> None:

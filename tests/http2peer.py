@@ -19,7 +19,7 @@ AS_UNITY_SENDS = (
     ("grpc-accept-encoding", "identity,deflate,gzip"),
     ("accept-encoding", "identity,gzip"),
 )
-HELLO = frames.PREFACE + frames.settings(())
+HELLO = frames.PREFACE + frames.settings_frame(())
 
 
 def prefixed(message: bytes, compressed: int = 0) -> bytes:

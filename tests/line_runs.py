@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from lanista.envs.manager.manager import EnvManager
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.learn import run, run_training
 from lanista.trainers.runner import training as training_run
 from lanista.trainers.runner.controller import TrainerController
@@ -50,7 +50,7 @@ class Runs:
 
     def _make_test(self, options: Any, log_folder: Any, cluster: Any = None) -> EvaluationEnvironment:
         rules = {**self.rules, **self.test_rules}
-        return EvaluationEnvironment(lambda drawn: LineGame(EVALUATION_SEED, **rules), NonFinite.STOP)
+        return EvaluationEnvironment(lambda drawn: LineGame(EVALUATION_SEED, **rules), NonFinitePolicy.STOP)
 
     def __call__(self, *arguments: str) -> int:
         """The exit status."""

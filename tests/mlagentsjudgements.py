@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.networks.sac import BurnInSequences
 from lanista.trainers.networks.team_critic import Members, flat_actions
 from lanista.trainers.settings.options import RunOptions
@@ -30,7 +30,7 @@ def settings_of(case: dict[str, Any], **changes: Any):
 
 def algorithm_of(case: dict[str, Any], **changes: Any) -> Any:
     spec = vector_spec(case["observations"], case["continuous"], case["branches"])
-    return make_algorithm(spec, settings_of(case, **changes), torch.device("cpu"), 3, NonFinite.STOP)
+    return make_algorithm(spec, settings_of(case, **changes), torch.device("cpu"), 3, NonFinitePolicy.STOP)
 
 
 def assert_judges_alike(algorithm: Any, case: dict[str, Any], said: Path) -> None:

@@ -9,7 +9,7 @@ from lanista.trainers.settings.options import RunOptions
 
 def algorithm(kind, spec, trainer_type, hyper=None, network=None, signals=("extrinsic",), seed=1, **above):
     """A fresh algorithm of the class `kind`, with settings as a YAML would give them."""
-    from lanista.envs.validation import NonFinite
+    from lanista.envs.validation import NonFinitePolicy
 
     behavior = {
         "trainer_type": trainer_type,
@@ -21,7 +21,7 @@ def algorithm(kind, spec, trainer_type, hyper=None, network=None, signals=("extr
     (extrinsic,) = settings.reward_signals.values()
     several = {name: extrinsic.model_copy(update={"gamma": 0.99 - 0.1 * i}) for i, name in enumerate(signals)}
     settings = settings.model_copy(update={"reward_signals": several})
-    return kind(spec, settings, torch.device("cpu"), seed, NonFinite.STOP)
+    return kind(spec, settings, torch.device("cpu"), seed, NonFinitePolicy.STOP)
 
 
 def batch(spec, steps, signals=1, seed=0, *, masked=False, weighted=False, real=None, states=None):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.sac.sac import SAC
 from lanista.trainers.buffers.replay.sampler import ReplayBatch
 from lanista.trainers.networks.modules.distributions import Actions
@@ -47,7 +47,7 @@ def algorithm(
     signals: Sequence[str] = SIGNALS,
     seed: int = 5,
     precision: Precision = Precision.FLOAT32,
-    non_finite: NonFinite = NonFinite.STOP,
+    non_finite: NonFinitePolicy = NonFinitePolicy.STOP,
     **hyper: Any,
 ) -> SAC:
     behavior = {

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from ..base import ObsArray
 from ..errors import DemonstrationError, WireError
 from ..images import BYTES, Images
-from ..protocol.agents import Columns
+from ..protocol.agents import AgentColumns
 from ..protocol.messages import AgentInfoActionPairProto
-from ..protocol.specs import behavior
+from ..protocol.specs import describe_behavior
 from ..protocol.wire_format import Malformed
 from .format import Outline, check_announced, outline, parsed
 from .pairs import Actions, PairReader
@@ -135,7 +135,7 @@ def _read(path: Path, data: bytes, images: Images) -> Demonstration:
     start, length = int(found.starts[0]), int(found.lengths[0])
     first = parsed(AgentInfoActionPairProto, data, (start, start + length), "pair of a report and an action")
     try:
-        known = behavior(found.brain, first.agent_info, images)
+        known = describe_behavior(found.brain, first.agent_info, images)
     except WireError as error:
         raise Malformed(start, f"pair 0: {error}") from error
     columns, actions = PairReader(known, "the file").read(data, found)
@@ -160,7 +160,7 @@ def _read(path: Path, data: bytes, images: Images) -> Demonstration:
     )
 
 
-def _check_values(found: Outline, columns: Columns, actions: Actions) -> None:
+def _check_values(found: Outline, columns: AgentColumns, actions: Actions) -> None:
     """Raise Malformed at the first pair whose numbers nothing could be learnt from."""
     numbers: dict[str, ObsArray] = {"a reward": columns.reward, "a group's reward": columns.group_reward}
     numbers |= {f"observation {k}": obs for k, obs in enumerate(columns.obs) if obs.dtype != BYTES}

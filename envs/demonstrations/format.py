@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError, Message
 from numpy.typing import NDArray
 
 from ..protocol.messages import BrainParametersProto, DemonstrationMetaProto
-from ..protocol.wire_format import Irregular, Malformed, Place, fields, varint
+from ..protocol.wire_format import Malformed, Place, UnknownLayout, fields, varint
 
 HEADER = 33
 """Bytes that are kept for the metadata: Unity writes them at last."""
@@ -133,7 +133,7 @@ def _walk(data: bytes, place: Place) -> None:
     try:
         for _ in fields(data, *place):
             pass
-    except Irregular:
+    except UnknownLayout:
         return
 
 

@@ -9,12 +9,12 @@ from mlagents_envs.base_env import ActionSpec
 from numpy.typing import NDArray
 
 from ..errors import ObservationError
-from ..protocol.agents import AgentReader, Columns
-from ..protocol.images import Decoding, Seen
-from ..protocol.layout import Layout, LayoutBuilder, Layouts, Rows, Sorted, ints
+from ..protocol.agents import AgentColumns, AgentReader
+from ..protocol.images import ImageCache, ImageDecodeJob
+from ..protocol.layout import GroupedAgents, Layout, LayoutBuilder, Layouts, Rows, ints
 from ..protocol.messages import AgentActionProto, AgentInfoActionPairProto
-from ..protocol.specs import Behavior
-from ..protocol.wire_format import BYTES, Irregular, Malformed, fields, parts
+from ..protocol.specs import BehaviorFormat
+from ..protocol.wire_format import BYTES, Malformed, UnknownLayout, fields, parts
 from .format import Outline, parsed
 
 _FLOAT = np.dtype("<f4")
@@ -74,13 +74,13 @@ class Actions:
 class PairReader:
     """Reads the pairs of one behaviour: those whose bytes look alike together, as the wire's agents are."""
 
-    def __init__(self, behavior: Behavior, where: str) -> None:
+    def __init__(self, behavior: BehaviorFormat, where: str) -> None:
         """`where`: what errors call the file."""
         self._agents = AgentReader(behavior, where)
         self._compressed = behavior.compressed
         self._actions = behavior.spec.action_spec
 
-    def read(self, data: bytes, found: Outline) -> tuple[Columns, Actions]:
+    def read(self, data: bytes, found: Outline) -> tuple[AgentColumns, Actions]:
         """What agents reported, and what they did.
 
         Raises:
@@ -88,22 +88,22 @@ class PairReader:
         """
         columns, actions = self._agents.columns(len(found.starts)), Actions(len(found.starts), self._actions)
         if self._compressed:
-            pairs = Sorted([], list(range(len(found.starts))))
+            pairs = GroupedAgents([], list(range(len(found.starts))))
         else:
-            pairs = Layouts(self._layout).sort(data, found.starts, found.lengths)
+            pairs = Layouts(self._layout).group(data, found.starts, found.lengths)
         for layout, rows, alike in pairs.groups:
             columns.fill(layout, rows, alike)
             actions.fill(layout, rows, alike)
         places: list[int] = []
-        for row in pairs.irregular:
+        for row in pairs.unknown:
             start, length = int(found.starts[row]), int(found.lengths[row])
             self._fill_one(columns, actions, row, data, start, length)
-            places += [start] * (len(columns.pictures) - len(places))
+            places += [start] * (len(columns.images) - len(places))
         _decode(columns, places)
         return columns, actions
 
     def _fill_one(
-        self, columns: Columns, actions: Actions, row: int, data: bytes, start: int, length: int
+        self, columns: AgentColumns, actions: Actions, row: int, data: bytes, start: int, length: int
     ) -> None:
         place = (start, start + length)
         pair = parsed(AgentInfoActionPairProto, data, place, "pair of an agent's report and its action")
@@ -117,11 +117,11 @@ class PairReader:
         actions.fill_one(row, pair.action_info, start)
 
     def _layout(self, data: bytes, start: int, stop: int) -> Layout:
-        """The layout of the pair in data[start:stop]. Raises Irregular where there can be none."""
+        """The layout of the pair in data[start:stop]. Raises UnknownLayout where there can be none."""
         builder = LayoutBuilder(data, start, stop)
         found = parts(data, (start, stop), {_INFO: BYTES, _ACTION: BYTES})
         if found.keys() != {_INFO, _ACTION}:
-            raise Irregular
+            raise UnknownLayout
         self._agents.describe(builder, data, *found[_INFO])
         self._describe_action(builder, data, *found[_ACTION])
         return builder.build()
@@ -136,7 +136,7 @@ class PairReader:
         has_new = _CONTINUOUS in found or _DISCRETE in found
         new = {key for key, size in ((_CONTINUOUS, continuous), (_DISCRETE, discrete)) if size}
         if others or (has_new and found.keys() - {_OLD} != new):
-            raise Irregular
+            raise UnknownLayout
         if _OLD in found:
             self._describe_floats(
                 builder, None if has_new else "old", found[_OLD], None if has_new else continuous + discrete
@@ -146,7 +146,7 @@ class PairReader:
         if _DISCRETE in found:
             at, end = found[_DISCRETE]
             if end - at != discrete:
-                raise Irregular
+                raise UnknownLayout
             for branch in range(discrete):
                 builder.varint(f"discrete{branch}", at + branch, at + branch + 1, 1)
 
@@ -154,7 +154,7 @@ class PairReader:
         self, builder: LayoutBuilder, name: str | None, place: tuple[int, int], count: int | None
     ) -> None:
         if count is not None and place[1] - place[0] != 4 * count:
-            raise Irregular
+            raise UnknownLayout
         builder.number(name, *place, (_FLOAT, (count,)))
 
 
@@ -162,16 +162,16 @@ def _full(place: tuple[int, int]) -> bool:
     return place[1] > place[0]
 
 
-def _decode(columns: Columns, places: list[int]) -> None:
+def _decode(columns: AgentColumns, places: list[int]) -> None:
     """Decode the pictures; `places`: the byte where the pair of each stands."""
-    if not columns.pictures:
+    if not columns.images:
         return
     try:
-        Decoding(columns.pictures, Seen(), None).finish()
+        ImageDecodeJob(columns.images, ImageCache(), None).result()
     except ObservationError as error:
-        for picture, place in zip(columns.pictures, places, strict=True):
+        for image, place in zip(columns.images, places, strict=True):
             try:
-                picture.decode(Seen())
+                image.decode(ImageCache())
             except ObservationError as its:
                 raise Malformed(place, str(its)) from its
         raise Malformed(places[0], str(error)) from error

@@ -1,174 +1,179 @@
-"""gRPC's unary calls over one HTTP/2 connection, without its socket (gRPC's PROTOCOL-HTTP2)."""
+"""gRPC's unary calls over one HTTP/2 connection, without I/O (gRPC's PROTOCOL-HTTP2)."""
 
 import struct
 from collections.abc import Mapping
 
 from .connection import Connection
-from .frames import LARGEST_WINDOW, ErrorCode, ProtocolError
+from .frames import MAX_STREAM_ID, MAX_WINDOW, ErrorCode, Http2Error
 from .headers import (
     PATH,
     RESPONSE_HEADERS,
     TRAILERS_OK,
-    HeaderBlocks,
-    plain_status_headers,
+    HeaderDecoder,
+    grpc_status,
+    http_status_headers,
     request_headers,
     status_headers,
-    status_of,
 )
 
-_PREFIX = struct.Struct(">BI")  # compressed or not, length
-_LARGEST_MESSAGE = LARGEST_WINDOW - _PREFIX.size
-_LAST_STREAM = 2**31 - 1
+_PREFIX = struct.Struct(">BI")  # compressed flag, length
+_MAX_MESSAGE = MAX_WINDOW - _PREFIX.size
 
 OK, RESOURCE_EXHAUSTED, FAILED_PRECONDITION, UNIMPLEMENTED, INTERNAL = 0, 8, 9, 12, 13
-"""Statuses of gRPC."""
+"""gRPC status codes."""
 
 
 class StatusError(Exception):
-    """A call is refused, or a message is none."""
+    """A call is rejected, or its message is invalid."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
 
 
-class _Message:
-    """One message on its way in: five bytes of prefix, then the bytes."""
+def parse_message(body: bytes | bytearray, complete: bool) -> bytes:
+    """The one message of a request's or response's body: a prefix of five bytes, then the message.
 
-    def __init__(self) -> None:
-        self._parts = b""
-        self._more: bytearray | None = None
+    Args:
+        body: What has arrived so far.
+        complete: Whether that is all; else it is only checked, and the result means nothing.
 
-    def add(self, data: bytes) -> None:
-        """Take in what has arrived. Raises StatusError as soon as it cannot be a message that we take."""
-        if not self._parts:
-            self._parts = data
-        else:
-            if self._more is None:
-                self._more = bytearray(self._parts)
-            self._more += data
-        body = self._more or self._parts
-        if len(body) < _PREFIX.size:
-            return
+    Raises:
+        StatusError: It is not, or cannot become, a message that we accept.
+    """
+    if len(body) >= _PREFIX.size:
         compressed, length = _PREFIX.unpack_from(body)
         if compressed:
             raise StatusError(UNIMPLEMENTED, "Compressed messages are not supported; send them as they are.")
-        if length > _LARGEST_MESSAGE:
+        if length > _MAX_MESSAGE:
             raise StatusError(RESOURCE_EXHAUSTED, f"A message of {length} bytes is too long.")
         if len(body) > _PREFIX.size + length:
             raise StatusError(INTERNAL, "A call has one message, and this one has more.")
+        if not complete:
+            return b""
+        if len(body) == _PREFIX.size + length:
+            return bytes(memoryview(body)[_PREFIX.size :])
+    elif not complete:
+        return b""
+    raise StatusError(INTERNAL, "The message is cut short.")
 
-    def finish(self) -> bytes:
-        """The message. Raises StatusError when it is not there as a whole."""
-        body = self._more or self._parts
-        if len(body) < _PREFIX.size or len(body) != _PREFIX.size + _PREFIX.unpack_from(body)[1]:
-            raise StatusError(INTERNAL, "The message is cut short.")
-        return bytes(memoryview(body)[_PREFIX.size :])
+
+def _appended(body: bytes | bytearray, data: bytes) -> bytes | bytearray:
+    """The body with more data; its first part is not copied, for mostly it is the only one."""
+    if not body:
+        return data
+    grown = body if isinstance(body, bytearray) else bytearray(body)
+    grown += data
+    return grown
 
 
 class UnaryServer:
-    """The server's side of one connection. It knows one method, and serves one call at a time."""
+    """The server's side of one connection. It knows one method and serves one call at a time."""
 
     def __init__(self) -> None:
         self.connection = Connection(self, server=True)
         self.request: bytes | None = None
-        """The message of a call that waits to be taken and answered; who takes it sets it to None."""
+        """The message of a call that waits for its response; the caller takes it by setting it to None."""
+        self.has_pending_call = False
+        """Whether a whole request has arrived, taken or not, and waits for its response."""
         self.cancelled = False
-        """Whether the other side gave its last call up before it had an answer."""
-        self._headers = HeaderBlocks()
-        self._newest = 0
+        """Whether the client cancelled its last call before the response."""
+        self._headers = HeaderDecoder()
+        self._accepted: Mapping[bytes, bytes] | None = None
+        self._last_stream = 0
         self._call = 0
-        self._message: _Message | None = None
+        self._body: bytes | bytearray = b""
 
     @property
-    def waits(self) -> bool:
-        """Whether a whole call has come, taken or not, and waits for its answer."""
-        return self._call != 0 and self._message is None
-
-    @property
-    def worn_out(self) -> bool:
-        """Whether the other side must soon go on over another connection: three quarters of the numbers that
-        calls can have are used up (some stop there), or it has said goodbye.
+    def stream_ids_exhausted(self) -> bool:
+        """Whether the client must soon continue on another connection: three quarters of the stream
+        identifiers are used up (some clients stop there), or it has sent GOAWAY.
         """
-        return self._newest > _LAST_STREAM // 4 * 3 or self.connection.refused_after is not None
+        return self._last_stream > MAX_STREAM_ID // 4 * 3 or self.connection.goaway_stream is not None
 
     def reply(self, message: bytes) -> None:
-        """Answer the call."""
-        call, self._call = self._call, 0
+        """Respond to the call."""
+        call, self._call, self.has_pending_call = self._call, 0, False
         self.connection.send(call, RESPONSE_HEADERS, _PREFIX.pack(0, len(message)) + message, TRAILERS_OK)
 
-    def refuse(self, status: int, message: str) -> None:
-        """Answer the call with an error."""
-        call, self._call, self._message, self.request = self._call, 0, None, None
+    def reject(self, status: int, message: str) -> None:
+        """Respond to the call with an error."""
+        call = self._call
+        self._end_call()
         self.connection.send_headers(call, status_headers(status, message))
-        self.connection.close(call)
+        self.connection.close_stream(call)
 
-    def headers(self, stream: int, block: bytes, end: bool) -> None:
-        """A call begins, or its message is followed by trailers."""
-        headers = self._headers.read(block)
-        if stream <= self._newest:
-            self._trailers(stream, end)
+    def headers_received(self, stream_id: int, block: bytes, end_stream: bool) -> None:
+        """A request begins, or its message is followed by trailers."""
+        headers = self._headers.cache.get(block) or self._headers.decode(block)
+        if stream_id <= self._last_stream:
+            self._receive_trailers(stream_id, end_stream)
             return
-        self._newest = stream
-        refusal = self._refusal(headers, end)
-        if refusal is not None:
-            self.connection.send_headers(stream, refusal)
-            self._drop(stream, end)
-            return
-        self._call, self._message, self.cancelled = stream, _Message(), False
+        self._last_stream = stream_id
+        if headers is not self._accepted or self._call or self.connection.blocked_stream or end_stream:
+            rejection = self._rejection(headers, end_stream)
+            if rejection is not None:
+                self.connection.send_headers(stream_id, rejection)
+                self._drop_stream(stream_id, end_stream)
+                return
+            self._accepted = headers
+        self._call, self._body, self.cancelled = stream_id, b"", False
 
-    def data(self, stream: int, payload: bytes, end: bool) -> None:
-        """A part of a call's message."""
-        if stream != self._call or self._message is None:
-            raise ProtocolError(ErrorCode.STREAM_CLOSED, "data after the end of a call")
+    def data_received(self, stream_id: int, data: bytes, end_stream: bool) -> None:
+        """A part of a request's message."""
+        if stream_id != self._call or self.has_pending_call:
+            raise Http2Error(ErrorCode.STREAM_CLOSED, "data after the end of a call")
+        body = self._body = _appended(self._body, data) if self._body else data
         try:
-            self._message.add(payload)
+            message = parse_message(body, end_stream)
         except StatusError as error:
-            self._call, self._message = 0, None
-            self.connection.send_headers(stream, status_headers(error.status, str(error)))
-            self._drop(stream, end)
+            self._end_call()
+            self.connection.send_headers(stream_id, status_headers(error.status, str(error)))
+            self._drop_stream(stream_id, end_stream)
             return
-        if end:
-            self._finish(self._message)
+        if end_stream:
+            self.request, self._body, self.has_pending_call = message, b"", True
 
-    def reset(self, stream: int) -> None:
-        """A call is given up."""
-        if stream == self._call:
-            self._call, self._message, self.request = 0, None, None
+    def stream_reset(self, stream_id: int) -> None:
+        """The client has cancelled a call."""
+        if stream_id == self._call:
+            self._end_call()
             self.cancelled = True
 
-    def _trailers(self, stream: int, end: bool) -> None:
-        if not self.connection.is_open(stream):
+    def _receive_trailers(self, stream_id: int, end_stream: bool) -> None:
+        if stream_id not in self.connection.windows:
             return
-        if stream != self._call or self._message is None:
-            raise ProtocolError(ErrorCode.STREAM_CLOSED, "headers after the end of a call")
-        if not end:
-            raise ProtocolError(ErrorCode.PROTOCOL_ERROR, "trailers without an end")
-        self._finish(self._message)
-
-    def _finish(self, message: _Message) -> None:
-        self._message = None
+        if stream_id != self._call or self.has_pending_call:
+            raise Http2Error(ErrorCode.STREAM_CLOSED, "headers after the end of a call")
+        if not end_stream:
+            raise Http2Error(ErrorCode.PROTOCOL_ERROR, "trailers without an end")
         try:
-            self.request = message.finish()
+            self.request = parse_message(self._body, complete=True)
         except StatusError as error:
-            self.refuse(error.status, str(error))
-
-    def _drop(self, stream: int, ended: bool) -> None:
-        """Forget a call that was refused; what is still to come of it need not be sent."""
-        if ended:
-            self.connection.close(stream)
+            self.reject(error.status, str(error))
         else:
-            self.connection.send_reset(stream, ErrorCode.NO_ERROR)
+            self._body, self.has_pending_call = b"", True
 
-    def _refusal(self, headers: Mapping[bytes, bytes], ended: bool) -> bytes | None:
+    def _end_call(self) -> None:
+        self._call, self._body, self.has_pending_call, self.request = 0, b"", False, None
+
+    def _drop_stream(self, stream_id: int, ended: bool) -> None:
+        """Close the stream of a rejected call; the client need not send the rest of it."""
+        if ended:
+            self.connection.close_stream(stream_id)
+        else:
+            self.connection.send_reset(stream_id, ErrorCode.NO_ERROR)
+
+    def _rejection(self, headers: Mapping[bytes, bytes], ended: bool) -> bytes | None:
+        """The field block that rejects a request; None for one that is accepted."""
         if headers.get(b":method") != b"POST" or not headers.get(b"content-type", b"").startswith(
             b"application/grpc"
         ):
-            return plain_status_headers(415)
+            return http_status_headers(415)
         path = headers.get(b":path", b"")
         if path != PATH:
             return status_headers(UNIMPLEMENTED, f"There is no method {path.decode(errors='replace')}.")
-        if self._call or self.connection.sending:
+        if self._call or self.connection.blocked_stream:
             return status_headers(FAILED_PRECONDITION, "The call before this one has not been answered yet.")
         if ended:
             return status_headers(INTERNAL, "A call has one message, and this one has none.")
@@ -179,68 +184,69 @@ class UnaryClient:
     """The client's side of one connection, which makes one call after the other.
 
     Args:
-        authority: Whom it calls, as `host:port`.
+        authority: The server, as `host:port`.
     """
 
     def __init__(self, authority: str) -> None:
         self.connection = Connection(self, server=False)
         self.response: bytes | None = None
-        """The answer to the last call, once it is there."""
-        self._headers = HeaderBlocks()
+        """The response to the last call, once it has arrived."""
+        self._headers = HeaderDecoder()
         self._request = request_headers(authority)
         self._call = -1
-        self._message = _Message()
+        self._body: bytes | bytearray = b""
         self._failure: StatusError | None = None
 
     @property
     def exhausted(self) -> bool:
-        """Whether no further call can be made: the numbers have run out, or the server has said goodbye."""
-        return self._call + 2 > _LAST_STREAM or self.connection.refused_after is not None
+        """Whether no further call can be made: stream identifiers ran out, or the server has sent GOAWAY."""
+        return self._call + 2 > MAX_STREAM_ID or self.connection.goaway_stream is not None
 
     def call(self, message: bytes) -> None:
         """Begin a call; the last one has ended."""
         self._call += 2
-        self.response, self._failure, self._message = None, None, _Message()
-        self.connection.open(self._call)
+        self.response, self._failure, self._body = None, None, b""
+        self.connection.open_stream(self._call)
         self.connection.send(self._call, self._request, _PREFIX.pack(0, len(message)) + message, None)
 
-    def feed(self, data: bytes) -> None:
-        """Take in what has arrived.
+    def receive_data(self, data: bytes) -> None:
+        """Process bytes that have arrived.
 
         Raises:
-            StatusError: The server has refused the call, or will not look at it.
-            ProtocolError: The other side does not speak HTTP/2 as it should.
+            StatusError: The server has rejected the call, or will not process it.
+            Http2Error: The peer violates HTTP/2.
         """
-        self.connection.feed(data)
-        last = self.connection.refused_after
-        if last is not None and last < self._call and self.connection.is_open(self._call):
+        self.connection.receive_data(data)
+        last = self.connection.goaway_stream
+        if last is not None and last < self._call and self._call in self.connection.windows:
             self._fail(FAILED_PRECONDITION, "it has said goodbye")
         if self._failure is not None:
             raise self._failure
 
-    def headers(self, stream: int, block: bytes, end: bool) -> None:
-        """The answer begins, or ends with trailers."""
-        headers = self._headers.read(block)
-        if stream != self._call or not self.connection.is_open(stream):
+    def headers_received(self, stream_id: int, block: bytes, end_stream: bool) -> None:
+        """The response begins, or ends with trailers."""
+        headers = self._headers.cache.get(block) or self._headers.decode(block)
+        if stream_id != self._call or stream_id not in self.connection.windows:
             return
         http = headers.get(b":status", b"200")
         if http != b"200":
             self._fail(INTERNAL, f"it answers with the HTTP status {http.decode(errors='replace')}")
-        elif end:
-            self._finish(*status_of(headers))
+        elif end_stream:
+            self._finish(*grpc_status(headers))
 
-    def data(self, stream: int, payload: bytes, end: bool) -> None:
-        """A part of the answer."""
+    def data_received(self, stream_id: int, data: bytes, end_stream: bool) -> None:
+        """A part of the response."""
+        self._body = _appended(self._body, data)
         try:
-            self._message.add(payload)
+            parse_message(self._body, complete=False)
         except StatusError as error:
             self._fail(error.status, str(error))
             return
-        if end:
+        if end_stream:
             self._fail(INTERNAL, "its answer has no trailers")
 
-    def reset(self, stream: int) -> None:
-        """The server has given the call up."""
+    def stream_reset(self, stream_id: int) -> None:
+        """The server has cancelled the call."""
         self._fail(INTERNAL, "it has dropped the call")
 
     def _finish(self, status: int, text: str) -> None:
@@ -248,12 +254,12 @@ class UnaryClient:
             self._fail(status, text or f"it answers with the gRPC status {status}")
             return
         try:
-            self.response = self._message.finish()
+            self.response = parse_message(self._body, complete=True)
         except StatusError as error:
             self._fail(error.status, str(error))
-        self.connection.close(self._call)
+        self.connection.close_stream(self._call)
 
     def _fail(self, status: int, message: str) -> None:
-        """Remember why the call has failed: what else has arrived must be read all the same."""
-        self.connection.close(self._call)
+        """Record why the call has failed: what else has arrived must be processed all the same."""
+        self.connection.close_stream(self._call)
         self._failure = StatusError(status, message)

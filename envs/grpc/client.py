@@ -8,8 +8,8 @@ from functools import partial
 
 from ..errors import TrainerGoneError
 from .calls import StatusError, UnaryClient
-from .frames import ProtocolError
-from .spin_wait import ShortWait
+from .frames import Http2Error
+from .spin_wait import SpinWait
 
 _READ = 1 << 16
 _DONT_WAIT: int | None = getattr(socket, "MSG_DONTWAIT", None)
@@ -31,7 +31,7 @@ class EngineEndpoint:
         self._authority = f"[{self._host}]:{port}" if ":" in self._host else f"{self._host}:{port}"
         self._socket: socket.socket | None = None
         self._client = UnaryClient(self._authority)
-        self._short_wait = ShortWait(awake=_DONT_WAIT is not None)
+        self._spin_wait = SpinWait(spin=_DONT_WAIT is not None)
 
     def connect(self, timeout: float) -> None:
         """Waits until a trainer listens. Raises TrainerGoneError when none does within `timeout` seconds."""
@@ -55,7 +55,7 @@ class EngineEndpoint:
         """
         try:
             return self._exchange(data)
-        except (OSError, StatusError, ProtocolError) as error:
+        except (OSError, StatusError, Http2Error) as error:
             self.close()
             raise TrainerGoneError(f"The trainer on port {self.port} is gone: {error}") from error
 
@@ -91,10 +91,10 @@ class EngineEndpoint:
             if out:
                 connection.sendall(out)
                 out.clear()
-            received = self._short_wait.wait(partial(_receive, connection), math.inf)
+            received = self._spin_wait.wait(partial(_receive, connection), math.inf)
             if not received:
                 raise ConnectionError("it has closed the connection")
-            client.feed(received)
+            client.receive_data(received)
         if out:  # the trainer may wait for our receipt of its settings
             connection.sendall(out)
             out.clear()

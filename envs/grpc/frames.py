@@ -1,32 +1,34 @@
-"""HTTP/2's frames: nine bytes of header, then a payload (RFC 9113, sections 4 to 7)."""
+"""HTTP/2 frames: a header of nine bytes, then a payload (RFC 9113, sections 4 to 7)."""
 
 import struct
 from collections.abc import Iterable
 from enum import IntEnum
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-"""What a client's connection begins with."""
-HEADER_SIZE = 9
-LARGEST_WINDOW = 2**31 - 1
-DEFAULT_WINDOW = 65_535
-DEFAULT_FRAME_SIZE = 16_384
-LARGEST_FRAME_SIZE = 2**24 - 1
+"""The first bytes of a client's connection (section 3.4)."""
+FRAME_HEADER = struct.Struct(">HBBBI")
+"""Length (24 bits: 16 and 8), type, flags, stream identifier (section 4.1)."""
+HEADER_SIZE = FRAME_HEADER.size
+MAX_WINDOW = 2**31 - 1  # section 6.9.1
+INITIAL_WINDOW = 65_535  # section 6.9.2
+MIN_MAX_FRAME_SIZE = 16_384  # section 4.2: what every endpoint accepts
+MAX_MAX_FRAME_SIZE = 2**24 - 1  # section 6.5.2
+MAX_STREAM_ID = 2**31 - 1  # section 5.1.1; also the mask for the reserved bit in front of stream identifiers
 
-# Types. Plain numbers, since an IntEnum's members cost a look-up each on the hot path.
+# Frame types (section 6). Plain integers: looking up members of an IntEnum is slow on the hot path.
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS = 0, 1, 2, 3, 4
 PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 5, 6, 7, 8, 9
 
-# Flags.
+# Flags (section 6); `PRIORITIZED` is the PRIORITY flag of a HEADERS frame.
 END_STREAM, ACK, END_HEADERS, PADDED, PRIORITIZED = 0x1, 0x1, 0x4, 0x8, 0x20
 
-_HEADER = struct.Struct(">HBBBI")
 _SETTING = struct.Struct(">HI")
-_NUMBER = struct.Struct(">I")
-_TWO_NUMBERS = struct.Struct(">II")
+_UINT32 = struct.Struct(">I")
+_TWO_UINT32 = struct.Struct(">II")
 
 
-class Setting(IntEnum):
-    """The settings of which a side tells the other, as far as this program minds them."""
+class SettingCode(IntEnum):
+    """The defined settings (section 6.5.2)."""
 
     HEADER_TABLE_SIZE = 1
     ENABLE_PUSH = 2
@@ -37,7 +39,7 @@ class Setting(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """Why a stream or a connection ends."""
+    """Why a stream or a connection ends (section 7)."""
 
     NO_ERROR = 0
     PROTOCOL_ERROR = 1
@@ -53,78 +55,86 @@ class ErrorCode(IntEnum):
     ENHANCE_YOUR_CALM = 11
 
 
-class ProtocolError(Exception):
-    """The other side does not speak HTTP/2 as it should; the connection cannot go on."""
+class Http2Error(Exception):
+    """A connection error (section 5.4.1): the peer violates the protocol, and the connection cannot
+    continue.
+    """
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code
 
 
-def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
     """A whole frame."""
-    return frame_header(len(payload), kind, flags, stream) + payload
+    return frame_header(len(payload), kind, flags, stream_id) + payload
 
 
-def frame_header(length: int, kind: int, flags: int, stream: int) -> bytes:
-    """The first nine bytes of a frame whose payload has `length` bytes."""
-    return _HEADER.pack(length >> 8, length & 0xFF, kind, flags, stream)
+def frame_header(length: int, kind: int, flags: int, stream_id: int) -> bytes:
+    """The header of a frame whose payload has `length` bytes."""
+    return FRAME_HEADER.pack(length >> 8, length & 0xFF, kind, flags, stream_id)
 
 
 def parse_header(data: "bytes | bytearray | memoryview", offset: int) -> tuple[int, int, int, int]:
-    """Length of the payload, type, flags and stream of the frame that begins at `offset`."""
-    high, low, kind, flags, stream = _HEADER.unpack_from(data, offset)
-    return high << 8 | low, kind, flags, stream & 0x7FFFFFFF
+    """Payload length, type, flags and stream identifier of the frame that begins at `offset`."""
+    high, low, kind, flags, stream_id = FRAME_HEADER.unpack_from(data, offset)
+    return high << 8 | low, kind, flags, stream_id & MAX_STREAM_ID
 
 
-def settings(values: Iterable[tuple[Setting, int]]) -> bytes:
-    """A SETTINGS frame."""
+def settings_frame(values: Iterable[tuple[SettingCode, int]]) -> bytes:
+    """A SETTINGS frame (section 6.5)."""
     return frame(SETTINGS, 0, 0, b"".join(_SETTING.pack(*pair) for pair in values))
 
 
 def parse_settings(payload: bytes) -> list[tuple[int, int]]:
-    """The pairs of number and value in a SETTINGS frame, of known and unknown settings.
+    """The (identifier, value) pairs of a SETTINGS frame, unknown settings included.
 
     Raises:
-        ProtocolError: The payload is not made of pairs.
+        Http2Error: The payload does not consist of such pairs.
     """
     if len(payload) % _SETTING.size:
-        raise ProtocolError(ErrorCode.FRAME_SIZE_ERROR, f"a SETTINGS frame of {len(payload)} bytes")
+        raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, f"a SETTINGS frame of {len(payload)} bytes")
     return list(_SETTING.iter_unpack(payload))
 
 
-def window_update(stream: int, increment: int) -> bytes:
-    """A frame that lets the other side send `increment` bytes more."""
-    return frame(WINDOW_UPDATE, 0, stream, _NUMBER.pack(increment))
+def window_update(stream_id: int, increment: int) -> bytes:
+    """A WINDOW_UPDATE frame: the peer may send `increment` more bytes (section 6.9)."""
+    return frame(WINDOW_UPDATE, 0, stream_id, _UINT32.pack(increment))
 
 
-def reset(stream: int, code: ErrorCode) -> bytes:
-    """A frame that ends one stream at once."""
-    return frame(RST_STREAM, 0, stream, _NUMBER.pack(code))
+def rst_stream(stream_id: int, code: ErrorCode) -> bytes:
+    """A RST_STREAM frame, which ends one stream immediately (section 6.4)."""
+    return frame(RST_STREAM, 0, stream_id, _UINT32.pack(code))
 
 
-def goaway(last_stream: int, code: ErrorCode, reason: str = "") -> bytes:
-    """A frame that announces the end of the connection; `last_stream` was the last one looked at."""
-    return frame(GOAWAY, 0, 0, _TWO_NUMBERS.pack(last_stream, code) + reason.encode())
+def goaway(last_stream_id: int, code: ErrorCode, reason: str = "") -> bytes:
+    """A GOAWAY frame, which announces that the connection is shut down (section 6.8).
+
+    Args:
+        last_stream_id: The last stream that was or might be processed.
+        code: Why.
+        reason: Additional debug data, for people.
+    """
+    return frame(GOAWAY, 0, 0, _TWO_UINT32.pack(last_stream_id, code) + reason.encode())
 
 
-def parse_number(payload: bytes, what: str) -> int:
-    """The one number that a frame consists of.
+def parse_uint32(payload: bytes, what: str) -> int:
+    """The single 32-bit number that makes up a frame's payload.
 
     Raises:
-        ProtocolError: The payload does not have four bytes.
+        Http2Error: The payload does not have four bytes.
     """
-    if len(payload) != _NUMBER.size:
-        raise ProtocolError(ErrorCode.FRAME_SIZE_ERROR, f"a {what} frame of {len(payload)} bytes")
-    (number,) = _NUMBER.unpack(payload)
+    if len(payload) != _UINT32.size:
+        raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, f"a {what} frame of {len(payload)} bytes")
+    (number,) = _UINT32.unpack(payload)
     return int(number)
 
 
-def unpadded(payload: bytes, flags: int) -> bytes:
-    """What a DATA or HEADERS frame carries, without padding and priority.
+def strip_padding(payload: bytes, flags: int) -> bytes:
+    """The content of a DATA or HEADERS frame, without padding and priority (sections 6.1 and 6.2).
 
     Raises:
-        ProtocolError: There is more padding than payload.
+        Http2Error: There is more padding than payload.
     """
     start, padding = 0, 0
     if flags & PADDED:
@@ -132,27 +142,27 @@ def unpadded(payload: bytes, flags: int) -> bytes:
     if flags & PRIORITIZED:
         start += 5
     if start + padding > len(payload):
-        raise ProtocolError(ErrorCode.PROTOCOL_ERROR, "a frame with more padding than payload")
+        raise Http2Error(ErrorCode.PROTOCOL_ERROR, "a frame with more padding than payload")
     return payload[start : len(payload) - padding]
 
 
-def last_goodbye(tail: bytes) -> str:
-    """The reason in the last GOAWAY frame of a connection; "" without one.
+def last_goaway_reason(tail: bytes) -> str:
+    """The debug data of the last GOAWAY frame of a connection; "" without one.
 
     Args:
-        tail: The last bytes that were sent, from anywhere on; they end with a whole frame.
+        tail: The last bytes that were sent, starting anywhere; they end with a whole frame.
     """
-    for start in range(len(tail) - HEADER_SIZE - _TWO_NUMBERS.size, -1, -1):
-        length, kind, flags, stream = parse_header(tail, start)
+    for start in range(len(tail) - HEADER_SIZE - _TWO_UINT32.size, -1, -1):
+        length, kind, flags, stream_id = parse_header(tail, start)
         body = start + HEADER_SIZE
-        if (kind, flags, stream) == (GOAWAY, 0, 0) and _are_frames(tail, body + length):
-            words = tail[body + _TWO_NUMBERS.size : body + length].decode("utf-8", "replace")
-            return "".join(letter for letter in words if letter.isprintable())
+        if (kind, flags, stream_id) == (GOAWAY, 0, 0) and _are_frames(tail, body + length):
+            reason = tail[body + _TWO_UINT32.size : body + length].decode("utf-8", "replace")
+            return "".join(letter for letter in reason if letter.isprintable())
     return ""
 
 
 def _are_frames(data: bytes, start: int) -> bool:
-    """Whether whole frames, or none, are between here and the end."""
+    """Whether data[start:] consists of whole frames, or is empty."""
     while start + HEADER_SIZE <= len(data):
         start += HEADER_SIZE + parse_header(data, start)[0]
     return start == len(data)

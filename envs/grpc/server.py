@@ -1,94 +1,197 @@
-"""The trainer's end of the connection: it serves the engine's calls, in the thread of who asks for them.
+"""The trainer's end of an engine's connection. It serves the engine's calls in the thread that waits for
+them.
 
-No thread of its own: a second thread would have to wait for the interpreter's lock, up to five milliseconds,
-each time the trainer computes while the engine calls.
-
-The sockets on which a trainer listens.
+There is no thread of its own: a second thread would have to wait for the interpreter's lock, up to five
+milliseconds, each time the trainer computes while the engine calls.
 """
 
-import errno
+from __future__ import annotations
+
 import logging
 import socket
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector, DefaultSelector, SelectorKey
+from typing import Any, Protocol
 
-from ..errors import PortInUseError
-from .calls import FAILED_PRECONDITION
-from .peer import Peer, Stream
-from .spin_wait import ShortWait
+from .calls import FAILED_PRECONDITION, UnaryServer
+from .frames import Http2Error
+from .listeners import OUT_OF_RESOURCES, accept, listen
+from .spin_wait import SpinWait
 
 logger = logging.getLogger(__name__)
 
 QUIT = bytes.fromhex("0a03089003")  # a header of status 400
-PARTING_SECONDS = 1.0
-"""What the last bytes for an engine have to leave."""
+FLUSH_SECONDS = 1.0
+"""How long the last bytes for an engine may take to leave."""
 LINGER_SECONDS = 0.2
-"""What an engine then has to hang up; bytes that came later would make the system drop ours."""
-_RETURN_SECONDS = 1.0
-"""What an engine that has hung up between two calls has to call again: channels of gRPC may reconnect."""
-_STRANGERS = 32
-"""Connections of which more make room by hanging up the oldest that has not served."""
-_PAUSE_SECONDS = 1.0
-"""For how long nobody is let in when the system cannot open another connection."""
+"""How long an engine may then take to hang up; bytes that arrive later would make the system drop ours."""
+_RECONNECT_SECONDS = 1.0
+"""How long an engine that hung up between two calls may take to call again: gRPC channels may reconnect."""
+_MAX_IDLE_PEERS = 32
+"""More connections make room by closing the oldest one that is not the engine's."""
+_ACCEPT_PAUSE_SECONDS = 1.0
+"""How long nothing is accepted after the system could not open another connection."""
+_READ = 1 << 17
 
 
-class TrainerEndpoint:
-    """A server at which one engine calls and waits in the call for its answer.
+class Stream(Protocol):
+    """A non-blocking socket, or what stands for one, such as the plain-text side of TLS.
 
-    One thread at a time may use it, and nothing happens between its calls: `receive`, or `pump` when a
-    selector that `watch` knows says so, must be called for anything to be taken in. The engine's bytes are
-    passed on as they are.
+    `recv` and `send` raise BlockingIOError where they would have to wait. If `recv` returns less than it was
+    asked for, a selector on the socket reports whatever is left.
     """
 
-    def __init__(self, port: int, host: str = "localhost") -> None:
-        """Listens at once.
+    def recv(self, size: int, /) -> bytes:
+        """What has arrived, up to `size` bytes; b"" at the end."""
+
+    def send(self, data: bytearray, /) -> int:
+        """Send what can be sent at once; the number of bytes sent."""
+
+    def fileno(self) -> int:
+        """The socket's file descriptor, for selectors."""
+
+    def shutdown(self, how: int, /) -> None:
+        """Shut the connection down."""
+
+    def close(self) -> None:
+        """Close the socket."""
+
+    def getsockname(self) -> Any:
+        """Our own address."""
+
+
+class Peer:
+    """One client's connection: its socket and the call that it may have open.
+
+    Args:
+        stream: The socket.
+        name: The client's address.
+        max_bytes: How many bytes it may send before it is disconnected; None for any number.
+    """
+
+    def __init__(self, stream: Stream, name: str, max_bytes: int | None = None) -> None:
+        self.stream = stream
+        self.name = name
+        self.max_bytes = max_bytes
+        self.server = UnaryServer()
+        self.error = ""
+        """What it did wrong, once `receive` has ended the connection for that."""
+        self.watched_events = EVENT_READ
+        """What selectors look for at present."""
+
+    @property
+    def events(self) -> int:
+        """What selectors should look for."""
+        return EVENT_READ | EVENT_WRITE if self.server.connection.out else EVENT_READ
+
+    def receive(self) -> bool:
+        """Process what has arrived; whether the connection is still usable."""
+        connection = self.server.connection
+        try:
+            while True:
+                data = self.stream.recv(_READ)
+                if not data:
+                    return False
+                connection.receive_data(data)
+                if self.max_bytes is not None:
+                    self.max_bytes -= len(data)
+                    if self.max_bytes < 0:
+                        self.error = "it sends more than an engine's greeting has"
+                        return False
+                if len(data) < _READ:
+                    return True
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            return False
+        except Http2Error as error:
+            self.error = str(error)
+            return False
+
+    def flush(self) -> bool:
+        """Send as much as the system accepts; whether the connection is still usable."""
+        out = self.server.connection.out
+        try:
+            while out:
+                del out[: self.stream.send(out)]
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            return False
+        return True
+
+
+class ServerSession:
+    """A server for one engine, which calls and waits in the call for its answer.
+
+    One thread at a time may use it, and nothing happens between its calls: `receive`, or `pump` when a
+    selector passed to `watch` reports an event, must be called for anything to be processed. The engine's
+    bytes are passed on as they are.
+
+    Args:
+        listeners: Listening sockets, at which the engine connects, and connects again after it hung up
+            between two calls. Without any, the session is over when its `peer` has gone.
+        peer: A connection that was accepted elsewhere.
+    """
+
+    def __init__(self, listeners: Sequence[socket.socket] = (), peer: Peer | None = None) -> None:
+        self._listeners = listeners
+        first = listeners[0] if peer is None else peer.stream
+        self.port: int = first.getsockname()[1]
+        """The port on which the engine calls."""
+        self.closing_reason = ""
+        """Why the session is closed, for the engine; `close` sends it."""
+        self.request: bytes | None = None
+        """The engine's request that `receive` has not returned yet."""
+        self._selector = DefaultSelector()
+        self._watcher: BaseSelector | None = None
+        self._token: object = None
+        self._spin_wait = SpinWait()
+        self._peers: list[Peer] = []
+        self._engine: Peer | None = None
+        self._gone = False
+        self._hung_up_at: float | None = None
+        self._closed = False
+        self._paused_until: float | None = None
+        self._warned = False
+        for listener in listeners:
+            self._register(listener, None)
+        if peer is not None:
+            self._engine = peer
+            self._add(peer)
+
+    @classmethod
+    def listen(cls, port: int, host: str = "localhost") -> ServerSession:
+        """Listen for an engine.
 
         Args:
             port: TCP port; 0 takes a free one (see `port`).
             host: `localhost` is 127.0.0.1 and, where the machine has it, ::1; else an address of this
-                machine, which then listens beside these.
+                machine, which is then listened on besides these.
 
         Raises:
-            PortInUseError: Somebody else listens there.
+            PortInUseError: Another listener has the port.
             PermissionError: This user may not listen on this port.
-            OSError: The address is none of this machine's.
+            OSError: The address is not one of this machine.
         """
-        self.last_words = ""
-        """Why the connection is closed, for the other side; told by `close`."""
-        self._listeners = listen(host, port)
-        self.port: int = self._listeners[0].getsockname()[1]
-        self._selector = DefaultSelector()
-        self._short_wait = ShortWait()
-        self._watcher: BaseSelector | None = None
-        self._token: object = None
-        self._peers: list[Peer] = []
-        self._engine: Peer | None = None
-        self._request: bytes | None = None
-        self._gone = False
-        self._hung_up: float | None = None
-        self._closed = False
-        self._paused_until: float | None = None
-        self._warned = False
-        for listener in self._listeners:
-            self._selector.register(listener, EVENT_READ)
+        return cls(listen(host, port))
 
     @property
     def disconnected(self) -> bool:
-        """Whether the engine has gone: it hung up before it had an answer (its process died, say), or
-        between two calls and has not come back.
+        """Whether the engine has gone: it hung up before it had an answer (its process died, say), or between
+        two calls and has not come back.
         """
-        if self._hung_up is not None and time.monotonic() - self._hung_up >= _RETURN_SECONDS:
+        if self._hung_up_at is not None and time.monotonic() - self._hung_up_at >= _RECONNECT_SECONDS:
             self._gone = True
         return self._gone
 
     def watch(self, selector: BaseSelector | None, token: object = None) -> None:
-        """Register all sockets, now and later, with a selector, so that it tells when to `pump`.
+        """Register all sockets, now and later, with a selector, so that it reports when to call `pump`.
 
         Args:
-            selector: None ends that.
+            selector: None unregisters them.
             token: The `data` of the selector's keys.
         """
         if self._watcher is not None:
@@ -100,60 +203,64 @@ class TrainerEndpoint:
                 selector.register(key.fileobj, key.events, token)
 
     def pump(self) -> None:
-        """Take in what has arrived and send what could not be sent before, without waiting."""
+        """Process what has arrived and send what could not be sent before, without waiting."""
         if not self._closed:
-            self._let_in_again()
-            self._handle(self._selector.select(0))
+            self._resume_accepting()
+            self._handle_events(self._selector.select(0))
 
     def receive(self, timeout: float) -> bytes | None:
-        """The engine's next request; None when none came within `timeout` seconds or the engine has gone."""
-        if self._request is None and not self._closed:
-            if timeout > 0:
-                self._wait(timeout)
-            else:
-                if self._engine is not None:
-                    self._read(self._engine)
-                if self._request is None:
+        """The engine's next request; None if none arrived within `timeout` seconds or the engine has gone."""
+        if self.request is None and not self._closed:
+            if self._engine is not None:
+                self._receive_from(self._engine)
+            if self.request is None:
+                if timeout > 0:
+                    self._wait(timeout)
+                else:
                     self.pump()
-        request, self._request = self._request, None
+        request, self.request = self.request, None
         return request
 
     def reply(self, data: bytes) -> None:
-        """Answers the request received last. Without effect when the engine has gone meanwhile."""
+        """Respond to the request received last. Has no effect when the engine has gone meanwhile."""
         engine = self._engine
-        if engine is not None and engine.server.waits:
+        if engine is not None and engine.server.has_pending_call:
             engine.server.reply(data)
             self._flush(engine)
 
-    def close(self) -> None:
-        """Stops listening. An answer just given is still delivered; an engine that waits is told to quit."""
+    def close(self, wait: bool = True) -> None:
+        """Stop serving. An engine that waits for an answer is told to quit.
+
+        Args:
+            wait: For the last bytes to leave, and for the engine to hang up.
+        """
         if self._closed:
             return
         self.watch(None)
         self.reply(QUIT)
         if self._engine is not None:
-            self._part(self._engine)
+            self._say_goodbye(self._engine, wait)
         self._closed = True
         self._selector.close()
-        for waiting in (*self._listeners, *(peer.stream for peer in self._peers)):
-            waiting.close()
+        for open_socket in (*self._listeners, *(peer.stream for peer in self._peers)):
+            open_socket.close()
         self._engine = None
         self._peers.clear()
 
     def _wait(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
-        while self._request is None and not self.disconnected and not self._closed:
+        while self.request is None and not self.disconnected and not self._closed:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 return
-            if self._hung_up is not None:
-                remaining = min(remaining, _RETURN_SECONDS)
+            if self._hung_up_at is not None:
+                remaining = min(remaining, _RECONNECT_SECONDS)
             if self._paused_until is not None:
-                remaining = min(remaining, _PAUSE_SECONDS)
-                self._let_in_again()
-            self._handle(self._short_wait.wait(self._selector.select, remaining))
+                remaining = min(remaining, _ACCEPT_PAUSE_SECONDS)
+                self._resume_accepting()
+            self._handle_events(self._spin_wait.wait(self._selector.select, remaining))
 
-    def _handle(self, ready: Sequence[tuple[SelectorKey, int]]) -> None:
+    def _handle_events(self, ready: Sequence[tuple[SelectorKey, int]]) -> None:
         for key, events in ready:
             peer = key.data
             if peer is None:
@@ -162,7 +269,86 @@ class TrainerEndpoint:
                 if events & EVENT_WRITE:
                     self._flush(peer)
                 if events & EVENT_READ and peer in self._peers:
-                    self._read(peer)
+                    self._receive_from(peer)
+
+    def _receive_from(self, peer: Peer) -> None:
+        """Process what a connection has brought."""
+        server = peer.server
+        usable = peer.receive()
+        if peer.error and self._listeners:
+            logger.warning("The connection of %s to port %d is closed: %s.", peer.name, self.port, peer.error)
+        if server.request is not None:
+            if peer is self._engine or self._becomes_engine(peer):
+                self.request, server.request = server.request, None
+                self._engine = peer
+                self._gone, self._hung_up_at = False, None
+        elif server.cancelled:
+            server.cancelled = False
+            if peer is self._engine:
+                self._gone = True
+        if server.connection.out:
+            self._flush(peer)
+        if not usable or (self._gone and not self._listeners):
+            self._drop(peer)
+
+    def _becomes_engine(self, peer: Peer) -> bool:
+        """Whether this peer, which has called, is the engine from now on; else it is rejected."""
+        engine = self._engine
+        if engine is None:
+            return True
+        self._receive_from(engine)  # it may have gone, or sent GOAWAY, unnoticed
+        if self._engine is engine and (
+            engine.server.has_pending_call or not engine.server.stream_ids_exhausted
+        ):
+            peer.server.reject(FAILED_PRECONDITION, "Another engine is connected to this port.")
+            return False
+        return True
+
+    def _flush(self, peer: Peer) -> None:
+        """Send as much as the system accepts; the rest follows when it accepts more."""
+        if not peer.flush():
+            self._drop(peer)
+            return
+        if peer.server.connection.out or peer.watched_events != EVENT_READ:
+            events = peer.watched_events = peer.events
+            self._selector.modify(peer.stream, events, peer)
+            if self._watcher is not None:
+                self._watcher.modify(peer.stream, events, self._token)
+
+    def _drop(self, peer: Peer) -> None:
+        """A connection has ended."""
+        if peer not in self._peers:
+            return
+        self._peers.remove(peer)
+        self._unregister(peer.stream)
+        peer.stream.close()
+        if peer is self._engine:
+            self._engine = None
+            if peer.server.has_pending_call or not self._listeners:
+                self._gone = True
+            else:
+                self._hung_up_at = time.monotonic()
+
+    def _say_goodbye(self, engine: Peer, wait: bool) -> None:
+        """Announce the end; let the last bytes leave, and give the engine a moment to hang up."""
+        connection = engine.server.connection
+        connection.send_goaway(reason=self.closing_reason)
+        self._flush(engine)
+        if not wait:
+            return
+        deadline = time.monotonic() + FLUSH_SECONDS
+        while self._engine is engine and (connection.blocked_stream or connection.out):
+            if (remaining := deadline - time.monotonic()) <= 0:
+                return
+            self._handle_events(self._selector.select(remaining))
+        if self._engine is engine:
+            with suppress(OSError):
+                engine.stream.shutdown(socket.SHUT_WR)
+        deadline = time.monotonic() + LINGER_SECONDS
+        while self._engine is engine and (remaining := deadline - time.monotonic()) > 0:
+            self._handle_events(self._selector.select(remaining))
+
+    # Connections ---------------------------------------------------------------------------------------
 
     def _accept(self, listener: socket.socket) -> None:
         if self._paused_until is not None:  # since the other listener was tried
@@ -171,21 +357,23 @@ class TrainerEndpoint:
             connection, name = accept(listener)
         except OSError as error:
             if error.errno in OUT_OF_RESOURCES:
-                self._let_nobody_in(error)
+                self._pause_accepting(error)
             else:  # it has hung up already
                 logger.debug("A connection to port %d came to nothing: %s", self.port, error)
             return
-        peer = Peer(connection, name)
-        self._peers.append(peer)
-        self._register(connection, peer)
-        self._flush(peer)
-        strangers = [peer for peer in self._peers if peer is not self._engine]
-        if len(strangers) > _STRANGERS:
-            self._drop(strangers[0])
+        self._add(Peer(connection, name))
+        idle = [peer for peer in self._peers if peer is not self._engine]
+        if len(idle) > _MAX_IDLE_PEERS:
+            self._drop(idle[0])
 
-    def _let_nobody_in(self, reason: OSError) -> None:
-        """Stop looking at the listeners for a while: who waits there would be announced again and again."""
-        self._paused_until = time.monotonic() + _PAUSE_SECONDS
+    def _add(self, peer: Peer) -> None:
+        self._peers.append(peer)
+        self._register(peer.stream, peer)
+        self._flush(peer)
+
+    def _pause_accepting(self, reason: OSError) -> None:
+        """Ignore the listeners for a while: the selector would report the waiting client again and again."""
+        self._paused_until = time.monotonic() + _ACCEPT_PAUSE_SECONDS
         for listener in self._listeners:
             self._unregister(listener)
         if not self._warned:
@@ -197,197 +385,18 @@ class TrainerEndpoint:
                 reason.strerror,
             )
 
-    def _let_in_again(self) -> None:
+    def _resume_accepting(self) -> None:
         if self._paused_until is not None and time.monotonic() >= self._paused_until:
             self._paused_until = None
             for listener in self._listeners:
                 self._register(listener, None)
 
-    def _register(self, waiting: socket.socket | Stream, peer: Peer | None) -> None:
-        self._selector.register(waiting, EVENT_READ, peer)
+    def _register(self, fileobj: socket.socket | Stream, peer: Peer | None) -> None:
+        self._selector.register(fileobj, EVENT_READ, peer)
         if self._watcher is not None:
-            self._watcher.register(waiting, EVENT_READ, self._token)
+            self._watcher.register(fileobj, EVENT_READ, self._token)
 
-    def _unregister(self, waiting: socket.socket | Stream) -> None:
-        self._selector.unregister(waiting)
+    def _unregister(self, fileobj: socket.socket | Stream) -> None:
+        self._selector.unregister(fileobj)
         if self._watcher is not None:
-            self._watcher.unregister(waiting)
-
-    def _read(self, peer: Peer) -> None:
-        """Take in what a connection has brought."""
-        server = peer.server
-        goes_on = peer.read()
-        if peer.complaint:
-            logger.warning(
-                "The connection of %s to port %d is closed: %s.", peer.name, self.port, peer.complaint
-            )
-        if server.request is not None:
-            self._take(peer)
-        elif server.cancelled:
-            server.cancelled = False
-            if peer is self._engine:
-                self._gone = True
-        if server.connection.out:
-            self._flush(peer)
-        if not goes_on:
-            self._drop(peer)
-
-    def _take(self, peer: Peer) -> None:
-        """A call has come: the engine's, unless another engine is connected."""
-        engine = self._engine
-        if engine is not None and engine is not peer:
-            self._read(engine)  # it may have gone, or said goodbye, without having been looked at
-            if self._engine is engine and (engine.server.waits or not engine.server.worn_out):
-                peer.server.refuse(FAILED_PRECONDITION, "Another engine is connected to this port.")
-                return
-        self._request, peer.server.request = peer.server.request, None
-        self._engine = peer
-        self._gone, self._hung_up = False, None
-
-    def _flush(self, peer: Peer) -> None:
-        """Send what there is to be sent, as much as the system takes; the rest follows when it takes more."""
-        if not peer.flush():
-            self._drop(peer)
-            return
-        if peer.events != peer.watched:
-            peer.watched = peer.events
-            self._selector.modify(peer.stream, peer.watched, peer)
-            if self._watcher is not None:
-                self._watcher.modify(peer.stream, peer.watched, self._token)
-
-    def _drop(self, peer: Peer) -> None:
-        """A connection has ended."""
-        if peer not in self._peers:
-            return
-        self._peers.remove(peer)
-        self._unregister(peer.stream)
-        peer.stream.close()
-        if peer is self._engine:
-            self._engine = None
-            if peer.server.waits:
-                self._gone = True
-            else:
-                self._hung_up = time.monotonic()
-
-    def _part(self, engine: Peer) -> None:
-        """Let the last bytes for the engine leave, and give it a moment to hang up."""
-        engine.server.connection.say_goodbye(reason=self.last_words)
-        self._flush(engine)
-        deadline = time.monotonic() + PARTING_SECONDS
-        while self._engine is engine and (engine.server.connection.sending or engine.server.connection.out):
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                return
-            self._handle(self._selector.select(remaining))
-        if self._engine is engine:
-            with suppress(OSError):
-                engine.stream.shutdown(socket.SHUT_WR)
-        deadline = time.monotonic() + LINGER_SECONDS
-        while self._engine is engine and (remaining := deadline - time.monotonic()) > 0:
-            self._handle(self._selector.select(remaining))
-
-
-OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-"""Why `accept` fails although somebody waits to be let in."""
-_BACKLOG = 16
-_TRIES = 20
-"""How many free ports of one address are tried until one is free on the others, too."""
-_PRIVILEGED = 1024
-"""Ports below this one are the system's own on most machines."""
-
-
-def listen(host: str, port: int) -> list[socket.socket]:
-    """Non-blocking sockets that listen on one port.
-
-    Args:
-        host: `localhost` is 127.0.0.1 and, where the machine has it, ::1; else an address of this machine,
-            and these two as well: engines on this machine dial `localhost` whatever the address.
-        port: TCP port; 0 takes one that is free on all addresses.
-
-    Raises:
-        PortInUseError: Somebody else listens there.
-        PermissionError: This user may not listen on this port.
-        OSError: The address is none of this machine's.
-    """
-    addresses = _addresses(host.strip("[]"))
-    for tries_left in reversed(range(_TRIES)):
-        try:
-            return _listen(addresses, port)
-        except PortInUseError:
-            if port != 0 or tries_left == 0:
-                raise
-    raise AssertionError("unreachable")
-
-
-def accept(listener: socket.socket) -> tuple[socket.socket, str]:
-    """Let somebody in: the connection, which does not block, and the address of who called.
-
-    Raises:
-        OSError: It has hung up already, or the system has no room for it (`OUT_OF_RESOURCES`).
-    """
-    connection, address = listener.accept()
-    connection.setblocking(False)
-    with suppress(OSError):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connection, f"{address[0]}:{address[1]}"
-
-
-def _listen(addresses: list[str], port: int) -> list[socket.socket]:
-    sockets: list[socket.socket] = []
-    try:
-        for address in addresses:
-            sockets.append(_bound(address, port))
-            port = sockets[-1].getsockname()[1]
-    except BaseException:
-        for listener in sockets:
-            listener.close()
-        raise
-    return sockets
-
-
-def _addresses(host: str) -> list[str]:
-    """The address itself, if it is not `localhost`, and the loopbacks that it does not include."""
-    loopbacks = ["127.0.0.1", "::1"] if _has_ipv6_loopback() else ["127.0.0.1"]
-    if host == "localhost":
-        return loopbacks
-    given = str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
-    included = {given, *{"::": ("127.0.0.1", "::1"), "0.0.0.0": ("127.0.0.1",)}.get(given, ())}
-    return [given, *(address for address in loopbacks if address not in included)]
-
-
-def _has_ipv6_loopback() -> bool:
-    try:
-        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
-            probe.bind(("::1", 0))
-    except OSError:
-        return False
-    return True
-
-
-def _bound(address: str, port: int) -> socket.socket:
-    family, _, _, _, target = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        if sys.platform == "win32":  # there SO_REUSEADDR would let two listeners share the port
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
-        else:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            # The wildcard takes IPv4's connections, too.
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address != "::")
-        listener.bind(target)
-        listener.listen(_BACKLOG)
-        listener.setblocking(False)
-    except OSError as error:
-        listener.close()
-        if error.errno == errno.EACCES and sys.platform != "win32" and port < _PRIVILEGED:
-            raise PermissionError(
-                error.errno,
-                f"port {port} needs privileges, as ports below {_PRIVILEGED} do; choose one from there on",
-            ) from error
-        if error.errno in (errno.EADDRINUSE, errno.EACCES):
-            raise PortInUseError(
-                error.errno, f"Port {port} of {address} cannot be used: {error.strerror}"
-            ) from error
-        raise
-    return listener
+            self._watcher.unregister(fileobj)

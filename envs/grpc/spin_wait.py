@@ -1,8 +1,8 @@
 """Waiting for what comes soon without falling asleep.
 
-To be woken takes a process 50 to 100 microseconds on most machines, which is as long as a small engine
-computes. So who expects an answer soon looks again and again for a moment, and lets others have the processor
-between two looks; who has learnt that answers take long goes to sleep at once.
+Waking a process takes 50 to 100 microseconds on most machines, as long as a small engine computes. So a
+waiter that expects an answer soon polls for a moment and yields the processor between two polls; one that has
+learned that answers take long goes to sleep at once.
 """
 
 from __future__ import annotations
@@ -14,47 +14,40 @@ from typing import TypeVar
 
 from ..base import processors
 
-LONGEST = 0.0005
-"""Seconds for which it stays awake."""
-_FADING = 1.0 / 8.0
-_SLOW = 4.0 * LONGEST
+MAX_SPIN_SECONDS = 0.0005
+_SMOOTHING = 1.0 / 8.0
+_MAX_COUNTED = 4.0 * MAX_SPIN_SECONDS
 """A wait counts for no more than this, so that one pause does not put the next hundred waits to sleep."""
 
 T = TypeVar("T")
 
-
-def _let_others_compute() -> None:
-    if hasattr(os, "sched_yield"):
-        os.sched_yield()
-    else:
-        time.sleep(0)
+_yield_processor: Callable[[], object] = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 
-class ShortWait:
-    """Waits for one kind of event, and knows how long that has taken of late."""
+class SpinWait:
+    """Waits for one kind of event, and keeps a moving average of how long that has taken."""
 
-    def __init__(self, awake: bool = True) -> None:
-        """`awake=False` always sleeps, as does a machine with one processor."""
-        self._awake = awake and processors() > 1
-        self._usual = 0.0
+    def __init__(self, spin: bool = True) -> None:
+        """With `spin=False`, and on a machine with one processor, every wait sleeps."""
+        self._spin = spin and processors() > 1
+        self._average = 0.0
 
-    def wait(self, look: Callable[[float], T], timeout: float) -> T:
-        """What `look` finds within `timeout` seconds.
+    def wait(self, poll: Callable[[float], T], timeout: float) -> T:
+        """What `poll` finds within `timeout` seconds.
 
         Args:
-            look: waits for at most so many seconds, 0 for not at all; what it returns is false if nothing
-                was found.
-            timeout: seconds.
+            poll: Waits at most this many seconds, 0 for not at all; its result is falsy if nothing was found.
+            timeout: In seconds.
         """
-        began = time.perf_counter()
-        found = look(0.0)
-        if not found and self._awake and self._usual < LONGEST:
-            end = began + min(LONGEST, timeout)
+        start = time.perf_counter()
+        found = poll(0.0)
+        if not found and self._spin and self._average < MAX_SPIN_SECONDS:
+            end = start + min(MAX_SPIN_SECONDS, timeout)
             while not found and time.perf_counter() < end:
-                _let_others_compute()
-                found = look(0.0)
+                _yield_processor()
+                found = poll(0.0)
         if not found:
-            found = look(timeout)
-        took = min(time.perf_counter() - began, _SLOW)
-        self._usual += _FADING * (took - self._usual)
+            found = poll(timeout)
+        waited = min(time.perf_counter() - start, _MAX_COUNTED)
+        self._average += _SMOOTHING * (waited - self._average)
         return found

@@ -1,7 +1,4 @@
-"""Environments that are told what to do and answer later, which is how a manager drives many at once.
-
-Where environments come from that start by themselves, as a manager sees it.
-"""
+"""The interfaces through which a manager drives environments, and admits those that start by themselves."""
 
 from __future__ import annotations
 
@@ -22,21 +19,21 @@ Parameters = Mapping[str, object]
 """Environment parameters for `set_parameters`: plain floats, or samplers that the environment knows."""
 
 
-class PipelinedEnv(Protocol):
-    """A BaseEnv whose step and reset are each split in two: send now, receive when it is ready.
+class AsyncEnv(Protocol):
+    """A BaseEnv whose step and reset are each split in two: send now, receive when the answer is ready.
 
     All methods are called from one thread at a time.
     """
 
     on_arrival: Callable[[], None] | None
     """Called, from any thread and at any time, when an answer has arrived or the engine has gone, unless a
-    socket says so that `watch` has shown."""
+    socket registered by `watch` reports it."""
     timeout_wait: float
     """Seconds that the engine has for each answer."""
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
-        """The behaviours seen so far."""
+        """The behaviors seen so far."""
 
     def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
         """Set what the agents of the last DecisionSteps do; row for row."""
@@ -48,24 +45,24 @@ class PipelinedEnv(Protocol):
         """Answer the engine with a reset; return at once."""
 
     def watch(self, selector: BaseSelector | None, token: object) -> None:
-        """Register the sockets that have something when `ready` is to be asked, now and whenever they change.
+        """Register the sockets that are readable when `poll` should be called, now and whenever they change.
 
         Args:
-            selector: Where; None takes them out again.
+            selector: Where; None unregisters them.
             token: The `data` of the selector's keys.
         """
 
-    def ready(self) -> bool:
+    def poll(self) -> bool:
         """Whether `receive` would return or raise without waiting: an answer is there, or the engine gone.
 
-        Takes in what the sockets have, so that they have nothing more.
+        Reads what the sockets have, so that they are not readable any more.
         """
 
     def receive(self) -> None:
-        """Take the answer in; raises what kept the engine from answering."""
+        """Process the answer; raises what kept the engine from answering."""
 
     def get_steps(self, behavior_name: str) -> BehaviorSteps:
-        """What the last answer said of one behaviour's agents."""
+        """One behavior's agents in the last answer."""
 
     def lost_lives(self, behavior_name: str) -> NDArray[np.int32]:
         """[n] which agents of the last answer's decision steps lost a life; see `EnvironmentStep`."""
@@ -76,27 +73,27 @@ class PipelinedEnv(Protocol):
     def set_parameters(self, parameters: Parameters) -> None:
         """Set environment parameters; they arrive with the next step or reset."""
 
-    def overdue(self) -> Exception:
+    def timed_out(self) -> Exception:
         """The answer has not come within `timeout_wait`: the engine gets no time to end by itself.
 
         Returns:
-            What to raise or report, telling why as far as can be known.
+            What to raise or report, with the cause as far as it can be known.
         """
 
     def close(self, timeout: float | None = None) -> None:
-        """End the environment, which has `timeout` seconds for it; nothing of it is left behind."""
+        """End the environment, which has `timeout` seconds for it, with all its resources."""
 
 
-def pipelined(env: BaseEnv) -> PipelinedEnv:
-    """The environment itself if it is a PipelinedEnv, else one that steps it in place."""
-    return env if hasattr(env, "send_step") else InPlace(env)
+def as_async_env(env: BaseEnv) -> AsyncEnv:
+    """The environment itself if it is an AsyncEnv, else an adapter that steps it in the caller's thread."""
+    return env if hasattr(env, "send_step") else SyncAdapter(env)
 
 
-class InPlace:
-    """Drives any BaseEnv as a PipelinedEnv: steps it in the caller's thread when its answer is taken."""
+class SyncAdapter:
+    """Makes any BaseEnv an AsyncEnv: it is stepped in the caller's thread when its answer is received."""
 
     def __init__(self, env: BaseEnv) -> None:
-        """Take `env` over; closing this closes it."""
+        """Take ownership of `env`: closing this closes it."""
         self.env = env
         self.on_arrival: Callable[[], None] | None = None
         self.timeout_wait = math.inf
@@ -115,21 +112,23 @@ class InPlace:
         self._acted.add(behavior_name)
 
     def send_step(self) -> None:
-        """Note that a step is wanted. Zeros are set here where nothing was: not every BaseEnv does it."""
+        """Note that a step is wanted. Actions that were not set are set to zeros: not every BaseEnv does
+        it.
+        """
         for name, spec in self.env.behavior_specs.items():
             if name not in self._acted:
                 waiting = len(self.env.get_steps(name)[0])
                 self.env.set_actions(name, spec.action_spec.empty_action(waiting))
-        self._begin(self.env.step)
+        self._start(self.env.step)
 
     def send_reset(self) -> None:
         """Note that a reset is wanted."""
-        self._begin(self.env.reset)
+        self._start(self.env.reset)
 
     def watch(self, selector: BaseSelector | None, token: object) -> None:
-        """There are no sockets; `on_arrival` tells everything."""
+        """There are no sockets; `on_arrival` announces everything."""
 
-    def ready(self) -> bool:
+    def poll(self) -> bool:
         """Whether a step or a reset is wanted."""
         return self._pending is not None
 
@@ -148,7 +147,7 @@ class InPlace:
         """Those of an environment that knows of lives."""
         return NO_AGENTS if self._lost_lives is None else self._lost_lives(behavior_name)
 
-    def overdue(self) -> Exception:
+    def timed_out(self) -> Exception:
         """Not called by a manager: what runs in the caller's thread is never late."""
         return UnityTimeOutException(f"{type(self.env).__name__} did not answer in time")  # type: ignore[no-any-return]
 
@@ -162,25 +161,25 @@ class InPlace:
         return report() if report is not None else {}
 
     def set_parameters(self, parameters: Parameters) -> None:
-        """Pass environment parameters on to an environment that takes them."""
+        """Pass environment parameters on to an environment that accepts them."""
         if not parameters:
             return
-        take = getattr(self.env, "set_parameters", None)
-        if take is None:
+        setter = getattr(self.env, "set_parameters", None)
+        if setter is None:
             raise TypeError(
                 f"{type(self.env).__name__} has no method set_parameters, so that these environment "
                 f"parameters cannot be set: {sorted(parameters)}"
             )
-        take(parameters)
+        setter(parameters)
 
-    def _begin(self, pending: Callable[[], None]) -> None:
+    def _start(self, pending: Callable[[], None]) -> None:
         self._pending = pending
         self._acted.clear()
         if self.on_arrival is not None:
             self.on_arrival()
 
 
-class Newcomer(Protocol):
+class PendingEnv(Protocol):
     """An environment that runs already and wants to take part."""
 
     @property
@@ -188,32 +187,32 @@ class Newcomer(Protocol):
         """Where it is, for messages."""
 
     def make(self, index: int) -> BaseEnv:
-        """The environment, as the one of this index; called once, from another thread. It may block, and
-        raise what keeps the environment from taking part.
+        """The environment, with this index; called once, from another thread. It may block, and raise what
+        keeps the environment from taking part.
         """
 
-    def part(self, reason: str) -> None:
-        """The environment is about to be closed; this is what it is told."""
+    def close_with_reason(self, reason: str) -> None:
+        """The environment is about to be closed; it is sent the reason."""
 
 
-class Door(Protocol):
-    """Lets environments in while a run is under way. All methods are called from the manager's thread."""
+class EnvSource(Protocol):
+    """Where environments come from that start by themselves. Called from the manager's thread alone."""
 
     @property
     def where(self) -> str:
-        """Where environments come in, for messages."""
+        """Where environments connect, for messages."""
 
     def open(self, announce: Callable[[], None]) -> None:
-        """Let them in from now on. `announce` is called, from any thread, when `next` has somebody."""
+        """Admit environments from now on. `announce` is called, from any thread, when `next` has one."""
 
-    def next(self) -> Newcomer | None:
-        """Who waits longest to be taken in; None where nobody does."""
+    def next(self) -> PendingEnv | None:
+        """The environment that has waited longest to be admitted; None without any."""
 
     def refusal(self, behavior: BehaviorId, spec: BehaviorSpec, among_others: bool) -> str | None:
-        """Why an environment that shows this new behaviour cannot take part; None if it can.
+        """Why an environment that shows this new behavior cannot take part; None if it can.
 
-        `among_others`: whether some take part already.
+        `among_others`: whether others take part already.
         """
 
     def close(self) -> None:
-        """Let nobody in any more, and send away who waits."""
+        """Admit no more environments, and turn away those that wait."""

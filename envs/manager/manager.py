@@ -17,15 +17,14 @@ from mlagents_envs.exception import (
 )
 
 from ..base import BehaviorId, Decision, EnvironmentStep, processors
-from ..errors import WireError
-from ..images import PixelKinds
-from ..validation import NonFinite, NonFiniteError
-from .admission import Attendance
-from .async_env import Door, Newcomer, Parameters, PipelinedEnv
+from ..images import ImageDtypes
+from ..validation import NonFiniteError, NonFinitePolicy
+from .admission import Admission
+from .async_env import AsyncEnv, EnvSource, Parameters, PendingEnv
 from .restarts import EngineStopped, RestartHistory, RestartLimits
-from .selector import Arrivals
+from .selector import EventSelector
 from .specs import MergedSpecs, SpecConflictError
-from .worker import ABSENCE_SECONDS, Keeper, Worker, WorkerState
+from .worker import ABSENCE_SECONDS, EnvLauncher, Worker, WorkerState
 
 logger = getLogger(__name__)
 
@@ -36,34 +35,34 @@ RESTARTABLE = (
     UnityCommunicatorStoppedException,
     UnitySideChannelException,
 )
-"""Failures of an engine that a new start may mend."""
+"""Failures of an engine that a restart may fix."""
 
-LOOK_SECONDS = 0.1
-"""How often environments are looked at that have not announced anything."""
+POLL_SECONDS = 0.1
+"""How often environments are polled that have not announced anything."""
 CLOSE_SECONDS = 10.0
-"""What engines get to end by themselves."""
+"""How long engines may take to end by themselves."""
 
 
 class EnvManager:
-    """One to N environments, each of which goes on as soon as it has answered and was told what to do.
+    """One to N environments, each of which continues as soon as it has answered and was sent its actions.
 
     One thread owns the manager and calls all its methods. An engine that dies, or does not answer within
-    its `timeout_wait`, is closed and launched again alone, while the others go on; its first step after
-    that comes with `fresh=True`.
+    its `timeout_wait`, is closed and launched again while the others go on; its first step after that has
+    `fresh=True`.
 
     Args:
         make_env: Launches environment 0 to num_envs - 1; called from other threads, several at once, and
             again for a restart. A UnityEnvironment should be made with `non_finite=None`, since the
-            manager checks the numbers. What is no PipelinedEnv is stepped in place.
-            None if there is a `door`.
-        num_envs: How many; with a door, how many must have come for `start` to return.
-        door: Where environments come in by themselves, at any time. They are not started again, but leave,
-            of which a step with `left` tells; another one gets the index. What they do wrong harms nobody
-            else. When none is left, `wait` waits for the next.
+            manager checks the numbers. A plain BaseEnv is stepped in the manager's thread.
+            None if there is a `source`.
+        num_envs: How many; with a source, how many must have joined for `start` to return.
+        source: Where environments come from that start by themselves, at any time. They are not started
+            again, but leave, which a step with `left` reports; another one gets the index. Their errors do
+            not affect the others. When none is left, `wait` waits for the next.
         limits: How often each may be restarted.
         ordered: `wait` returns all environments' answers together: a repeatable run.
-        non_finite: What becomes of NaN and infinities.
-        awake: Stay so while answers come soon (see `ShortWait`), unless engines fill the processors. Not for
+        non_finite: What to do about NaN and infinities.
+        spin: Stay awake while answers come soon (see `SpinWait`), unless engines fill the processors. Not for
             a process in which other threads compute.
         editor: The engine is the Editor; when it stops, the run is finished instead of restarted.
         clock: Seconds, monotonic.
@@ -75,42 +74,42 @@ class EnvManager:
         num_envs: int,
         limits: RestartLimits | None = None,
         *,
-        door: Door | None = None,
+        source: EnvSource | None = None,
         ordered: bool = False,
-        non_finite: NonFinite = NonFinite.STOP,
-        awake: bool = True,
+        non_finite: NonFinitePolicy = NonFinitePolicy.STOP,
+        spin: bool = True,
         editor: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if num_envs < 1:
             raise ValueError(f"num_envs is {num_envs}; it must be 1 or more")
-        if (make_env is None) == (door is None):
-            raise ValueError("either make_env or door brings the environments: give one of them")
-        if ordered and door is not None:
-            raise ValueError("environments that come through a door have no order")
+        if (make_env is None) == (source is None):
+            raise ValueError("either make_env or source provides the environments: give one of them")
+        if ordered and source is not None:
+            raise ValueError("environments that come from a source have no order")
         self._clock = clock
         self._ordered = ordered
         self._non_finite = non_finite
         self._editor = editor
         self._warned: set[tuple[str, str]] = set()
         self._parameters: Parameters = {}
-        self._attendance = None if door is None else Attendance(door, num_envs)
-        self._specs = MergedSpecs() if door is None else MergedSpecs(door.refusal)
-        self._kinds = PixelKinds()
-        self._arrivals: Arrivals[Worker | None, PipelinedEnv | BaseException] = Arrivals(
-            awake and num_envs < processors()
+        self._admission = None if source is None else Admission(source, num_envs)
+        self._specs = MergedSpecs() if source is None else MergedSpecs(source.refusal)
+        self._dtypes = ImageDtypes()
+        self._events: EventSelector[Worker | None, AsyncEnv | BaseException] = EventSelector(
+            spin and num_envs < processors()
         )
-        self._looked = clock()
+        self._polled_at = clock()
         self._started = False
         self._works = False
-        """The first reset is over: the environments can do what they are to do."""
+        """The first reset is over: the environments work."""
         self._closed = False
         self._limits = limits or RestartLimits()
         self._workers: dict[int, Worker] = {}
         """By their indices, in this order."""
         if make_env is not None:
             for index in range(num_envs):
-                self._hire(index, make_env)
+                self._add_worker(index, make_env)
 
     def __enter__(self) -> "EnvManager":
         return self
@@ -122,7 +121,7 @@ class EnvManager:
 
     @property
     def num_envs(self) -> int:
-        """How many environments there are, those that are being launched included."""
+        """How many environments there are, including those that are being launched."""
         return len(self._workers)
 
     @property
@@ -136,23 +135,23 @@ class EnvManager:
         return sum(worker.history.restarts for worker in self._workers.values())
 
     def start(self) -> None:
-        """Launch all environments side by side and wait until they stand.
+        """Launch all environments side by side and wait until they are ready.
 
         Raises:
             Exception: What kept the first one from starting that failed; the others are closed then.
         """
         try:
-            if self._attendance is None:
+            if self._admission is None:
                 self._launch_all()
             else:
-                self._await_enough(self._attendance)
+                self._await_enough(self._admission)
         except BaseException:
             self.close()
             raise
         self._started = True
 
     def reset(self, parameters: Parameters | None = None) -> list[EnvironmentStep]:
-        """Reset every environment and wait for all of them; answers that are still owed are void.
+        """Reset every environment and wait for all of them; answers that are still pending are void.
 
         Args:
             parameters: Environment parameters that every environment, also one that is restarted later,
@@ -170,28 +169,30 @@ class EnvManager:
             raise RuntimeError("reset() before start()")
         if parameters is not None:
             self.set_parameters(parameters)
-        # Newcomers that are not there yet are reset when they are: nobody waits for them here.
-        awaited = [worker for worker in self._workers.values() if worker.env is not None or not worker.guest]
+        # Environments that are still joining are reset once they have: they are not waited for here.
+        awaited = [w for w in self._workers.values() if w.env is not None or w.pending_env is None]
         for worker in awaited:
             worker.answer = None
             if worker.state is WorkerState.WAITING:
                 worker.reset_wanted = True
             elif worker.env is not None:
-                self._tell(worker, worker.env, None)
+                self._send(worker, worker.env, None)
         while any(self._workers.get(one.index) is one and one.answer is None for one in awaited):
-            self._collect(math.inf)
+            self._process_events(math.inf)
         self._works = True
-        return self._take()
+        return self._take_answers()
 
     def set_parameters(self, parameters: Parameters) -> None:
-        """Set environment parameters without a reset; they reach each environment when it is told next."""
+        """Set environment parameters without a reset; each environment gets them with what it is sent
+        next.
+        """
         self._parameters = {**self._parameters, **parameters}
         for worker in self._workers.values():
             if worker.env is not None:
                 worker.env.set_parameters(parameters)
 
     def send(self, env: int, decisions: Mapping[BehaviorId, Decision]) -> None:
-        """Tell an environment that has answered what its agents do; return at once.
+        """Send an environment that has answered its agents' actions; return at once.
 
         Args:
             env: Its index.
@@ -199,7 +200,7 @@ class EnvManager:
                 without any get zeros.
 
         Raises:
-            RuntimeError: It has not answered since it was told last.
+            RuntimeError: It has not answered what it was sent last.
             UnityActionException: A behaviour that it does not have, or actions of a wrong shape.
             RestartLimitError, EngineStopped: As `wait`.
         """
@@ -210,10 +211,10 @@ class EnvManager:
             raise RuntimeError(f"{worker.name} cannot be sent anything now: {worker.state.value}")
         for name, decision in decisions.items():
             worker.env.set_actions(name, decision.env_action)
-        self._tell(worker, worker.env, decisions)
+        self._send(worker, worker.env, decisions)
 
     def wait(self, timeout: float | None = None) -> list[EnvironmentStep]:
-        """Wait until at least one environment has answered; with `ordered`, all that owe an answer.
+        """Wait until at least one environment has answered; with `ordered`, all whose answer is pending.
 
         Args:
             timeout: Seconds after which an empty list is returned; None waits as long as it takes.
@@ -226,23 +227,29 @@ class EnvManager:
             EngineStopped: The engine ended the session in good order.
             NonFiniteError: A number is not finite, and `non_finite` is STOP.
             SpecConflictError: Environments describe a behaviour differently.
-            RuntimeError: No environment owes an answer.
+            RuntimeError: No answer is pending.
         """
         end = math.inf if timeout is None else self._clock() + timeout
-        self._collect(0.0)
+        polled = False
         while True:
-            owed = any(worker.owes for worker in self._workers.values())
-            answered = any(worker.answer is not None for worker in self._workers.values())
-            if self._attendance is not None and self._attendance.untold:
-                return self._take()
-            if answered and not (owed and self._ordered):
-                return self._take()
-            if not owed and self._attendance is None:
-                raise RuntimeError("wait() with no environment that was told anything")
-            remaining = end - self._clock()
-            if remaining <= 0:
+            is_pending = has_answer = False
+            for worker in self._workers.values():
+                if worker.answer is not None:
+                    has_answer = True
+                elif worker.state is WorkerState.WAITING or worker.state is WorkerState.STARTING:
+                    is_pending = True
+            done = has_answer and not (is_pending and self._ordered)
+            if self._admission is not None:
+                done = done or self._admission.has_removed
+            elif not (is_pending or has_answer):
+                raise RuntimeError("wait() with no environment that was sent anything")
+            remaining = 0.0 if done else end - self._clock()
+            if polled and done:
+                return self._take_answers()
+            if polled and remaining <= 0:
                 return []
-            self._collect(remaining)
+            self._process_events(max(0.0, remaining))
+            polled = True
 
     def close(self, *, at_once: bool = False) -> None:
         """Close all environments side by side, by force where one takes longer than 10 s.
@@ -253,148 +260,142 @@ class EnvManager:
         if self._closed:
             return
         self._closed = True
-        if self._attendance is not None:
-            self._attendance.close()
+        if self._admission is not None:
+            self._admission.close()
         workers = self._workers.values()
         for worker in workers:
-            worker.leave(WorkerState.CLOSED)
-            worker.keeper.close(0.0 if at_once else CLOSE_SECONDS)
+            worker.detach(WorkerState.CLOSED)
+            worker.launcher.close(0.0 if at_once else CLOSE_SECONDS)
         end = time.monotonic() + 2 * CLOSE_SECONDS
-        if self._attendance is not None:
-            self._attendance.await_leaving(end)
+        if self._admission is not None:
+            self._admission.await_closing(end)
         for worker in workers:
             # A launch cannot be hurried; its engine ends when the launch is over, or with this process.
-            if not worker.keeper.launching and not worker.keeper.join(max(0.0, end - time.monotonic())):
+            if not worker.launcher.launching and not worker.launcher.join(max(0.0, end - time.monotonic())):
                 logger.warning("%s is still being closed", worker.name)
-        if not any(worker.keeper.launching for worker in workers):
-            self._arrivals.close()
+        if not any(worker.launcher.launching for worker in workers):
+            self._events.close()
 
-    def _hire(self, index: int, make_env: Callable[[int], BaseEnv], guest: Newcomer | None = None) -> Worker:
-        def report(outcome: PipelinedEnv | BaseException) -> None:
-            self._arrivals.post(worker, outcome)
+    def _add_worker(
+        self, index: int, make_env: Callable[[int], BaseEnv], pending_env: PendingEnv | None = None
+    ) -> Worker:
+        def report(outcome: AsyncEnv | BaseException) -> None:
+            self._events.post(worker, outcome)
 
         history = RestartHistory(self._limits, self._clock())
-        worker = self._workers[index] = Worker(index, Keeper(index, make_env, report), history, guest=guest)
+        launcher = EnvLauncher(index, make_env, report)
+        worker = self._workers[index] = Worker(index, launcher, history, pending_env=pending_env)
         return worker
 
     def _admit(self) -> None:
-        """Take in whoever waits at the door, without waiting until they stand."""
-        if self._attendance is None:
+        """Launch the environments that want to join, without waiting until they are ready."""
+        if self._admission is None:
             return
-        for index, newcomer in self._attendance.newcomers(self._workers):
-            self._hire(index, newcomer.make, newcomer).relaunch()
+        for index, pending_env in self._admission.pending(self._workers):
+            self._add_worker(index, pending_env.make, pending_env).relaunch()
         self._workers = dict(sorted(self._workers.items()))
 
     @property
-    def _standing(self) -> int:
+    def _num_running(self) -> int:
         """How many environments can be sent something now or soon."""
         return sum(worker.env is not None for worker in self._workers.values())
 
     def _launch_all(self) -> None:
         for worker in self._workers.values():
             worker.relaunch()
-        while any(worker.owes for worker in self._workers.values()):
-            self._collect(math.inf)
+        while any(worker.is_pending for worker in self._workers.values()):
+            self._process_events(math.inf)
 
-    def _await_enough(self, attendance: Attendance) -> None:
-        attendance.open(partial(self._arrivals.post, None))
-        while self._standing < attendance.needed:
-            self._collect(math.inf)
-        attendance.begin()
+    def _await_enough(self, admission: Admission) -> None:
+        admission.open(partial(self._events.post, None))
+        while self._num_running < admission.needed:
+            self._process_events(math.inf)
+        admission.start()
 
-    def _collect(self, timeout: float) -> None:
-        """Wait for something to arrive, at most for `timeout` or until the next look; handle all there is."""
-        for worker, launched in self._arrivals.wait(min(timeout, LOOK_SECONDS)):
+    def _process_events(self, timeout: float) -> None:
+        """Wait for events, at most for `timeout` or until it is time to poll; handle all there are."""
+        events = self._events.wait(min(timeout, POLL_SECONDS))
+        while events:
+            worker, launched = events.popleft()
             if worker is None:
                 self._admit()
-            elif self._workers.get(worker.index) is worker:  # and has not left meanwhile
-                self._handle(worker, launched)
-        if self._clock() - self._looked >= LOOK_SECONDS:
-            self._look()
+            elif self._workers.get(worker.index) is not worker:
+                continue  # it has left meanwhile
+            elif launched is not None:
+                self._finish_launch(worker, launched)
+            # Polled in any state, for that empties its sockets. Not ready is what was announced again, or by
+            # an engine that has been replaced since.
+            elif worker.env is not None and worker.env.poll() and worker.state is WorkerState.WAITING:
+                self._receive(worker, worker.env)
+        if self._clock() - self._polled_at >= POLL_SECONDS:
+            self._poll_all()
 
-    def _handle(self, worker: Worker, launched: PipelinedEnv | BaseException | None) -> None:
-        """A launch is over, or, without an outcome, an engine may have answered or gone."""
-        env = worker.env
-        if launched is not None:
-            self._welcome(worker, launched)
-        # Asked in any state, for that empties its sockets. Not ready is what was announced again, or by an
-        # engine that has been replaced since.
-        elif env is not None and env.ready() and worker.state is WorkerState.WAITING:
-            self._receive(worker, env)
-
-    def _welcome(self, worker: Worker, launched: PipelinedEnv | BaseException) -> None:
-        """Go on with an environment that was launched, or could not be."""
+    def _finish_launch(self, worker: Worker, launched: AsyncEnv | BaseException) -> None:
+        """Continue with an environment that was launched, or could not be."""
         if isinstance(launched, BaseException):
-            began = self._started or worker.guest is not None
-            if not began or not isinstance(launched, RESTARTABLE):
-                worker.leave(WorkerState.FAILED)
+            started = self._started or worker.pending_env is not None
+            if not started or not isinstance(launched, RESTARTABLE):
+                worker.detach(WorkerState.FAILED)
                 raise launched
             self._failed(worker, launched)
             return
-        worker.stand(launched, self._arrivals.selector, partial(self._arrivals.post, worker))
-        if self._attendance is not None:
-            self._attendance.joined(worker, self._standing)
-        if self._started:  # a restart, or a newcomer
+        worker.attach(launched, self._events.selector, partial(self._events.post, worker))
+        if self._admission is not None:
+            self._admission.joined(worker, self._num_running)
+        if self._started:  # a restart, or one that has joined
             launched.set_parameters(self._parameters)
-            self._tell(worker, launched, None)
+            self._send(worker, launched, None)
 
-    def _look(self) -> None:
-        """Find answers and ends that nobody has announced, and engines that are late."""
+    def _poll_all(self) -> None:
+        """Find answers and ends that were not announced, and engines that are late."""
         now = self._clock()
-        absent = now - self._looked > ABSENCE_SECONDS
-        self._looked = now
+        absent = now - self._polled_at > ABSENCE_SECONDS
+        self._polled_at = now
         for worker in list(self._workers.values()):
             env = worker.env
-            # Who waits for the run to begin owes nothing, but may go.
-            owes = worker.state is WorkerState.WAITING or (worker.guest is not None and not self._started)
-            if not owes or env is None:
+            waiting = worker.state is WorkerState.WAITING
+            # One that waits for the run to begin has no answer pending, but may leave.
+            joining = worker.pending_env is not None and not self._started
+            if env is None or not (waiting or joining):
                 continue
-            if env.ready():
+            if env.poll():
                 self._receive(worker, env)
-            elif worker.state is WorkerState.WAITING and worker.late(now, absent):
-                self._failed(worker, env.overdue())
+            elif waiting and worker.is_late(now, absent):
+                self._failed(worker, env.timed_out())
 
-    def _tell(
-        self, worker: Worker, env: PipelinedEnv, decisions: Mapping[BehaviorId, Decision] | None
-    ) -> None:
+    def _send(self, worker: Worker, env: AsyncEnv, decisions: Mapping[BehaviorId, Decision] | None) -> None:
         """Send a step, or a reset if `decisions` is None."""
         try:
-            worker.tell(env, decisions, self._clock())
+            worker.send(env, decisions, self._clock())
         except RESTARTABLE as error:
             self._failed(worker, error)
 
-    def _receive(self, worker: Worker, env: PipelinedEnv) -> None:
+    def _receive(self, worker: Worker, env: AsyncEnv) -> None:
         try:
-            env.receive()
-        except RESTARTABLE as error:
-            self._failed(worker, error)
-            return
-        worker.state = WorkerState.IDLE
-        if worker.reset_wanted:
-            self._tell(worker, env, None)
-            return
-        try:
-            worker.answer = worker.read(env, self._specs, self._kinds, self._non_finite, self._warned)
-        except WireError as error:
-            self._failed(worker, error)
+            worker.answer = worker.receive(env, self._specs, self._dtypes, self._non_finite, self._warned)
         except (SpecConflictError, NonFiniteError) as error:
-            if worker.guest is None:
+            if worker.pending_env is None:
                 raise
             self._failed(worker, error)
+        except RESTARTABLE as error:
+            self._failed(worker, error)
+        else:
+            if worker.reset_wanted:
+                self._send(worker, env, None)
 
     def _failed(self, worker: Worker, error: BaseException) -> None:
-        """Start an environment again alone, or give up; one that came by itself just leaves.
+        """Restart one environment, or give up; one that started by itself just leaves.
 
         Raises:
             RestartLimitError: The limits leave no room for a restart.
             EngineStopped: Nor do they, and the engine ended in good order; or it is the Editor.
-            UnityException: `error`, at the first reset: what has never worked will not the next time.
+            UnityException: `error`, at the first reset: what has never worked will not work the next time.
         """
         now = self._clock()
-        worker.leave(WorkerState.FAILED)
-        if self._attendance is not None:
+        worker.detach(WorkerState.FAILED)
+        if self._admission is not None:
             del self._workers[worker.index]
-            self._attendance.left(worker, error, self._standing)
+            self._admission.left(worker, error, self._num_running)
             return
         worker.history.failed(now, error)
         if self._editor and isinstance(error, UnityCommunicatorStoppedException):
@@ -407,8 +408,8 @@ class EnvManager:
         logger.warning("Restarting %s after '%s: %s'", worker.name, type(error).__name__, error)
         worker.relaunch()
 
-    def _take(self) -> list[EnvironmentStep]:
-        steps = [] if self._attendance is None else self._attendance.take_gone()
+    def _take_answers(self) -> list[EnvironmentStep]:
+        steps = [] if self._admission is None else self._admission.take_removed()
         for worker in self._workers.values():
             if worker.answer is not None:
                 steps.append(worker.answer)

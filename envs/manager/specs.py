@@ -36,24 +36,24 @@ class MergedSpecs:
         self.view: Mapping[BehaviorId, BehaviorSpec] = MappingProxyType(self._specs)
         """Follows what is added."""
 
-    def take_over(
+    def add(
         self,
         shown: Mapping[BehaviorId, BehaviorSpec],
         before: Mapping[BehaviorId, BehaviorSpec],
         source: str,
     ) -> Mapping[BehaviorId, BehaviorSpec]:
-        """Take over what an environment says of its behaviours: all of it, or with an error nothing.
+        """Add what an environment shows of its behaviors: all of it, or nothing if there is an error.
 
         Args:
             shown: All its behaviours.
-            before: What this has returned for it the last time.
+            before: What this has returned for it last.
             source: Its name.
 
         Returns:
-            What has been taken over of it so far.
+            What has been added of it so far.
 
         Raises:
-            SpecConflictError: Another environment has said otherwise, or a behaviour cannot take part.
+            SpecConflictError: Another environment describes one otherwise, or a behavior cannot take part.
         """
         new = {name: spec for name, spec in shown.items() if before.get(name) is not spec}
         if not new:
@@ -93,8 +93,8 @@ class SharedGroups:
         self._seen: dict[int, int] = {}
         self._warned = False
 
-    def look(self, step: EnvironmentStep) -> None:
-        """Look at one environment's step, if it is time to."""
+    def check(self, step: EnvironmentStep) -> None:
+        """Check one environment's step, if it is time to."""
         if self._warned or len(step.steps) < 2:
             return
         seen = self._seen[step.env] = self._seen.get(step.env, 0) + 1

@@ -1,7 +1,4 @@
-"""What a manager knows of one environment, and how the two take turns.
-
-Launching and closing environments without waiting for them.
-"""
+"""One environment of a manager: launching and closing it without waiting, and taking turns with it."""
 
 import logging
 import math
@@ -18,24 +15,24 @@ from numpy.typing import NDArray
 
 from ..base import BehaviorId, Decision, EnvironmentStep
 from ..errors import WireError
-from ..images import PixelKinds
-from ..validation import NonFinite, check_steps
-from .async_env import Newcomer, PipelinedEnv, pipelined
+from ..images import ImageDtypes
+from ..validation import NonFinitePolicy, check_finite
+from .async_env import AsyncEnv, PendingEnv, as_async_env
 from .restarts import RestartHistory
 from .specs import MergedSpecs
 
 logger = logging.getLogger(__name__)
 
 
-class Keeper:
+class EnvLauncher:
     """Launches, closes and launches again one environment, in a thread of its own.
 
-    Both can take a minute, and whoever drives the other environments must not wait for it.
+    Both can take a minute, and the thread that drives the other environments must not wait for it.
 
     Args:
         index: The environment's index, for messages.
-        make_env: Launches it; blocks until it stands.
-        report: Called from the keeper's thread with every launched environment, or with what kept it
+        make_env: Launches it; blocks until it is ready.
+        report: Called from the launcher's thread with every launched environment, or with what kept it
             from starting.
     """
 
@@ -43,25 +40,28 @@ class Keeper:
         self,
         index: int,
         make_env: Callable[[int], BaseEnv],
-        report: Callable[[PipelinedEnv | BaseException], None],
+        report: Callable[[AsyncEnv | BaseException], None],
     ) -> None:
         self.index = index
         self.launching = False
         self._make_env = make_env
         self._report = report
-        self._env: PipelinedEnv | None = None
+        self._env: AsyncEnv | None = None
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name=f"keeper of environment {index}", daemon=True)
+        name = f"launcher of environment {index}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def launch(self) -> None:
-        """Close what there is and launch anew; the outcome is reported. Returns at once."""
+        """Close the environment, if there is one, and launch it again; the outcome is reported. Returns at
+        once.
+        """
         self.launching = True
         self._jobs.put(self._launch)
 
     def close(self, timeout: float) -> None:
-        """Close what there is, giving it `timeout` seconds, and end the thread. Returns at once."""
-        self._jobs.put(lambda: self._end(timeout))
+        """Close the environment, giving it `timeout` seconds, and end the thread. Returns at once."""
+        self._jobs.put(lambda: self._close_env(timeout))
         self._jobs.put(None)
 
     def join(self, timeout: float) -> bool:
@@ -69,21 +69,21 @@ class Keeper:
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
 
     def _launch(self) -> None:
-        self._end(None)
-        outcome: PipelinedEnv | BaseException
+        self._close_env(None)
+        outcome: AsyncEnv | BaseException
         try:
-            outcome = self._env = pipelined(self._make_env(self.index))
+            outcome = self._env = as_async_env(self._make_env(self.index))
         except BaseException as error:  # SystemExit too: a manager waits for the report
             outcome = error
         self.launching = False
         self._report(outcome)
 
-    def _end(self, timeout: float | None) -> None:
+    def _close_env(self, timeout: float | None) -> None:
         env, self._env = self._env, None
         if env is None:
             return
@@ -94,8 +94,8 @@ class Keeper:
 
 
 ABSENCE_SECONDS = 1.0
-"""Who has not looked for so long may have slept together with the engine (a suspended machine), or may not
-have had the time to notice its answer; the engine then gets this time once more before it is late."""
+"""A manager that has not polled for so long may have slept together with the engine (a suspended machine), or
+may not have had the time to notice its answer; the engine then gets this time once more before it is late."""
 
 
 class WorkerState(Enum):
@@ -113,65 +113,66 @@ class Worker:
     """One environment of a manager, used by the manager's thread alone."""
 
     index: int
-    keeper: Keeper
+    launcher: EnvLauncher
     history: RestartHistory
     state: WorkerState = WorkerState.STARTING
-    env: PipelinedEnv | None = None
+    env: AsyncEnv | None = None
     """None while it is being launched, and after it failed."""
     answer: EnvironmentStep | None = None
-    """Taken in and not yet handed on."""
+    """Received and not yet returned by the manager."""
     reset_wanted: bool = False
-    """The answer that it owes is void: a reset follows it."""
-    guest: Newcomer | None = None
-    """Who it is, if it came by itself: then it is not started again."""
-    stood: bool = False
+    """The answer that is pending is void: a reset follows it."""
+    pending_env: PendingEnv | None = None
+    """Where it comes from, if it started by itself: then it is not started again."""
+    was_launched: bool = False
     """Whether it has ever been launched."""
+    name: str = ""
+    """How messages call it."""
     _decisions: Mapping[BehaviorId, Decision] = field(default_factory=dict)
     _resetting: bool = False
     _deadline: float = math.inf
     _extended: bool = False
     _specs: Mapping[BehaviorId, BehaviorSpec] = field(default_factory=dict)
-    _asked: dict[BehaviorId, bytes] = field(default_factory=dict)
-    """The ids, one after the other, of those who asked last: mostly the same ask again."""
+    _last_ids: dict[BehaviorId, bytes] = field(default_factory=dict)
+    """The ids of the last decision steps, as bytes: mostly the same agents ask again."""
+
+    def __post_init__(self) -> None:
+        where = "" if self.pending_env is None else f" ({self.pending_env.where})"
+        self.name = f"environment {self.index}{where}"
 
     @property
-    def name(self) -> str:
-        """How messages call it."""
-        return f"environment {self.index}" + (f" ({self.guest.where})" if self.guest is not None else "")
-
-    @property
-    def owes(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether an answer will come from it, or its failure."""
         return self.state is WorkerState.WAITING or self.state is WorkerState.STARTING
 
     def relaunch(self) -> None:
-        """Close it, if it stands, and launch it."""
-        self.leave(WorkerState.STARTING)
-        self.keeper.launch()
+        """Close it, if it runs, and launch it."""
+        self.detach(WorkerState.STARTING)
+        self.launcher.launch()
 
-    def leave(self, state: WorkerState) -> None:
+    def detach(self, state: WorkerState) -> None:
         """Let go of the environment."""
         if self.env is not None:
             self.env.watch(None, None)
         self.env = None
         self.state = state
 
-    def stand(self, env: PipelinedEnv, selector: BaseSelector, announce: Callable[[], None]) -> None:
+    def attach(self, env: AsyncEnv, selector: BaseSelector, announce: Callable[[], None]) -> None:
         """It has been launched.
 
         Args:
             env: The environment.
-            selector: Where its sockets tell of it, with this worker as the data.
-            announce: Called when it has answered or is gone, if no socket tells that.
+            selector: Where its sockets are registered, with this worker as the data.
+            announce: Called when it has answered or is gone, if no socket reports that.
         """
         self.env = env
-        self.stood = True
+        self.was_launched = True
         self.state = WorkerState.IDLE
         env.on_arrival = announce
         env.watch(selector, self)
 
-    def tell(self, env: PipelinedEnv, decisions: Mapping[BehaviorId, Decision] | None, now: float) -> None:
-        """Send a step that answers `decisions`, or, without any mapping, a reset; returns at once."""
+    def send(self, env: AsyncEnv, decisions: Mapping[BehaviorId, Decision] | None, now: float) -> None:
+        """Send a step that answers `decisions`, or a reset if they are None; returns at once."""
         self.answer = None
         self.reset_wanted = False
         self._decisions = {} if decisions is None else decisions
@@ -184,12 +185,12 @@ class Worker:
         else:
             env.send_step()
 
-    def late(self, now: float, absent: bool) -> bool:
+    def is_late(self, now: float, absent: bool) -> bool:
         """Whether it should have answered by now.
 
         Args:
             now: The time.
-            absent: Nobody looked during the last `ABSENCE_SECONDS`.
+            absent: The manager did not poll during the last `ABSENCE_SECONDS`.
         """
         if now < self._deadline:
             return False
@@ -199,29 +200,39 @@ class Worker:
             return False
         return True
 
-    def read(
+    def receive(
         self,
-        env: PipelinedEnv,
+        env: AsyncEnv,
         merged: MergedSpecs,
-        kinds: PixelKinds,
-        policy: NonFinite,
+        dtypes: ImageDtypes,
+        policy: NonFinitePolicy,
         warned: set[tuple[str, str]],
-    ) -> EnvironmentStep:
-        """What it has answered, checked.
+    ) -> EnvironmentStep | None:
+        """Its answer, checked; None if the answer is void because a reset is wanted.
 
         Raises:
-            WireError: Two agents that ask for a decision have the same id; or pictures are of another kind.
+            UnityException: What kept the engine from answering.
+            WireError: Two agents that ask for a decision have the same id; or images are of another kind.
             NonFiniteError: A number is not finite, and `policy` is STOP.
-            SpecConflictError: It describes a behaviour otherwise than other environments, or has one that
+            SpecConflictError: It describes a behavior otherwise than other environments, or has one that
                 cannot take part.
         """
-        steps = {}
-        void, lost_lives = {}, {}
-        self._specs = merged.take_over(env.behavior_specs, self._specs, self.name)
+        env.receive()
+        self.state = WorkerState.IDLE
+        if self.reset_wanted:
+            return None
+        steps, void, lost_lives = {}, {}, {}
         for name, spec in env.behavior_specs.items():
-            said = kinds.agree(name, spec, env.get_steps(name), self.name)
-            self._check_ids(np.asarray(said[0].agent_id), name)
-            steps[name], dropped = check_steps(said, spec, self.name, name, policy, warned)
+            if self._specs.get(name) is not spec:
+                self._specs = merged.add(env.behavior_specs, self._specs, self.name)
+            received = env.get_steps(name)
+            if name not in dtypes.without_images:
+                received = dtypes.resolve(name, spec, received, self.name)
+            ids = np.asarray(received[0].agent_id)
+            if (key := ids.tobytes()) != self._last_ids.get(name):
+                self._check_ids(ids, name)
+                self._last_ids[name] = key
+            steps[name], dropped = check_finite(received, spec, self.name, name, policy, warned)
             if len(dropped):
                 void[name] = dropped
             if len(lost := env.lost_lives(name)):
@@ -237,14 +248,10 @@ class Worker:
         )
 
     def _check_ids(self, ids: NDArray[np.int32], behavior: BehaviorId) -> None:
-        """Refuse two agents of one id; costs next to nothing while the same ask again."""
-        key = ids.tobytes()
-        if key == self._asked.get(behavior):
-            return
+        """Refuse two agents with one id."""
         if len(set(ids.tolist())) < len(ids):
             found, counts = np.unique(ids, return_counts=True)
             raise WireError(
                 f"{self.name}, behavior {behavior!r}: agent {found[counts > 1][0]} asks for {counts.max()} "
                 "decisions in one step. All agents of a behavior must have different ids."
             )
-        self._asked[behavior] = key

@@ -1,33 +1,53 @@
-"""From the agents of one behaviour, as they lie in a message, to DecisionSteps and TerminalSteps.
-
-What the agents of one behaviour reported in one message, as columns.
+"""From the agents of one behavior, as they lie in a message, through columns to DecisionSteps and
+TerminalSteps.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
+from numpy.typing import NDArray
 
 from ..base import BehaviorSteps, ObsArray
 from ..errors import ObservationError
 from ..images import as_bytes
-from .images import Picture
-from .layout import Layout, LayoutBuilder, Layouts, Rows, Sorted, ints
+from .images import CompressedImage
+from .layout import GroupedAgents, Layout, LayoutBuilder, Layouts, Rows, ints
 from .messages import AgentInfoProto, ObservationProto
-from .specs import Behavior, Sensor
-from .wire_format import BYTES, FIXED32, VARINT, Irregular, Malformed, fields, packed_ints, records
+from .specs import BehaviorFormat, SensorFormat
+from .wire_format import BYTES, FIXED32, VARINT, Malformed, UnknownLayout, fields, packed_ints, records
 
 
-class Columns:
+@dataclass(slots=True)
+class Run:
+    """Agents of one layout that lie at equal distances in a message."""
+
+    layout: Layout
+    start: int
+    """Of the first agent's record."""
+    step: int
+    """Bytes from one record to the next."""
+    count: int
+
+    def rows(self, data: bytes | NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """[count, length] the agents' records in a message, as a view."""
+        shape = self.count, self.layout.dtype.itemsize
+        return np.ndarray(shape, np.uint8, data, self.start, (self.step, 1))  # type: ignore[arg-type]
+
+
+class AgentColumns:
     """One row for each of n agents, in the message's order; what the engine left out is zero."""
 
-    def __init__(self, count: int, sensors: Sequence[Sensor], mask_size: int, where: str) -> None:
-        """`where`: what errors call the engine and the behaviour."""
+    def __init__(self, count: int, sensors: Sequence[SensorFormat], mask_size: int, where: str) -> None:
+        """`where`: what errors call the engine and the behavior."""
         self._sensors = sensors
         self._where = where
-        self.pictures: list[Picture] = []
+        self.run: Run | None = None
+        """All agents, if they are one run."""
+        self.images: list[CompressedImage] = []
         """To be decoded into the rows that they belong to."""
         self.reward = np.zeros(count, np.float32)
         self.done = np.zeros(count, np.bool_)
@@ -45,7 +65,8 @@ class Columns:
         if "reward" in names:
             self.reward[rows] = agents["reward"]
         if "agent_id" in names:
-            self.agent_id[rows] = ints(agents["agent_id"])
+            ids = agents["agent_id"]
+            self.agent_id[rows] = ids[:, 0] if ids.shape[1] == 1 else ints(ids)
         if "done" in names:
             self.done[rows] = agents["done"][:, 0]
         if "interrupted" in names:
@@ -57,15 +78,10 @@ class Columns:
         if "group_reward" in names:
             self.group_reward[rows] = agents["group_reward"]
         for index, sensor in enumerate(self._sensors):
-            if sensor.size:
-                self._fill_observation(index, sensor, rows, agents[f"obs{index}"])
-
-    def _fill_observation(self, index: int, sensor: Sensor, rows: Rows, values: Any) -> None:
-        obs = self.obs[index]
-        if sensor.channels_last:
-            obs[rows] = sensor.first(values, -1)
-        else:
-            obs.reshape(len(obs), sensor.size)[rows] = values
+            if sensor.channels_last and sensor.size:
+                self.obs[index][rows] = sensor.first(agents[f"obs{index}"], -1)
+            elif sensor.size:
+                self.obs[index].reshape(len(self.done), sensor.size)[rows] = agents[f"obs{index}"]
 
     def fill_one(self, row: int, data: bytes, start: int, length: int) -> None:
         """Fills one row by protobuf's own parser.
@@ -94,7 +110,9 @@ class Columns:
         for index, sensor in enumerate(self._sensors):
             self._observe(row, index, sensor, info.observations[index], info.id)
 
-    def _observe(self, row: int, index: int, sensor: Sensor, proto: ObservationProto, agent: int) -> None:
+    def _observe(
+        self, row: int, index: int, sensor: SensorFormat, proto: ObservationProto, agent: int
+    ) -> None:
         label = f"observation {index} ({sensor.spec.name!r}) of agent {agent}"
         shape = tuple(proto.shape)
         values = proto.float_data.data
@@ -108,7 +126,9 @@ class Columns:
         out = self.obs[index][row]
         if compressed:
             mapping = tuple(proto.compressed_channel_mapping)
-            self.pictures.append(Picture(proto.compressed_data, mapping, out, f"{self._where}: {label}"))
+            self.images.append(
+                CompressedImage(proto.compressed_data, mapping, out, f"{self._where}: {label}")
+            )
         elif len(values) != sensor.size:
             raise ObservationError(
                 f"{label} has {len(values)} numbers where its shape {shape} needs {sensor.size}"
@@ -135,7 +155,7 @@ _INTS = {10: "agent_id", 14: "group_id"}
 class AgentReader:
     """Reads the agents of one behaviour, message after message."""
 
-    def __init__(self, behavior: Behavior, where: str) -> None:
+    def __init__(self, behavior: BehaviorFormat, where: str) -> None:
         """`where`: what errors call the engine and the behaviour."""
         self._where = where
         self._sensors = behavior.sensors
@@ -145,8 +165,14 @@ class AgentReader:
         ends = np.cumsum(self._branches).tolist()
         self._mask_places = [slice(end - size, end) for end, size in zip(ends, self._branches)]
         self._mask_size: int = sum(self._branches)
+        empty = self.columns(0)
+        self.no_steps: BehaviorSteps = (
+            self._decisions(empty, empty.done),
+            self._terminals(empty, empty.done),
+        )
+        """Those of a message without agents of this behavior."""
 
-    def read(self, data: bytes, start: int, stop: int) -> Columns:
+    def read(self, data: bytes, start: int, stop: int) -> AgentColumns:
         """The agents in data[start:stop], the content of a list of them; pictures are still to be decoded.
 
         Raises:
@@ -155,33 +181,51 @@ class AgentReader:
         starts, lengths = records(data, start, stop)
         columns = self.columns(len(starts))
         if self._compressed:
-            sorted_ = Sorted([], list(range(len(starts))))
+            grouped = GroupedAgents([], list(range(len(starts))))
         else:
-            sorted_ = self._layouts.sort(data, starts, lengths) if len(starts) else Sorted()
-        for layout, which, agents in sorted_.groups:
+            grouped = self._layouts.group(data, starts, lengths) if len(starts) else GroupedAgents()
+        for layout, which, agents in grouped.groups:
             columns.fill(layout, which, agents)
-        for row in sorted_.irregular:
+        if len(grouped.groups) == 1 and not grouped.unknown:
+            step = int(starts[1] - starts[0]) if len(starts) > 1 else 1
+            if not (np.diff(starts) - step).any():
+                columns.run = Run(grouped.groups[0][0], int(starts[0]), step, len(starts))
+        for row in grouped.unknown:
             columns.fill_one(row, data, int(starts[row]), int(lengths[row]))
         return columns
 
-    def nobody(self) -> Columns:
-        """A behaviour without agents in a message."""
-        return self.columns(0)
+    def read_run(self, data: bytes, run: Run) -> BehaviorSteps:
+        """The steps of the agents in a run."""
+        columns = AgentColumns(run.count, self._sensors, self._mask_size, self._where)
+        columns.fill(run.layout, slice(None), run.rows(data).view(run.layout.dtype)[:, 0])
+        return self.split(columns)
 
-    def columns(self, count: int) -> Columns:
+    def columns(self, count: int) -> AgentColumns:
         """Columns for so many agents, to be filled."""
-        return Columns(count, self._sensors, self._mask_size, self._where)
+        return AgentColumns(count, self._sensors, self._mask_size, self._where)
 
-    def split(self, columns: Columns) -> BehaviorSteps:
+    def split(self, columns: AgentColumns) -> BehaviorSteps:
         """Those who ask for a decision, and those who are done."""
         if not columns.done.any():
-            everyone, nobody = slice(None), slice(0)
-            return self._decisions(columns, everyone), self._terminals(columns, nobody)
-        return self._decisions(columns, np.flatnonzero(~columns.done)), self._terminals(
-            columns, np.flatnonzero(columns.done)
-        )
+            if not len(columns.done):
+                return self.no_steps
+            mask = None
+            if self._mask_places:
+                mask = [columns.mask[:, place] for place in self._mask_places]
+            return (
+                DecisionSteps(
+                    columns.obs,
+                    columns.reward,
+                    columns.agent_id,
+                    mask,
+                    columns.group_id,
+                    columns.group_reward,
+                ),
+                self.no_steps[1],
+            )
+        return self._decisions(columns, ~columns.done), self._terminals(columns, columns.done)
 
-    def _decisions(self, columns: Columns, rows: Rows) -> DecisionSteps:
+    def _decisions(self, columns: AgentColumns, rows: NDArray[np.bool_]) -> DecisionSteps:
         agent_id = columns.agent_id[rows]
         mask = None
         if self._mask_places and len(agent_id):
@@ -192,7 +236,7 @@ class AgentReader:
             obs, columns.reward[rows], agent_id, mask, columns.group_id[rows], columns.group_reward[rows]
         )
 
-    def _terminals(self, columns: Columns, rows: Rows) -> TerminalSteps:
+    def _terminals(self, columns: AgentColumns, rows: NDArray[np.bool_]) -> TerminalSteps:
         return TerminalSteps(
             [values[rows] for values in columns.obs],
             columns.reward[rows],
@@ -203,7 +247,9 @@ class AgentReader:
         )
 
     def _layout(self, data: bytes, start: int, stop: int) -> Layout:
-        """The layout of the AgentInfoProto in data[start:stop]. Raises Irregular where there can be none."""
+        """The layout of the AgentInfoProto in data[start:stop]. Raises UnknownLayout where there can be
+        none.
+        """
         builder = LayoutBuilder(data, start, stop)
         self.describe(builder, data, start, stop)
         return builder.build()
@@ -212,7 +258,7 @@ class AgentReader:
         """Add the AgentInfoProto in data[start:stop] to a layout; the names are those of `Columns`.
 
         Raises:
-            Irregular: it has to be read by protobuf.
+            UnknownLayout: it has to be read by protobuf.
             Malformed: it is no message.
         """
         seen: set[int] = set()
@@ -220,7 +266,7 @@ class AgentReader:
         index = 0
         for number, wire, at, end in fields(data, start, stop):
             if _WIRE.get(number) != wire or (number in seen and number != 13):
-                raise Irregular
+                raise UnknownLayout
             seen.add(number)
             if number == 13:
                 _observe(builder, data, at, end, index, next(sensors, None))
@@ -234,11 +280,11 @@ class AgentReader:
             else:  # a mask of another length is as good as none
                 builder.varint("mask" if end - at == self._mask_size > 0 else None, at, end, end - at)
         if index != len(self._sensors):
-            raise Irregular
+            raise UnknownLayout
 
 
 def _observe(
-    builder: LayoutBuilder, data: bytes, start: int, stop: int, index: int, sensor: Sensor | None
+    builder: LayoutBuilder, data: bytes, start: int, stop: int, index: int, sensor: SensorFormat | None
 ) -> None:
     """Adds the ObservationProto in data[start:stop], which must be of floats and of the sensor's shape."""
     floats = shape = None
@@ -246,13 +292,13 @@ def _observe(
         if number == 4 and wire == BYTES and floats is None:
             floats = next(fields(data, at, end), (1, BYTES, end, end))
             if floats[:2] != (1, BYTES) or floats[3] != end:
-                raise Irregular
+                raise UnknownLayout
         elif number == 1 and wire == BYTES and shape is None:
             shape = packed_ints(data, at, end)
         elif number not in (6, 7, 8):
-            raise Irregular
+            raise UnknownLayout
     at, end = floats[2:] if floats is not None else (stop, stop)
     if sensor is None or end - at != 4 * sensor.size or (sensor.visual and shape != sensor.sent_shape):
-        raise Irregular
+        raise UnknownLayout
     if sensor.size:
         builder.number(f"obs{index}", at, end, (_FLOAT, (sensor.size,)))

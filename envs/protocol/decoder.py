@@ -1,37 +1,42 @@
-"""The trainer's side: bytes to steps, actions to bytes.
+"""The trainer's side: bytes to steps.
 
-A `Decoder` belongs to one engine. Messages are not turned into protobuf objects: their structure is
-walked as bytes (`scan`), agents whose bytes look alike are read together as columns (`layout`), and
-only what is rare (the handshake, a new behaviour, agents with compressed pictures) is parsed by protobuf.
+A `Decoder` belongs to one engine. Messages are not turned into protobuf objects: their structure is walked as
+bytes (`wire_format`), agents whose bytes look alike are read together as columns (`layout`), and only what is
+rare (the handshake, a new behavior, agents with compressed images) is parsed by protobuf. A message that
+differs from the one before only in its numbers is recognized as a whole (`MessageTemplate`).
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 from google.protobuf.message import DecodeError
 from mlagents_envs.base_env import BehaviorSpec
+from numpy.typing import NDArray
 
 from ..base import BehaviorSteps
 from ..errors import ObservationError, WireError
 from ..images import Images
-from .agents import AgentReader, Columns
+from .agents import AgentColumns, AgentReader, Run
 from .encoder import encode_actions, encode_initialization, encode_quit, encode_reset
 from .handshake import Capabilities, EngineHello
-from .images import Decoding, Picture, Seen
+from .images import ImageCache, ImageDecodeJob
 from .messages import (
     AgentInfoProto,
     BrainParametersProto,
     UnityMessageProto,
     UnityRLInitializationOutputProto,
 )
-from .specs import behavior
+from .specs import describe_behavior
 from .wire_format import (
     BYTES,
     NOWHERE,
     VARINT,
-    Irregular,
     Malformed,
     Place,
+    UnknownLayout,
     fields,
     parts,
     records,
@@ -50,154 +55,171 @@ __all__ = [
     "encode_reset",
 ]
 
+_MAX_TEMPLATE = 1 << 16
+"""Bytes of the longest message that a template is made of: in longer ones its gain is lost in the rest."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class EngineMessage:
-    """What an engine said."""
+    """What an engine sent. (Not frozen: that would cost a microsecond.)"""
 
     status: int
-    """200; anything else says that the engine stops."""
+    """200; anything else means that the engine stops."""
     hello: EngineHello | None
     """In the first message."""
     specs: dict[str, BehaviorSpec]
-    """The behaviours that this message described, for the first time or anew."""
+    """The behaviors that this message described, for the first time or again."""
     steps: dict[str, BehaviorSteps] | None
-    """Of every behaviour known so far, with or without agents; None when the message is not of a step."""
+    """Of every behavior known so far, with or without agents; None when the message is not of a step."""
     side_channel: bytes
 
 
 @dataclass(slots=True)
-class _Outline:
+class PendingMessage:
+    """A message whose images may still be being decoded."""
+
+    message: EngineMessage
+    columns: dict[str, tuple[AgentReader, AgentColumns]]
+    job: ImageDecodeJob
+
+    @property
+    def done(self) -> bool:
+        """Whether `result` would return or raise without waiting for threads."""
+        return self.job.done
+
+    def result(self) -> EngineMessage:
+        """The message, once its images are decoded.
+
+        Raises:
+            ObservationError: An image cannot be decoded. It names the engine, the behavior, the sensor and
+                the agent.
+        """
+        self.job.result()
+        self.message.steps = {name: reader.split(columns) for name, (reader, columns) in self.columns.items()}
+        return self.message
+
+
+@dataclass(slots=True)
+class MessageIndex:
     """Where the parts of a message are."""
 
     status: int = 0
     initialization: Place | None = None
     has_steps: bool = False
     agents: dict[str, Place] = field(default_factory=dict)
-    """For each behaviour the list of its agents."""
+    """For each behavior, the list of its agents."""
     side_channel: bytes = b""
 
 
 @dataclass(slots=True)
-class _Outcome:
-    """A message that was read, but for its pictures. (Not frozen: that would cost a microsecond.)"""
+class MessageTemplate:
+    """A message of which others may differ only in their agents' numbers, as most do from the one before.
 
+    Like the layout of a record, but of the whole message, whose structure need not be walked again then.
+    """
+
+    mask: NDArray[np.uint8]
+    """One bits where the message is structure."""
+    structure: bytes
+    """The message under the mask."""
     status: int
-    hello: EngineHello | None
-    specs: dict[str, BehaviorSpec]
-    columns: dict[str, tuple[AgentReader, Columns]] | None
     side_channel: bytes
+    runs: list[tuple[str, AgentReader, Run | None]]
+    """Each behavior's agents; None for a behavior without any."""
 
-    def message(self) -> EngineMessage:
-        """The message, when its pictures are there."""
-        steps = None
-        if self.columns is not None:
-            steps = {name: reader.split(columns) for name, (reader, columns) in self.columns.items()}
-        return EngineMessage(self.status, self.hello, self.specs, steps, self.side_channel)
-
-    def pictures(self) -> list[Picture]:
-        """What is still to be decoded."""
-        found: list[Picture] = []
-        if self.columns is not None:
-            for _, columns in self.columns.values():
-                if columns.pictures:
-                    found += columns.pictures
-        return found
-
-
-class Underway:
-    """A message that was read, and whose pictures may still be on their way."""
-
-    def __init__(self, outcome: _Outcome, pictures: Decoding | None) -> None:
-        self._outcome = outcome
-        self._pictures = pictures
-
-    @property
-    def ready(self) -> bool:
-        """Whether `finish` would not wait for threads."""
-        return self._pictures is None or self._pictures.ready
-
-    def finish(self) -> EngineMessage:
-        """The message.
-
-        Raises:
-            ObservationError: A picture cannot be decoded. It names the engine, the behaviour, the sensor and
-                the agent.
-        """
-        if self._pictures is not None:
-            self._pictures.finish()
-        return self._outcome.message()
+    def read(self, data: bytes) -> dict[str, BehaviorSteps] | None:
+        """The steps of a message of this length; None if it differs in more than numbers."""
+        if (np.frombuffer(data, np.uint8) & self.mask).tobytes() != self.structure:
+            return None
+        steps = {}
+        for name, reader, run in self.runs:
+            steps[name] = reader.no_steps if run is None else reader.read_run(data, run)
+        return steps
 
 
 class Decoder:
     """Decodes the messages of one engine, in their order."""
 
     def __init__(self, where: str = "environment 0", images: Images = "float32") -> None:
-        """`where` is what errors call the engine; `images`, what compressed pictures are given out as."""
+        """`where` is what errors call the engine; `images`, what compressed images are returned as."""
         self.where = where
         self._images = images
-        self._seen = Seen()
+        self._cache = ImageCache()
         self.specs: dict[str, BehaviorSpec] = {}
-        """Every behaviour known so far."""
+        """Every behavior known so far."""
         self._readers: dict[str, AgentReader] = {}
-        self._awaited: dict[str, BrainParametersProto] = {}
+        self._undescribed: dict[str, BrainParametersProto] = {}
+        """Behaviors whose first agent, which completes their description, has not come yet."""
+        self._template: MessageTemplate | None = None
+        self._last_length = 0
 
     def decode(self, data: bytes) -> EngineMessage:
-        """Decodes one message.
+        """Decode one message.
 
-        Observations are float32, [n, *shape]; pictures are channels first and, where they came compressed,
+        Observations are float32, [n, *shape]; images are channels first and, where they came compressed,
         within 0 and 1; or the uint8 that makes these, if the decoder's `images` say so and it is exact.
         Numbers are passed on as they are, NaN and infinities too.
 
         Raises:
-            WireError: The bytes are no message of the protocol, or contradict what was said before. The
-                error names the engine, the behaviour, and the byte or the agent.
+            WireError: The bytes are no message of the protocol, or contradict an earlier one. The error names
+                the engine, the behavior, and the byte or the agent.
             ObservationError: The kind of it that concerns one observation.
         """
-        return self.begin(data).finish()
+        message = self.start(data)
+        return message.result() if isinstance(message, PendingMessage) else message
 
-    def begin(self, data: bytes, when_done: Callable[[], None] | None = None) -> Underway:
-        """As `decode`, but threads may still be at its pictures. One message at a time.
+    def start(self, data: bytes, on_done: Callable[[], None] | None = None) -> EngineMessage | PendingMessage:
+        """As `decode`, but leave the message's images to threads. One message at a time.
 
         Args:
             data: The message.
-            when_done: Called, from any thread, as soon as the result is ready, if it is not at once.
+            on_done: Called, from any thread, as soon as the result is ready, if it is not at once.
         """
-        outcome = self._read_all(data)
-        found = outcome.pictures()
-        if not found:
-            return Underway(outcome, None)
-        self._seen.next_message()
-        return Underway(outcome, Decoding(found, self._seen, when_done))
-
-    def _read_all(self, data: bytes) -> _Outcome:
+        template = self._template
+        if template is not None and len(data) == len(template.structure):
+            steps = template.read(data)
+            if steps is not None:
+                return EngineMessage(template.status, None, {}, steps, template.side_channel)
         try:
-            return self._decode(data)
-        except Irregular:
-            data = self._rewritten(data)
-        except Malformed as error:
-            raise WireError(f"{self.where}: malformed message of {len(data)} bytes: {error}") from error
-        try:
-            return self._decode(data)
-        except (Irregular, Malformed) as error:
+            try:
+                return self._decode(data, on_done)
+            except UnknownLayout:
+                data = self._normalized(data)
+                return self._decode(data, on_done)
+        except (UnknownLayout, Malformed) as error:
             raise WireError(f"{self.where}: malformed message of {len(data)} bytes: {error}") from error
 
-    def _decode(self, data: bytes) -> _Outcome:
-        outline = _outline(data)
-        hello, brains = self._initialization(data, outline.initialization)
-        self._awaited.update(brains)
-        agents = outline.agents
+    def _decode(self, data: bytes, on_done: Callable[[], None] | None) -> EngineMessage | PendingMessage:
+        index = _index(data)
+        hello, brains = self._initialization(data, index.initialization)
+        self._undescribed.update(brains)
+        agents = index.agents
         specs = {
-            name: self._learn(data, name, agents[name]) for name in list(self._awaited) if name in agents
+            name: self._describe(data, name, agents[name])
+            for name in list(self._undescribed)
+            if name in agents
         }
         new = {name: spec for name, spec in specs.items() if spec is not None}
-        columns = self._columns(data, agents) if outline.has_steps else None
-        return _Outcome(outline.status, hello, new, columns, outline.side_channel)
+        message = EngineMessage(index.status, hello, new, None, index.side_channel)
+        if not index.has_steps:
+            return message
+        columns = self._columns(data, agents)
+        images = [image for _, each in columns.values() for image in each.images]
+        if images:
+            self._cache.next_message()
+            return PendingMessage(message, columns, ImageDecodeJob(images, self._cache, on_done))
+        if new:
+            self._template = None
+        elif len(data) == self._last_length <= _MAX_TEMPLATE:
+            self._template = _template(data, index, columns)
+        self._last_length = len(data)
+        message.steps = {name: reader.split(each) for name, (reader, each) in columns.items()}
+        return message
 
     def _initialization(
         self, data: bytes, place: Place | None
     ) -> tuple[EngineHello | None, dict[str, BrainParametersProto]]:
-        """How the engine introduces itself, if it does here, and the behaviours that it describes."""
+        """How the engine introduces itself, if it does here, and the behaviors that it describes."""
         if place is None:
             return None, {}
         try:
@@ -212,15 +234,15 @@ class Decoder:
             proto.name, proto.communication_version, proto.package_version, capabilities
         ), brains
 
-    def _learn(self, data: bytes, name: str, place: Place) -> BehaviorSpec | None:
-        """Completes a behaviour's description by its first agent's; None while it has no agent."""
+    def _describe(self, data: bytes, name: str, place: Place) -> BehaviorSpec | None:
+        """Complete a behavior's description by its first agent's; None while it has no agent."""
         starts, lengths = records(data, *place)
         if len(starts) == 0:
             return None
         start, length = int(starts[0]), int(lengths[0])
         try:
             first = AgentInfoProto.FromString(data[start : start + length])
-            known = behavior(self._awaited.pop(name), first, self._images)
+            known = describe_behavior(self._undescribed.pop(name), first, self._images)
         except DecodeError as error:
             raise WireError(
                 f"{self.where}: behavior {name!r}: malformed agent at byte {start}: {error}"
@@ -231,7 +253,7 @@ class Decoder:
         self.specs[name] = known.spec
         return known.spec
 
-    def _columns(self, data: bytes, agents: dict[str, Place]) -> dict[str, tuple[AgentReader, Columns]]:
+    def _columns(self, data: bytes, agents: dict[str, Place]) -> dict[str, tuple[AgentReader, AgentColumns]]:
         for name, (start, stop) in agents.items():
             if stop > start and name not in self._readers:
                 raise WireError(
@@ -243,9 +265,9 @@ class Decoder:
             for name, reader in self._readers.items()
         }
 
-    def _read(self, data: bytes, name: str, reader: AgentReader, place: Place | None) -> Columns:
+    def _read(self, data: bytes, name: str, reader: AgentReader, place: Place | None) -> AgentColumns:
         if place is None or place[0] == place[1]:
-            return reader.nobody()
+            return reader.columns(0)
         try:
             return reader.read(data, *place)
         except ObservationError as error:
@@ -259,8 +281,8 @@ class Decoder:
                 f"{self.where}: behavior {name!r}: malformed message of {len(data)} bytes: {error}"
             ) from error
 
-    def _rewritten(self, data: bytes) -> bytes:
-        """The same message as engines write it, by protobuf."""
+    def _normalized(self, data: bytes) -> bytes:
+        """The same message as engines write it, rewritten by protobuf."""
         try:
             message = UnityMessageProto.FromString(data)
         except DecodeError as error:
@@ -269,21 +291,40 @@ class Decoder:
         return message.SerializeToString()
 
 
-def _outline(data: bytes) -> _Outline:
-    """Finds a message's parts."""
-    outline = _Outline()
+def _index(data: bytes) -> MessageIndex:
+    """Find a message's parts."""
+    index = MessageIndex()
     message = parts(data, (0, len(data)), {1: BYTES, 2: BYTES})
     status = parts(data, message.get(1, NOWHERE), {1: VARINT}).get(1)
     if status is not None:
-        outline.status = varint(data, *status)[0]
+        index.status = varint(data, *status)[0]
     output = parts(data, message.get(2, NOWHERE), {1: BYTES, 2: BYTES})
-    outline.initialization = output.get(2)
+    index.initialization = output.get(2)
     if 1 in output:
-        outline.has_steps = True
+        index.has_steps = True
         for number, wire, start, stop in fields(data, *output[1]):
             if number == 2 and wire == BYTES:
                 entry = parts(data, (start, stop), {1: BYTES, 2: BYTES})
-                outline.agents[text(data, entry.get(1, NOWHERE))] = entry.get(2, NOWHERE)
+                index.agents[text(data, entry.get(1, NOWHERE))] = entry.get(2, NOWHERE)
             elif number == 3 and wire == BYTES:
-                outline.side_channel = data[start:stop]
-    return outline
+                index.side_channel = data[start:stop]
+    return index
+
+
+def _template(
+    data: bytes, index: MessageIndex, columns: dict[str, tuple[AgentReader, AgentColumns]]
+) -> MessageTemplate | None:
+    """The template of a message that was read; None unless each behavior's agents are of one layout."""
+    if index.initialization is not None:
+        return None
+    mask = np.full(len(data), 0xFF, np.uint8)
+    runs: list[tuple[str, AgentReader, Run | None]] = []
+    for name, (reader, each) in columns.items():
+        run = each.run
+        if run is not None:
+            run.rows(mask)[:] = run.layout.mask
+        elif len(each.agent_id):
+            return None
+        runs.append((name, reader, run))
+    structure = (np.frombuffer(data, np.uint8) & mask).tobytes()
+    return MessageTemplate(mask, structure, index.status, index.side_channel, runs)

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 from mlagents_envs.base_env import ActionTuple
-from numpy.typing import NDArray
 
 from .handshake import API_VERSION, PACKAGE_VERSION, Capabilities
-from .layout import BYTE, FLOAT, Piece, RecordWriter
+from .layout import BYTE, FLOAT, Piece, RowWriter
 from .messages import UnityInputProto, UnityRLInitializationInputProto
 from .wire_format import HEADER_OK, HEADER_STOP, delimited, head, varints, width
 
@@ -17,36 +16,48 @@ _RESET = bytes.fromhex("2001")  # UnityRLInputProto.command
 
 
 def encode_actions(
-    spec_order: Mapping[str, ActionTuple], side_channel: bytes, deprecated_field: bool = False
+    actions: Mapping[str, ActionTuple], side_channel: bytes, deprecated_field: bool = False
 ) -> bytes:
-    """Tells the engine to step.
+    """The message that makes the engine step.
 
     Args:
-        spec_order: For each behaviour the actions of the n agents of its last DecisionSteps, in their
-            order: continuous [n, A] and discrete [n, K]. Behaviours without agents may be among them.
+        actions: For each behavior the actions of the n agents of its last DecisionSteps, in their
+            order: continuous [n, A] and discrete [n, K]. Behaviors without agents may be among them.
         side_channel: Messages for the side channels, framed.
         deprecated_field: Repeat the actions in the field that engines without hybrid actions read.
     """
-    parts = []
-    for name, actions in spec_order.items():
-        if len(actions.continuous):
-            listed = _action_list(actions.continuous, actions.discrete, deprecated_field)
-            parts.append(delimited(1, delimited(1, name.encode()) + delimited(2, listed)))
-    return _input(b"".join(parts) + _side_channel(side_channel))
+    content = b""
+    for name, action in actions.items():
+        continuous, discrete = action.continuous, action.discrete
+        count, branches = discrete.shape
+        if not count:
+            continue
+        digits = width(discrete) if branches else 1
+        start, writer = _action_writer(name, count, continuous.shape[1], branches, digits, deprecated_field)
+        columns = {"continuous": continuous}
+        if branches:
+            columns["discrete"] = varints(discrete, digits).reshape(count, branches * digits)
+        if deprecated_field:
+            columns["deprecated"] = np.concatenate([continuous, discrete.astype(np.float32)], axis=1)
+        content += start + writer.write(count, columns).tobytes()
+    if side_channel:
+        content += delimited(5, side_channel)
+    return _header(len(content)) + content
 
 
 def encode_reset(side_channel: bytes) -> bytes:
-    """Tells the engine to begin new episodes everywhere."""
-    return _input(_RESET + _side_channel(side_channel))
+    """The message that makes the engine begin new episodes everywhere."""
+    content = _RESET + (delimited(5, side_channel) if side_channel else b"")
+    return _header(len(content)) + content
 
 
 def encode_quit() -> bytes:
-    """Tells the engine to exit."""
+    """The message that makes the engine exit."""
     return HEADER_STOP
 
 
 def encode_initialization(seed: int, num_areas: int) -> bytes:
-    """The trainer's half of the handshake. Raises ValueError when a number is no int32."""
+    """The trainer's half of the handshake. Raises ValueError when a number does not fit int32."""
     proto = UnityRLInitializationInputProto(
         seed=seed,
         communication_version=API_VERSION,
@@ -57,40 +68,33 @@ def encode_initialization(seed: int, num_areas: int) -> bytes:
     return HEADER_OK + delimited(3, UnityInputProto(rl_initialization_input=proto).SerializeToString())
 
 
-def _input(content: bytes) -> bytes:
-    """A whole message around the content of a UnityRLInputProto."""
-    return HEADER_OK + delimited(3, delimited(1, content))
-
-
-def _side_channel(data: bytes) -> bytes:
-    return delimited(5, data) if data else b""
-
-
-def _action_list(continuous: NDArray[np.float32], discrete: NDArray[np.int32], deprecated: bool) -> bytes:
-    """The content of a ListAgentActionProto."""
-    count, branches = discrete.shape
-    digits = width(discrete)
-    columns: dict[str, NDArray[Any]] = {
-        "continuous": continuous,
-        "discrete": varints(discrete, digits).reshape(count, branches * digits),
-    }
-    if deprecated:
-        columns["deprecated"] = np.concatenate([continuous, discrete.astype(np.float32)], axis=1)
-    return _action_writer(continuous.shape[1], branches, digits, deprecated).write(count, columns)
-
-
 @lru_cache(maxsize=64)
-def _action_writer(continuous: int, branches: int, digits: int, deprecated: bool) -> RecordWriter:
-    """Writes AgentActionProtos with so many actions, the discrete ones of so many bytes each."""
+def _header(length: int) -> bytes:
+    """What stands before a UnityRLInputProto of this length."""
+    inner = head(1, length)
+    return HEADER_OK + head(3, len(inner) + length) + inner
+
+
+@lru_cache(maxsize=256)
+def _action_writer(
+    name: str, count: int, continuous: int, branches: int, digits: int, deprecated: bool
+) -> tuple[bytes, RowWriter]:
+    """How one behavior's actions are written: what stands before them, and the writer of their records.
+
+    The records are AgentActionProtos with so many actions, each discrete one of `digits` bytes.
+    """
     fields: list[tuple[int, str, Any, int]] = [
         (1, "deprecated", FLOAT, continuous + branches if deprecated else 0),
         (6, "continuous", FLOAT, continuous),
         (7, "discrete", BYTE, branches * digits),
     ]
-    return RecordWriter(
-        [
-            Piece(head(number, count * dtype.itemsize), name, dtype, count)
-            for number, name, dtype, count in fields
-            if count
-        ]
-    )
+    pieces = [
+        Piece(head(number, size * dtype.itemsize), field, dtype, size)
+        for number, field, dtype, size in fields
+        if size
+    ]
+    size = sum(len(piece.head) + piece.count * piece.dtype.itemsize for piece in pieces)
+    record = head(1, size)
+    key, length = delimited(1, name.encode()), count * (len(record) + size)
+    entry = key + head(2, length)
+    return head(1, len(entry) + length) + entry, RowWriter(pieces, record)

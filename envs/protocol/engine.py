@@ -36,8 +36,8 @@ from .wire_format import (
     HEADER_OK,
     NOWHERE,
     VARINT,
-    Irregular,
     Malformed,
+    UnknownLayout,
     delimited,
     fields,
     head,
@@ -329,7 +329,7 @@ class TrainerReply:
 
 def decode_reply(data: bytes) -> TrainerReply:
     """Decodes the trainer's answer. Raises WireError when it is none."""
-    with suppress(Irregular, Malformed):  # then protobuf has the last word
+    with suppress(UnknownLayout, Malformed):  # then protobuf has the last word
         reply = _fast(data)
         if reply is not None:
             return reply
@@ -388,18 +388,18 @@ def _fast(data: bytes) -> TrainerReply | None:
 
 
 def _fast_actions(data: bytes, start: int, stop: int) -> Actions:
-    """The actions of one behaviour, a column at a time. Raises Irregular where protobuf is needed."""
+    """The actions of one behaviour, a column at a time. Raises UnknownLayout where protobuf is needed."""
     starts, lengths = records(data, start, stop)
     if len(starts) == 0:
         return np.zeros((0, 0), np.float32), np.zeros((0, 0), np.int32)
-    sorted_ = _LAYOUTS.sort(data, starts, lengths)
-    sizes = {_sizes(layout) for layout, _, _ in sorted_.groups}
-    if sorted_.irregular or len(sizes) != 1:
-        raise Irregular
+    grouped = _LAYOUTS.group(data, starts, lengths)
+    sizes = {_sizes(layout) for layout, _, _ in grouped.groups}
+    if grouped.unknown or len(sizes) != 1:
+        raise UnknownLayout
     (size, branches) = sizes.pop()
     continuous = np.zeros((len(starts), size), np.float32)
     discrete = np.zeros((len(starts), branches), np.int32)
-    for _, rows, agents in sorted_.groups:
+    for _, rows, agents in grouped.groups:
         if size:
             continuous[rows] = agents["continuous"]
         for branch in range(branches):
@@ -413,12 +413,12 @@ def _sizes(layout: Layout) -> tuple[int, int]:
 
 
 def _layout(data: bytes, start: int, stop: int) -> Layout:
-    """The layout of an AgentActionProto. Raises Irregular where there can be none."""
+    """The layout of an AgentActionProto. Raises UnknownLayout where there can be none."""
     builder = LayoutBuilder(data, start, stop)
     seen = set()
     for number, wire, at, end in fields(data, start, stop):
         if number in seen:
-            raise Irregular
+            raise UnknownLayout
         seen.add(number)
         if (number, wire) == (6, BYTES) and (end - at) % 4 == 0:
             builder.number("continuous", at, end, (_FLOAT, ((end - at) // 4,)))
@@ -431,7 +431,7 @@ def _layout(data: bytes, start: int, stop: int) -> Layout:
         elif (number, wire) in ((1, BYTES), (4, FIXED32)) and (end - at) % 4 == 0:
             builder.number(None, at, end, _FLOAT)  # for older engines
         else:
-            raise Irregular
+            raise UnknownLayout
     return builder.build()
 
 

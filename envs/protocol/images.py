@@ -72,7 +72,7 @@ def holds_bytes(data: bytes, mapping: Sequence[int], channels: int) -> bool:
         return False
 
 
-class Seen:
+class ImageCache:
     """The files of the last two messages, decoded. Stacked frames come again, and what several agents see."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class CompressedImage:
     """A compressed picture to be decoded into its place in a batch."""
 
     data: bytes
@@ -106,13 +106,13 @@ class Picture:
     label: str
     """What errors call it."""
 
-    def decode(self, seen: Seen) -> None:
+    def decode(self, cache: ImageCache) -> None:
         """Decodes it.
 
         Raises:
             ObservationError: It is no picture, or of another size, or does not fit its mapping.
         """
-        files = [self._read(png, seen) for png in split_pngs(self.data)]
+        files = [self._read(png, cache) for png in split_pngs(self.data)]
         if not files:
             raise ObservationError(f"{self.label}: no PNG in the {len(self.data)} bytes of compressed data")
         try:
@@ -148,7 +148,7 @@ class Picture:
                 )
             self.out[channel] = mean
 
-    def _read(self, png: bytes, seen: Seen) -> Planes:
+    def _read(self, png: bytes, cache: ImageCache) -> Planes:
         size = png_size(png)
         if size != self.out.shape[1:]:
             # Also keeps a few bytes from claiming gigabytes.
@@ -156,7 +156,7 @@ class Picture:
                 f"{self.label}: a picture of size {size} where the shape is {self.out.shape}"
             )
         try:
-            return seen.read(png)
+            return cache.read(png)
         except Exception as error:  # Pillow raises what the damage happens to lead to
             raise ObservationError(f"{self.label}: the PNG cannot be decoded: {error}") from error
 
@@ -166,24 +166,26 @@ WORTH_A_THREAD = 1 << 14
 """Bytes of pixels. Waking a thread takes as long as decoding some thousand of them."""
 
 
-class Decoding:
+class ImageDecodeJob:
     """The pictures of one message, on their way."""
 
-    def __init__(self, pictures: Sequence[Picture], seen: Seen, when_done: Callable[[], None] | None) -> None:
-        """Begin, unless there is too little of it: then `finish` does it.
+    def __init__(
+        self, pictures: Sequence[CompressedImage], cache: ImageCache, on_done: Callable[[], None] | None
+    ) -> None:
+        """Begin, unless there is too little of it: then `result` does it.
 
         Args:
             pictures: To decode, each into its own place.
-            seen: What has been decoded before.
-            when_done: Called once, from any thread, if this is not done at once.
+            cache: What has been decoded before.
+            on_done: Called once, from any thread, if this is not done at once.
         """
         self._todo = deque(enumerate(pictures))
-        self._seen = seen
-        self._when_done = when_done
+        self._cache = cache
+        self._on_done = on_done
         self._left = len(pictures)
         self._errors: dict[int, Exception] = {}
         self._lock = threading.Lock()
-        self._all_done = threading.Event()
+        self._finished = threading.Event()
         self.apart = _threads() > 1 and sum(picture.out.size for picture in pictures) >= WORTH_A_THREAD
         """Threads are at it."""
         if self.apart:
@@ -191,18 +193,18 @@ class Decoding:
                 _pool().submit(self._work)
 
     @property
-    def ready(self) -> bool:
-        """Whether `finish` would not wait."""
-        return not self.apart or self._all_done.is_set()
+    def done(self) -> bool:
+        """Whether `result` would not wait."""
+        return not self.apart or self._finished.is_set()
 
-    def finish(self) -> None:
+    def result(self) -> None:
         """Decode what nobody has begun with, and wait for the rest.
 
         Raises:
             ObservationError: A picture cannot be decoded; the first one of those.
         """
         self._work()
-        self._all_done.wait()
+        self._finished.wait()
         if self._errors:
             raise self._errors[min(self._errors)]
 
@@ -213,16 +215,16 @@ class Decoding:
             except IndexError:
                 return
             try:
-                picture.decode(self._seen)
+                picture.decode(self._cache)
             except Exception as error:  # it is for whoever waits, not for a thread of the pool
                 self._errors[number] = error
             with self._lock:
                 self._left -= 1
                 last = self._left == 0
             if last:
-                self._all_done.set()
-                if self.apart and self._when_done is not None:
-                    self._when_done()
+                self._finished.set()
+                if self.apart and self._on_done is not None:
+                    self._on_done()
 
 
 def _threads() -> int:

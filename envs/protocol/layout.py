@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .wire_format import Irregular, head
+from .wire_format import UnknownLayout, head
 
 Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.intp]
@@ -45,18 +45,18 @@ class LayoutBuilder:
         """One varint, of any value of as many bytes; or `count` varints of one byte each.
 
         Raises:
-            Irregular: They are not `count` bytes, or some are longer.
+            UnknownLayout: They are not `count` bytes, or some are longer.
         """
         places = slice(start - self._start, stop - self._start)
         self._mask[places] = _CONTINUES
         if count is not None and (stop - start != count or (self._template[places] & _CONTINUES).any()):
-            raise Irregular
+            raise UnknownLayout
         if name is not None:
             self._add(name, (np.uint8, (stop - start,)), start)
 
     def _add(self, name: str, dtype: Any, start: int) -> None:
         if name in self._fields:
-            raise Irregular
+            raise UnknownLayout
         self._fields[name] = (dtype, start - self._start)
 
     def build(self) -> "Layout":
@@ -69,6 +69,8 @@ class Layout:
 
     def __init__(self, template: Bytes, mask: Bytes, numbers: dict[str, tuple[Any, int]]) -> None:
         self.names = frozenset(numbers)
+        self.mask = mask
+        """One bits where a record's bytes are the same in all."""
         self.dtype = np.dtype(
             {
                 "names": list(numbers),
@@ -105,16 +107,16 @@ def _zones(mask: Bytes) -> list[tuple[int, int]]:
 
 
 Parse = Callable[[bytes, int, int], Layout]
-"""(data, start, stop) to the layout of the record there; raises Irregular or Malformed."""
+"""(data, start, stop) to the layout of the record there; raises UnknownLayout or Malformed."""
 
 
 @dataclass(slots=True)
-class Sorted:
-    """The records of a list, sorted by layout. Numbers count the records of the list from 0."""
+class GroupedAgents:
+    """The records of a list, grouped by layout. Indices count the records of the list from 0."""
 
     groups: list[tuple[Layout, Rows, Any]] = field(default_factory=list)
     """A layout, which records are of it, and these as a structured array of the layout's dtype."""
-    irregular: list[int] = field(default_factory=list)
+    unknown: list[int] = field(default_factory=list)
     """Records without a layout."""
 
 
@@ -125,22 +127,22 @@ class Layouts:
         self._parse = parse
         self._known: dict[int, list[Layout]] = {}
 
-    def sort(self, data: bytes, starts: Numbers, lengths: Numbers) -> Sorted:
-        """Sorts the records that start at `starts` [n] in the message and have these lengths [n].
+    def group(self, data: bytes, starts: Numbers, lengths: Numbers) -> GroupedAgents:
+        """Group the records that start at `starts` [n] in the message and have these lengths [n].
 
         Raises:
             Malformed: A record is no message.
         """
-        result = Sorted()
+        result = GroupedAgents()
         for length, which in _by_length(lengths):
             if length == 0:
-                result.irregular += np.arange(len(starts))[which].tolist()
+                result.unknown += np.arange(len(starts))[which].tolist()
             else:
-                self._sort(data, starts, length, which, result)
+                self._group(data, starts, length, which, result)
         return result
 
-    def _sort(self, data: bytes, starts: Numbers, length: int, which: Rows, result: Sorted) -> None:
-        """Sorts the records of one length."""
+    def _group(self, data: bytes, starts: Numbers, length: int, which: Rows, result: GroupedAgents) -> None:
+        """Group the records of one length."""
         rows = _rows(data, starts[which], length)
         known = iter(self._known.get(length, [])[:_MOST_OF_ONE_LENGTH])
         for _ in range(_MOST_OF_ONE_LENGTH):
@@ -155,13 +157,13 @@ class Layouts:
                 numbers = np.arange(len(starts))[which]
                 result.groups.append((layout, numbers[same], rows[same].view(layout.dtype)[:, 0]))
                 which, rows = numbers[~same], rows[~same]
-        result.irregular += np.arange(len(starts))[which].tolist()
+        result.unknown += np.arange(len(starts))[which].tolist()
 
     def _learn(self, data: bytes, start: int, length: int) -> Layout | None:
         """Takes the layout of a record of a new kind; forgets the old ones where records never look alike."""
         try:
             layout = self._parse(data, start, start + length)
-        except Irregular:
+        except UnknownLayout:
             return None
         if sum(map(len, self._known.values())) >= _MOST_LAYOUTS:
             self._known.clear()

@@ -31,7 +31,7 @@ _MOST_NUMBERS = 1 << 28  # of one agent's observation: a gigabyte
 
 
 @dataclass(frozen=True, slots=True)
-class Sensor:
+class SensorFormat:
     """One observation of a behaviour: what the engine sends, and what it is given out as."""
 
     spec: ObservationSpec
@@ -56,18 +56,18 @@ class Sensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Behavior:
+class BehaviorFormat:
     """What is known of a behaviour."""
 
     spec: BehaviorSpec
-    sensors: tuple[Sensor, ...]
+    sensors: tuple[SensorFormat, ...]
     compressed: bool
     """The first agent sent compressed pictures, so that no two agents' bytes will look alike."""
 
 
-def behavior(
+def describe_behavior(
     brain: BrainParametersProto, first_agent: AgentInfoProto, images: Images = "float32"
-) -> Behavior:
+) -> BehaviorFormat:
     """The description of a behaviour, from its parameters and the first agent that reports.
 
     Args:
@@ -83,7 +83,7 @@ def behavior(
         _sensor(f"observation {index} ({proto.name!r}) of agent {first_agent.id}", proto, images)
         for index, proto in enumerate(first_agent.observations)
     )
-    return Behavior(
+    return BehaviorFormat(
         BehaviorSpec([sensor.spec for sensor in sensors], action_spec(brain)),
         sensors,
         any(proto.compression_type for proto in first_agent.observations),
@@ -111,7 +111,7 @@ def action_spec(brain: BrainParametersProto) -> ActionSpec:
     return ActionSpec(continuous, branches)
 
 
-def _sensor(label: str, proto: ObservationProto, images: Images) -> Sensor:
+def _sensor(label: str, proto: ObservationProto, images: Images) -> SensorFormat:
     shape = tuple(proto.shape)
     try:
         kind = ObservationType(proto.observation_type)
@@ -124,7 +124,7 @@ def _sensor(label: str, proto: ObservationProto, images: Images) -> Sensor:
             f"{len(proto.compressed_data)} bytes of pictures of size {png_size(proto.compressed_data)}"
         )
     spec = ObservationSpec(shape, properties, kind, proto.name)
-    sensor = Sensor(spec, shape, math.prod(shape), False)
+    sensor = SensorFormat(spec, shape, math.prod(shape), False)
     if len(shape) == 3 and _is_channels_last(shape, properties, proto.compressed_data):
         spec = ObservationSpec(_channels_first(shape), _channels_first(properties), kind, proto.name)
         sensor = replace(sensor, spec=spec, channels_last=True)

@@ -1,7 +1,7 @@
 """Walks over protobuf's wire format without building messages.
 
 Only what the hot path needs is understood. Anything else that is allowed but that no engine writes (a
-field given twice, a list that is not packed, a group) raises `Irregular`, and protobuf itself reads it.
+field given twice, a list that is not packed, a group) raises `UnknownLayout`, and protobuf itself reads it.
 
 Pieces of protobuf's wire format, one at a time or a column at once.
 """
@@ -31,7 +31,7 @@ class Malformed(Exception):  # noqa: N818  (a condition inside this package; use
         self.found = found
 
 
-class Irregular(Exception):  # noqa: N818
+class UnknownLayout(Exception):  # noqa: N818
     """Valid, perhaps, but not as engines write it: a job for protobuf's own parser."""
 
 
@@ -59,7 +59,7 @@ def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]
 
     Raises:
         Malformed: A field does not fit into the message.
-        Irregular: A group.
+        UnknownLayout: A group.
     """
     while at < end:
         tag = data[at]
@@ -80,7 +80,7 @@ def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]
         elif wire in (FIXED32, FIXED64):
             stop = at + (4 if wire == FIXED32 else 8)
         else:
-            raise Irregular
+            raise UnknownLayout
         if stop > end:
             raise Malformed(start, f"field {number} is longer than the message that holds it")
         if not 0 < number < 1 << 29:
@@ -93,14 +93,14 @@ def parts(data: bytes, place: Place, wanted: Mapping[int, int]) -> dict[int, Pla
     """Where the fields {number: wire type} of the message at `place` are; others are passed over.
 
     Raises:
-        Irregular: One is there twice (protobuf would merge the two).
+        UnknownLayout: One is there twice (protobuf would merge the two).
         Malformed: As `fields`.
     """
     found: dict[int, Place] = {}
     for number, wire, start, stop in fields(data, *place):
         if wanted.get(number) == wire:
             if number in found:
-                raise Irregular
+                raise UnknownLayout
             found[number] = (start, stop)
     return found
 
@@ -140,7 +140,7 @@ def records(data: bytes, at: int, end: int) -> tuple[NDArray[np.intp], NDArray[n
     while at < end:
         head = at
         if data[at] != _REPEATED_FIRST:
-            raise Irregular
+            raise UnknownLayout
         length, at = (
             (data[at + 1], at + 2) if at + 1 < end and data[at + 1] < 0x80 else varint(data, at + 1, end)
         )

@@ -75,14 +75,14 @@ class RemoteEngine:
         report = self._report
         return f"{where}. {report['text'] if report is not None else self._why or 'Nothing more is known.'}"
 
-    def looked_into(self) -> bool:
+    def is_diagnosed(self) -> bool:
         """Whether the inquiry about it is complete; starts it. Does not wait."""
         if self._ended.is_set() or self._inquired.is_set():
             return True
         self._inquire()
         return False
 
-    def excuse(self) -> HostLostError | None:
+    def external_error(self) -> HostLostError | None:
         """The error to raise if its node is gone, so that the engine is not to blame; else None."""
         if not self._lost:
             return None

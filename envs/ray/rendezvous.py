@@ -91,7 +91,7 @@ def await_engine(expected: ExpectedEngine, engine: RemoteEngine, timeout: float,
             return expected.wait(_POLL_SECONDS)
         except UnityTimeOutException:
             if engine.wait(0.0):
-                raise engine.excuse() or UnityEnvironmentException(
+                raise engine.external_error() or UnityEnvironmentException(
                     f"{name}: The engine ended before it connected to the trainer: its output may say why. "
                     f"{engine.describe()}"
                 ) from None

@@ -7,8 +7,8 @@ import time
 from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 
-from ..grpc.frames import last_goodbye
-from ..grpc.peer import Stream
+from ..grpc.frames import last_goaway_reason
+from ..grpc.server import Stream
 
 _READ = 1 << 17
 _BACKLOG = 1 << 22
@@ -89,7 +89,7 @@ def forward(engine: socket.socket, trainer: Stream, stop: socket.socket | None =
             _flush_to_engine(engine, to_engine.pending)
         elif outcome is _ENGINE_GONE:
             _drain_trainer(trainer, to_engine)
-        words = last_goodbye(to_engine.tail)
+        words = last_goaway_reason(to_engine.tail)
         return f"the trainer rejected the engine: {words}" if words else outcome
     finally:
         with suppress(OSError):

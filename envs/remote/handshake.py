@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from selectors import EVENT_READ, EVENT_WRITE
 
 from ..errors import WireError
-from ..grpc.peer import Stream
-from ..grpc.session import ServedEndpoint
+from ..grpc.server import Peer, ServerSession, Stream
 from ..protocol.decoder import Decoder
 from ..unity.connection import Engine, EngineConnection
 from .address import AllowedNetworks
@@ -122,8 +121,8 @@ class AccessRules:
 class AttachedEngine:
     """An engine that has sent its first call and waits for the answer."""
 
-    def __init__(self, endpoint: ServedEndpoint, where: str, name: str | None) -> None:
-        self.endpoint = endpoint
+    def __init__(self, session: ServerSession, where: str, name: str | None) -> None:
+        self.session = session
         self.where = where
         """Its address or its relay's, for messages."""
         self.name = name
@@ -137,11 +136,12 @@ class AttachedEngine:
             timeout: Seconds that the engine has for each answer.
             engine: Its program, if known.
         """
-        return EngineConnection(self.endpoint, engine, timeout, name)
+        return EngineConnection(self.session, engine, timeout, name)
 
     def reject(self, reason: str = "") -> None:
         """Disconnect: the engine is asked to quit, and its relay gets the reason."""
-        self.endpoint.abandon(reason)
+        self.session.closing_reason = reason
+        self.session.close(wait=False)
 
 
 class IncomingConnection:
@@ -173,7 +173,7 @@ class IncomingConnection:
         self._answer = answer
         self._socket: socket.socket = connection
         self._stream: Stream = connection
-        self._endpoint: ServedEndpoint | None = None
+        self._session: ServerSession | None = None
         self._steps = self._admit_steps()
 
     def fileno(self) -> int:
@@ -200,8 +200,9 @@ class IncomingConnection:
 
     def close(self, reason: str = "") -> None:
         """Close the connection."""
-        if self._endpoint is not None:
-            self._endpoint.abandon(reason)
+        if self._session is not None:
+            self._session.closing_reason = reason
+            self._session.close(wait=False)
         else:
             with suppress(OSError):
                 self._stream.close()
@@ -275,18 +276,19 @@ class IncomingConnection:
     def _receive_greeting(self, name: str | None) -> Generator[int, None, AttachedEngine]:
         """Wait for the first call, which must be an engine's greeting."""
         self.stage = "it did not greet as an ML-Agents engine does"
-        endpoint = self._endpoint = ServedEndpoint(self._stream, self.where, _GREETING_BYTES)
-        while endpoint.request is None:
-            endpoint.pump()
-            if endpoint.request is None:
-                if endpoint.disconnected:
-                    raise RejectedError(_why_ended(endpoint))
-                yield endpoint.events
-        if (strange := _why_not_greeting(endpoint.request, self.where)) is not None:
+        peer = Peer(self._stream, self.where, _GREETING_BYTES)
+        session = self._session = ServerSession(peer=peer)
+        while session.request is None:
+            session.pump()
+            if session.request is None:
+                if session.disconnected:
+                    raise RejectedError(_why_ended(peer.error))
+                yield peer.events
+        if (strange := _why_not_greeting(session.request, self.where)) is not None:
             raise RejectedError(strange)
-        endpoint.trust()
-        self._endpoint = None
-        return AttachedEngine(endpoint, self.where, name)
+        peer.max_bytes = None
+        self._session = None
+        return AttachedEngine(session, self.where, name)
 
 
 def _peek_byte(connection: socket.socket) -> bytes | None:
@@ -315,8 +317,7 @@ def _why_tls_failed(error: ssl.SSLError) -> str:
     return f"its TLS connection failed ({reason})"
 
 
-def _why_ended(endpoint: ServedEndpoint) -> str:
-    complaint = endpoint.complaint
+def _why_ended(complaint: str) -> str:
     if "GET " in complaint or "HTTP/1" in complaint:
         return "it speaks HTTP/1, as browsers do, but engines speak gRPC"
     if complaint:

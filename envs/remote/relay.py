@@ -13,7 +13,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from selectors import EVENT_READ, DefaultSelector
 
-from ..grpc.server import accept, listen
+from ..grpc.listeners import accept, listen
 from ..unity import ports
 from ..unity.ports import EDITOR_PORT
 from .forwarding import forward

@@ -13,7 +13,7 @@ from selectors import EVENT_READ, DefaultSelector
 
 from mlagents_envs.exception import UnityTimeOutException
 
-from ..grpc.server import OUT_OF_RESOURCES, listen
+from ..grpc.listeners import OUT_OF_RESOURCES, listen
 from .address import join_address
 from .forwarding import configure_keepalive
 from .handshake import AccessRules, AttachedEngine, IncomingConnection, Preamble, RejectedError

@@ -35,9 +35,9 @@ class PendingEngine:
         """Make the environment with this index."""
         return self.make_env(index, self.engine)
 
-    def part(self, reason: str) -> None:
+    def close_with_reason(self, reason: str) -> None:
         """Set the reason that its relay gets when it is closed."""
-        self.engine.endpoint.last_words = reason
+        self.engine.session.closing_reason = reason
 
 
 class AttachSource:

@@ -16,7 +16,7 @@ class StatsSideChannel(SideChannel):
 
     def __init__(self) -> None:
         super().__init__(uuid.UUID("a1d8f7b7-cec8-50f9-b78b-d3e165a78520"))
-        self._stats: EnvironmentStats = {}
+        self.stats: EnvironmentStats = {}
 
     def on_message_received(self, msg: IncomingMessage) -> None:
         """Keep one value.
@@ -35,9 +35,9 @@ class StatsSideChannel(SideChannel):
                 f"The statistic {key!r} came with the aggregation {number}, which is not a valid "
                 f"StatsAggregationMethod. Known are {known}."
             ) from None
-        self._stats.setdefault(key, []).append((value, aggregation))
+        self.stats.setdefault(key, []).append((value, aggregation))
 
     def get_and_reset_stats(self) -> EnvironmentStats:
         """What has been reported since the last call, in the order of arrival."""
-        stats, self._stats = self._stats, {}
+        stats, self.stats = self.stats, {}
         return stats

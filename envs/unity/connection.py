@@ -1,7 +1,4 @@
-"""An engine at the other end of the wire: waiting for it, and finding out why it does not answer.
-
-The first two calls of an engine: who are you, and may we talk?
-"""
+"""The connection to one engine: the handshake, waiting for its messages, and why it does not answer."""
 
 import logging
 import time
@@ -16,19 +13,19 @@ from mlagents_envs.exception import (
     UnityTimeOutException,
 )
 
-from ..grpc.session import Endpoint
 from ..protocol.decoder import Capabilities, Decoder, EngineHello, encode_initialization, encode_quit
 from ..protocol.handshake import API_VERSION, compatible
 
 logger = logging.getLogger(__name__)
 
-_SLICE = 0.1
-"""Seconds between two looks at the engine's process while waiting for its message."""
-_LAST_BREATH = 2.0
-"""Seconds that an engine whose connection is gone has to end, so that its exit code can be told."""
-
-_LAST_WORDS = 500
-"""Letters of what an engine is told when it is sent away."""
+_POLL_SECONDS = 0.1
+"""How often the engine's process is checked while waiting for its message."""
+_EXIT_SECONDS = 2.0
+"""How long an engine whose connection is gone may take to end, so that its exit code can be reported."""
+_MAX_REASON = 500
+"""Characters of the reason that an engine is given for a disconnect."""
+_LOG_SECONDS = 1.0
+"""How long an engine of another version may take to write its log and end, before its process is ended."""
 
 _CHECKLIST = """\
 \t The environment does not need user interaction to launch
@@ -36,6 +33,39 @@ _CHECKLIST = """\
 \t The environment and the Python interface have compatible versions.
 \t If you're running on a headless server without graphics support, turn off display by either \
 passing --no-graphics option or build your Unity executable as server build."""
+
+
+class EngineSession(Protocol):
+    """A server for one engine's calls: `grpc.server.ServerSession`, or grpcio's.
+
+    One thread at a time uses it, and nothing happens between its calls.
+    """
+
+    closing_reason: str
+    """Why the session is closed, for the engine; `close` sends it."""
+
+    @property
+    def port(self) -> int:
+        """The port on which the engine calls."""
+
+    @property
+    def disconnected(self) -> bool:
+        """Whether the engine has gone."""
+
+    def watch(self, selector: BaseSelector | None, token: object = None) -> None:
+        """Let a selector report when to call `pump`; None ends that."""
+
+    def pump(self) -> None:
+        """Process what has arrived and send what could not be sent before, without waiting."""
+
+    def receive(self, timeout: float) -> bytes | None:
+        """The engine's next request; None if none arrived within `timeout` seconds or the engine has gone."""
+
+    def reply(self, data: bytes) -> None:
+        """Respond to the request received last. Has no effect when the engine has gone meanwhile."""
+
+    def close(self) -> None:
+        """Let the last answer leave, tell an engine that still waits for one to quit, and stop serving."""
 
 
 class Engine(Protocol):
@@ -49,72 +79,65 @@ class Engine(Protocol):
         """Wait until it has ended, at most `timeout` seconds; whether it has."""
 
     def kill(self) -> None:
-        """End it at once, with all that belongs to it."""
+        """End it at once, with all its children."""
 
     def describe(self) -> str:
-        """How it is, or how it ended, with the last lines that it wrote."""
+        """Its state, or how it ended, with the last lines that it wrote."""
 
-    def looked_into(self) -> bool:
-        """Whether all that can be found out is known, its connection being gone. Does not wait."""
+    def is_diagnosed(self) -> bool:
+        """Whether all that can be found out about a lost connection is known. Does not wait."""
 
-    def excuse(self) -> UnityEnvironmentException | None:
-        """What to raise where the engine is not to blame for its end."""
+    def external_error(self) -> UnityEnvironmentException | None:
+        """What to raise if something else than the engine is to blame for its end."""
 
 
 class EngineConnection:
-    """One engine: the socket on which it calls and, if we have started it, its process.
+    """One engine: the session in which it calls and, if we have started it, its process.
 
     Engine and trainer take turns. The engine's call brings a message and waits for the reply.
 
     Args:
-        endpoint: Where the engine calls.
+        session: Where the engine calls.
         process: The engine's program; None for one that we have not started, such as the Editor.
         timeout: Seconds within which the engine has to answer.
         name: How messages call this environment.
     """
 
-    def __init__(self, endpoint: Endpoint, process: Engine | None, timeout: float, name: str) -> None:
-        self._endpoint = endpoint
+    def __init__(self, session: EngineSession, process: Engine | None, timeout: float, name: str) -> None:
+        self._session = session
         self._process = process
         self.timeout = timeout
         self._name = name
         self._arrived: bytes | None = None
-        self._engine_waits = False
-        self._dismissed = False
+        self._our_turn = False
+        self._told_to_quit = False
         self._lost = False
-        self._called = False
+        self._has_called = False
         self.answered = False
-        """Whether it has answered a reset: its scene is as it should be."""
+        """Whether it has answered a reset, so that its scene is set up correctly."""
         self.stage = "It has not called yet: it did not start, or it has no ML-Agents communicator."
         """What the engine has done so far, for the message of a timeout."""
 
     @property
     def port(self) -> int:
         """The port on which the engine calls."""
-        return self._endpoint.port
+        return self._session.port
 
     def watch(self, selector: BaseSelector | None, token: object) -> None:
-        """Let a selector know the sockets, with `token` as its keys' data; it then tells when to ask `ready`.
+        """Let a selector report, with `token` as its keys' data, when to call `poll`; None ends that."""
+        self._session.watch(selector, token)
 
-        None ends that.
-        """
-        self._endpoint.watch(selector, token)
-
-    @property
-    def arrived(self) -> bool:
-        """Whether `ready` has found a message."""
-        return self._arrived is not None
-
-    def ready(self) -> bool:
-        """Whether `receive` would not wait: a message is there, or the engine is gone.
-
-        Takes in whatever the sockets have.
-        """
-        if self._engine_waits:
-            self._endpoint.pump()
-        elif self._arrived is None:
-            self._arrived = self._endpoint.receive(0.0)
-        return self._arrived is not None or self._gone()
+    def poll(self) -> bytes | None:
+        """The engine's next message if it has arrived, processing all that the sockets have."""
+        if self._our_turn:
+            self._session.pump()
+            return None
+        message, self._arrived = self._arrived, None
+        if message is None:
+            message = self._session.receive(0.0)
+        if message is not None:
+            self._our_turn = self._has_called = True
+        return message
 
     def receive(self) -> bytes:
         """The engine's next message.
@@ -125,67 +148,78 @@ class EngineConnection:
             UnityCommunicatorStoppedException: The Editor's connection is gone.
         """
         deadline = time.monotonic() + self.timeout
-        while self._arrived is None and not self._gone():
+        while self._arrived is None and not self.gone():
             remaining = deadline - time.monotonic()
             if remaining <= 0:
-                raise self.overdue()
-            self._arrived = self._endpoint.receive(min(_SLICE, remaining))
-            if self._process is not None and self._endpoint.disconnected:
-                self._process.wait(min(_SLICE, remaining))
+                raise self.timed_out()
+            self._arrived = self._session.receive(min(_POLL_SECONDS, remaining))
+            if self._process is not None and self._session.disconnected:
+                self._process.wait(min(_POLL_SECONDS, remaining))
         message, self._arrived = self._arrived, None
         if message is None:  # gone; its last message may have come in the same instant
-            message = self._endpoint.receive(0.0)
+            message = self._session.receive(0.0)
         if message is None:
             self._lost = True
             raise self._why_gone()
-        self._engine_waits = self._called = True
+        self._our_turn = self._has_called = True
         return message
 
-    def overdue(self) -> UnityException:
+    def gone(self) -> bool:
+        """Whether the engine has disconnected, and all that can be known about that is known."""
+        return self._disconnected() and (self._process is None or self._process.is_diagnosed())
+
+    def timed_out(self) -> UnityException:
         """Give the engine up, since it did not answer in time: `close` will not wait for it.
 
         Returns:
             The error to raise, with what is known of the engine.
         """
         self._lost = True
-        late = self._why_late()
-        excuse = None if self._process is None else self._process.excuse()
-        return excuse or UnityTimeOutException(late)
+        state = "" if self._process is None else f" {self._process.describe()}"
+        late = (
+            f"The Unity environment took too long to respond: {self._name} did not answer within "
+            f"{self.timeout:g} s. {self.stage}{state}"
+        )
+        error = None if self._process is None else self._process.external_error()
+        return error or UnityTimeOutException(
+            late if self.answered else f"{late}\nMake sure that :\n{_CHECKLIST}"
+        )
 
     def reply(self, message: bytes) -> None:
-        """Answer the engine's call; it goes on now.
+        """Answer the engine's call, so that it continues.
 
         Raises:
-            UnityCommunicatorStoppedException: The engine was dismissed.
+            UnityCommunicatorStoppedException: The engine was told to quit.
             UnityCommunicationException: The engine has not called since the last reply.
         """
-        if self._dismissed:
+        if self._told_to_quit:
             raise UnityCommunicatorStoppedException(
                 f"Communicator has exited. {self._name} was told to quit."
             )
-        if not self._engine_waits:
+        if not self._our_turn:
             raise UnityCommunicationException(
                 f"{self._name} has not answered the last request yet, so that nothing new can be asked of it."
             )
-        self._engine_waits = False
-        self._endpoint.reply(message)
+        self._our_turn = False
+        self._session.reply(message)
 
-    def dismiss(self) -> None:
+    def send_quit(self) -> None:
         """Tell the engine to quit if it waits for an answer; return at once. `close` then awaits its end."""
-        if self._dismissed:
+        if self._told_to_quit:
             return
-        self.ready()  # takes a call in that has just come
-        self._engine_waits = self._engine_waits or self._arrived is not None
-        if self._engine_waits:
+        if not self._our_turn and self._arrived is None:
+            self._arrived = self._session.receive(0.0)  # a call that has just come
+        self._our_turn = self._our_turn or self._arrived is not None
+        if self._our_turn:
             self.reply(encode_quit())
-            self._dismissed = True
+            self._told_to_quit = True
 
-    def part(self, reason: str) -> None:
-        """The engine is about to be closed for this reason: `close` tells it the first line."""
-        self._endpoint.last_words = (reason.strip().splitlines() or [""])[0][:_LAST_WORDS]
+    def set_closing_reason(self, reason: str) -> None:
+        """`close` will send the engine the first line of this."""
+        self._session.closing_reason = (reason.strip().splitlines() or [""])[0][:_MAX_REASON]
 
-    def await_end(self, timeout: float) -> None:
-        """Give the engine's process, if we have started it, some seconds to end by itself."""
+    def await_exit(self, timeout: float) -> None:
+        """Give the engine's process, if we have started it, `timeout` seconds to end by itself."""
         if self._process is not None:
             self._process.wait(timeout)
 
@@ -194,9 +228,9 @@ class EngineConnection:
 
         Args:
             timeout: Seconds to wait for it; by default the connection's own. An engine that has failed to
-                answer, or has never called, gets none: it will not hear that it is to quit.
+                answer, or has never called, gets none: it would not receive the message to quit.
         """
-        if self._lost or not self._called:
+        if self._lost or not self._has_called:
             timeout = 0.0
         elif timeout is None:
             timeout = self.timeout
@@ -212,35 +246,31 @@ class EngineConnection:
                 self._process.kill()
             raise
         finally:
-            self._endpoint.close()
+            self._session.close()
 
     def _quit(self, deadline: float) -> None:
         """Answer the call in which the engine waits, or the one that it is about to make, with quit."""
-        while not self._dismissed and not self._hung_up():
-            self.dismiss()
+        while not self._told_to_quit and not self._disconnected():
+            self.send_quit()
             remaining = deadline - time.monotonic()
-            if self._dismissed or remaining <= 0:
+            if self._told_to_quit or remaining <= 0:
                 return
-            self._arrived = self._endpoint.receive(min(_SLICE, remaining))
+            self._arrived = self._session.receive(min(_POLL_SECONDS, remaining))
 
-    def _hung_up(self) -> bool:
-        return self._endpoint.disconnected or (self._process is not None and self._process.wait(0.0))
-
-    def _gone(self) -> bool:
-        """Whether it has hung up, and what is to be known about that is known."""
-        return self._hung_up() and (self._process is None or self._process.looked_into())
+    def _disconnected(self) -> bool:
+        return self._session.disconnected or (self._process is not None and self._process.wait(0.0))
 
     def _why_gone(self) -> UnityException:
         if self._process is None:
             return UnityCommunicatorStoppedException(
                 f"Communicator has exited. The connection to {self._name} was dropped by the other side."
             )
-        self._process.wait(_LAST_BREATH)
-        if (excuse := self._process.excuse()) is not None:
-            return excuse
+        self._process.wait(_EXIT_SECONDS)
+        if (error := self._process.external_error()) is not None:
+            return error
         if self._process.returncode is None:
             what = "The engine has dropped its connection. "
-        elif not self._called:
+        elif not self._has_called:
             what = (
                 "The engine ended before it called the trainer: what it wrote may tell why. Where there is "
                 "no display, --no-graphics helps. "
@@ -249,23 +279,11 @@ class EngineConnection:
             what = ""
         return UnityEnvironmentException(f"{self._name}: {what}{self._process.describe()}")
 
-    def _why_late(self) -> str:
-        state = "" if self._process is None else f" {self._process.describe()}"
-        late = (
-            f"The Unity environment took too long to respond: {self._name} did not answer within "
-            f"{self.timeout:g} s. {self.stage}{state}"
-        )
-        return late if self.answered else f"{late}\nMake sure that :\n{_CHECKLIST}"
 
-
-_LAST_WORDS_SECONDS = 1.0
-"""Seconds that an engine of another version has to write its log and end, before its process is ended."""
-
-
-def shake_hands(
+def handshake(
     connection: EngineConnection, decoder: Decoder, seed: int, num_areas: int, name: str
 ) -> Capabilities:
-    """Greet an engine that has just started; afterwards it waits for the first reset.
+    """The first two calls of an engine; afterwards it waits for the first reset.
 
     Returns:
         What the engine can do.
@@ -274,17 +292,23 @@ def shake_hands(
         UnityEnvironmentException: It speaks another version of the protocol, or ended.
         UnityTimeOutException: It did not call.
         UnityCommunicatorStoppedException: It ended the session.
-        UnityCommunicationException: What it sent is not a greeting.
+        UnityCommunicationException: What it sent is not an initialization.
     """
-    hello = _greeting(connection, decoder, name)
-    # An engine of another version gets our greeting too: its own log then tells the two versions.
+    hello = _receive_hello(connection, decoder, name)
+    # An engine of another version gets our initialization too: its own log then shows the two versions.
     connection.reply(encode_initialization(seed, num_areas))
     if not compatible(hello.communication_version, API_VERSION):
-        connection.await_end(_LAST_WORDS_SECONDS)
-        raise _another_version(hello, name)
-    _welcome(hello, name)
+        connection.await_exit(_LOG_SECONDS)
+        raise _incompatible(hello, name)
+    logger.info(
+        "Connected to Unity environment with package version %s and communication version %s",
+        hello.package_version,
+        hello.communication_version,
+    )
+    if not hello.capabilities.base_rl:
+        logger.warning("%s: the engine does not report that it supports reinforcement learning at all.", name)
     connection.stage = "It connected, but did not complete the handshake."
-    _expect_ok(decoder.decode(connection.receive()).status, name)
+    _check_status(decoder.decode(connection.receive()).status, name)
     connection.stage = (
         "It connected, but no agent has asked for a decision: the scene needs an active agent, and each "
         "agent a Decision Requester component or code that calls RequestDecision."
@@ -292,9 +316,9 @@ def shake_hands(
     return hello.capabilities
 
 
-def _greeting(connection: EngineConnection, decoder: Decoder, name: str) -> EngineHello:
+def _receive_hello(connection: EngineConnection, decoder: Decoder, name: str) -> EngineHello:
     message = decoder.decode(connection.receive())
-    _expect_ok(message.status, name)
+    _check_status(message.status, name)
     if message.hello is None:
         raise UnityCommunicationException(
             f"{name}: the first message is not the initialization that an engine begins with. Does something "
@@ -303,7 +327,7 @@ def _greeting(connection: EngineConnection, decoder: Decoder, name: str) -> Engi
     return message.hello
 
 
-def _another_version(hello: EngineHello, name: str) -> UnityEnvironmentException:
+def _incompatible(hello: EngineHello, name: str) -> UnityEnvironmentException:
     return UnityEnvironmentException(
         "The communication API version is not compatible between Unity and python. Python API: "
         f"{API_VERSION}, Unity API: {hello.communication_version}. ({name}, package version "
@@ -312,17 +336,7 @@ def _another_version(hello: EngineHello, name: str) -> UnityEnvironmentException
     )
 
 
-def _welcome(hello: EngineHello, name: str) -> None:
-    logger.info(
-        "Connected to Unity environment with package version %s and communication version %s",
-        hello.package_version,
-        hello.communication_version,
-    )
-    if not hello.capabilities.base_rl:
-        logger.warning("%s: the engine does not tell that it can do reinforcement learning at all.", name)
-
-
-def _expect_ok(status: int, name: str) -> None:
+def _check_status(status: int, name: str) -> None:
     if status != 200:
         raise UnityCommunicatorStoppedException(
             f"Communicator has exited. {name} ended the session during the handshake (status {status})."

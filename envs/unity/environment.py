@@ -1,7 +1,4 @@
-"""A Unity environment, or any engine that speaks its protocol, as a BaseEnv.
-
-An engine's answers, from its connection through the decoder.
-"""
+"""A Unity environment, or any engine that speaks its protocol, as a BaseEnv."""
 
 from __future__ import annotations
 
@@ -24,13 +21,12 @@ from numpy.typing import NDArray
 from ..base import BehaviorSteps, EngineStatistics, no_steps
 from ..errors import WireError
 from ..images import Images
-from ..protocol.decoder import Decoder, EngineMessage, Underway, encode_actions, encode_reset
+from ..protocol.decoder import Decoder, EngineMessage, PendingMessage, encode_actions, encode_reset
 from ..protocol.handshake import API_VERSION
 from ..side_channels import EnvironmentParametersChannel, SideChannel, SideChannelManager, StatsSideChannel
-from ..validation import NO_AGENTS, NonFinite, check_shape, check_steps, with_action
-from . import ports
-from . import shutdown as leaving
-from .connection import EngineConnection, shake_hands
+from ..validation import NO_AGENTS, NonFinitePolicy, check_finite, check_shape, with_action
+from . import ports, shutdown
+from .connection import EngineConnection, handshake
 from .launch import Launch
 
 logger = logging.getLogger(__name__)
@@ -98,7 +94,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         num_areas: int = 1,
         *,
         listen: str = "localhost",
-        non_finite: str | None = NonFinite.STOP.value,
+        non_finite: str | None = NonFinitePolicy.STOP.value,
         engine_name: str | None = None,
         images: Images = "float32",
         connect: Connect | None = None,
@@ -108,22 +104,25 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
                 "If the environment name is None, the worker-id must be 0 in order to connect with the "
                 f"Editor, but it is {worker_id}."
             )
-        policy = None if non_finite is None else NonFinite(non_finite)
-        if policy is NonFinite.DROP:
+        policy = None if non_finite is None else NonFinitePolicy(non_finite)
+        if policy is NonFinitePolicy.DROP:
             raise ValueError(
                 "non_finite='drop' drops an agent's trajectory, and a UnityEnvironment has none. Give "
-                "'stop', 'zero' or None, or let an EnvManager(..., non_finite=NonFinite.DROP) step it."
+                "'stop', 'zero' or None, or let an EnvManager(..., non_finite=NonFinitePolicy.DROP) step it."
             )
         self.name = engine_name or f"environment {worker_id}"
         self.worker_id = worker_id
         self.timeout_wait = float(timeout_wait)
         self.on_arrival: Callable[[], None] | None = None
-        """Called, from another thread, when the engine's process has ended or pictures have been decoded."""
+        """Called, from another thread, when the engine's process has ended or images have been decoded."""
         self._channels = list(side_channels or ())
         self._side_channels = SideChannelManager(self._channels, where=self.name)
+        statistics = [channel for channel in self._channels if isinstance(channel, StatsSideChannel)]
+        self._statistics = statistics[0] if statistics else None
         self._non_finite = policy
         self._warned: set[tuple[str, str]] = set()
         self._decoder = Decoder(self.name, images)
+        self._specs = BehaviorMapping(self._decoder.specs)
         self._steps: dict[str, BehaviorSteps] = {}
         self._actions: dict[str, ActionTuple] = {}
         self._was_reset = False
@@ -140,15 +139,14 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             name=self.name,
         )
         self._connection = launch(self._announce)
-        self._incoming = Incoming(self._connection, self._decoder, self._announce)
+        self._pending: EngineMessage | PendingMessage | WireError | None = None
+        """What `poll` has found, for `receive`."""
         self._loaded = True
-        leaving.remember(self._connection)
+        shutdown.register(self._connection)
         try:
-            self.academy_capabilities = shake_hands(
-                self._connection, self._decoder, seed, num_areas, self.name
-            )
+            self.academy_capabilities = handshake(self._connection, self._decoder, seed, num_areas, self.name)
         except BaseException as error:
-            self._connection.part(str(error))
+            self._connection.set_closing_reason(str(error))
             self._close(timeout=0.0)
             raise
 
@@ -160,7 +158,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
         """The behaviours that the engine has shown so far; none before the first reset."""
-        return BehaviorMapping(self._decoder.specs)  # type: ignore[no-any-return]
+        return self._specs  # type: ignore[no-any-return]
 
     def reset(self) -> None:
         """Start every episode anew and wait for the first observations.
@@ -185,12 +183,13 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
 
     def send_reset(self) -> None:
         """Answer the engine with a reset; return at once."""
-        self._answer(encode_reset(self._side_channels.generate()))
+        self._check_loaded()
+        self._connection.reply(encode_reset(self._side_channels.generate()))
         self._was_reset = True
 
     def send_step(self) -> None:
         """Answer the engine with the actions that were set; return at once."""
-        if not self._was_reset:
+        if not (self._was_reset and self._loaded):
             self.send_reset()
             return
         actions = {}
@@ -199,43 +198,62 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             if waiting:
                 actions[name] = self._actions.get(name) or spec.action_spec.empty_action(waiting)
         deprecated = not self.academy_capabilities.hybrid_actions
-        self._answer(encode_actions(actions, self._side_channels.generate(), deprecated_field=deprecated))
+        side_channel = b""
+        for channel in self._channels:
+            if channel.message_queue:
+                side_channel = self._side_channels.generate()
+                break
+        self._connection.reply(encode_actions(actions, side_channel, deprecated_field=deprecated))
 
     def watch(self, selector: BaseSelector | None, token: object = None) -> None:
-        """Let a selector know the engine's sockets, so that it tells when to ask `ready`.
+        """Register the engine's sockets with a selector, so that it reports when to call `poll`.
 
         Args:
-            selector: It may know many environments at once. None ends that.
+            selector: It may serve many environments at once. None unregisters them.
             token: The `data` of the selector's keys.
         """
         if self._loaded:
             self._connection.watch(selector, token)
 
-    def ready(self) -> bool:
+    def poll(self) -> bool:
         """Whether `receive` would return or raise without waiting.
 
-        Begins to read the engine's answer when it is there. While its pictures are being decoded by other
-        threads this is false; `on_arrival` tells when they are.
+        Starts to read the engine's answer when it is there. While other threads decode its images, this is
+        false; `on_arrival` is called when they have finished.
         """
-        self._check_loaded()
-        return self._incoming.ready()
+        if self._pending is None:
+            if not self._loaded:
+                self._check_loaded()
+            data = self._connection.poll()
+            if data is None:
+                return self._connection.gone()
+            self._start_reading(data)
+        return not isinstance(self._pending, PendingMessage) or self._pending.done
 
     def receive(self) -> None:
-        """Take the engine's answer in, waiting for it. Raises as `reset` does."""
-        self._check_loaded()
-        message = self._incoming.receive()
+        """Process the engine's answer, waiting for it. Raises as `reset` does."""
+        if self._pending is None:
+            self._check_loaded()
+            self._start_reading(self._connection.receive())
+        pending, self._pending = self._pending, None
+        message = pending.result() if isinstance(pending, PendingMessage) else pending
+        if isinstance(message, WireError):
+            raise message
+        assert message is not None
         if message.status != 200:
             # At once: until it is answered the Editor is frozen, also while a run is being saved.
-            self._connection.dismiss()
+            self._connection.send_quit()
             raise UnityCommunicatorStoppedException(
                 f"Communicator has exited. ({self.name} ended the session.)"
             )
-        self._check_expected(message)
+        if message.hello is not None or message.steps is None:
+            self._check_expected(message)
         self._connection.stage = "It answered before, and then no more."
         self._connection.answered = True
         self._actions.clear()
         self._update(message)
-        self._side_channels.process(message.side_channel)
+        if message.side_channel:
+            self._side_channels.process(message.side_channel)
 
     def get_steps(self, behavior_name: str) -> BehaviorSteps:
         """What the last answer said of a behaviour's agents: those that wait for a decision, and those
@@ -244,8 +262,11 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         Raises:
             UnityActionException: The engine has shown no such behaviour.
         """
-        self._check_behavior(behavior_name)
-        return self._steps[behavior_name]
+        steps = self._steps.get(behavior_name)
+        if steps is None:
+            self._check_behavior(behavior_name)
+            return self._steps[behavior_name]
+        return steps
 
     def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
         """Set what a behaviour's agents do in the next step.
@@ -257,12 +278,12 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         Raises:
             UnityActionException: The engine has shown no such behaviour, or a shape is wrong.
         """
-        self._check_behavior(behavior_name)
-        if behavior_name in self._steps:
-            check_shape(
-                self._decoder.specs[behavior_name], action, len(self._steps[behavior_name][0]), behavior_name
-            )
-            self._actions[behavior_name] = action
+        steps = self._steps.get(behavior_name)
+        if steps is None:
+            self._check_behavior(behavior_name)
+            return
+        check_shape(self._decoder.specs[behavior_name], action, len(steps[0]), behavior_name)
+        self._actions[behavior_name] = action
 
     def set_action_for_agent(self, behavior_name: str, agent_id: int, action: ActionTuple) -> None:
         """Set what one agent does in the next step.
@@ -291,24 +312,22 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         )
 
     def lost_lives(self, behavior_name: str) -> NDArray[np.int32]:
-        """Nobody: engines say it by the end of an episode."""
+        """No agents: engines report a lost life as the end of an episode."""
         return NO_AGENTS
 
     def statistics(self) -> EngineStatistics:
         """What the engine's code has reported since the last call; nothing without a `StatsSideChannel`."""
-        found: EngineStatistics = {}
-        for channel in self._channels:
-            if isinstance(channel, StatsSideChannel):
-                found = channel.get_and_reset_stats()
-        return found
+        if self._statistics is None or not self._statistics.stats:
+            return {}
+        return self._statistics.get_and_reset_stats()
 
-    def overdue(self) -> UnityException:
-        """Give the engine up, since who drives it has waited long enough: it gets no time to end by itself.
+    def timed_out(self) -> UnityException:
+        """Give the engine up, which has not answered in time: `close` will not wait for it.
 
         Returns:
             The error to raise or report, with what is known of the engine.
         """
-        return self._connection.overdue()
+        return self._connection.timed_out()
 
     def set_parameters(self, parameters: Mapping[str, object]) -> None:
         """Set environment parameters; they arrive with the next step or reset.
@@ -346,26 +365,29 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
     def _close(self, timeout: float | None = None) -> None:
         if self._loaded:
             self._loaded = False
-            leaving.forget(self._connection)
+            self._pending = None
+            shutdown.unregister(self._connection)
             self._connection.close(timeout)
 
-    def _answer(self, reply: bytes) -> None:
-        self._check_loaded()
-        self._connection.reply(reply)
+    def _start_reading(self, data: bytes) -> None:
+        try:
+            self._pending = self._decoder.start(data, self._announce)
+        except WireError as error:
+            self._pending = error
 
     def _announce(self) -> None:
         if self.on_arrival is not None:
             self.on_arrival()
 
     def _update(self, message: EngineMessage) -> None:
-        """Take over every behaviour's agents, empty where the message tells nothing."""
+        """Store every behavior's agents, none where the message does not mention it."""
         steps = message.steps or {}
         for name, spec in self._decoder.specs.items():
             if name not in self._steps:
                 logger.info("Connected new brain: %s", name)
             found = steps.get(name) or no_steps(spec)
             if self._non_finite is not None:
-                found, _ = check_steps(found, spec, self.name, name, self._non_finite, self._warned)
+                found, _ = check_finite(found, spec, self.name, name, self._non_finite, self._warned)
             self._steps[name] = found
 
     def _check_expected(self, message: EngineMessage) -> None:
@@ -391,46 +413,3 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
                 f"The group {name} does not correspond to an existing agent group in the environment. "
                 f"Its groups are {', '.join(self._decoder.specs) or 'not known before the first reset'}."
             )
-
-
-class Incoming:
-    """Takes one answer after the other in; other threads decode pictures while its owner does other things.
-
-    Args:
-        connection: Where the answers come from.
-        decoder: Of this engine.
-        announce: Called, from another thread, when pictures have been decoded that `ready` did not wait for.
-    """
-
-    def __init__(self, connection: EngineConnection, decoder: Decoder, announce: Callable[[], None]) -> None:
-        self._connection = connection
-        self._decoder = decoder
-        self._announce = announce
-        self._underway: Underway | WireError | None = None
-
-    def ready(self) -> bool:
-        """Whether `receive` would return or raise without waiting. Begins to read what is there."""
-        arrived = self._connection.ready()
-        if self._underway is None:
-            if not self._connection.arrived:
-                return arrived
-            self._underway = self._begin()
-        return isinstance(self._underway, WireError) or self._underway.ready
-
-    def receive(self) -> EngineMessage:
-        """The engine's next answer, waiting for it.
-
-        Raises:
-            UnityException: As `EngineConnection.receive` and `Decoder.decode`.
-        """
-        underway = self._begin() if self._underway is None else self._underway
-        self._underway = None
-        if isinstance(underway, WireError):
-            raise underway
-        return underway.finish()
-
-    def _begin(self) -> Underway | WireError:
-        try:
-            return self._decoder.begin(self._connection.receive(), self._announce)
-        except WireError as error:
-            return error

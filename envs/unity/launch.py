@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from mlagents_envs.exception import UnityEnvironmentException
 
-from ..grpc.server import TrainerEndpoint
+from ..grpc.server import ServerSession
 from ..registry.registry import locate
 from . import ports
 from .connection import EngineConnection
@@ -56,20 +56,20 @@ class Launch:
         """
         start = [] if self.file_name is None else resolve(self.file_name)
         editor = self.file_name is None
-        endpoint = listen(self.worker_id, self.base_port, self.listen, editor=editor, name=self.name)
+        session = listen(self.worker_id, self.base_port, self.listen, editor=editor, name=self.name)
         process = None
         if self.file_name is None:
             logger.info(
                 "Listening on port %d. Start training by pressing the Play button in the Unity Editor.",
-                endpoint.port,
+                session.port,
             )
         else:
             try:
-                process = self._start(start, endpoint.port, on_exit)
+                process = self._start(start, session.port, on_exit)
             except BaseException:
-                endpoint.close()
+                session.close()
                 raise
-        return EngineConnection(endpoint, process, self.timeout, self.name)
+        return EngineConnection(session, process, self.timeout, self.name)
 
     def _start(self, start: list[str], port: int, on_exit: Callable[[], None]) -> EngineProcess:
         engine, _ = start_engine(
@@ -119,7 +119,7 @@ def start_engine(
 
 def listen(
     worker_id: int, base_port: int | None, address: str, *, editor: bool, name: str = ""
-) -> TrainerEndpoint:
+) -> ServerSession:
     """Listen where an engine will call.
 
     Args:
@@ -142,7 +142,7 @@ def listen(
     )
     try:
         return ports.claim(
-            lambda port: TrainerEndpoint(port, address),
+            lambda port: ServerSession.listen(port, address),
             first + worker_id,
             search=base_port is None and not editor,
             worker_id=worker_id,

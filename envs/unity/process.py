@@ -74,12 +74,12 @@ class EngineProcess:
             _kill_all(self.pid)
             self._ended.wait(10.0)
 
-    def looked_into(self) -> bool:
-        """Nothing more is to be found out; see `connection.Engine`."""
+    def is_diagnosed(self) -> bool:
+        """Yes: nothing more can be found out; see `connection.Engine`."""
         return True
 
-    def excuse(self) -> UnityEnvironmentException | None:
-        """There is none: it has run on this machine."""
+    def external_error(self) -> UnityEnvironmentException | None:
+        """None: it has run on this machine."""
         return None
 
     def describe(self) -> str:

@@ -1,4 +1,4 @@
-"""What becomes of the engines that a script leaves open when it ends."""
+"""Closes the engines that a script leaves open when it ends."""
 
 import atexit
 import logging
@@ -9,14 +9,14 @@ from .connection import EngineConnection
 logger = logging.getLogger(__name__)
 
 SECONDS = 10.0
-"""What all of them together get to end by themselves. Whoever ends a script without closing has lost interest
-in them: no minute of waiting for each then."""
+"""How long all of them together may take to end by themselves. A user who ends a script without closing them
+has lost interest: no minute of waiting for each."""
 
 _open: dict[EngineConnection, None] = {}
 """In the order in which they were opened."""
 
 
-def remember(connection: EngineConnection) -> None:
+def register(connection: EngineConnection) -> None:
     """Close this connection when the script ends."""
     _open[connection] = None
     # What was registered last is called first: engines are asked to end before their processes are killed.
@@ -24,8 +24,8 @@ def remember(connection: EngineConnection) -> None:
     atexit.register(_close_all)
 
 
-def forget(connection: EngineConnection) -> None:
-    """This connection needs no care any more."""
+def unregister(connection: EngineConnection) -> None:
+    """Leave this connection alone when the script ends."""
     _open.pop(connection, None)
 
 
@@ -36,7 +36,7 @@ def _close_all() -> None:
     _open.clear()
     for connection in connections:
         try:
-            connection.dismiss()
+            connection.send_quit()
         except Exception as error:  # it is still to be closed, and so are the others
             logger.warning("An engine could not be told to quit: %s", error)
     for connection in connections:

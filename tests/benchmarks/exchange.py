@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from lanista.envs.grpc.client import EngineEndpoint
-from lanista.envs.grpc.server import TrainerEndpoint
+from lanista.envs.grpc.server import ServerSession
 
 METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
 PATIENCE = 30.0
@@ -43,7 +43,7 @@ def compute(seconds: float) -> None:
         pass
 
 
-def measure(endpoint: TrainerEndpoint, reply: bytes, count: int, work: float) -> tuple[float, float]:
+def measure(endpoint: ServerSession, reply: bytes, count: int, work: float) -> tuple[float, float]:
     """Seconds of wall clock and of this process's processors per exchange, less what the work takes."""
     wall, processor = time.perf_counter(), time.process_time()
     for _ in range(count):
@@ -71,7 +71,7 @@ def main() -> None:
     if args.call is not None:
         engine(args.call, args.engine, args.request)
         return
-    endpoint = TrainerEndpoint(0)
+    endpoint = ServerSession.listen(0)
     options = ["--call", str(endpoint.port), "--engine", args.engine, "--request", str(args.request)]
     process = subprocess.Popen([sys.executable, __file__, *options])
     try:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.optim import FlatParameters
 from lanista.trainers.algorithms.imitation.behavioral_cloning import BehavioralCloning
 from lanista.trainers.algorithms.imitation.policy_targets import ClonedPolicy
@@ -72,7 +72,7 @@ def clone(demos: Demonstrations, seed: int, updates: int, *, engine_actions: boo
         sequence_length=1,
         device=torch.device("cpu"),
         seed=seed,
-        non_finite=NonFinite.STOP,
+        non_finite=NonFinitePolicy.STOP,
     )
     for update in range(updates):
         cloning.update(update)

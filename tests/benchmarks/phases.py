@@ -94,7 +94,7 @@ def install(phases: Phases) -> None:
     for owner, name, phase in [
         (EnvManager, "wait", "wait for the engine, receive"),
         (Decoder, "decode", "decode"),
-        (worker, "check_steps", "check for NaN"),
+        (worker, "check_finite", "check for NaN"),
         (Policy, "act", "act: sample, log-probabilities, entropy"),
         (DenseActor, "__call__", "act: forward pass"),
         (EnvManager, "send", "send"),

@@ -25,7 +25,7 @@ from mlagents_envs.base_env import (
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from lanista.envs.grpc.client import EngineEndpoint
-from lanista.envs.grpc.server import TrainerEndpoint
+from lanista.envs.grpc.server import ServerSession
 from lanista.envs.protocol.decoder import Decoder, encode_actions
 from lanista.envs.protocol.engine import AgentBatch, StepEncoder, decode_reply
 from wirereference import PlainDecoder, engine_message
@@ -84,7 +84,7 @@ def codec(agents: int) -> None:
 
 
 def exchange() -> None:
-    trainer, stop = TrainerEndpoint(0), threading.Event()
+    trainer, stop = ServerSession.listen(0), threading.Event()
 
     def answer() -> None:
         while not stop.is_set():

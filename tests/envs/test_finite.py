@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.validation import NonFinite, NonFiniteError, check_steps
+from lanista.envs.validation import NonFiniteError, NonFinitePolicy, check_finite
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,
@@ -44,14 +44,14 @@ def make_steps(decisions=4, terminals=2):
 
 
 def check(steps, policy, warned=None):
-    return check_steps(steps, SPEC, "environment 3", BALL, policy, warned)
+    return check_finite(steps, SPEC, "environment 3", BALL, policy, warned)
 
 
 def arrays(steps):
     return [a for batch in steps for a in (*batch.obs, batch.reward, batch.group_reward)]
 
 
-@pytest.mark.parametrize("policy", NonFinite)
+@pytest.mark.parametrize("policy", NonFinitePolicy)
 def test_finite_numbers_pass_as_they_are_however_large(policy):
     steps = make_steps()
     steps[0].obs[0][:] = np.finfo(np.float32).max  # their sum is infinite, they are not
@@ -64,7 +64,7 @@ def test_stop_names_environment_behavior_sensor_agent_and_value():
     steps = make_steps()
     steps[0].obs[1][2, 1, 0] = np.nan
     with pytest.raises(NonFiniteError) as error:
-        check(steps, NonFinite.STOP)
+        check(steps, NonFinitePolicy.STOP)
     for part in (
         "environment 3",
         BALL,
@@ -83,7 +83,7 @@ def test_stop_names_rewards(name, source):
     steps = make_steps()
     getattr(steps[1], name)[1] = -np.inf
     with pytest.raises(NonFiniteError, match=f"{source} of agent 21 is -inf in a terminal step"):
-        check(steps, NonFinite.STOP)
+        check(steps, NonFinitePolicy.STOP)
 
 
 def test_scripts_that_catch_the_old_errors_go_on_working():
@@ -91,7 +91,7 @@ def test_scripts_that_catch_the_old_errors_go_on_working():
     steps[0].reward[0] = np.nan
     for kind in (RuntimeError, UnityObservationException):
         with pytest.raises(kind):
-            check(steps, NonFinite.STOP)
+            check(steps, NonFinitePolicy.STOP)
 
 
 def test_zero_puts_in_zeros_into_a_copy_and_voids_nobody():
@@ -101,7 +101,7 @@ def test_zero_puts_in_zeros_into_a_copy_and_voids_nobody():
     for array in arrays(steps):
         array.flags.writeable = False  # as views of the engine's bytes are
     before = pickle.dumps([a.copy() for a in arrays(steps)])
-    (decisions, terminals), void = check(steps, NonFinite.ZERO)
+    (decisions, terminals), void = check(steps, NonFinitePolicy.ZERO)
     assert decisions.obs[0][1].tolist() == [1, 1, 0]
     assert terminals.obs[1][0].tolist() == [[1, 0], [1, 1]]
     assert decisions.obs[0].dtype == np.float32
@@ -115,7 +115,7 @@ def test_drop_voids_each_agent_once():
     steps[0].reward[3] = np.nan
     steps[0].reward[0] = np.inf
     steps[1].group_reward[1] = np.nan
-    checked, void = check(steps, NonFinite.DROP)
+    checked, void = check(steps, NonFinitePolicy.DROP)
     assert void.tolist() == [10, 13, 21]
     assert void.dtype == np.int32
     assert all(np.isfinite(a).all() for a in arrays(checked))
@@ -127,7 +127,7 @@ def test_everything_else_of_a_mended_step_stays():
     steps[0].reward[0] = np.nan
     steps[1].reward[0] = np.nan
     steps[1].interrupted[1] = True
-    (decisions, terminals), _ = check(steps, NonFinite.ZERO)
+    (decisions, terminals), _ = check(steps, NonFinitePolicy.ZERO)
     assert decisions.action_mask is steps[0].action_mask
     assert decisions.agent_id is steps[0].agent_id
     assert decisions.group_id is steps[0].group_id
@@ -141,17 +141,17 @@ def test_each_sensor_is_warned_about_once(caplog):
     steps[0].obs[0][0, 0] = np.nan
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            check(steps, NonFinite.ZERO, warned)
+            check(steps, NonFinitePolicy.ZERO, warned)
         assert len(caplog.records) == 1
         assert "'Rays' of agent 10" in caplog.text
         steps[0].obs[1][0, 0] = np.nan
-        check(steps, NonFinite.ZERO, warned)
+        check(steps, NonFinitePolicy.ZERO, warned)
     assert len(caplog.records) == 2
 
 
 def test_no_agents_are_no_trouble():
     steps = (DecisionSteps.empty(SPEC), TerminalSteps.empty(SPEC))
-    assert check(steps, NonFinite.STOP)[0] is steps
+    assert check(steps, NonFinitePolicy.STOP)[0] is steps
 
 
 @given(st.data())
@@ -165,11 +165,11 @@ def test_no_such_number_gets_through(data):
             ):
                 array.reshape(-1)[place] = data.draw(st.sampled_from([np.nan, np.inf, -np.inf]))
                 spoiled.add(int(batch.agent_id[place * len(batch.agent_id) // array.size]))
-    checked, void = check(steps, NonFinite.DROP)
+    checked, void = check(steps, NonFinitePolicy.DROP)
     assert all(np.isfinite(a).all() for a in arrays(checked))
     assert set(void.tolist()) == spoiled
     for old, new in zip(arrays(steps), arrays(checked), strict=True):
         assert np.array_equal(np.where(np.isfinite(old), old, 0), new)
     if spoiled:
         with pytest.raises(NonFiniteError):
-            check(steps, NonFinite.STOP)
+            check(steps, NonFinitePolicy.STOP)

@@ -11,7 +11,7 @@ from gymnasium_games import GAME, NUMBER, Cat, Told, environment, episode, momen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.envs.errors import GameFaultError
-from lanista.envs.manager.async_env import InPlace
+from lanista.envs.manager.async_env import SyncAdapter
 from lanista.envs.python.gymnasium.environment import GymnasiumEnvironment
 from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException
@@ -238,7 +238,7 @@ def test_all_copies_are_closed_and_drawn_is_the_first():
 
 @pytest.mark.parametrize("emulator", [False, True], ids=["info", "emulator"])
 def test_lost_lives_are_told_but_for_the_last(emulator):
-    env = InPlace(GymnasiumEnvironment(lambda: Cat(2, emulator), "Cat", lives=True))
+    env = SyncAdapter(GymnasiumEnvironment(lambda: Cat(2, emulator), "Cat", lives=True))
     env.send_reset()
     env.receive()
     found = []

@@ -10,8 +10,8 @@ class Connection:
     def __init__(self, *, fails=()):
         self.fails, self.calls = fails, []
 
-    def dismiss(self):
-        self._note("dismiss")
+    def send_quit(self):
+        self._note("send_quit")
 
     def close(self, timeout):
         self._note("close")
@@ -22,11 +22,11 @@ class Connection:
             raise OSError(f"{call} failed")
 
 
-@pytest.mark.parametrize("failing", ["dismiss", "close"])
+@pytest.mark.parametrize("failing", ["send_quit", "close"])
 def test_one_that_fails_does_not_keep_the_others_from_being_closed(monkeypatch, caplog, failing):
     connections = [Connection(), Connection(fails=(failing,)), Connection()]
     monkeypatch.setattr(leaving, "_open", dict.fromkeys(connections))
     leaving._close_all()
-    assert [connection.calls for connection in connections] == [["dismiss", "close"]] * 3
+    assert [connection.calls for connection in connections] == [["send_quit", "close"]] * 3
     assert f"{failing} failed" in caplog.text
     assert not leaving._open

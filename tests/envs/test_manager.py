@@ -6,11 +6,11 @@ import threading
 import numpy as np
 import pytest
 from fake_engine import BALL, Factory, FakeEngine, ball_spec, decide
-from lanista.envs.manager.async_env import PipelinedEnv
+from lanista.envs.manager.async_env import AsyncEnv
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.specs import SpecConflictError
 from lanista.envs.unity import UnityEnvironment
-from lanista.envs.validation import NonFinite, NonFiniteError
+from lanista.envs.validation import NonFiniteError, NonFinitePolicy
 from mlagents_envs.exception import UnityEnvironmentException
 
 
@@ -41,7 +41,7 @@ def envs(steps):
 
 
 def test_a_unity_environment_is_what_the_manager_drives():
-    names = [name for name in vars(PipelinedEnv) if not name.startswith("_")]
+    names = [name for name in vars(AsyncEnv) if not name.startswith("_")]
     assert names
     assert all(hasattr(UnityEnvironment, name) for name in names)
 
@@ -155,7 +155,7 @@ def test_waiting_for_nobody_is_refused(manage):
     with pytest.raises(RuntimeError, match="reset"):
         EnvManager(Factory(), 1).reset()
     manager.reset()
-    with pytest.raises(RuntimeError, match="told anything"):
+    with pytest.raises(RuntimeError, match="sent anything"):
         manager.wait(1)
 
 
@@ -215,7 +215,7 @@ def test_numbers_that_are_not_finite_stop_the_run(manage):
 
 def test_dropped_agents_are_told_with_the_step(manage, caplog):
     factory = Factory()
-    manager = manage(factory, 2, non_finite=NonFinite.DROP)
+    manager = manage(factory, 2, non_finite=NonFinitePolicy.DROP)
     factory.newest(1).values = (np.nan, 4.0)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):

@@ -33,7 +33,7 @@ class Guest:
             raise self.engine
         return self.engine
 
-    def part(self, reason: str) -> None:
+    def close_with_reason(self, reason: str) -> None:
         self.told = reason
 
 
@@ -79,7 +79,7 @@ def manage(door):
     managers = []
 
     def manage(num_envs: int = 1) -> EnvManager:
-        manager = EnvManager(None, num_envs, door=door)
+        manager = EnvManager(None, num_envs, source=door)
         managers.append(manager)
         for _ in range(num_envs):
             door.enter()
@@ -148,7 +148,7 @@ def test_who_leaves_is_told_of_and_the_others_go_on(manage, door):
 
 
 def _guests(manager: EnvManager) -> list[Guest]:
-    return [worker.guest for worker in manager._workers.values()]
+    return [worker.pending_env for worker in manager._workers.values()]
 
 
 def test_an_index_that_fell_free_is_given_again_once_it_was_told_of(manage, door):
@@ -256,7 +256,7 @@ def test_a_newcomer_that_hangs_holds_no_reset_up(manage, door):
 
 
 def test_who_goes_before_the_run_begins_is_not_counted(door, caplog):
-    manager = EnvManager(None, 2, door=door)
+    manager = EnvManager(None, 2, source=door)
     starting = threading.Thread(target=manager.start, daemon=True)
     with caplog.at_level(logging.INFO):
         starting.start()
@@ -286,7 +286,7 @@ def test_nothing_stays_of_those_who_come_and_go(manage, door):
         steps = manager.wait(PATIENCE)
     keepers = [thread for thread in threading.enumerate() if thread.name.startswith("keeper")]
     assert len(keepers) < 5
-    assert len(manager._attendance._leaving) < 5
+    assert len(manager._admission._closing) < 5
 
 
 @pytest.mark.parametrize(

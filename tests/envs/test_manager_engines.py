@@ -141,6 +141,6 @@ def test_an_interrupted_start_leaves_no_engine(tmp_path):
     assert began.wait(20)
     manager.close()
     for worker in manager._workers.values():
-        assert worker.keeper.join(60)
+        assert worker.launcher.join(60)
     left = [child for child in psutil.Process().children(recursive=True) if program in child.cmdline()]
     assert not left

@@ -416,4 +416,4 @@ def test_restarts_leave_no_threads_behind(manage):
         manager.send(0, {})
         assert manager.wait(20)[0].fresh
     assert threading.active_count() == before
-    assert len(list(manager._arrivals.wait(0.0))) <= 1
+    assert len(manager._events.wait(0.0)) <= 1

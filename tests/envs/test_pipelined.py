@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from fake_engine import BALL, ball_spec, ball_steps, decide
-from lanista.envs.manager.async_env import InPlace, pipelined
+from lanista.envs.manager.async_env import SyncAdapter, as_async_env
 from lanista.envs.manager.manager import EnvManager
 from mlagents_envs.base_env import BaseEnv
 
@@ -72,19 +72,19 @@ def test_plain_environments_run_side_by_side():
 
 def test_a_step_happens_when_its_answer_is_taken():
     env = Counter()
-    driven = pipelined(env)
-    assert isinstance(driven, InPlace)
+    driven = as_async_env(env)
+    assert isinstance(driven, SyncAdapter)
     told = []
     driven.on_arrival = lambda: told.append(True)
     driven.send_reset()
     driven.receive()
     driven.send_step()
     assert told == [True, True]
-    assert driven.ready()
+    assert driven.poll()
     assert env.count == 0
     driven.receive()
     assert env.count == 1
-    assert not driven.ready()
+    assert not driven.poll()
     with pytest.raises(RuntimeError, match="send_step"):
         driven.receive()
 
@@ -93,16 +93,16 @@ def test_what_can_wait_by_itself_is_taken_as_it_is():
     from fake_engine import FakeEngine
 
     engine = FakeEngine()
-    assert pipelined(engine) is engine
+    assert as_async_env(engine) is engine
 
 
 def test_parameters_and_statistics_where_the_environment_has_them():
     env = Steered()
-    driven = InPlace(env)
+    driven = SyncAdapter(env)
     driven.set_parameters({"mass": 1.0})
     assert env.parameters == {"mass": 1.0}
     assert driven.statistics()["hits"][0][0] == 1.0
-    assert InPlace(Counter()).statistics() == {}
-    InPlace(Counter()).set_parameters({})
+    assert SyncAdapter(Counter()).statistics() == {}
+    SyncAdapter(Counter()).set_parameters({})
     with pytest.raises(TypeError, match=r"Counter has no method set_parameters.*mass"):
-        InPlace(Counter()).set_parameters({"mass": 1.0})
+        SyncAdapter(Counter()).set_parameters({"mass": 1.0})

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from lanista.envs.errors import ObservationError
-from lanista.envs.images import PixelKinds, as_floats
+from lanista.envs.images import ImageDtypes, as_floats
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.restarts import RestartLimits
 from lanista.envs.protocol import images, messages
 from lanista.envs.protocol import images as decoding
 from lanista.envs.unity import UnityEnvironment
-from lanista.envs.validation import NonFinite, NonFiniteError, check_steps
+from lanista.envs.validation import NonFiniteError, NonFinitePolicy, check_finite
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,
@@ -45,19 +45,19 @@ def steps_of(camera: np.ndarray, tiles: np.ndarray | None = None) -> tuple[Decis
     return DecisionSteps([camera, tiles], zeros, ids, None, ids * 0, zeros), TerminalSteps.empty(SPEC)
 
 
-def agreed(kinds: PixelKinds, camera: np.ndarray, name: str = NAME) -> np.ndarray:
-    return kinds.agree(name, SPEC, steps_of(camera), "environment 1")[0].obs[0]
+def agreed(kinds: ImageDtypes, camera: np.ndarray, name: str = NAME) -> np.ndarray:
+    return kinds.resolve(name, SPEC, steps_of(camera), "environment 1")[0].obs[0]
 
 
 PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 2, 2) * 10
 
 
 def test_the_first_environment_decides_what_pictures_are_kept_as() -> None:
-    kept = PixelKinds()
+    kept = ImageDtypes()
     assert agreed(kept, PIXELS).dtype == np.uint8
     np.testing.assert_array_equal(agreed(kept, as_floats(PIXELS)), PIXELS)
     assert agreed(kept, as_floats(PIXELS), "B?team=1").dtype == np.uint8, "teams share a network"
-    scaled = PixelKinds()
+    scaled = ImageDtypes()
     assert agreed(scaled, as_floats(PIXELS)).dtype == np.float32
     found = agreed(scaled, PIXELS)
     assert found.dtype == np.float32
@@ -65,35 +65,35 @@ def test_the_first_environment_decides_what_pictures_are_kept_as() -> None:
 
 
 def test_numbers_that_are_no_bytes_are_refused_where_bytes_are_kept() -> None:
-    kinds = PixelKinds()
+    kinds = ImageDtypes()
     agreed(kinds, PIXELS)
     with pytest.raises(ObservationError, match=r"environment 1.*'B\?team=0'.*'camera'.*compression"):
         agreed(kinds, as_floats(PIXELS) + 0.001)
 
 
 def test_nobody_decides_nothing() -> None:
-    kinds = PixelKinds()
+    kinds = ImageDtypes()
     nobody = (DecisionSteps.empty(SPEC), TerminalSteps.empty(SPEC))
-    kinds.agree(NAME, SPEC, nobody, "environment 0")
+    kinds.resolve(NAME, SPEC, nobody, "environment 0")
     assert agreed(kinds, PIXELS).dtype == np.uint8
 
 
 @pytest.mark.parametrize("sensor", ["camera", "tiles"])
-@pytest.mark.parametrize("policy", NonFinite)
+@pytest.mark.parametrize("policy", NonFinitePolicy)
 def test_a_nan_in_a_float_picture_or_one_entity_is_dropped_zeroed_or_stops(
-    policy: NonFinite, sensor: str
+    policy: NonFinitePolicy, sensor: str
 ) -> None:
     steps = steps_of(as_floats(PIXELS))
     bad = steps[0].obs[0 if sensor == "camera" else 1]
     bad[1, 2, 1] = np.nan
-    if policy is NonFinite.STOP:
+    if policy is NonFinitePolicy.STOP:
         with pytest.raises(
             NonFiniteError, match=rf"environment 3.*{sensor}.*agent 11 is nan at index \[2, 1"
         ):
-            check_steps(steps, SPEC, "environment 3", NAME, policy)
+            check_finite(steps, SPEC, "environment 3", NAME, policy)
         return
-    mended, void = check_steps(steps, SPEC, "environment 3", NAME, policy)
-    assert void.tolist() == ([11] if policy is NonFinite.DROP else [])
+    mended, void = check_finite(steps, SPEC, "environment 3", NAME, policy)
+    assert void.tolist() == ([11] if policy is NonFinitePolicy.DROP else [])
     found = mended[0].obs[0 if sensor == "camera" else 1]
     np.testing.assert_array_equal(found, np.nan_to_num(bad))
 
@@ -101,7 +101,7 @@ def test_a_nan_in_a_float_picture_or_one_entity_is_dropped_zeroed_or_stops(
 def test_bytes_stay_bytes_where_another_observation_is_mended() -> None:
     tiles = np.zeros((2, 4, 3), np.float32)
     tiles[0, 0, 0] = np.inf
-    mended, _ = check_steps(steps_of(PIXELS, tiles), SPEC, "environment 0", NAME, NonFinite.ZERO)
+    mended, _ = check_finite(steps_of(PIXELS, tiles), SPEC, "environment 0", NAME, NonFinitePolicy.ZERO)
     assert mended[0].obs[0].dtype == np.uint8
     assert np.isfinite(mended[0].obs[1]).all()
 

@@ -101,7 +101,7 @@ def test_send_returns_at_once_and_a_selector_tells_of_the_arrival(meet):
             send()
             until_ready(env, selector)
             env.receive()
-            assert not env.ready()
+            assert not env.poll()
         env.watch(None)
         assert not selector.get_map()
     np.testing.assert_array_equal(env.get_steps(BALL)[0].obs[0], [[2.0]])
@@ -109,7 +109,7 @@ def test_send_returns_at_once_and_a_selector_tells_of_the_arrival(meet):
 
 def until_ready(env, selector):
     """Ask only when the selector says so: nothing may arrive of which it does not tell."""
-    while not env.ready():
+    while not env.poll():
         keys = selector.select(20)
         assert keys, "the selector has not told of it"
         assert {key.data for key, _ in keys} == {"mine"}
@@ -198,7 +198,7 @@ def test_a_closed_environment_says_so(meet):
     env.close()
     engine.join(20)
     assert engine.was_told_to_quit
-    for use in (env.close, env.step, env.reset, env.receive, env.ready):
+    for use in (env.close, env.step, env.reset, env.receive, env.poll):
         with pytest.raises(UnityEnvironmentException, match="No Unity environment is loaded"):
             use()
 

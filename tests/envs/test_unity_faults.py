@@ -110,9 +110,9 @@ def test_a_killed_engine_is_ready_to_be_asked_why(tmp_path):
     env = launch(tmp_path, "greet(); steps(1); time.sleep(600)")
     env.reset()
     env.send_step()
-    assert not env.ready()
+    assert not env.poll()
     env._connection._process._process.kill()
-    assert env._connection._process.wait(20) and env.ready()
+    assert env._connection._process.wait(20) and env.poll()
     with pytest.raises(UnityEnvironmentException, match="SIGKILL"):
         env.receive()
     env.close()
@@ -155,7 +155,7 @@ def test_an_engine_given_up_is_killed_without_waiting(tmp_path):
     process = env._connection._process
     while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
         time.sleep(0.01)
-    error = env.overdue()
+    error = env.timed_out()
     assert isinstance(error, UnityTimeOutException) and "(stopped)" in str(error)
     env.close()
     assert process.returncode == -signal.SIGKILL
@@ -344,7 +344,7 @@ def test_the_editor_is_gone_while_it_waits():
     with DefaultSelector() as selector:
         env.watch(selector)
         channel.close()
-        while not env.ready():
+        while not env.poll():
             assert selector.select(20), "the selector has not told of it"
         env.watch(None)
     with pytest.raises(UnityCommunicatorStoppedException, match="dropped"):

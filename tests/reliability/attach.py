@@ -168,7 +168,7 @@ def listening(through_relay: bool) -> Iterator[tuple[Trainer, int]]:
         ),
         make_env,
     )
-    trainer = Trainer(entrance, EnvManager(None, 1, door=entrance))
+    trainer = Trainer(entrance, EnvManager(None, 1, source=entrance))
     port = entrance.server.port
     trainer.start(port)
     with ExitStack() as stack:

@@ -36,7 +36,7 @@ from lanista.envs.side_channels import (
     StatsSideChannel,
 )
 from lanista.envs.side_channels.messages import OutgoingMessage
-from lanista.envs.validation import NonFinite, check_steps
+from lanista.envs.validation import NonFinitePolicy, check_finite
 from mlagents_envs.exception import UnityException
 
 SESSIONS = Path(os.environ.get("LANISTA_TRANSCRIPTS") or Path(__file__).parents[1] / "real" / "transcripts")
@@ -110,7 +110,7 @@ class Reader:
             message = decoder.decode(mutated(chance.choice(self.session), chance))
             self.channels.process(message.side_channel)
             for name, steps in (message.steps or {}).items():
-                check_steps(steps, decoder.specs[name], NAME, name, NonFinite.STOP)
+                check_finite(steps, decoder.specs[name], NAME, name, NonFinitePolicy.STOP)
         except UnityException as error:
             if not str(error).startswith(NAME):
                 return f"UNNAMED {type(error).__name__}: {error}"

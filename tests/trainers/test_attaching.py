@@ -174,7 +174,7 @@ def test_what_cannot_be_learnt_is_for_its_engine_alone_to_hear_where_others_take
 def test_each_engine_gets_the_seed_of_its_index():
     given = options(num_envs=2)
     manager = make_env_manager(given, 100, Path("unused"))
-    port = manager._attendance.door.server.port
+    port = manager._admission.source.server.port
     seeds = []
     try:
         starting = threading.Thread(target=manager.start, daemon=True)

@@ -10,7 +10,7 @@ from lanista.agent_processor.processor import AgentManager
 from lanista.envs.base import Decision
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.restarts import RestartLimits
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.runner.controller import TrainerController
 from lanista.trainers.stats.display import PlainDisplay
 from mlagents_envs.base_env import ActionTuple, BaseEnv, DecisionSteps, TerminalSteps
@@ -140,7 +140,7 @@ class Flawed(TurnBased):
 
 
 def test_an_agent_whose_episode_is_dropped_loses_what_it_has_earned_so_far():
-    learners = play(Flawed([CAT] * 6), non_finite=NonFinite.DROP)
+    learners = play(Flawed([CAT] * 6), non_finite=NonFinitePolicy.DROP)
     assert learners["Cat"].reset == [(0, [0])]
     assert not learners["Dog"].reset
 

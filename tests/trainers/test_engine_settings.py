@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from console_runs import learn
 from lanista.envs.manager.restarts import RestartLimits
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.runner import environments
 from lanista.trainers.runner.environments import make_env_manager
 from lanista.trainers.settings.models.run import EngineSettings, EnvironmentSettings
@@ -138,7 +138,7 @@ def test_every_setting_has_its_place(made):
     make_env_manager(options, 5, Path("logs"))
     manager, env = made["manager"], made["environment"]
     assert (manager["num_envs"], manager["limits"]) == (3, RestartLimits(6, 7, 8))
-    assert manager["non_finite"] is NonFinite.ZERO and not manager["editor"] and not manager["ordered"]
+    assert manager["non_finite"] is NonFinitePolicy.ZERO and not manager["editor"] and not manager["ordered"]
     assert (env["path"], env["worker"], env["port"], env["seed"]) == ("Game", 2, 6000, 7)
     assert (env["num_areas"], env["timeout_wait"], env["listen"]) == (4, 17, "10.0.0.1")
     assert env["additional_args"] == ["--level", "2"] and env["log_folder"] == Path("logs")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from lanista.agent_processor.trajectory import AgentKey, Rollout
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.coma.critic import CentralCritic, Steps
 from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.networks.multi_actor import MultiActor
@@ -66,7 +66,7 @@ def test_an_update_moves_every_part_of_actor_and_critic(trainer, memory):
     config = TrainerSettings.model_validate(
         {"trainer_type": trainer, "network_settings": network, "hyperparameters": hyper}
     )
-    algorithm = make_algorithm(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP)
+    algorithm = make_algorithm(SPEC, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
     critic = getattr(algorithm, "critic", None)
     networks = [algorithm.network] if critic is None else [algorithm.network, critic]
     before = [{k: v.clone() for k, v in one.state_dict().items()} for one in networks]
@@ -85,7 +85,7 @@ def test_an_update_moves_every_part_of_actor_and_critic(trainer, memory):
 
 def test_a_policy_acts_on_bytes_as_on_numbers():
     config = TrainerSettings.model_validate({"trainer_type": "ppo", "network_settings": {"hidden_units": 8}})
-    network = make_algorithm(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP).network
+    network = make_algorithm(SPEC, config, torch.device("cpu"), 0, NonFinitePolicy.STOP).network
     obs, ids, zeros = observations(np.random.default_rng(0), 6), np.arange(6, dtype=np.int32), np.zeros(6)
     said = []
     for picture in (obs[1], obs[1].astype(np.float32) / 255):

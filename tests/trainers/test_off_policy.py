@@ -9,7 +9,7 @@ import pytest
 import torch
 from goldendata import array, cases
 from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.sac.sac import SAC
 from lanista.trainers.buffers.replay import memory_limit as memory
@@ -124,7 +124,7 @@ def trainer_of(
     events=None, providers=None, size=3, returns_kept=1, training=True, update_threads=None, **keys
 ):
     config = settings(**keys)
-    algorithm = SAC(spec_of(size), config, torch.device("cpu"), 0, NonFinite.STOP)
+    algorithm = SAC(spec_of(size), config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
     return OffPolicyTrainer(
         config,
         algorithm,
@@ -162,7 +162,7 @@ def test_trajectories_are_stored_and_told_of_as_the_reference_does(case):
     signals, providers = given_signals(given["signals"])
     spec = spec_of_shapes([np.shape(o) for o in given["trajectories"][0]["next_obs"]], continuous=1)
     config = settings(reward_signals=signals, max_steps=10**6, summary_freq=10**6)
-    algorithm = SAC(spec, config, torch.device("cpu"), 0, NonFinite.STOP)
+    algorithm = SAC(spec, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
     record = Record()
     trainer = OffPolicyTrainer(
         config,
@@ -361,7 +361,7 @@ def test_rewards_are_scaled_by_what_has_been_earned(monkeypatch):
 
 def test_a_trajectory_with_a_reward_too_large_is_left_out():
     trainer = trainer_of(hyperparameters=HYPER)
-    trainer.non_finite = NonFinite.DROP
+    trainer.non_finite = NonFinitePolicy.DROP
     rewards = np.zeros(12, np.float32)
     rewards[2] = 1e35
     trainer.process(rollout_of([5, 7], rewards=rewards))

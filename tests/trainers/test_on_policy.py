@@ -5,7 +5,7 @@ import pytest
 import torch
 from goldendata import array, cases
 from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.threads import ACTING_THREADS, UpdateThreads
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
@@ -68,7 +68,7 @@ def test_trajectories_are_valued_as_the_reference_values_them(case):
     config = settings(
         hyperparameters={"lambd": given["lambd"]}, reward_signals=signals, max_steps=10**6, summary_freq=10**6
     )
-    algorithm = PPO(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP)
+    algorithm = PPO(SPEC, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
     record = Record()
     trainer = OnPolicyTrainer(
         config, algorithm, providers, record, Events(), returns_kept=given["reward_buffer_capacity"]
@@ -133,7 +133,7 @@ class Queue:
 
 def trainer_with(events, **keys):
     config = settings(**keys)
-    algorithm = PPO(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP)
+    algorithm = PPO(SPEC, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
     return OnPolicyTrainer(config, algorithm, {"extrinsic": ExtrinsicReward()}, Record(), events)
 
 
@@ -195,7 +195,7 @@ def test_updates_are_made_when_the_reference_makes_them(case, monkeypatch):
         max_steps=10**6,
     )
     make = {"ppo": PPO, "poca": POCA}[given["trainer"]]
-    algorithm = make(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP)
+    algorithm = make(SPEC, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
     threads = Minibatches()
     trainer = OnPolicyTrainer(
         config, algorithm, {"extrinsic": ExtrinsicReward()}, Record(), Events(), update_threads=threads
@@ -380,7 +380,7 @@ def test_rewards_that_overflow_end_the_run_and_stay_out_of_what_is_saved():
 
 def test_trajectories_with_rewards_that_overflow_are_left_out(caplog):
     trainer = trainer_with(Events())
-    trainer.non_finite = NonFinite.DROP
+    trainer.non_finite = NonFinitePolicy.DROP
     rewarded(trainer, 1.0, -3e38, 2.0)
     rewarded(trainer, 3e38)
     assert len(trainer.buffer) == 6 and savable(trainer)
@@ -390,7 +390,7 @@ def test_trajectories_with_rewards_that_overflow_are_left_out(caplog):
 
 def test_critics_begin_anew_behind_what_is_left_out():
     trainer = trainer_with(Events())
-    trainer.non_finite = NonFinite.DROP
+    trainer.non_finite = NonFinitePolicy.DROP
     told = []
     trainer.algorithm.reset_agents = lambda env, ids: told.append(("forget", env, ids.tolist()))
     evaluate = trainer.algorithm.evaluate
@@ -405,7 +405,7 @@ def test_critics_begin_anew_behind_what_is_left_out():
     assert told == [("forget", 0, [0])]
 
 
-@pytest.mark.parametrize("policy", [NonFinite.STOP, NonFinite.DROP])
+@pytest.mark.parametrize("policy", [NonFinitePolicy.STOP, NonFinitePolicy.DROP])
 def test_values_that_overflow_stay_out_of_what_is_saved(policy, caplog):
     trainer = trainer_with(Events())
     trainer.non_finite = policy
@@ -413,7 +413,7 @@ def test_values_that_overflow_stay_out_of_what_is_saved(policy, caplog):
     with torch.no_grad():
         trainer.algorithm.network.values.bias.fill_(3e38)
         trainer.algorithm.network.values.weight.fill_(3e38)
-    if policy is NonFinite.STOP:
+    if policy is NonFinitePolicy.STOP:
         with pytest.raises(FloatingPointError, match="values or the advantages are not finite"):
             rewarded(trainer, 1.0)
     else:
@@ -474,7 +474,7 @@ def _saved(state):
 
 
 def test_ppo_speaks_of_group_rewards_once(caplog):
-    algorithm = PPO(SPEC, settings(), torch.device("cpu"), 0, NonFinite.STOP)
+    algorithm = PPO(SPEC, settings(), torch.device("cpu"), 0, NonFinitePolicy.STOP)
     rewards, ignores = {"extrinsic": np.zeros(4, np.float32)}, {"extrinsic": False}
     algorithm.evaluate(rollout_of([4]), rewards, ignores)
     assert not caplog.records

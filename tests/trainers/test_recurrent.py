@@ -7,7 +7,7 @@ from goldendata import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.agent_processor.trajectory import AgentKey
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.recurrent import CriticStates, remember, waves
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
@@ -119,7 +119,7 @@ def test_critic_memories_of_a_run(case):
             "network_settings": {"memory": {"sequence_length": length, "memory_size": SIZE}},
         }
     )
-    algorithm = (POCA if poca else PPO)(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP)
+    algorithm = (POCA if poca else PPO)(SPEC, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
     calls = calls_of(algorithm.critic.memory if poca else algorithm.network.memory(-1))
     last: dict[str, np.ndarray] = {}
     for trajectory, wanted in zip(given_["trajectories"], expected, strict=True):
@@ -166,7 +166,7 @@ def test_trajectories_are_padded_to_whole_sequences():
         }
     )
     spec = SPEC._replace(action_spec=ActionSpec(1, (2,)))
-    algorithm = PPO(spec, config, torch.device("cpu"), 0, NonFinite.STOP)
+    algorithm = PPO(spec, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
     rollout = recurrent_rollout([4, 3], [A, B], [True, False], [True, False])
     rollout.memory = np.arange(7 * SIZE, dtype=np.float32).reshape(7, SIZE)
     rollout.discrete = np.ones((7, 1), np.int32)

@@ -47,7 +47,7 @@ def test_a_shared_group_is_named_once(caplog, groups, shared):
     look = SharedGroups()
     with caplog.at_level(logging.WARNING):
         for _ in range(9):
-            look.look(step(**groups))
+            look.check(step(**groups))
     assert len(caplog.records) == shared
     if shared:
         assert "Environment 0: the group 2 has agents of A and of B." in caplog.text
@@ -57,8 +57,8 @@ def test_a_group_that_is_shared_later_is_noticed(caplog):
     look = SharedGroups()
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
-            look.look(step(A=[1], B=[2]))
+            look.check(step(A=[1], B=[2]))
         assert not caplog.records
         for _ in range(5):
-            look.look(step(A=[1], B=[1]))
+            look.check(step(A=[1], B=[1]))
     assert len(caplog.records) == 1

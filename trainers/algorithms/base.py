@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...agent_processor.trajectory import Rollout
-from ...envs.validation import NonFinite
+from ...envs.validation import NonFinitePolicy
 from ..buffers.replay.columns import ExtraColumn
 from ..buffers.replay.sampler import ReplayBatch
 from ..buffers.rollout_buffer import RolloutEvaluation, Steps
@@ -84,7 +84,7 @@ class Algorithm(ABC):
         settings: TrainerSettings,
         device: torch.device,
         seed: int,
-        non_finite: NonFinite,
+        non_finite: NonFinitePolicy,
         precision: Precision = Precision.FLOAT32,
     ) -> None:
         """Build the networks.
@@ -259,7 +259,7 @@ class OffPolicyAlgorithm(Algorithm):
         settings: TrainerSettings,
         device: torch.device,
         seed: int,
-        non_finite: NonFinite,
+        non_finite: NonFinitePolicy,
         precision: Precision = Precision.FLOAT32,
     ) -> None:
         hyper = settings.hyperparameters

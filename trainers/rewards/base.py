@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...agent_processor.trajectory import Rollout
-from ...envs.validation import NonFinite
+from ...envs.validation import NonFinitePolicy
 from ..algorithms.common.observations import update_normalizer
 from ..algorithms.common.optim import CheckedAdam
 from ..checkpoints.transfer import fitting
@@ -83,7 +83,7 @@ class NetworkSignal(ABC):
         networks: Mapping[str, nn.Module],
         encoder: ObservationEncoder,
         device: torch.device,
-        non_finite: NonFinite,
+        non_finite: NonFinitePolicy,
     ) -> None:
         """Begin with fresh networks, on `device` already.
 

@@ -16,7 +16,7 @@ from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...envs.validation import NonFinite
+from ...envs.validation import NonFinitePolicy
 from ..networks.modules.chunking import chunked_forward
 from ..networks.modules.distributions import Actions, Branches
 from ..networks.modules.layers import Dense, xavier_uniform_
@@ -81,7 +81,7 @@ class Curiosity(NetworkSignal):
         settings: CuriositySettings,
         device: torch.device,
         seed: int,
-        non_finite: NonFinite,
+        non_finite: NonFinitePolicy,
     ) -> None:
         """Build the models.
 

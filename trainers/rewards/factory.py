@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 
-from ...envs.validation import NonFinite
+from ...envs.validation import NonFinitePolicy
 from ..buffers.demonstrations import load_demonstrations
 from ..settings.models.rewards import CuriositySettings, GAILSettings, RewardSignalSettings, RNDSettings
 from .base import NetworkSignal
@@ -24,7 +24,7 @@ def make_learned_rewards(
     signals: Mapping[str, RewardSignalSettings],
     device: torch.device,
     seed: int,
-    non_finite: NonFinite,
+    non_finite: NonFinitePolicy,
     *,
     squashed: bool,
 ) -> dict[str, NetworkSignal]:

@@ -16,7 +16,7 @@ from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor
 
 from ...agent_processor.trajectory import Rollout
-from ...envs.validation import NonFinite
+from ...envs.validation import NonFinitePolicy
 from ..algorithms.common.observations import to_tensors
 from ..buffers.demonstrations import Demonstrations
 from ..networks.modules.chunking import chunked_forward
@@ -53,7 +53,7 @@ class GAIL(NetworkSignal):
         demos: Demonstrations,
         device: torch.device,
         seed: int,
-        non_finite: NonFinite,
+        non_finite: NonFinitePolicy,
         *,
         squashed: bool,
     ) -> None:

@@ -12,7 +12,7 @@ import torch
 from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor
 
-from ...envs.validation import NonFinite
+from ...envs.validation import NonFinitePolicy
 from ..networks.modules.chunking import chunked_forward
 from ..settings.models.rewards import RNDSettings
 from .base import NetworkSignal
@@ -33,7 +33,7 @@ class RND(NetworkSignal):
         settings: RNDSettings,
         device: torch.device,
         seed: int,
-        non_finite: NonFinite,
+        non_finite: NonFinitePolicy,
     ) -> None:
         """Two networks of one shape, both of which read what the predictor's normaliser gives.
 

@@ -16,7 +16,7 @@ from mlagents_envs.base_env import BehaviorSpec
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ...envs.base import BehaviorName
-from ...envs.grpc.server import listen
+from ...envs.grpc.listeners import listen
 from ...envs.remote.address import AllowedNetworks, join_address, split_address
 from ...envs.remote.handshake import AccessRules
 from ...envs.remote.server import AttachServer, OnEngine

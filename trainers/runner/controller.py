@@ -259,7 +259,8 @@ class TrainerController:
             TrainerError: a group has more agents than there are slots.
         """
         for step in steps:
-            self._shared_groups.look(step)
+            if len(step.steps) > 1:
+                self._shared_groups.check(step)
             if step.fresh:
                 for learner in self.learners.values():
                     learner.reset_agents(step.env)

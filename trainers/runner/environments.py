@@ -23,7 +23,7 @@ from ...envs.unity.environment import UnityEnvironment
 from ...envs.unity.executables import check_executable
 from ...envs.unity.launch import SCENE, listen, resolve
 from ...envs.unity.ports import FIRST_PORT
-from ...envs.validation import NonFinite
+from ...envs.validation import NonFinitePolicy
 from ..settings.errors import Problem, TrainerConfigError
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.run import EnvironmentSettings
@@ -154,8 +154,8 @@ def make_env_manager(
         env.environments,
         limits,
         ordered=options.repeatable,
-        non_finite=NonFinite(env.non_finite),
-        awake=_may_stay_awake(options),
+        non_finite=NonFinitePolicy(env.non_finite),
+        spin=_may_stay_awake(options),
         editor=env.env_path is None,
     )
 
@@ -180,9 +180,9 @@ def _make_attached(options: RunOptions, seed: int) -> EnvManager:
     return EnvManager(
         None,
         env.num_envs,
-        door=AttachSource(partial(make_attach_server, env), make, NewBehaviors(options).refusal),
-        non_finite=NonFinite(env.non_finite),
-        awake=_may_stay_awake(options),
+        source=AttachSource(partial(make_attach_server, env), make, NewBehaviors(options).refusal),
+        non_finite=NonFinitePolicy(env.non_finite),
+        spin=_may_stay_awake(options),
     )
 
 
@@ -200,7 +200,7 @@ def make_evaluation_environment(
             return make_in_process(path, EVALUATION_SEED, options.env_settings.env_args)
         return _make_env(options, EVALUATION_SEED, log_folder, worker_id, cluster, drawn=drawn)
 
-    return EvaluationEnvironment(make, NonFinite(options.env_settings.non_finite))
+    return EvaluationEnvironment(make, NonFinitePolicy(options.env_settings.non_finite))
 
 
 def tested(options: RunOptions) -> bool:

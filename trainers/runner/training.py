@@ -13,7 +13,7 @@ from mlagents_envs.base_env import BehaviorSpec
 
 from ...envs.base import BehaviorName, processors
 from ...envs.python.sources import in_process
-from ...envs.validation import NonFinite
+from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import UnsupportedActionError
 from ..algorithms.coma.coma import with_offered_state
 from ..algorithms.common.threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
@@ -125,7 +125,7 @@ def _context(
         inference_steps=options.checkpoint_settings.inference_steps,
         resume=options.checkpoint_settings.resume,
         initialize_from=find_start(options.checkpoint_settings),
-        non_finite=NonFinite(options.env_settings.non_finite),
+        non_finite=NonFinitePolicy(options.env_settings.non_finite),
         precision=Precision(options.torch_settings.precision),
         restart_engines_at_checkpoints=restart_engines,
         curriculum=_curriculum(options, status),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from ...envs.validation import NonFinite
+from ...envs.validation import NonFinitePolicy
 from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
 from ..callbacks.dispatcher import CallbackDispatcher
 from ..checkpoints.status import TrainingStatus
@@ -37,7 +37,7 @@ class RunContext:
     """Steps after which acting without training ends by itself."""
     initialize_from: Path | None = None
     """The run folder, or the checkpoint, whose weights a new run starts from."""
-    non_finite: NonFinite = NonFinite.STOP
+    non_finite: NonFinitePolicy = NonFinitePolicy.STOP
     precision: Precision = Precision.FLOAT32
     restart_engines_at_checkpoints: bool = False
     """A run that goes on then learns, bit for bit, what a run resumed from its checkpoints learns."""

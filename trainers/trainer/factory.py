@@ -16,7 +16,7 @@ from mlagents_envs.base_env import BehaviorSpec
 
 from ...agent_processor.stats_sink import StatsSink
 from ...envs.errors import DemonstrationError
-from ...envs.validation import NonFinite
+from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm, OffPolicyAlgorithm, OnPolicyAlgorithm, UnsupportedActionError
 from ..algorithms.coma.coma import COMA
 from ..algorithms.common.threads import UpdateThreads
@@ -67,7 +67,7 @@ def make_algorithm(
     settings: TrainerSettings,
     device: torch.device,
     seed: int,
-    non_finite: NonFinite,
+    non_finite: NonFinitePolicy,
     precision: Precision = Precision.FLOAT32,
 ) -> Algorithm:
     """The networks and the update of a behaviour.
@@ -90,7 +90,7 @@ def untrainable(spec: BehaviorSpec, settings: TrainerSettings) -> str | None:
     """
     if settings.trainer_type not in _algorithms:
         return None
-    how: tuple[torch.device, int, NonFinite] = (torch.device("cpu"), 0, NonFinite.STOP)
+    how: tuple[torch.device, int, NonFinitePolicy] = (torch.device("cpu"), 0, NonFinitePolicy.STOP)
     try:
         algorithm = make_algorithm(spec, settings, *how)
         make_reward_providers(algorithm, spec, settings, *how)
@@ -106,7 +106,7 @@ def make_reward_providers(
     settings: TrainerSettings,
     device: torch.device,
     seed: int,
-    non_finite: NonFinite,
+    non_finite: NonFinitePolicy,
 ) -> dict[str, RewardProvider]:
     """The reward signals of a behaviour, by name, in their order.
 
@@ -141,7 +141,7 @@ def make_cloning(
     settings: TrainerSettings,
     device: torch.device,
     seed: int,
-    non_finite: NonFinite,
+    non_finite: NonFinitePolicy,
 ) -> BehavioralCloning | None:
     """What teaches the policy by demonstrations; None where nothing does.
 
@@ -194,7 +194,7 @@ def make_trainer(
     events: TrainerEvents,
     *,
     training: bool = True,
-    non_finite: NonFinite = NonFinite.STOP,
+    non_finite: NonFinitePolicy = NonFinitePolicy.STOP,
     returns_kept: int = 1,
     seed: int = 0,
     device: torch.device,

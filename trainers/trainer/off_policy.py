@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...agent_processor.stats_sink import StatsSink
 from ...agent_processor.trajectory import Rollout
-from ...envs.validation import NonFinite
+from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import OffPolicyAlgorithm, UpdateResult
 from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
 from ..buffers.replay.buffer import Replay
@@ -60,7 +60,7 @@ class OffPolicyTrainer(Trainer):
         *,
         name: str = "",
         training: bool = True,
-        non_finite: NonFinite = NonFinite.STOP,
+        non_finite: NonFinitePolicy = NonFinitePolicy.STOP,
         returns_kept: int = 1,
         seed: int = 0,
         device: torch.device | None = None,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...agent_processor.stats_sink import StatsSink
 from ...agent_processor.trajectory import AgentKey, Rollout
-from ...envs.validation import NonFinite
+from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import OnPolicyAlgorithm
 from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
@@ -46,7 +46,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         events: TrainerEvents,
         *,
         training: bool = True,
-        non_finite: NonFinite = NonFinite.STOP,
+        non_finite: NonFinitePolicy = NonFinitePolicy.STOP,
         returns_kept: int = 1,
         seed: int = 0,
         device: torch.device | None = None,

@@ -17,7 +17,7 @@ from ...agent_processor.rollout import rollout as gather
 from ...agent_processor.stats_sink import StatsSink
 from ...agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout, Trajectory
 from ...envs.base import StatsAggregationMethod
-from ...envs.validation import NonFinite
+from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
 from ..rewards.base import LearnedReward, RewardProvider
@@ -79,7 +79,7 @@ class Trainer(ABC):
         events: TrainerEvents,
         *,
         training: bool,
-        non_finite: NonFinite,
+        non_finite: NonFinitePolicy,
         timers: Timers | None,
         episodes: EpisodeStats,
         advance_interval: int,
@@ -262,7 +262,7 @@ class Trainer(ABC):
         Raises:
             FloatingPointError: `non_finite` is STOP. The steps in the buffer can be learned from and saved.
         """
-        if self.non_finite is NonFinite.STOP:
+        if self.non_finite is NonFinitePolicy.STOP:
             raise FloatingPointError(
                 f"Nothing can be learned from a trajectory before step {self.step}: {found}. Check the scale "
                 "of rewards and observations, set network_settings.normalize: true, or let such trajectories "

@@ -131,7 +131,7 @@ def test_messages_of_any_size_pass_both_ways(side):
     connection.reply(b"a")
     assert connection.receive() == bytes(LARGE)
     connection.reply(b"b" * LARGE)
-    until(lambda: connection.ready() or not engine.is_alive())
+    until(lambda: connection.poll() or not engine.is_alive())
     assert answers == [b"a", b"b" * LARGE]
     end.close()
     connection.close(0.0)
@@ -146,8 +146,7 @@ def test_an_engine_that_dies_behind_a_relay_is_gone(side):
     connection = side.arrived.get(timeout=TIMEOUT).connection("environment 0", TIMEOUT)
     connection.receive()
     end.close()
-    until(connection.ready)
-    assert not connection.arrived
+    until(lambda: connection.poll() is None and connection.gone())
     connection.close()
     engine.join(TIMEOUT)
 

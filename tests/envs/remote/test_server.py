@@ -116,9 +116,8 @@ def test_an_engine_that_hangs_up_is_gone(open_hall):
     thread.start()
     connection = hall.next().connection("environment 0", TIMEOUT)
     end.close()
-    while not connection.ready() or connection.arrived:
-        if connection.arrived:
-            connection.receive()
+    while not connection.gone():
+        connection.poll()
     connection.close()
     thread.join(TIMEOUT)
 

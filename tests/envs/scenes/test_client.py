@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 from lanista.envs.base import StatsAggregationMethod
-from lanista.envs.grpc.server import TrainerEndpoint
+from lanista.envs.grpc.server import ServerSession
 from lanista.envs.protocol.decoder import (
     Decoder,
     encode_actions,
@@ -83,7 +83,7 @@ class Trainer:
     """A trainer's end, and a `Counter` that runs in a thread of this process."""
 
     def __init__(self, *arguments, world=Counter):
-        self.endpoint = TrainerEndpoint(0)
+        self.endpoint = ServerSession.listen(0)
         self.decoder = Decoder()
         command = ["--mlagents-port", str(self.endpoint.port), *arguments]
         self.status = None
@@ -101,7 +101,7 @@ class Trainer:
     def answer(self, data):
         self.endpoint.reply(data)
 
-    def shake_hands(self, seed=1, areas=1):
+    def handshake(self, seed=1, areas=1):
         hello = self.receive().hello
         self.answer(encode_initialization(seed, areas))
         assert self.receive().steps is None
@@ -147,7 +147,7 @@ def log(tmp_path):
 
 def test_a_whole_session(log):
     trainer = Trainer("-nographics", "-batchmode", "-logFile", str(log), "--start", "0.25")
-    hello = trainer.shake_hands()
+    hello = trainer.handshake()
     assert hello.communication_version == "1.5.0"
     trainer.answer(encode_reset(b""))
     first = trainer.receive()
@@ -165,7 +165,7 @@ def test_a_whole_session(log):
 def test_the_seed_reaches_the_world_and_the_trainers_areas_win(log):
     def first_observation(seed, areas):
         trainer = Trainer("-logFile", str(log))
-        trainer.shake_hands(seed, areas)
+        trainer.handshake(seed, areas)
         trainer.answer(encode_reset(b""))
         (decisions, _) = trainer.receive().steps["Counter?team=0"]
         trainer.answer(encode_quit())
@@ -197,7 +197,7 @@ def test_parameters_and_statistics_travel(log):
         env.close()
 
     trainer = Trainer("-logFile", str(log))
-    trainer.shake_hands()
+    trainer.handshake()
     trainer.answer(encode_reset(b""))
     statistics = StatsSideChannel()
     SideChannelManager([statistics]).process(trainer.receive().side_channel)
@@ -208,7 +208,7 @@ def test_parameters_and_statistics_travel(log):
 
 def test_a_step_before_the_first_reset_is_one(log):
     trainer = Trainer("-logFile", str(log))
-    trainer.shake_hands()
+    trainer.handshake()
     trainer.answer(encode_actions({}, b""))
     (decisions, _) = trainer.receive().steps["Counter?team=0"]
     assert len(decisions) == 2
@@ -218,7 +218,7 @@ def test_a_step_before_the_first_reset_is_one(log):
 
 def test_wrong_actions_end_the_session_with_the_reason_in_the_log(log):
     trainer = Trainer("-logFile", str(log))
-    trainer.shake_hands()
+    trainer.handshake()
     trainer.answer(encode_reset(b""))
     trainer.receive()
     trainer.answer(actions([0.5], [1]))
@@ -244,7 +244,7 @@ def test_a_world_that_fails_leaves_its_traceback_in_the_log(log):
             raise RuntimeError("the world ends here")
 
     trainer = Trainer("-logFile", str(log), world=Failing)
-    trainer.shake_hands()
+    trainer.handshake()
     trainer.answer(encode_reset(b""))
     trainer.receive()
     trainer.answer(actions([0, 0], [0, 0]))
@@ -299,8 +299,8 @@ def test_the_command_of_scenes(arguments, status, message):
 def test_a_scene_whose_trainer_is_killed_ends_by_itself(tmp_path):
     script = (
         "import sys, time\n"
-        "from lanista.envs.grpc.server import TrainerEndpoint\n"
-        "endpoint = TrainerEndpoint(0)\n"
+        "from lanista.envs.grpc.server import ServerSession\n"
+        "endpoint = ServerSession.listen(0)\n"
         "print(endpoint.port, flush=True)\n"
         "assert endpoint.receive(30)\n"
         "print('called', flush=True)\n"

@@ -15,7 +15,7 @@ import pytest
 from lanista.envs.errors import PortInUseError, TrainerGoneError
 from lanista.envs.grpc import server as endpoints
 from lanista.envs.grpc.client import EngineEndpoint
-from lanista.envs.grpc.server import TrainerEndpoint
+from lanista.envs.grpc.server import ServerSession
 from lanista.envs.protocol.decoder import encode_quit
 
 METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
@@ -33,13 +33,13 @@ while True:
 
 
 @pytest.fixture
-def trainer() -> Iterator[TrainerEndpoint]:
-    endpoint = TrainerEndpoint(0)
+def trainer() -> Iterator[ServerSession]:
+    endpoint = ServerSession.listen(0)
     yield endpoint
     endpoint.close()
 
 
-def connected(trainer: TrainerEndpoint) -> EngineEndpoint:
+def connected(trainer: ServerSession) -> EngineEndpoint:
     engine = EngineEndpoint(trainer.port)
     engine.connect(PATIENCE)
     return engine
@@ -59,7 +59,7 @@ def in_thread(engine: EngineEndpoint, data: bytes) -> tuple[threading.Thread, li
     return thread, result
 
 
-def exchange(trainer: TrainerEndpoint, engine: EngineEndpoint, request: bytes, reply: bytes) -> object:
+def exchange(trainer: ServerSession, engine: EngineEndpoint, request: bytes, reply: bytes) -> object:
     thread, result = in_thread(engine, request)
     assert trainer.receive(PATIENCE) == request
     trainer.reply(reply)
@@ -68,27 +68,27 @@ def exchange(trainer: TrainerEndpoint, engine: EngineEndpoint, request: bytes, r
     return result[0]
 
 
-def test_bytes_go_to_and_fro_unchanged(trainer: TrainerEndpoint) -> None:
+def test_bytes_go_to_and_fro_unchanged(trainer: ServerSession) -> None:
     engine = connected(trainer)
     for request, reply in ((b"", b"\x00"), (b"a", b""), (bytes(range(256)), b"b" * 1000)):
         assert exchange(trainer, engine, request, reply) == reply
     engine.close()
 
 
-def test_messages_beyond_grpcs_usual_limit_of_four_mebibytes_pass(trainer: TrainerEndpoint) -> None:
+def test_messages_beyond_grpcs_usual_limit_of_four_mebibytes_pass(trainer: ServerSession) -> None:
     engine = connected(trainer)
     large = os.urandom(6 << 20)
     assert exchange(trainer, engine, large, large) == large
     engine.close()
 
 
-def test_receive_waits_no_longer_than_told(trainer: TrainerEndpoint) -> None:
+def test_receive_waits_no_longer_than_told(trainer: ServerSession) -> None:
     assert trainer.receive(0) is None
     assert trainer.receive(0.01) is None
     assert not trainer.disconnected
 
 
-def test_a_selector_tells_when_there_is_something_to_take_in(trainer: TrainerEndpoint) -> None:
+def test_a_selector_tells_when_there_is_something_to_take_in(trainer: ServerSession) -> None:
     with DefaultSelector() as selector:
         trainer.watch(selector, "token")
         listeners = len(selector.get_map())
@@ -110,7 +110,7 @@ def test_a_selector_tells_when_there_is_something_to_take_in(trainer: TrainerEnd
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
-def test_the_trainer_listens_on_both_loopbacks(trainer: TrainerEndpoint, address: str) -> None:
+def test_the_trainer_listens_on_both_loopbacks(trainer: ServerSession, address: str) -> None:
     if address == "[::1]" and not _has_ipv6():
         pytest.skip("no IPv6 on this machine")
     engine = EngineEndpoint(trainer.port, address)
@@ -128,7 +128,7 @@ def _has_ipv6() -> bool:
     return True
 
 
-def test_only_loopback_listens_unless_told_otherwise(trainer: TrainerEndpoint) -> None:
+def test_only_loopback_listens_unless_told_otherwise(trainer: ServerSession) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.2" if sys.platform == "linux" else "127.0.0.1", 0))
         with pytest.raises(OSError), socket.create_connection((_address(), trainer.port), timeout=1):
@@ -146,7 +146,7 @@ def _address() -> str:
 
 
 def test_another_address_listens_when_given() -> None:
-    endpoint = TrainerEndpoint(0, "0.0.0.0")
+    endpoint = ServerSession.listen(0, "0.0.0.0")
     engine = connected(endpoint)
     assert exchange(endpoint, engine, b"x", b"y") == b"y"
     engine.close()
@@ -159,7 +159,7 @@ def test_engines_on_this_machine_reach_the_trainer_whatever_it_listens_on(host: 
     if ":" in host and not _has_ipv6():
         pytest.skip("no IPv6 on this machine")
     other = [_address()] if host == "another address" else []
-    endpoint = TrainerEndpoint(0, *other or [host])
+    endpoint = ServerSession.listen(0, *other or [host])
     for address in ["127.0.0.1", *["::1"] * _has_ipv6(), *other]:
         socket.create_connection((address, endpoint.port), timeout=PATIENCE).close()
     endpoint.close()
@@ -172,17 +172,17 @@ def test_a_port_that_needs_privileges_is_not_called_taken(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(socket.socket, "bind", refuse)
     with pytest.raises(PermissionError, match="port 80 needs privileges"):
-        TrainerEndpoint(80)
+        ServerSession.listen(80)
 
 
-def test_a_taken_port_is_an_error(trainer: TrainerEndpoint) -> None:
+def test_a_taken_port_is_an_error(trainer: ServerSession) -> None:
     with pytest.raises(PortInUseError, match=str(trainer.port)):
-        TrainerEndpoint(trainer.port)
+        ServerSession.listen(trainer.port)
 
 
 def test_an_address_of_another_machine_is_an_error() -> None:
     with pytest.raises(OSError, match="address"):
-        TrainerEndpoint(0, "203.0.113.1")
+        ServerSession.listen(0, "203.0.113.1")
 
 
 def test_a_port_that_somebody_holds_on_the_other_loopback_alone_is_an_error_too() -> None:
@@ -193,19 +193,19 @@ def test_a_port_that_somebody_holds_on_the_other_loopback_alone_is_an_error_too(
         other.bind(("::1", 0))
         other.listen()
         with pytest.raises(PortInUseError, match="::1"):
-            TrainerEndpoint(other.getsockname()[1])
+            ServerSession.listen(other.getsockname()[1])
 
 
-def test_a_closed_port_can_be_used_again_at_once(trainer: TrainerEndpoint) -> None:
+def test_a_closed_port_can_be_used_again_at_once(trainer: ServerSession) -> None:
     engine = connected(trainer)
     assert exchange(trainer, engine, b"x", b"y") == b"y"
     trainer.close()
-    again = TrainerEndpoint(trainer.port)
+    again = ServerSession.listen(trainer.port)
     again.close()
     engine.close()
 
 
-def test_a_last_answer_arrives_although_the_trainer_closes(trainer: TrainerEndpoint) -> None:
+def test_a_last_answer_arrives_although_the_trainer_closes(trainer: ServerSession) -> None:
     engine = connected(trainer)
     thread, result = in_thread(engine, b"x")
     assert trainer.receive(PATIENCE) == b"x"
@@ -215,7 +215,7 @@ def test_a_last_answer_arrives_although_the_trainer_closes(trainer: TrainerEndpo
     assert result == [b"last"]
 
 
-def test_an_engine_that_waits_is_told_to_quit_when_the_trainer_closes(trainer: TrainerEndpoint) -> None:
+def test_an_engine_that_waits_is_told_to_quit_when_the_trainer_closes(trainer: ServerSession) -> None:
     engine = connected(trainer)
     thread, result = in_thread(engine, b"x")
     assert trainer.receive(PATIENCE) == b"x"
@@ -224,7 +224,7 @@ def test_an_engine_that_waits_is_told_to_quit_when_the_trainer_closes(trainer: T
     assert result == [encode_quit()]
 
 
-def test_an_engine_that_dies_while_it_waits_is_noticed(trainer: TrainerEndpoint) -> None:
+def test_an_engine_that_dies_while_it_waits_is_noticed(trainer: ServerSession) -> None:
     process = subprocess.Popen([sys.executable, "-c", ENGINE, str(trainer.port)], stdout=subprocess.PIPE)
     try:
         assert trainer.receive(PATIENCE) == b"step"
@@ -238,7 +238,7 @@ def test_an_engine_that_dies_while_it_waits_is_noticed(trainer: TrainerEndpoint)
 
 
 def test_an_engine_that_hangs_up_between_two_calls_has_gone_unless_it_comes_back(
-    trainer: TrainerEndpoint,
+    trainer: ServerSession,
 ) -> None:
     engine = connected(trainer)
     assert exchange(trainer, engine, b"one", b"1") == b"1"
@@ -252,7 +252,7 @@ def test_an_engine_that_hangs_up_between_two_calls_has_gone_unless_it_comes_back
     assert trainer.disconnected
 
 
-def test_another_engine_can_connect_after_one_has_died(trainer: TrainerEndpoint) -> None:
+def test_another_engine_can_connect_after_one_has_died(trainer: ServerSession) -> None:
     first = connected(trainer)
     thread, result = in_thread(first, b"one")
     assert trainer.receive(PATIENCE) == b"one"
@@ -273,7 +273,7 @@ def test_another_engine_can_connect_after_one_has_died(trainer: TrainerEndpoint)
     second.close()
 
 
-def test_a_second_engine_on_the_same_port_is_turned_away(trainer: TrainerEndpoint) -> None:
+def test_a_second_engine_on_the_same_port_is_turned_away(trainer: ServerSession) -> None:
     first, second = connected(trainer), connected(trainer)
     thread, result = in_thread(first, b"one")
     assert trainer.receive(PATIENCE) == b"one"
@@ -289,7 +289,7 @@ def test_a_second_engine_on_the_same_port_is_turned_away(trainer: TrainerEndpoin
     second.close()
 
 
-def test_a_second_engine_is_turned_away_also_while_the_first_computes(trainer: TrainerEndpoint) -> None:
+def test_a_second_engine_is_turned_away_also_while_the_first_computes(trainer: ServerSession) -> None:
     first, second = connected(trainer), connected(trainer)
     assert exchange(trainer, first, b"one", b"go on") == b"go on"
     other, refusal = in_thread(second, b"two")
@@ -302,10 +302,10 @@ def test_a_second_engine_is_turned_away_also_while_the_first_computes(trainer: T
     second.close()
 
 
-def test_an_engine_that_has_said_goodbye_may_go_on_over_another_connection(trainer: TrainerEndpoint) -> None:
+def test_an_engine_that_has_said_goodbye_may_go_on_over_another_connection(trainer: ServerSession) -> None:
     old, new = connected(trainer), connected(trainer)
     assert exchange(trainer, old, b"one", b"1") == b"1"
-    old._client.connection.say_goodbye()
+    old._client.connection.send_goaway()
     old._socket.sendall(old._client.connection.out)
     assert exchange(trainer, new, b"two", b"2") == b"2"
     assert not trainer.disconnected
@@ -315,7 +315,7 @@ def test_an_engine_that_has_said_goodbye_may_go_on_over_another_connection(train
 
 
 def test_without_room_for_another_connection_the_trainer_rests(
-    trainer: TrainerEndpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    trainer: ServerSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     tries = []
 
@@ -323,7 +323,7 @@ def test_without_room_for_another_connection_the_trainer_rests(
         tries.append(listener)
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(endpoints, "_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(endpoints, "_ACCEPT_PAUSE_SECONDS", 0.02)
     with DefaultSelector() as selector, monkeypatch.context() as patches:
         patches.setattr(endpoints, "accept", full)
         trainer.watch(selector)
@@ -353,7 +353,7 @@ def test_no_trainer_is_an_error_in_time() -> None:
 
 
 def test_proxies_of_the_environment_do_not_come_between(
-    trainer: TrainerEndpoint, monkeypatch: pytest.MonkeyPatch
+    trainer: ServerSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "https_proxy", "grpc_proxy", "HTTP_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
@@ -363,7 +363,7 @@ def test_proxies_of_the_environment_do_not_come_between(
     engine.close()
 
 
-def test_a_plain_grpc_client_reaches_the_method_by_its_full_name(trainer: TrainerEndpoint) -> None:
+def test_a_plain_grpc_client_reaches_the_method_by_its_full_name(trainer: ServerSession) -> None:
     with grpc.insecure_channel(f"127.0.0.1:{trainer.port}") as channel:
         answer = channel.unary_unary(METHOD).future(b"x", wait_for_ready=True)
         assert trainer.receive(PATIENCE) == b"x"
@@ -377,5 +377,5 @@ def test_a_plain_grpc_client_reaches_the_method_by_its_full_name(trainer: Traine
 
 
 def test_a_script_that_forgets_to_close_ends_all_the_same() -> None:
-    script = "from lanista.envs.grpc.server import TrainerEndpoint; e = TrainerEndpoint(0); print(e.port)"
+    script = "from lanista.envs.grpc.server import ServerSession; e = ServerSession.listen(0); print(e.port)"
     subprocess.run([sys.executable, "-c", script], timeout=PATIENCE, check=True, capture_output=True)

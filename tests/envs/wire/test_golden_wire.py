@@ -15,7 +15,7 @@ import pytest
 from goldendata import array, bytes_of, cases
 from lanista.envs.errors import ObservationError
 from lanista.envs.grpc.client import EngineEndpoint
-from lanista.envs.grpc.server import TrainerEndpoint
+from lanista.envs.grpc.server import ServerSession
 from lanista.envs.images import Images, as_floats
 from lanista.envs.protocol import messages
 from lanista.envs.protocol.decoder import (
@@ -74,7 +74,7 @@ def test_pictures_are_decoded_as_the_reference_decodes_them(case: dict[str, Any]
 @pytest.mark.parametrize("case", cases("wire", "grpc"))
 def test_a_whole_exchange_over_grpc(case: dict[str, Any]) -> None:
     """The engine's recorded requests, through both of our ends; our answers mean what the reference's did."""
-    trainer = TrainerEndpoint(0)
+    trainer = ServerSession.listen(0)
     answers: list[bytes] = []
 
     def engine() -> None:
@@ -95,7 +95,7 @@ def test_a_whole_exchange_over_grpc(case: dict[str, Any]) -> None:
     assert [_meaning(answer) for answer in answers] == [_meaning(answer) for answer in expected]
 
 
-def _answer(trainer: TrainerEndpoint, operations: list[str]) -> None:
+def _answer(trainer: ServerSession, operations: list[str]) -> None:
     decoder = Decoder()
     actions: dict[str, ActionTuple] = {}
     for operation in operations:
@@ -124,7 +124,7 @@ def _answer(trainer: TrainerEndpoint, operations: list[str]) -> None:
         decoder.decode(_received(trainer))
 
 
-def _received(trainer: TrainerEndpoint) -> bytes:
+def _received(trainer: ServerSession) -> bytes:
     request = trainer.receive(10)
     assert request is not None
     return request

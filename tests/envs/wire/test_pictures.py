@@ -244,13 +244,13 @@ def test_pictures_are_decoded_while_their_owner_does_something_else(monkeypatch:
     decoder.decode(message(agent(camera(0), vector(0)), brains=(brain(),)))
     monkeypatch.setattr(images, "read_png", slow)
     agents = [agent(camera(row), vector(row), id=row, done=row % 2 == 1) for row in range(1, 5)]
-    underway = decoder.begin(message(*agents), done.set)
+    underway = decoder.start(message(*agents), done.set)
     assert begun.wait(10)
-    assert not underway.ready and not done.is_set()
+    assert not underway.done and not done.is_set()
     go_on.set()
     assert done.wait(10)
-    assert underway.ready
-    steps = underway.finish().steps
+    assert underway.done
+    steps = underway.result().steps
     assert steps is not None
     asking, ended = steps["B?team=0"]
     assert asking.obs[0][:, 0, 0, 0].tolist() == [2, 4]
@@ -260,6 +260,6 @@ def test_pictures_are_decoded_while_their_owner_does_something_else(monkeypatch:
 def test_few_pixels_wake_nobody() -> None:
     decoder = Decoder()
     small = compressed((3, 4, 6), [np.zeros((4, 6, 3), np.uint8)])
-    underway = decoder.begin(message(agent(small), brains=(brain(),)), pytest.fail)
-    assert underway.ready
-    assert underway.finish().steps is not None
+    underway = decoder.start(message(agent(small), brains=(brain(),)), pytest.fail)
+    assert underway.done
+    assert underway.result().steps is not None

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from lanista.envs.grpc import spin_wait as short_wait
-from lanista.envs.grpc.spin_wait import LONGEST, ShortWait
+from lanista.envs.grpc.spin_wait import MAX_SPIN_SECONDS, SpinWait
 
 
 class Looks:
@@ -28,20 +28,20 @@ class Looks:
 def test_news_that_come_soon_are_found_awake(monkeypatch):
     looks = Looks(monkeypatch)
     looks.after = 20
-    assert ShortWait().wait(looks, 0.3) == ["news"]
+    assert SpinWait().wait(looks, 0.3) == ["news"]
     assert looks.asked == [0.0] * 20
 
 
 def test_it_sleeps_when_nothing_comes_for_a_while(monkeypatch):
     looks = Looks(monkeypatch)
     looks.after = 999
-    assert ShortWait().wait(looks, 0.3) == ["news"]
+    assert SpinWait().wait(looks, 0.3) == ["news"]
     assert looks.asked[-1] == 0.3 and set(looks.asked[:-1]) == {0.0}
-    assert len(looks.asked) == pytest.approx(LONGEST / 1e-5, abs=3)
+    assert len(looks.asked) == pytest.approx(MAX_SPIN_SECONDS / 1e-5, abs=3)
 
 
 def test_it_learns_what_takes_long_and_what_does_not(monkeypatch):
-    looks, wait = Looks(monkeypatch), ShortWait()
+    looks, wait = Looks(monkeypatch), SpinWait()
     for _ in range(10):
         looks.asked, looks.after = [], 999
         wait.wait(looks, 0.3)
@@ -58,11 +58,11 @@ def test_it_learns_what_takes_long_and_what_does_not(monkeypatch):
 def test_it_sleeps_at_once_where_it_may_not_keep_a_processor(monkeypatch, awake, processors):
     looks = Looks(monkeypatch, processors)
     looks.after = 20
-    ShortWait(awake).wait(looks, 0.3)
+    SpinWait(awake).wait(looks, 0.3)
     assert looks.asked == [0.0, 0.3]
 
 
 def test_nothing_within_the_time_is_nothing(monkeypatch):
     looks = Looks(monkeypatch)
     looks.after = 10**6
-    assert ShortWait().wait(looks, 2.0) == []
+    assert SpinWait().wait(looks, 2.0) == []

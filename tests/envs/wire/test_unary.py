@@ -27,16 +27,16 @@ from lanista.envs.grpc.frames import (
     SETTINGS,
     WINDOW_UPDATE,
     ErrorCode,
-    ProtocolError,
-    Setting,
+    Http2Error,
+    SettingCode,
     frame,
 )
 
 
-def greeted(*settings: tuple[Setting, int]) -> tuple[UnaryServer, Caller, Reader]:
+def greeted(*settings: tuple[SettingCode, int]) -> tuple[UnaryServer, Caller, Reader]:
     """A server whose client has said hello, with these settings."""
     server, reader = UnaryServer(), Reader()
-    server.connection.feed(frames.PREFACE + frames.settings(settings))
+    server.connection.receive_data(frames.PREFACE + frames.settings_frame(settings))
     reader.read(server.connection.out)
     return server, Caller(), reader
 
@@ -66,23 +66,23 @@ def test_the_server_announces_that_large_messages_may_come() -> None:
     reader = Reader().read(UnaryServer().connection.out)
     (kind, _, _, payload), (update, _, stream, increment) = reader.others
     assert (kind, update, stream) == (SETTINGS, WINDOW_UPDATE, 0)
-    assert dict(frames.parse_settings(payload))[Setting.INITIAL_WINDOW_SIZE] == 2**31 - 1
-    assert frames.parse_number(increment, "") == 2**31 - 1 - 65_535
+    assert dict(frames.parse_settings(payload))[SettingCode.INITIAL_WINDOW_SIZE] == 2**31 - 1
+    assert frames.parse_uint32(increment, "") == 2**31 - 1 - 65_535
 
 
 @given(st.lists(st.integers(1, 60), max_size=30), st.lists(st.binary(max_size=300), min_size=1, max_size=4))
 @settings(max_examples=60)
 def test_calls_arrive_in_whatever_pieces(sizes: list[int], messages: list[bytes]) -> None:
     server, caller, reader = UnaryServer(), Caller(), Reader()
-    server.connection.feed(HELLO)
+    server.connection.receive_data(HELLO)
     for number, message in enumerate(messages):
         stream = 2 * number + 1
         for piece in in_pieces(caller.call(stream, message), sizes):
-            server.connection.feed(piece)
-        assert server.waits
+            server.connection.receive_data(piece)
+        assert server.has_pending_call
         assert taken(server) == message
         server.reply(message[::-1])
-        assert not server.waits
+        assert not server.has_pending_call
         assert reader.read(server.connection.out).message(stream) == message[::-1]
 
 
@@ -90,9 +90,9 @@ def test_a_message_may_be_split_over_frames_anywhere() -> None:
     server, caller, _ = greeted()
     body = prefixed(bytes(range(200)))
     pieces = b"".join(data(1, body[i : i + 1], end=False) for i in range(len(body)))
-    server.connection.feed(caller.begin(1) + data(1, b"", end=False) + pieces)
+    server.connection.receive_data(caller.begin(1) + data(1, b"", end=False) + pieces)
     assert server.request is None
-    server.connection.feed(data(1, b""))
+    server.connection.receive_data(data(1, b""))
     assert taken(server) == bytes(range(200))
 
 
@@ -104,22 +104,22 @@ def test_padding_priorities_and_continuations_mean_nothing() -> None:
     middle = frame(CONTINUATION, 0, 1, block[10:20])
     end = frame(CONTINUATION, END_HEADERS, 1, block[20:])
     padded = frame(DATA, PADDED | END_STREAM, 1, b"\x03" + prefixed(b"abc") + bytes(3))
-    server.connection.feed(frame(PRIORITY, 0, 1, priority) + head + middle + end + padded)
+    server.connection.receive_data(frame(PRIORITY, 0, 1, priority) + head + middle + end + padded)
     assert taken(server) == b"abc"
 
 
 def test_frames_of_unknown_types_and_settings_are_ignored() -> None:
     server, caller, _ = greeted()
     unknown = frame(0xBE, 0xFF, 1, b"xyz") + frame(SETTINGS, 0, 0, struct.pack(">HI", 0xF000, 1))
-    server.connection.feed(unknown + caller.call(1, b"x"))
+    server.connection.receive_data(unknown + caller.call(1, b"x"))
     assert taken(server) == b"x"
 
 
 def test_trailers_may_end_a_call() -> None:
     server, caller, _ = greeted()
-    server.connection.feed(caller.begin(1) + data(1, prefixed(b"abc"), end=False))
+    server.connection.receive_data(caller.begin(1) + data(1, prefixed(b"abc"), end=False))
     trailers = caller.encoder.encode([("x-checksum", "1")])
-    server.connection.feed(frame(HEADERS, END_HEADERS | END_STREAM, 1, trailers))
+    server.connection.receive_data(frame(HEADERS, END_HEADERS | END_STREAM, 1, trailers))
     assert taken(server) == b"abc"
 
 
@@ -129,31 +129,33 @@ def test_headers_are_read_by_the_table_as_it_is_now() -> None:
     blocks = []
     for stream in range(1, 40, 2):
         blocks.append(caller.block(user_agent=f"agent {stream % 6}"))
-        server.connection.feed(frame(HEADERS, END_HEADERS, stream, blocks[-1]) + data(stream, prefixed(b"x")))
+        server.connection.receive_data(
+            frame(HEADERS, END_HEADERS, stream, blocks[-1]) + data(stream, prefixed(b"x"))
+        )
         assert taken(server) == b"x"
         server.reply(b"y")
     assert len(set(blocks)) < len(blocks), "some were sent again"
     caller.encoder.header_table_size = 0
     caller.encoder.header_table_size = 4096
     other = caller.begin(41, path="/other.Service/Method")
-    server.connection.feed(other + data(41, prefixed(b"x")))
+    server.connection.receive_data(other + data(41, prefixed(b"x")))
     assert reader.read(server.connection.out).status(41)[0] == unary.UNIMPLEMENTED
-    server.connection.feed(caller.call(43, b"z"))
+    server.connection.receive_data(caller.call(43, b"z"))
     assert taken(server) == b"z"
 
 
 def test_pings_and_settings_are_answered() -> None:
     server, _, reader = greeted()
     assert (SETTINGS, ACK, 0, b"") in reader.others
-    server.connection.feed(frame(PING, 0, 0, b"12345678") + frame(PING, ACK, 0, b"87654321"))
+    server.connection.receive_data(frame(PING, 0, 0, b"12345678") + frame(PING, ACK, 0, b"87654321"))
     assert reader.read(server.connection.out).others[-1] == (PING, ACK, 0, b"12345678")
 
 
 def test_the_connections_window_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http2, "_REPLENISH", 1000)
+    monkeypatch.setattr(http2, "_WINDOW_UPDATE_AFTER", 1000)
     server, caller, reader = greeted()
     for stream in (1, 3, 5):
-        server.connection.feed(caller.call(stream, bytes(395)))
+        server.connection.receive_data(caller.call(stream, bytes(395)))
         taken(server)
         server.reply(b"")
         reader.read(server.connection.out)
@@ -165,34 +167,34 @@ def test_the_connections_window_is_opened_again(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_reply_waits_for_the_windows_of_the_stream_and_of_the_connection() -> None:
-    server, caller, reader = greeted((Setting.INITIAL_WINDOW_SIZE, 1000))
-    server.connection.feed(caller.call(1, b"x"))
+    server, caller, reader = greeted((SettingCode.INITIAL_WINDOW_SIZE, 1000))
+    server.connection.receive_data(caller.call(1, b"x"))
     reply = bytes(range(256)) * 400
     server.reply(reply)
     assert len(reader.read(server.connection.out).body[1]) == 1000
-    server.connection.feed(window(0, 500))
-    assert server.connection.sending and not server.connection.out
-    server.connection.feed(window(1, 10**6))
+    server.connection.receive_data(window(0, 500))
+    assert server.connection.blocked_stream and not server.connection.out
+    server.connection.receive_data(window(1, 10**6))
     assert len(reader.read(server.connection.out).body[1]) == 65_535 + 500
-    server.connection.feed(window(0, 10**6))
-    assert not server.connection.sending
+    server.connection.receive_data(window(0, 10**6))
+    assert not server.connection.blocked_stream
     assert reader.read(server.connection.out).message(1) == reply
 
 
 def test_a_window_may_become_negative() -> None:
-    server, caller, reader = greeted((Setting.INITIAL_WINDOW_SIZE, 1000))
-    server.connection.feed(caller.call(1, b"x"))
+    server, caller, reader = greeted((SettingCode.INITIAL_WINDOW_SIZE, 1000))
+    server.connection.receive_data(caller.call(1, b"x"))
     server.reply(bytes(1500))
-    server.connection.feed(frames.settings([(Setting.INITIAL_WINDOW_SIZE, 400)]))
-    server.connection.feed(window(1, 600))
+    server.connection.receive_data(frames.settings_frame([(SettingCode.INITIAL_WINDOW_SIZE, 400)]))
+    server.connection.receive_data(window(1, 600))
     assert len(reader.read(server.connection.out).body[1]) == 1000, "400 - 1000 + 600 is nothing"
-    server.connection.feed(window(1, 505))
+    server.connection.receive_data(window(1, 505))
     assert reader.read(server.connection.out).message(1) == bytes(1500)
 
 
 def test_a_reply_is_cut_into_frames_that_the_other_side_takes() -> None:
-    server, caller, _ = greeted((Setting.INITIAL_WINDOW_SIZE, 10**6))
-    server.connection.feed(caller.call(1, b"x"))
+    server, caller, _ = greeted((SettingCode.INITIAL_WINDOW_SIZE, 10**6))
+    server.connection.receive_data(caller.call(1, b"x"))
     server.reply(bytes(40_000))
     lengths, offset, out = [], 0, server.connection.out
     while offset < len(out):
@@ -204,14 +206,16 @@ def test_a_reply_is_cut_into_frames_that_the_other_side_takes() -> None:
 
 def test_a_call_that_is_given_up_is_known_and_the_rest_of_a_reply_is_dropped() -> None:
     server, caller, reader = greeted()
-    server.connection.feed(caller.call(1, b"x") + frames.reset(1, ErrorCode.CANCEL))
-    assert server.cancelled and not server.waits and server.request is None
-    server.connection.feed(caller.call(3, b"y"))
+    server.connection.receive_data(caller.call(1, b"x") + frames.rst_stream(1, ErrorCode.CANCEL))
+    assert server.cancelled and not server.has_pending_call and server.request is None
+    server.connection.receive_data(caller.call(3, b"y"))
     assert not server.cancelled
     server.reply(bytes(10**6))
-    server.connection.feed(frames.reset(3, ErrorCode.CANCEL) + window(0, 10**6) + window(3, 10**6))
-    assert not server.connection.sending and not server.cancelled
-    server.connection.feed(caller.call(5, b"z"))
+    server.connection.receive_data(
+        frames.rst_stream(3, ErrorCode.CANCEL) + window(0, 10**6) + window(3, 10**6)
+    )
+    assert not server.connection.blocked_stream and not server.cancelled
+    server.connection.receive_data(caller.call(5, b"z"))
     server.reply(b"!")
     assert reader.read(server.connection.out).message(5) == b"!"
 
@@ -235,26 +239,26 @@ REFUSALS = {
 def test_calls_that_are_refused(case: str) -> None:
     call, status, message = REFUSALS[case]
     server, caller, reader = greeted()
-    server.connection.feed(call(caller))
+    server.connection.receive_data(call(caller))
     found = reader.read(server.connection.out).status(1)
     assert found[0] == status
     assert message in found[1]
-    assert not server.waits and server.request is None
-    server.connection.feed(caller.call(3, b"next"))
+    assert not server.has_pending_call and server.request is None
+    server.connection.receive_data(caller.call(3, b"next"))
     assert taken(server) == b"next", "the connection goes on"
 
 
 def test_what_is_no_call_of_grpc_gets_a_status_of_http() -> None:
     server, caller, reader = greeted()
-    server.connection.feed(caller.begin(1, end=True, method="GET"))
-    server.connection.feed(caller.begin(3, end=True, content_type="text/html"))
+    server.connection.receive_data(caller.begin(1, end=True, method="GET"))
+    server.connection.receive_data(caller.begin(3, end=True, content_type="text/html"))
     reader.read(server.connection.out)
     assert [reader.headers[stream] for stream in (1, 3)] == [[{":status": "415"}]] * 2
 
 
 def test_a_second_call_beside_the_first_is_refused() -> None:
     server, caller, reader = greeted()
-    server.connection.feed(caller.call(1, b"one") + caller.call(3, b"two"))
+    server.connection.receive_data(caller.call(1, b"one") + caller.call(3, b"two"))
     assert taken(server) == b"one"
     server.reply(b"1")
     reader.read(server.connection.out)
@@ -302,15 +306,21 @@ BREACHES = {
     "odd settings": (HELLO + frame(SETTINGS, 0, 0, bytes(7)), ErrorCode.FRAME_SIZE_ERROR),
     "a receipt with settings": (HELLO + frame(SETTINGS, ACK, 0, bytes(6)), ErrorCode.FRAME_SIZE_ERROR),
     "a huge window": (
-        HELLO + frames.settings([(Setting.INITIAL_WINDOW_SIZE, 1 << 31)]),
+        HELLO + frames.settings_frame([(SettingCode.INITIAL_WINDOW_SIZE, 1 << 31)]),
         ErrorCode.FLOW_CONTROL_ERROR,
     ),
-    "tiny frames": (HELLO + frames.settings([(Setting.MAX_FRAME_SIZE, 1)]), ErrorCode.PROTOCOL_ERROR),
-    "an odd permission": (HELLO + frames.settings([(Setting.ENABLE_PUSH, 2)]), ErrorCode.PROTOCOL_ERROR),
+    "tiny frames": (
+        HELLO + frames.settings_frame([(SettingCode.MAX_FRAME_SIZE, 1)]),
+        ErrorCode.PROTOCOL_ERROR,
+    ),
+    "an odd permission": (
+        HELLO + frames.settings_frame([(SettingCode.ENABLE_PUSH, 2)]),
+        ErrorCode.PROTOCOL_ERROR,
+    ),
     "a window of nothing": (HELLO + window(0, 0), ErrorCode.PROTOCOL_ERROR),
     "a window that overflows": (HELLO + window(0, 2**31 - 1), ErrorCode.FLOW_CONTROL_ERROR),
     "a short window": (HELLO + frame(WINDOW_UPDATE, 0, 0, b"12"), ErrorCode.FRAME_SIZE_ERROR),
-    "a reset of no call": (HELLO + frames.reset(1, ErrorCode.CANCEL), ErrorCode.PROTOCOL_ERROR),
+    "a reset of no call": (HELLO + frames.rst_stream(1, ErrorCode.CANCEL), ErrorCode.PROTOCOL_ERROR),
     "a reset of stream 0": (HELLO + frame(RST_STREAM, 0, 0, bytes(4)), ErrorCode.PROTOCOL_ERROR),
     "a short goodbye": (HELLO + frame(GOAWAY, 0, 0, b"1"), ErrorCode.FRAME_SIZE_ERROR),
     "a priority of stream 0": (HELLO + frame(PRIORITY, 0, 0, bytes(5)), ErrorCode.PROTOCOL_ERROR),
@@ -325,8 +335,8 @@ BREACHES = {
 def test_who_breaks_the_rules_is_told_and_left(case: str) -> None:
     noise, code = BREACHES[case]
     server, reader = UnaryServer(), Reader()
-    with pytest.raises(ProtocolError) as raised:
-        server.connection.feed(noise)
+    with pytest.raises(Http2Error) as raised:
+        server.connection.receive_data(noise)
     assert raised.value.code == code
     kind, _, _, payload = reader.read(server.connection.out).others[-1]
     assert kind == GOAWAY
@@ -334,11 +344,11 @@ def test_who_breaks_the_rules_is_told_and_left(case: str) -> None:
 
 
 def test_who_never_reads_the_answers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http2, "_BACKLOG", 10_000)
+    monkeypatch.setattr(http2, "_MAX_BACKLOG", 10_000)
     server, _, _ = greeted()
-    with pytest.raises(ProtocolError, match="does not read"):
+    with pytest.raises(Http2Error, match="does not read"):
         for _ in range(1000):
-            server.connection.feed(frame(PING, 0, 0, bytes(8)))
+            server.connection.receive_data(frame(PING, 0, 0, bytes(8)))
 
 
 # Whatever the bytes ---------------------------------------------------------------------------------------
@@ -352,16 +362,16 @@ def survives(side: UnaryServer | UnaryClient, feed: object, pieces: list[bytes])
             if isinstance(side, UnaryServer) and side.request is not None:
                 side.request = None
                 side.reply(bytes(70_000))
-    except (ProtocolError, StatusError):
+    except (Http2Error, StatusError):
         pass
 
 
 SESSION = (
     Caller().call(1, b"hello")
-    + frames.settings([(Setting.INITIAL_WINDOW_SIZE, 100_000)])
+    + frames.settings_frame([(SettingCode.INITIAL_WINDOW_SIZE, 100_000)])
     + window(0, 10**6)
     + frame(PING, 0, 0, bytes(8))
-    + frames.reset(1, ErrorCode.CANCEL)
+    + frames.rst_stream(1, ErrorCode.CANCEL)
 )
 PLAUSIBLE = [
     part
@@ -373,7 +383,7 @@ PLAUSIBLE = [
         data(stream, prefixed(b"x")),
         data(stream, prefixed(b"x")[:4], end=False),
         window(stream, 100_000),
-        frames.reset(stream, ErrorCode.CANCEL),
+        frames.rst_stream(stream, ErrorCode.CANCEL),
     )
 ]
 FRAMES = st.one_of(
@@ -387,10 +397,14 @@ FRAMES = st.one_of(
 def test_no_bytes_are_an_uncaught_error(noise: bytes, others: list[bytes], sizes: list[int]) -> None:
     for start in (b"", HELLO, HELLO + Caller().call(1, b"x")):
         server = UnaryServer()
-        survives(server, server.connection.feed, in_pieces(start + b"".join(others) + noise, sizes))
+        survives(server, server.connection.receive_data, in_pieces(start + b"".join(others) + noise, sizes))
         client = UnaryClient("localhost:5005")
         client.call(b"x")
-        survives(client, client.feed, in_pieces(frames.settings(()) + b"".join(others) + noise, sizes))
+        survives(
+            client,
+            client.receive_data,
+            in_pieces(frames.settings_frame(()) + b"".join(others) + noise, sizes),
+        )
 
 
 @given(st.data())
@@ -402,7 +416,9 @@ def test_a_damaged_session_is_no_uncaught_error(draw: st.DataObject) -> None:
             st.integers(0, 255)
         )
     server = UnaryServer()
-    survives(server, server.connection.feed, in_pieces(bytes(session), [draw.draw(st.integers(1, 300))]))
+    survives(
+        server, server.connection.receive_data, in_pieces(bytes(session), [draw.draw(st.integers(1, 300))])
+    )
 
 
 # Our two sides against each other -------------------------------------------------------------------------
@@ -419,8 +435,8 @@ def test_our_client_understands_our_server(exchanges: list[tuple[int, int]], ste
     def run() -> None:
         while server.connection.out or client.connection.out:
             for out, feed in (
-                (client.connection.out, server.connection.feed),
-                (server.connection.out, client.feed),
+                (client.connection.out, server.connection.receive_data),
+                (server.connection.out, client.receive_data),
             ):
                 piece = bytes(out[:step])
                 del out[:step]
@@ -434,8 +450,8 @@ def test_our_client_understands_our_server(exchanges: list[tuple[int, int]], ste
         server.reply(b"\x01" * reply)
         run()
         assert client.response == b"\x01" * reply
-    assert not server.connection._outgoing.windows, "nothing is left of calls that have ended"
-    assert not client.connection._outgoing.windows
+    assert not server.connection.windows, "nothing is left of calls that have ended"
+    assert not client.connection.windows
 
 
 def asked() -> UnaryClient:
@@ -443,7 +459,7 @@ def asked() -> UnaryClient:
     client = UnaryClient("localhost:5005")
     client.call(b"x")
     client.connection.out.clear()
-    client.feed(frames.settings(()))
+    client.receive_data(frames.settings_frame(()))
     return client
 
 
@@ -468,7 +484,7 @@ FAILURES = {
     "no message": (answer(1, GOOD, None, {"grpc-status": "0"}), "cut short"),
     "two messages": (answer(1, GOOD, prefixed(b"x") * 2, {"grpc-status": "0"}), "has more"),
     "a compressed message": (answer(1, GOOD, prefixed(b"x", 1), {"grpc-status": "0"}), "Compressed"),
-    "a reset": (frames.reset(1, ErrorCode.INTERNAL_ERROR), "dropped the call"),
+    "a reset": (frames.rst_stream(1, ErrorCode.INTERNAL_ERROR), "dropped the call"),
     "a goodbye": (frames.goaway(0, ErrorCode.NO_ERROR), "goodbye"),
     "no trailers": (
         frame(HEADERS, END_HEADERS, 1, Caller().encoder.encode(GOOD)) + data(1, prefixed(b"x")),
@@ -481,11 +497,13 @@ FAILURES = {
 def test_answers_that_are_none(case: str) -> None:
     noise, message = FAILURES[case]
     with pytest.raises(StatusError, match=message):
-        asked().feed(noise)
+        asked().receive_data(noise)
 
 
 def test_a_goodbye_after_our_call_leaves_it_its_answer() -> None:
     client = asked()
-    client.feed(frames.goaway(1, ErrorCode.NO_ERROR) + answer(1, GOOD, prefixed(b"y"), {"grpc-status": "0"}))
+    client.receive_data(
+        frames.goaway(1, ErrorCode.NO_ERROR) + answer(1, GOOD, prefixed(b"y"), {"grpc-status": "0"})
+    )
     assert client.response == b"y"
     assert client.exhausted

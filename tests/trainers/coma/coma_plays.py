@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from lanista.agent_processor.processor import AgentManager
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.coma.coma import COMA
 from lanista.trainers.policies.agent_states import AgentStates
 from lanista.trainers.policies.policy import ActContext
@@ -71,7 +71,7 @@ def settings(**hyper) -> TrainerSettings:
 
 
 def make(spec: BehaviorSpec, config: TrainerSettings, seed: int = 0) -> COMA:
-    return COMA(spec, config, torch.device("cpu"), seed, NonFinite.STOP)
+    return COMA(spec, config, torch.device("cpu"), seed, NonFinitePolicy.STOP)
 
 
 @dataclass

@@ -7,7 +7,7 @@ import pytest
 import torch
 from coma_plays import Batch, Play, make, settings, vector_spec
 from lanista.agent_processor.rollout import rollout
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.base import UnsupportedActionError
 from lanista.trainers.algorithms.coma.coma import COMA
 from lanista.trainers.algorithms.coma.critic import Steps
@@ -243,7 +243,7 @@ def test_a_cpu_generator_draws_for_tensors_of_any_device():
 
 
 def play_sampler_device():
-    return COMA(SPEC, config(), torch.device("meta"), 0, NonFinite.STOP).sampler.device.type
+    return COMA(SPEC, config(), torch.device("meta"), 0, NonFinitePolicy.STOP).sampler.device.type
 
 
 def test_parts_of_a_buffer_are_linked_each_within_itself(variant):
@@ -412,7 +412,7 @@ def test_continuous_actions_are_refused_and_poca_is_named():
     for action in (ActionSpec(2, ()), ActionSpec(1, (3,)), ActionSpec(0, ())):
         spec = BehaviorSpec(SPEC.observation_specs, action)
         with pytest.raises(UnsupportedActionError, match="trainer_type: poca"):
-            COMA(spec, config(), torch.device("cpu"), 0, NonFinite.STOP)
+            COMA(spec, config(), torch.device("cpu"), 0, NonFinitePolicy.STOP)
 
 
 def test_a_state_observation_must_exist():

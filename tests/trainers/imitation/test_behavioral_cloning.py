@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from goldendata import array, cases
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.optim import FlatParameters
 from lanista.trainers.algorithms.imitation.behavioral_cloning import BehavioralCloning
 from lanista.trainers.algorithms.imitation.losses import (
@@ -68,7 +68,7 @@ def cloning_of(demos, network=None, *, rate=1e-3, length=1, of_policy=16, seed=0
         sequence_length=length,
         device=torch.device("cpu"),
         seed=seed,
-        non_finite=NonFinite.STOP,
+        non_finite=NonFinitePolicy.STOP,
     )
     return cloning, policy
 

@@ -14,7 +14,7 @@ from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.rollout import rollout
 from lanista.agent_processor.trajectory import Rollout
 from lanista.envs.base import Decision
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import TeamSteps
@@ -119,7 +119,7 @@ class Script:
 
 def algorithm() -> POCA:
     settings = TrainerSettings.model_validate(SETTINGS)
-    return POCA(SPEC, settings, torch.device("cpu"), 0, NonFinite.STOP)
+    return POCA(SPEC, settings, torch.device("cpu"), 0, NonFinitePolicy.STOP)
 
 
 def value_of(poca: POCA, *saw: list[float]) -> float:

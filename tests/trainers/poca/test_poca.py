@@ -8,7 +8,7 @@ import torch
 from goldendata import array, cases
 from lanista.agent_processor.sequences import pad_sequences
 from lanista.agent_processor.trajectory import AgentKey, Rollout
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA
@@ -36,7 +36,7 @@ def settings(**keys):
 
 
 def algorithm(config, device="cpu"):
-    return POCA(SPEC, config, torch.device(device), 0, NonFinite.STOP)
+    return POCA(SPEC, config, torch.device(device), 0, NonFinitePolicy.STOP)
 
 
 def rollout_of(lengths, mates, generator, **columns):

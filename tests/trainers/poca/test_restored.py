@@ -8,7 +8,7 @@ import torch
 from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.queues import AgentManagerQueue
 from lanista.agent_processor.rows import RESTORED_STORE, STORE_BITS, RowStore
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import Rows, TeamSteps
@@ -58,7 +58,7 @@ class Silent:
 
 
 def trainer_of(seed=0):
-    poca = POCA(SPEC, SETTINGS, torch.device("cpu"), seed, NonFinite.STOP)
+    poca = POCA(SPEC, SETTINGS, torch.device("cpu"), seed, NonFinitePolicy.STOP)
     silent = Silent()
     return OnPolicyTrainer(SETTINGS, poca, {"extrinsic": ExtrinsicReward(True)}, silent, silent)
 

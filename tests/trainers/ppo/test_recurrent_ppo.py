@@ -5,7 +5,7 @@ import pytest
 import torch
 from lanista.agent_processor.rollout import rollout as gather
 from lanista.agent_processor.trajectory import AgentKey
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.ppo.losses import ppo_losses
 from lanista.trainers.algorithms.ppo.ppo import PPO
@@ -34,7 +34,7 @@ def algorithm(spec, kind="lstm", length=3, memory_size=4, seed=0, network=None, 
             "max_steps": 10**6,
         }
     )
-    return PPO(spec, config, CPU, seed, NonFinite.STOP)
+    return PPO(spec, config, CPU, seed, NonFinitePolicy.STOP)
 
 
 def evaluated(ppo, rollout):

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps
@@ -43,7 +43,7 @@ def algorithm(actions: ActionSpec, batch_size: int = BATCH, **hyper) -> PPO:
     )
     none = (DimensionProperty.NONE,)
     spec = BehaviorSpec([ObservationSpec((3,), none, ObservationType.DEFAULT, "vector")], actions)
-    return PPO(spec, settings, torch.device("cpu"), 5, NonFinite.STOP)
+    return PPO(spec, settings, torch.device("cpu"), 5, NonFinitePolicy.STOP)
 
 
 def some_steps(actions: ActionSpec, seed: int = 0) -> EvaluatedSteps:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from goldendata import array, cases, kinds
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.buffers.demonstrations import Demonstrations
 from lanista.trainers.checkpoints.mlagents.names import body_tensors, dense_tensors
 from lanista.trainers.networks.modules.distributions import Actions
@@ -59,7 +59,7 @@ def settings_of(kind, inputs, **keys):
 
 def made(kind, settings, inputs, *more, **keys):
     return kind(
-        behavior_spec(inputs["spec"]), settings, *more, torch.device("cpu"), 0, NonFinite.STOP, **keys
+        behavior_spec(inputs["spec"]), settings, *more, torch.device("cpu"), 0, NonFinitePolicy.STOP, **keys
     )
 
 

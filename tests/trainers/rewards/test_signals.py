@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from lanista.agent_processor.sequences import next_steps
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
 from lanista.trainers.rewards.base import flat_actions
 from lanista.trainers.rewards.curiosity import Curiosity
@@ -27,17 +27,17 @@ SMALL = {"hidden_units": 16, "num_layers": 2}
 
 def rnd_of(spec, **keys):
     network = {**SMALL, **keys.pop("network_settings", {})}
-    return RND(spec, RNDSettings(network_settings=network, **keys), CPU, 0, NonFinite.STOP)
+    return RND(spec, RNDSettings(network_settings=network, **keys), CPU, 0, NonFinitePolicy.STOP)
 
 
 def curiosity_of(spec, **keys):
     settings = CuriositySettings(network_settings=SMALL, **keys)
-    return Curiosity(spec, settings, CPU, 0, NonFinite.STOP)
+    return Curiosity(spec, settings, CPU, 0, NonFinitePolicy.STOP)
 
 
 def gail_of(spec, demos, squashed=False, **keys):
     settings = GAILSettings(demo_path="-", network_settings=SMALL, **keys)
-    return GAIL(spec, settings, demos, CPU, 0, NonFinite.STOP, squashed=squashed)
+    return GAIL(spec, settings, demos, CPU, 0, NonFinitePolicy.STOP, squashed=squashed)
 
 
 # Steps ----------------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def test_the_penalty_is_over_all_observations_as_they_come():
     spec = spec_of_shapes([[2], [1, 20, 20], [3]], continuous=1)
     demos = demonstrations(spec, [6])
     settings = GAILSettings(demo_path="-", network_settings={**SMALL, "normalize": True})
-    signal = GAIL(spec, settings, demos, CPU, 0, NonFinite.STOP, squashed=False)
+    signal = GAIL(spec, settings, demos, CPU, 0, NonFinitePolicy.STOP, squashed=False)
     network = signal.discriminator.double()
     policy, expert = (
         Sample([torch.from_numpy(column[rows]).double() for column in demos.obs], None)

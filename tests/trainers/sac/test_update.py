@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from lanista.envs.validation import NonFinite
+from lanista.envs.validation import NonFinitePolicy
 from sacbatches import ACTIONS, algorithm, some_batch, spec_of
 
 ROWS, RATE, TAU, ALPHA, STEP = 12, 0.01, 0.1, 0.4, 250
@@ -202,7 +202,7 @@ def test_numbers_that_are_not_finite_stop_or_are_left_out(network):
     with pytest.raises(FloatingPointError, match="at step 250"):
         stopped.update(batch, STEP)
     assert torch.equal(stopped.optimizer.flat.vector, before)
-    going_on = algorithm(spec, network=network, non_finite=NonFinite.DROP)
+    going_on = algorithm(spec, network=network, non_finite=NonFinitePolicy.DROP)
     going_on.update(batch, STEP)
     assert torch.equal(going_on.optimizer.flat.vector, before)
 

@@ -16,7 +16,7 @@ from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor, nn
 
 from ....envs.base import ObsArray
-from ....envs.validation import NonFinite
+from ....envs.validation import NonFinitePolicy
 
 
 class FlatParameters:
@@ -111,7 +111,7 @@ class CheckedAdam:
         self,
         parameters: Iterable[nn.Parameter] | FlatParameters,
         learning_rate: float,
-        non_finite: NonFinite,
+        non_finite: NonFinitePolicy,
         *,
         of: str = "the policy",
     ) -> None:
@@ -140,7 +140,7 @@ class CheckedAdam:
         if math.isfinite(self.flat.gradient.dot(self.flat.gradient).item()):
             self.adam.step()
             return
-        if self.non_finite is NonFinite.STOP:
+        if self.non_finite is NonFinitePolicy.STOP:
             raise FloatingPointError(
                 f"The gradient of {self.of} at step {policy_step} is not a finite number, or too large; the "
                 "weights are still those from before it. Lower learning_rate, check the size of rewards, set "
@@ -159,7 +159,7 @@ class CheckedAdam:
         largest = [float(np.abs(o).max(initial=0.0)) for o in obs]
         worst = max(range(len(obs)), key=largest.__getitem__)
         found = f"the observation {spec.observation_specs[worst].name!r} holds {largest[worst]:.3g}"
-        if self.non_finite is NonFinite.STOP:
+        if self.non_finite is NonFinitePolicy.STOP:
             raise FloatingPointError(
                 f"The running statistics of the observations overflow: {found}. Correct what the agents "
                 "collect, set network_settings.normalize: false, or let such steps be left out of the "

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ....agent_processor.sequences import pad_sequences
-from ....envs.validation import NonFinite
+from ....envs.validation import NonFinitePolicy
 from ...buffers.demonstrations import Demonstrations
 from ...networks.modules.distributions import Actions
 from ...settings.models.rewards import BehavioralCloningSettings
@@ -54,7 +54,7 @@ class BehavioralCloning:
         sequence_length: int,
         device: torch.device,
         seed: int,
-        non_finite: NonFinite,
+        non_finite: NonFinitePolicy,
     ) -> None:
         """Prepare the lesson.
 

@@ -12,7 +12,7 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ....envs.manager.manager import EnvManager
 from ....envs.manager.restarts import RestartLimits
-from ....envs.validation import NonFinite
+from ....envs.validation import NonFinitePolicy
 from ...callbacks.events import Image
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ MakeEnvironment = Callable[[bool], BaseEnv]
 class EvaluationEnvironment:
     """Launches the environment of an evaluation, and renders it."""
 
-    def __init__(self, make: MakeEnvironment, non_finite: NonFinite) -> None:
+    def __init__(self, make: MakeEnvironment, non_finite: NonFinitePolicy) -> None:
         """Prepare.
 
         Args:
@@ -35,7 +35,7 @@ class EvaluationEnvironment:
             non_finite: as in training. DROP becomes ZERO here, because no step may be missing.
         """
         self._make = make
-        self._non_finite = NonFinite.ZERO if non_finite is NonFinite.DROP else non_finite
+        self._non_finite = NonFinitePolicy.ZERO if non_finite is NonFinitePolicy.DROP else non_finite
         self._env: BaseEnv | None = None
         self._renders = True
 
