@@ -136,7 +136,7 @@ class FakeEngine:
     def set_parameters(self, parameters: dict) -> None:
         self.log.append(dict(parameters))
 
-    def overdue(self) -> Exception:
+    def timed_out(self) -> Exception:
         self.log.append("overdue")
         return UnityTimeOutException("The engine is silent")
 

@@ -291,7 +291,7 @@ def test_nothing_stays_of_those_who_come_and_go(manage, door):
 
 @pytest.mark.parametrize(
     ("make_env", "options"),
-    [(None, {}), (FakeEngine, {"door": OpenDoor()}), (None, {"door": OpenDoor(), "ordered": True})],
+    [(None, {}), (FakeEngine, {"source": OpenDoor()}), (None, {"source": OpenDoor(), "ordered": True})],
 )
 def test_what_does_not_go_together(make_env, options):
     with pytest.raises(ValueError):

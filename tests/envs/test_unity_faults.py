@@ -306,7 +306,7 @@ class Lingering:
     def __init__(self, clock, log):
         self.clock, self.log = clock, log
 
-    def dismiss(self):
+    def send_quit(self):
         self.log.append("dismissed")
 
     def close(self, timeout):
