@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from ...agent_processor.processor import AgentManager
 from ...envs.base import BehaviorName, Decision
-from ...envs.validation import NonFinite
+from ...envs.validation import NonFinitePolicy
 from ..networks.multi_actor import brains_of
 from ..policies.agent_states import AgentStates, BatchSource
 from ..policies.onnx.export import export_brain
@@ -128,7 +128,7 @@ class StandaloneTrainer(Trainer):
         """
         name = BehaviorName.parse(behavior_id).name
         read = self._settings(name, settings)
-        device, non_finite = torch.device(device), NonFinite.STOP
+        device, non_finite = torch.device(device), NonFinitePolicy.STOP
         algorithm = make_algorithm(spec, read, device, seed, non_finite)
         providers = make_reward_providers(algorithm, spec, read, device, seed, non_finite)
         reporter = StatsReporter(name, writers)
