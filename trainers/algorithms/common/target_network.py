@@ -1,4 +1,4 @@
-"""Target networks: copies that lag behind what is learnt, so that it has something steady to aim at."""
+"""Target networks: copies that lag behind the trained network, as steady targets of its own learning."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from .optim import FlatParameters
 N = TypeVar("N", bound=nn.Module)
 
 
-class Target(Generic[N]):
+class TargetNetwork(Generic[N]):
     """A copy of a network that follows its weights.
 
-    What is no weight, such as a normaliser's statistics, stays as it was: targets read what the network's own
-    `prepare` gives.
+    Buffers, such as a normalizer's statistics, stay as they were: target networks read what the trained
+    network's own `prepare` returns.
     """
 
     def __init__(self, network: N) -> None:
-        """`network`: as it is before its parameters become a vector."""
+        """`network`: before an optimizer makes one vector of its parameters."""
         self.network = copy.deepcopy(network)
         self.weights = FlatParameters(self.network.parameters()).vector.data
         self.network.requires_grad_(False)
 
     @torch.no_grad()
-    def follow(self, weights: FlatParameters, tau: float = 1.0) -> None:
-        """Go the share `tau` of the way to the network's `weights`; 1: become its copy."""
+    def update(self, weights: FlatParameters, tau: float = 1.0) -> None:
+        """Target := tau weights + (1 - tau) target (Polyak); with tau = 1 a copy."""
         if tau == 1.0:
             self.weights.copy_(weights.vector.data)
         else:

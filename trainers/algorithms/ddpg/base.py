@@ -1,4 +1,4 @@
-"""What DDPG and TD3 share: a deterministic policy, critics of its actions, and the targets of both."""
+"""What DDPG and TD3 share: a deterministic policy mu, critics Q of its actions, and their targets."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ...settings.models.behavior import TrainerSettings
 from ..base import OffPolicyAlgorithm, Traits, require_continuous
 from ..common.observations import to_tensors
 from ..common.optim import CheckedAdam
-from ..common.target_network import Target
+from ..common.target_network import TargetNetwork
 from .critics import ActionCritics
 
 
 class DeterministicActorCritic(OffPolicyAlgorithm):
-    """The networks mu and Q, their targets mu' and Q', and the gradient steps that the algorithms make.
+    """The networks mu and Q, their targets mu' and Q', and the gradient steps of both.
 
-    Agents earn the sum of all signals: the policy climbs the sum of their values.
+    The return of an agent is the sum of all signals: the policy maximizes the sum of their values.
     """
 
     traits = Traits(is_greedy=True)
@@ -42,7 +42,7 @@ class DeterministicActorCritic(OffPolicyAlgorithm):
         assert isinstance(hyper, DeterministicPolicySettings)
         require_continuous(
             actions,
-            f"{self.name} climbs the slope of a value along the action, so it needs continuous ones alone",
+            f"{self.name} follows the gradient of a value by the action, so it needs continuous actions only",
             "Use trainer_type: dqn, sac or ppo for discrete actions; sac or ppo for both kinds.",
         )
         self.tau = hyper.tau
@@ -50,11 +50,11 @@ class DeterministicActorCritic(OffPolicyAlgorithm):
         self.network = Actor(self.spec, network, init, head=HeadConfig(deterministic=True)).to(self.device)
         critics = ActionCritics(self.critic_count, self.spec, network, len(self.signals), init)
         self.critics = critics.to(self.device)
-        self.target = Target(self.network)
-        self.target_critics = Target(self.critics)
+        self.target = TargetNetwork(self.network)
+        self.target_critics = TargetNetwork(self.critics)
         self.actor_optimizer = CheckedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
         self.critic_optimizer = CheckedAdam(self.critics.parameters(), hyper.learning_rate, self.non_finite)
-        self._policy_weights = [weight for weight in self.network.parameters() if weight.requires_grad]
+        self._actor_parameters = [p for p in self.network.parameters() if p.requires_grad]
         self.explorer: ActionNoise = action_noise(actions, hyper)
 
     def modules(self) -> dict[str, nn.Module]:
@@ -73,7 +73,7 @@ class DeterministicActorCritic(OffPolicyAlgorithm):
     def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
         """Q(o, mu(o)) of each step, [steps, signals], by the first critic."""
         inputs = self.network.prepare(to_tensors([o[: rollout.steps] for o in rollout.obs], self.device))
-        values = chunked_forward(lambda some: self.critics.first(some, action(self.network, some)), inputs)
+        values = chunked_forward(lambda rows: self.critics.first(rows, action(self.network, rows)), inputs)
         return {"Value": values.cpu().numpy()}
 
     # Gradient steps -----------------------------------------------------------------------------------
@@ -81,36 +81,37 @@ class DeterministicActorCritic(OffPolicyAlgorithm):
     def critic_step(
         self, inputs: Sequence[Tensor], batch: ReplayBatch, targets: Tensor, policy_step: int
     ) -> tuple[Tensor, Tensor]:
-        """All critics towards the targets [B, signals].
+        """One gradient step of all critics on E (Q(o, a) - y)^2, with the targets y [B, signals].
 
         Returns:
-            The loss of each critic [C], its weighted mean squared error; and [B] the mean absolute errors.
+            The loss of each critic [C], weighted by importance; and [B] the mean absolute errors.
         """
         with self.precision.passes(self.device):
             values = self.critics(inputs, batch.actions.continuous)
         errors = targets - widened(values)
-        of_steps = errors.square().mean(2)
-        losses = (of_steps if batch.weights is None else of_steps * batch.weights).mean(1)
+        squares = errors.square().mean(2)
+        losses = (squares if batch.weights is None else squares * batch.weights).mean(1)
         self.critic_optimizer.zero_grad()
         losses.sum().backward()  # type: ignore[no-untyped-call]
         self.critic_optimizer.step(self.learning_rate(policy_step), policy_step)
         return losses.detach(), errors.detach().abs().mean((0, 2))
 
-    def policy_step(self, inputs: Sequence[Tensor], policy_step: int) -> Tensor:
-        """One step up the slope of the first critic's value: -mean Q(o, mu(o)), before it."""
+    def actor_step(self, inputs: Sequence[Tensor], policy_step: int) -> Tensor:
+        """One gradient step of the policy on -E Q1(o, mu(o)), which is returned."""
         with self.precision.passes(self.device):
             values = self.critics.first(inputs, action(self.network, inputs))
         loss = -widened(values).sum(1).mean()
         self.actor_optimizer.zero_grad()
-        # The critics' own gradients are not wanted here, and not computed.
-        loss.backward(inputs=self._policy_weights)  # type: ignore[no-untyped-call]
+        # The critics' own gradients are not needed and not computed.
+        loss.backward(inputs=self._actor_parameters)  # type: ignore[no-untyped-call]
         self.actor_optimizer.step(self.learning_rate(policy_step), policy_step)
         return loss.detach()
 
-    def let_targets_follow(self) -> None:
-        """Both targets take over the share tau."""
-        self.target.follow(self.actor_optimizer.flat, self.tau)
-        self.target_critics.follow(self.critic_optimizer.flat, self.tau)
+    def update_targets(self, tau: float | None = None) -> None:
+        """A Polyak step of both targets with `tau`, by default the configured one."""
+        tau = self.tau if tau is None else tau
+        self.target.update(self.actor_optimizer.flat, tau)
+        self.target_critics.update(self.critic_optimizer.flat, tau)
 
     def metrics(self, policy_step: int) -> dict[str, float]:
         """The values of the schedules."""
@@ -121,8 +122,7 @@ class DeterministicActorCritic(OffPolicyAlgorithm):
 
     def on_transfer(self, state: Mapping[str, Any], mismatches: Sequence[str]) -> list[str]:
         """The targets become copies of the networks."""
-        self.target.follow(self.actor_optimizer.flat)
-        self.target_critics.follow(self.critic_optimizer.flat)
+        self.update_targets(1.0)
         return []
 
 

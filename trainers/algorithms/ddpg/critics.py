@@ -15,10 +15,10 @@ from ...settings.models.networks import NetworkSettings
 
 
 class ActionCritics(nn.Module):
-    """C critics of one shape as streams of one body: a pass through all takes as many calls as one.
+    """C critics of one shape as streams of one body: a pass through all takes as many calls as through one.
 
-    They read what the policy's encoder has prepared; the action stands behind the encoded observations. What
-    has weights in the encoder, each critic has for itself.
+    They read what the policy's encoder has prepared; the action follows the encoded observations. Each critic
+    has encoder weights of its own.
     """
 
     def __init__(
@@ -29,11 +29,11 @@ class ActionCritics(nn.Module):
         signals: int,
         generator: torch.Generator | None = None,
     ) -> None:
-        """Build C = `count` critics with fresh weights, drawn from `generator` or torch's own.
+        """Build C = `count` critics with initial weights from `generator`, or torch's own.
 
         Raises:
             UnsupportedObservationError: an observation cannot be encoded; the message names it.
-            TrainerError: a network of the user's cannot be built.
+            TrainerError: a custom network cannot be built.
         """
         super().__init__()
         self.count = count
@@ -44,7 +44,7 @@ class ActionCritics(nn.Module):
         first = encoder()
         more = count - 1 if first.has_parameters else 0
         self.encoders = nn.ModuleList([first, *(encoder() for _ in range(more))])
-        # The action comes behind a network of the user's too, and so there are layers behind that.
+        # The action also follows the encoding of a custom network, so there are layers after that one too.
         self.body = Body(
             count,
             first.size + int(spec.action_spec.continuous_size),
@@ -64,13 +64,13 @@ class ActionCritics(nn.Module):
         """Prepared observations and actions [B, A] -> [C, B, signals]."""
         encoded = [encoder(inputs) for encoder in self.encoders]
         if len(encoded) == 1:
-            values: Tensor = self.head(self.body(torch.cat((encoded[0], actions), 1)))
-            return values
-        seen = torch.cat((torch.stack(encoded), actions.expand(self.count, -1, -1)), 2)
-        values = self.head(self.body(seen))
+            inputs_of_all = torch.cat((encoded[0], actions), 1)
+        else:
+            inputs_of_all = torch.cat((torch.stack(encoded), actions.expand(self.count, -1, -1)), 2)
+        values: Tensor = self.head(self.body(inputs_of_all))
         return values
 
     def first(self, inputs: Sequence[Tensor], actions: Tensor) -> Tensor:
         """The first critic alone: [B, signals]."""
-        seen = torch.cat((self.encoders[0](inputs), actions), 1)
-        return self.head.stream(0, self.body.stream(0, seen))
+        own = torch.cat((self.encoders[0](inputs), actions), 1)
+        return self.head.stream(0, self.body.stream(0, own))

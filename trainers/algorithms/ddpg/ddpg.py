@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from ...buffers.replay.sampler import ReplayBatch
 from ...networks.modules.precision import widened
@@ -12,24 +11,22 @@ from .base import DeterministicActorCritic, action
 
 
 class DDPG(DeterministicActorCritic):
-    """One critic, and a step of the policy with each of its own."""
+    """One critic, and a policy step with each of its own."""
 
     name = "DDPG"
 
     def update(self, batch: ReplayBatch, policy_step: int) -> UpdateResult:
-        """One gradient step of the critic, one of the policy, and the targets'."""
+        """One gradient step of the critic, one of the policy, and a Polyak step of both targets."""
         with torch.no_grad():
             inputs = self.network.prepare(batch.obs)
-        (value_loss,), errors = self.critic_step(inputs, batch, self.targets(batch), policy_step)
-        policy_loss = self.policy_step(inputs, policy_step)
-        self.let_targets_follow()
-        policy, value = torch.stack((policy_loss, value_loss)).tolist()
-        return UpdateResult({"Losses/Policy Loss": policy, "Losses/Value Loss": value}, errors)
-
-    @torch.no_grad()
-    def targets(self, batch: ReplayBatch) -> Tensor:
-        """Y = r + discount * Q'(o', mu'(o')): [B, signals]."""
-        with self.precision.passes(self.device):
-            following = self.network.prepare(batch.next_obs)
-            values = self.target_critics.network.first(following, action(self.target.network, following))
-        return batch.rewards + batch.discounts * widened(values)
+            with self.precision.passes(self.device):
+                next_inputs = self.network.prepare(batch.next_obs)
+                next_actions = action(self.target.network, next_inputs)
+                next_q = self.target_critics.network.first(next_inputs, next_actions)
+            target_q = batch.rewards + batch.discounts * widened(next_q)
+        # E (Q(o, a) - y)^2 with y = r + gamma Q'(o', mu'(o')), then -E Q(o, mu(o))
+        (critic_loss,), td_errors = self.critic_step(inputs, batch, target_q, policy_step)
+        actor_loss = self.actor_step(inputs, policy_step)
+        self.update_targets()
+        actor, critic = torch.stack((actor_loss, critic_loss)).tolist()
+        return UpdateResult({"Losses/Policy Loss": actor, "Losses/Value Loss": critic}, td_errors)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ...buffers.replay.sampler import ReplayBatch
 from ...networks.modules.precision import widened
@@ -19,7 +18,7 @@ TWINS = 2
 
 
 class TD3(DeterministicActorCritic):
-    """Two critics, of which the lower one counts; smoothed targets; a policy that learns less often."""
+    """Two critics, of which the smaller value counts; smoothed targets; delayed policy updates."""
 
     name = "TD3"
     critic_count = TWINS
@@ -30,7 +29,7 @@ class TD3(DeterministicActorCritic):
         super().build(settings, seed)
         assert isinstance(settings.hyperparameters, TD3Settings)
         self.smoother = torch.Generator().manual_seed(seed + 5)
-        """Of the noise on target actions."""
+        """The generator of the noise on target actions."""
         self.updates = 0
         """Gradient steps of the critics so far."""
 
@@ -39,29 +38,27 @@ class TD3(DeterministicActorCritic):
         return {"smoother": self.smoother}
 
     def update(self, batch: ReplayBatch, policy_step: int) -> UpdateResult:
-        """One gradient step of the critics; of the policy and the targets every `policy_delay`-th time."""
+        """One gradient step of both critics; of the policy and the targets every `policy_delay`-th time."""
         with torch.no_grad():
             inputs = self.network.prepare(batch.obs)
-        losses, errors = self.critic_step(inputs, batch, self.targets(batch), policy_step)
+            noise = torch.randn(batch.actions.continuous.shape, generator=self.smoother)
+            noise = noise * self.hyper.target_noise
+            clip = self.hyper.target_noise_clip
+            noise = noise.clamp_(-clip, clip).to(self.device)
+            with self.precision.passes(self.device):
+                next_inputs = self.network.prepare(batch.next_obs)
+                next_actions = (action(self.target.network, next_inputs) + noise).clamp_(-1.0, 1.0)
+                next_q = self.target_critics.network(next_inputs, next_actions).amin(0)
+            target_q = batch.rewards + batch.discounts * widened(next_q)
+        # E (Q(o, a) - y)^2 with y = r + gamma min(Q1', Q2')(o', clip(mu'(o') + noise, -1, 1))
+        critic_losses, td_errors = self.critic_step(inputs, batch, target_q, policy_step)
         self.updates += 1
-        figures = {}
+        metrics = {}
         if self.updates % self.hyper.policy_delay == 0:
-            figures["Losses/Policy Loss"] = self.policy_step(inputs, policy_step).item()
-            self.let_targets_follow()
-        first, second = losses.tolist()
-        return UpdateResult(figures | {"Losses/Q1 Loss": first, "Losses/Q2 Loss": second}, errors)
-
-    @torch.no_grad()
-    def targets(self, batch: ReplayBatch) -> Tensor:
-        """Y = r + discount * min over both of Q'(o', clip(mu'(o') + noise, -1, 1)): [B, signals]."""
-        shape = (len(batch), batch.actions.continuous.shape[1])
-        noise = torch.randn(shape, generator=self.smoother) * self.hyper.target_noise
-        noise = noise.clamp_(-self.hyper.target_noise_clip, self.hyper.target_noise_clip).to(self.device)
-        with self.precision.passes(self.device):
-            following = self.network.prepare(batch.next_obs)
-            smoothed = (action(self.target.network, following) + noise).clamp_(-1.0, 1.0)
-            values = self.target_critics.network(following, smoothed).amin(0)
-        return batch.rewards + batch.discounts * widened(values)
+            metrics["Losses/Policy Loss"] = self.actor_step(inputs, policy_step).item()  # -E Q1(o, mu(o))
+            self.update_targets()
+        q1, q2 = critic_losses.tolist()
+        return UpdateResult(metrics | {"Losses/Q1 Loss": q1, "Losses/Q2 Loss": q2}, td_errors)
 
     def state_dict(self) -> dict[str, Any]:
         """See `Algorithm.state_dict`."""

@@ -1,10 +1,8 @@
 """Deep Q-learning (Mnih et al. 2015), with the double estimator (van Hasselt et al. 2015, arXiv 1509.06461).
 
 Dueling values: Wang et al. 2015, arXiv 1511.06581. Several branches of actions: Tavakoli et al. 2017, arXiv
-1711.08946. With a memory whole sequences are learnt from, each from the state in which it was made, as in
+1711.08946. With a memory, whole sequences are learned from, each starting with its stored state, as in
 Kapturowski et al. 2019, "R2D2".
-
-What DQN learns from a batch: which values it compares, and the loss.
 
 Notation: B steps, S reward signals, K branches, n the sum of their sizes.
 """
@@ -33,7 +31,7 @@ from ...settings.models.behavior import TrainerSettings
 from ..base import OffPolicyAlgorithm, Traits, UpdateResult, require_discrete
 from ..common.observations import to_tensors
 from ..common.optim import CheckedAdam
-from ..common.target_network import Target
+from ..common.target_network import TargetNetwork
 
 
 class DQN(OffPolicyAlgorithm):
@@ -50,15 +48,17 @@ class DQN(OffPolicyAlgorithm):
         assert isinstance(hyper, DQNSettings)
         require_discrete(
             actions,
-            "DQN compares the values of all actions, so it needs discrete ones alone",
+            "DQN compares the values of all actions, so it needs discrete actions only",
             "Use trainer_type: sac, td3, ddpg or ppo for continuous actions; sac or ppo for both kinds.",
         )
         head = HeadConfig(values=len(self.signals), dueling=hyper.dueling)
         init = torch.Generator().manual_seed(seed)
         self.network = Actor(self.spec, settings.network_settings, init, head=head).to(self.device)
-        self.target = Target(self.network)
+        self.target = TargetNetwork(self.network)
         self.optimizer = CheckedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
-        self.columns = BranchColumns([int(b) for b in actions.discrete_branches], self.device)
+        sizes = [int(size) for size in actions.discrete_branches]
+        starts = [sum(sizes[:k]) for k in range(len(sizes))]
+        self._branch_starts = torch.tensor(starts, device=self.device)
         schedule = ExplorationSchedule(hyper.epsilon_start, hyper.epsilon_end, hyper.epsilon_decay_steps)
         self.explorer: EpsilonGreedy = EpsilonGreedy(actions, schedule)
         self.updates = 0
@@ -78,7 +78,7 @@ class DQN(OffPolicyAlgorithm):
 
     @torch.no_grad()
     def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
-        """The values [steps, signals] of what a greedy agent would do; the mean over branches."""
+        """The values [steps, signals] of the greedy actions, the mean over branches."""
         own = slice(rollout.steps)
         inputs = self.network.prepare(to_tensors([o[own] for o in rollout.obs], self.device))
         encoded = chunked_forward(self.network.actor_encoding, inputs)
@@ -90,41 +90,66 @@ class DQN(OffPolicyAlgorithm):
             mask = torch.from_numpy(rollout.action_mask[own]).to(self.device)
         head = head_of(self.network)
         best = head(encoded, mask).deterministic().discrete
-        return {"Value": self.columns.taken(head.q(encoded), best).mean(2).cpu().numpy()}
+        return {"Value": self._of_actions(head.q(encoded), best).mean(2).cpu().numpy()}
 
     # The update ---------------------------------------------------------------------------------------
 
     def update(self, batch: ReplayBatch, policy_step: int) -> UpdateResult:
-        """One gradient step towards the targets y, and the target network's."""
-        network, length = self.network, self.sequence_length
-        with torch.no_grad(), self.precision.passes(self.device):
-            inputs, following = network.prepare(batch.obs), network.prepare(batch.next_obs)
-            wanted = targets(
-                network,
-                self.target.network,
-                inputs,
-                following,
-                batch,
-                self.columns,
-                length,
-                double=self.hyper.double,
-            )
-        with self.precision.passes(self.device):
-            q = head_of(network).q(encodings(network, inputs, batch.states, length))
-        taken = self.columns.taken(widened(q), batch.actions.discrete)
-        value_loss, errors = loss(taken, widened(wanted), batch.weights, batch.real)
-        self.optimizer.zero_grad()
-        value_loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step(self.learning_rate(policy_step), policy_step)
-        self._let_target_follow()
-        return UpdateResult({"Losses/Value Loss": value_loss.item()}, errors)
+        """One gradient step on the Huber loss of Q(o, a) - y, and an update of the target network.
 
-    def _let_target_follow(self) -> None:
+        The target y = r + gamma Q'(o', a*) is the mean over branches (Tavakoli et al., equation 6), and the
+        same for all of them. a* is the best available action of each branch by the sum over signals: according to the
+        network (double Q-learning), or according to the target network.
+        """
+        network, target = self.network, self.target.network
+        with torch.no_grad(), self.precision.passes(self.device):
+            inputs, next_inputs = network.prepare(batch.obs), network.prepare(batch.next_obs)
+            encoding = choice = self._next_encoding(target, inputs, next_inputs, batch.states)
+            if self.hyper.double:
+                choice = self._next_encoding(network, inputs, next_inputs, batch.states)
+            chooser = network if self.hyper.double else target
+            best = chooser.actions(choice, batch.next_action_mask).deterministic().discrete
+            next_q = self._of_actions(head_of(target).q(encoding), best).mean(2)
+            target_q = batch.rewards + batch.discounts * next_q
+        with self.precision.passes(self.device):
+            encoding = network.actor_encoding(inputs)
+            if batch.states is not None:
+                encoding = network.memory(0)(encoding, batch.states, self.sequence_length)[0]
+            q = head_of(network).q(encoding)
+        q = self._of_actions(widened(q), batch.actions.discrete)
+        loss, td_errors = huber_loss(q, widened(target_q), batch.weights, batch.real)
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step(self.learning_rate(policy_step), policy_step)
         self.updates += 1
         if self.hyper.tau is not None:
-            self.target.follow(self.optimizer.flat, self.hyper.tau)
+            self.target.update(self.optimizer.flat, self.hyper.tau)
         elif self.updates % self.hyper.target_update_interval == 0:
-            self.target.follow(self.optimizer.flat)
+            self.target.update(self.optimizer.flat)
+        return UpdateResult({"Losses/Value Loss": loss.item()}, td_errors)
+
+    def _next_encoding(
+        self, network: Actor, inputs: Sequence[Tensor], next_inputs: Sequence[Tensor], states: Tensor | None
+    ) -> Tensor:
+        """The input of the head [B, encoding] at the observations after each step.
+
+        With a memory each sequence runs from its first observation to the one after its last step, so that
+        every output depends on all that precedes it. (Returns must therefore be of one step.)
+        """
+        if states is None:
+            alone: Tensor = network.actor_encoding(next_inputs)
+            return alone
+        memory, length = network.memory(0), self.sequence_length
+        first = network.actor_encoding([rows[::length] for rows in inputs])
+        following = network.actor_encoding(next_inputs).view(-1, length, first.shape[1])
+        sequences = torch.cat((first.unsqueeze(1), following), 1).flatten(0, 1)
+        outputs: Tensor = memory(sequences, states, length + 1)[0]
+        return outputs.view(-1, length + 1, memory.output_size)[:, 1:].flatten(0, 1)
+
+    def _of_actions(self, q: Tensor, actions: Tensor) -> Tensor:
+        """[B, S, n] values and [B, K] actions, counted within each branch -> their values [B, S, K]."""
+        columns = (actions + self._branch_starts).unsqueeze(1)
+        return q.gather(2, columns.expand(-1, q.shape[1], -1))
 
     def metrics(self, policy_step: int) -> dict[str, float]:
         """The values of the schedules."""
@@ -137,7 +162,7 @@ class DQN(OffPolicyAlgorithm):
 
     def on_transfer(self, state: Mapping[str, Any], mismatches: Sequence[str]) -> list[str]:
         """The target becomes a copy of the network."""
-        self.target.follow(self.optimizer.flat)
+        self.target.update(self.optimizer.flat)
         return []
 
     def state_dict(self) -> dict[str, Any]:
@@ -150,97 +175,34 @@ class DQN(OffPolicyAlgorithm):
         self.updates = int(state["gradient_steps"])
 
 
-class BranchColumns:
-    """Where the actions of each branch stand among all."""
-
-    def __init__(self, sizes: Sequence[int], device: torch.device) -> None:
-        starts = [sum(sizes[:k]) for k in range(len(sizes))]
-        self.starts = torch.tensor(starts, device=device)
-
-    def taken(self, q: Tensor, actions: Tensor) -> Tensor:
-        """[B, S, n] values and [B, K] actions, counted within each branch -> their values [B, S, K]."""
-        columns = (actions + self.starts).unsqueeze(1)
-        return q.gather(2, columns.expand(-1, q.shape[1], -1))
-
-
 def head_of(network: Actor) -> QHead:
     """The head of a network of action values."""
     assert isinstance(network.actions, QHead)
     return network.actions
 
 
-def encodings(network: Actor, inputs: Sequence[Tensor], states: Tensor | None, length: int) -> Tensor:
-    """What stands before the head [B, encoding]; with a memory over sequences that begin in `states`."""
-    encoded = network.actor_encoding(inputs)
-    return encoded if states is None else network.memory(0)(encoded, states, length)[0]
-
-
-def next_encodings(
-    network: Actor, inputs: Sequence[Tensor], following: Sequence[Tensor], states: Tensor | None, length: int
-) -> Tensor:
-    """The same of what follows each step.
-
-    With a memory a sequence is gone through from its first observation on to what follows its last one: what
-    the memory says there has seen all that lies before. (So a step's return must be that of one step.)
-    """
-    if states is None:
-        alone: Tensor = network.actor_encoding(following)
-        return alone
-    memory = network.memory(0)
-    first = network.actor_encoding([rows[::length] for rows in inputs])
-    behind = network.actor_encoding(following).view(-1, length, first.shape[1])
-    through = torch.cat((first.unsqueeze(1), behind), 1).flatten(0, 1)
-    said: Tensor = memory(through, states, length + 1)[0]
-    return said.view(-1, length + 1, memory.output_size)[:, 1:].flatten(0, 1)
-
-
-def targets(
-    network: Actor,
-    target: Actor,
-    inputs: Sequence[Tensor],
-    following: Sequence[Tensor],
-    batch: ReplayBatch,
-    columns: BranchColumns,
-    length: int,
-    *,
-    double: bool,
-) -> Tensor:
-    """Y = r + discount * mean over branches of Q'(o', a*): [B, S].
-
-    a* is, in each branch, the best available action by the sum over signals: as the network sees it, valued
-    by the target network (van Hasselt et al. 2015, arXiv 1509.06461), or, without `double`, as the target
-    network sees it. The mean over branches: Tavakoli et al. 2017, arXiv 1711.08946, equation 6.
-    """
-    valued = next_encodings(target, inputs, following, batch.states, length)
-    chooser = network if double else target
-    chosen = next_encodings(network, inputs, following, batch.states, length) if double else valued
-    best = chooser.actions(chosen, batch.next_action_mask).deterministic().discrete
-    values = columns.taken(head_of(target).q(valued), best).mean(2)
-    return batch.rewards + batch.discounts * values
-
-
-def loss(
-    taken: Tensor, targets: Tensor, weights: Tensor | None, real: Tensor | None
+def huber_loss(
+    q: Tensor, targets: Tensor, weights: Tensor | None, real: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Huber's loss, and the errors |y - Q| for priorities.
+    """The Huber loss, and the errors |y - Q| for priorities.
 
     Args:
-        taken: Q of the actions that were taken, [B, S, K].
-        targets: [B, S]; all branches have the same.
+        q: of the actions that were taken, [B, S, K].
+        targets: [B, S], the same for all branches.
         weights: [B] of the steps, or None.
         real: [B] which steps count, or None for all.
 
     Returns:
         The weighted mean over steps of the means over signals and branches, and [B] the mean errors.
     """
-    wanted = targets.unsqueeze(2).expand_as(taken)
+    targets = targets.unsqueeze(2).expand_as(q)
     with torch.no_grad():
-        errors = (wanted - taken).abs().mean((1, 2))
+        errors = (targets - q).abs().mean((1, 2))
     if weights is None and real is None:
-        return functional.smooth_l1_loss(taken, wanted), errors
-    of_steps = functional.smooth_l1_loss(taken, wanted, reduction="none").mean((1, 2))
+        return functional.smooth_l1_loss(q, targets), errors
+    losses = functional.smooth_l1_loss(q, targets, reduction="none").mean((1, 2))
     if weights is not None:
-        of_steps = of_steps * weights
+        losses = losses * weights
     if real is None:
-        return of_steps.mean(), errors
-    return of_steps.masked_fill(~real, 0.0).sum() / real.sum().clamp(min=1), errors
+        return losses.mean(), errors
+    return losses.masked_fill(~real, 0.0).sum() / real.sum().clamp(min=1), errors
