@@ -32,13 +32,13 @@ class LearnedReward:
     """A signal that learns itself, and says 1 more each time."""
 
     ignores_done = True
-    looks_ahead = True
+    needs_next_obs = True
 
     def __init__(self):
         self.learnt = 0
         self.observed = 0
 
-    def observe(self, rollout):
+    def update_normalizer(self, rollout):
         self.observed += rollout.steps
 
     def evaluate(self, rollout):
@@ -51,7 +51,7 @@ class LearnedReward:
         self.learnt += 1
         return {"Losses/Curiosity Forward Loss": float(self.learnt)}
 
-    def begin_with(self, state):
+    def initialize_from(self, state):
         return []
 
     def state_dict(self):

@@ -1,7 +1,4 @@
-"""What a trainer asks of a reward signal.
-
-What reward signals with networks of their own have in common.
-"""
+"""The interfaces of reward signals, and the base class of those with networks of their own."""
 
 from __future__ import annotations
 
@@ -26,10 +23,10 @@ from .transitions import Transitions
 
 
 class RewardProvider(Protocol):
-    """A reward signal, one of several that a trainer may add up."""
+    """A reward signal; a trainer may add up several."""
 
     ignores_done: bool
-    """The signal goes on behind an episode's end, so values are bootstrapped there too (curiosity, RND)."""
+    """The signal goes on after the end of an episode: values are bootstrapped there too (curiosity, RND)."""
 
     def evaluate(self, rollout: Rollout) -> NDArray[np.float32]:
         """[rollout.steps] rewards of the trajectories' own steps, before `strength`."""
@@ -38,13 +35,13 @@ class RewardProvider(Protocol):
 
 @runtime_checkable
 class LearnedReward(RewardProvider, Protocol):
-    """A signal with a network of its own, which off-policy trainers ask anew whenever steps are drawn."""
+    """A signal with a network of its own; off-policy trainers recompute its rewards for each batch."""
 
-    looks_ahead: bool
-    """It reads what followed a step too."""
+    needs_next_obs: bool
+    """It also reads the observations after the steps."""
 
-    def observe(self, rollout: Rollout) -> None:
-        """Let its running observation statistics take in these steps; they change nowhere else."""
+    def update_normalizer(self, rollout: Rollout) -> None:
+        """Let its running observation statistics see these steps; they change nowhere else."""
         ...
 
     def rewards(self, steps: Transitions) -> Tensor:
@@ -52,29 +49,29 @@ class LearnedReward(RewardProvider, Protocol):
         ...
 
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
-        """One gradient step of its network; figures by statistics' names."""
+        """One gradient step of its network; metrics by statistics' names."""
         ...
 
-    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
-        """Take over what fits of another run's `state_dict`, or {}; what does not, with the reasons."""
+    def initialize_from(self, state: Mapping[str, Any]) -> list[str]:
+        """Take over what fits of another run's `state_dict`, or {}; returns what does not, with reasons."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, normalisers, optimiser: all that the next step depends on."""
+        """Weights, normalizers, optimizer: all that the next step depends on."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         ...
 
 
 class NetworkSignal(ABC):
-    """Asks its network about rollouts, moves it by an Adam of its own, and keeps both in checkpoints."""
+    """Evaluates rollouts with networks that an optimizer of its own trains; both are saved in checkpoints."""
 
     name: str
     """Of the signal, in messages."""
     ignores_done: bool
-    looks_ahead: bool
+    needs_next_obs: bool
 
     def __init__(
         self,
@@ -85,15 +82,15 @@ class NetworkSignal(ABC):
         device: torch.device,
         non_finite: NonFinitePolicy,
     ) -> None:
-        """Begin with fresh networks, on `device` already.
+        """Prepare to train new networks.
 
         Args:
-            spec: of the behaviour.
+            spec: of the behavior.
             settings: of the signal.
-            networks: by their entries in a checkpoint; what needs no gradient is not moved.
-            encoder: whose normalisers all observations go through.
+            networks: on `device`, by their entries in a checkpoint; those without gradients are not trained.
+            encoder: whose normalizers all observations pass.
             device: the learner's.
-            non_finite: what to do about gradients that are no numbers.
+            non_finite: how to handle gradients that are not finite.
         """
         self.spec, self.settings, self.device = spec, settings, device
         self.networks = dict(networks)
@@ -109,13 +106,13 @@ class NetworkSignal(ABC):
 
     @abstractmethod
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
-        """One gradient step of its network; figures by statistics' names."""
+        """One gradient step of its network; metrics by statistics' names."""
 
-    def observe(self, rollout: Rollout) -> None:
-        """Let the running observation statistics take in the trajectories' own steps.
+    def update_normalizer(self, rollout: Rollout) -> None:
+        """Let the running observation statistics see the trajectories' own steps.
 
         Raises:
-            FloatingPointError: numbers are too large for that, and `non_finite` is STOP.
+            FloatingPointError: the statistics overflow, and `non_finite` is STOP.
         """
         encoder = self._encoder
         update_normalizer(
@@ -130,15 +127,16 @@ class NetworkSignal(ABC):
         return rewards
 
     def _descend(self, loss: Tensor, policy_step: int) -> None:
-        """One step down the slope of `loss`."""
+        """One gradient step on `loss`."""
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.settings.learning_rate, policy_step)
 
-    def begin_with(self, state: Mapping[str, Any]) -> list[str]:
-        """Take over the weights that fit of another run's `state_dict`; what does not, with the reasons.
+    def initialize_from(self, state: Mapping[str, Any]) -> list[str]:
+        """Take over the weights that fit of another run's `state_dict`; the optimizer starts from scratch.
 
-        The optimiser begins anew.
+        Returns:
+            What does not fit, with the reasons.
         """
         mismatches = []
         for entry, network in self.networks.items():
@@ -151,12 +149,12 @@ class NetworkSignal(ABC):
         return mismatches
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, normalisers, optimiser: all that the next step depends on."""
+        """Weights, normalizers, optimizer: all that the next step depends on."""
         networks = {entry: network.state_dict() for entry, network in self.networks.items()}
         return {**networks, "Optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         for entry, network in self.networks.items():
             network.load_state_dict(state[entry])
         self.optimizer.load_state_dict(state["Optimizer"])

@@ -1,8 +1,8 @@
 """Curiosity by self-supervised prediction (Pathak et al. 2017, arXiv 1705.05363).
 
-A forward model predicts, from what an observation looks like and the action, what the next one will look
-like; its error is the reward. Looks are learnt by an inverse model, which tells the action from the looks
-before and behind it: so they hold what an agent's actions have to do with, and nothing else.
+A forward model predicts the embedding of the next observation from that of the current one and the action;
+its error is the reward. The embedding is learned by an inverse model, which infers the action from the
+embeddings before and after it, and so represents only what the agent's actions influence.
 """
 
 from __future__ import annotations
@@ -48,32 +48,32 @@ class Models(nn.Module):
         self.inverse_hidden = _hidden(2 * size, generator)
         self.action = _output(HIDDEN, [self.continuous_size, *self.branches.sizes], generator)
 
-    def predict(self, before: Tensor, action: Tensor) -> Tensor:
+    def predict(self, current: Tensor, action: Tensor) -> Tensor:
         """f(phi(o), a): [B, size] from [B, size] and flat actions."""
-        hidden = functional.silu(self.forward_hidden(torch.cat((before, action), 1)))
+        hidden = functional.silu(self.forward_hidden(torch.cat((current, action), 1)))
         predicted: Tensor = self.next_embedding(hidden)
         return predicted
 
-    def infer(self, before: Tensor, behind: Tensor) -> tuple[Tensor, Tensor]:
+    def infer(self, current: Tensor, following: Tensor) -> tuple[Tensor, Tensor]:
         """g(phi(o), phi(o')): continuous actions [B, A], and logits [B, sum of branch sizes]."""
-        hidden = functional.silu(self.inverse_hidden(torch.cat((before, behind), 1)))
+        hidden = functional.silu(self.inverse_hidden(torch.cat((current, following), 1)))
         continuous, logits = self.action(hidden).tensor_split([self.continuous_size], dim=1)
         return continuous, logits
 
 
-class Looks(NamedTuple):
+class Embeddings(NamedTuple):
     """phi(o) and phi(o') of B steps, [B, size] each."""
 
-    before: Tensor
-    behind: Tensor
+    current: Tensor
+    following: Tensor
 
 
 class Curiosity(NetworkSignal):
-    """Reward = |phi(o') - f(phi(o), a)|^2 / 2, at most 1 / strength; none before anything is learnt."""
+    """Reward = |phi(o') - f(phi(o), a)|^2 / 2, at most 1 / strength; 0 before the first gradient step."""
 
     name = "curiosity"
     ignores_done = True
-    looks_ahead = True
+    needs_next_obs = True
 
     def __init__(
         self,
@@ -96,44 +96,45 @@ class Curiosity(NetworkSignal):
 
     @torch.no_grad()
     def rewards(self, steps: Transitions) -> Tensor:
-        """[B] how wrong the forward model is."""
+        """[B] the errors of the forward model."""
         if not self.optimizer.adam.steps:
             return torch.zeros(len(steps), device=self.device)
-        return self._errors(self._looks(steps), self._action(steps)).clamp(max=self.most)
+        return self._errors(self._embeddings(steps), self._action(steps)).clamp(max=self.most)
 
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
         """One step of all three networks."""
-        looks = self._looks(steps)
-        of_forward = self._errors(looks, self._action(steps)).mean()
-        of_inverse = inverse_loss(*self.models.infer(*looks), steps.actions, self.models.branches)
-        loss = FORWARD_WEIGHT * of_forward + (1.0 - FORWARD_WEIGHT) * of_inverse
+        embeddings = self._embeddings(steps)
+        forward_loss = self._errors(embeddings, self._action(steps)).mean()
+        inferred = self.models.infer(*embeddings)
+        inverse = inverse_loss(*inferred, steps.actions, self.models.branches)
+        loss = FORWARD_WEIGHT * forward_loss + (1.0 - FORWARD_WEIGHT) * inverse
         self._descend(LOSS_SCALE * loss, policy_step)
         return {
-            "Losses/Curiosity Forward Loss": of_forward.item(),
-            "Losses/Curiosity Inverse Loss": of_inverse.item(),
+            "Losses/Curiosity Forward Loss": forward_loss.item(),
+            "Losses/Curiosity Inverse Loss": inverse.item(),
         }
 
-    def _looks(self, steps: Transitions) -> Looks:
-        """Of all observations in one pass: most stand both before and behind a step."""
-        every = [torch.cat(both) for both in zip(steps.obs, steps.behind, strict=True)]
+    def _embeddings(self, steps: Transitions) -> Embeddings:
+        """Of all observations in one pass: most are both a current and a next one."""
+        every = [torch.cat(both) for both in zip(steps.obs, steps.next_obs, strict=True)]
         inputs = self.models.embedding.prepare(every)
         network = self.models.embedding
-        seen = network(inputs) if torch.is_grad_enabled() else chunked_forward(network, inputs)
-        before = seen[: len(steps)]
-        if steps.following is None:
-            return Looks(before, seen[len(steps) :])
-        return Looks(before, seen.index_select(0, steps.following))
+        embedded = network(inputs) if torch.is_grad_enabled() else chunked_forward(network, inputs)
+        current = embedded[: len(steps)]
+        if steps.next_index is None:
+            return Embeddings(current, embedded[len(steps) :])
+        return Embeddings(current, embedded.index_select(0, steps.next_index))
 
     def _action(self, steps: Transitions) -> Tensor:
         return flat_actions(steps.actions, self.models.branches.sizes)
 
-    def _errors(self, looks: Looks, action: Tensor) -> Tensor:
+    def _errors(self, embeddings: Embeddings, action: Tensor) -> Tensor:
         """[B]"""
-        return 0.5 * (looks.behind - self.models.predict(looks.before, action)).square().sum(1)
+        return 0.5 * (embeddings.following - self.models.predict(embeddings.current, action)).square().sum(1)
 
 
 def inverse_loss(continuous: Tensor, logits: Tensor, actions: Actions, branches: Branches) -> Tensor:
-    """How far the actions that the inverse model tells are from those that were done.
+    """The error of the inverse model's actions.
 
     The mean over steps of the squared errors of continuous actions, and that of -ln p of discrete ones.
 
@@ -146,8 +147,8 @@ def inverse_loss(continuous: Tensor, logits: Tensor, actions: Actions, branches:
     loss = (continuous - actions.continuous).square().sum(1).mean()
     if branches.sizes:
         p = branches.rectangular(logits).softmax(-1)
-        done = p.gather(-1, actions.discrete.unsqueeze(-1)).squeeze(-1)
-        loss = loss - (done + LOG_EPSILON).log().sum(1).mean()
+        taken = p.gather(-1, actions.discrete.unsqueeze(-1)).squeeze(-1)
+        loss = loss - (taken + LOG_EPSILON).log().sum(1).mean()
     return loss
 
 
@@ -156,7 +157,7 @@ def _hidden(size: int, generator: torch.Generator) -> Dense:
 
 
 def _output(size: int, widths: Sequence[int], generator: torch.Generator) -> Dense:
-    """One product for several outputs, each of which begins as a layer of its own would."""
+    """One product for several outputs, each initialized as a layer of its own."""
     layer = Dense(size, sum(widths), 1.0, generator)
     for weight in torch.split(layer.weight.data, list(widths), dim=1):
         xavier_uniform_(weight, size, weight.shape[1], generator)

@@ -1,4 +1,4 @@
-"""The network that tells an expert's steps from an agent's, and its loss.
+"""The discriminator between an expert's and an agent's steps, and its loss.
 
 GAIL: Ho and Ermon 2016, arXiv 1606.03476. Bottleneck (VAIL): Peng et al. 2018, arXiv 1810.00821. Gradient
 penalty: Gulrajani et al. 2017, arXiv 1704.00028.
@@ -28,7 +28,7 @@ ESTIMATE_GAIN = 0.2
 EPSILON = 1e-7
 PENALTY_WEIGHT = 10.0
 MUTUAL_INFORMATION = 0.5
-"""How much the bottleneck may let through: I_c of the paper."""
+"""The information that may pass the bottleneck: I_c of the paper."""
 
 
 class Sample(NamedTuple):
@@ -37,11 +37,11 @@ class Sample(NamedTuple):
     obs: list[Tensor]
     """Per sensor [B, *shape]."""
     acted: Tensor | None
-    """[B, flat actions + 1]: what was done, and whether it ended the episode; None: not looked at."""
+    """[B, flat actions + 1]: the actions, and whether they ended the episode; None: not used."""
 
 
-class Chances(NamedTuple):
-    """What one loss draws at random."""
+class RandomDraws(NamedTuple):
+    """The random numbers of one loss."""
 
     mix: list[Tensor]
     """Uniform in [0, 1), in the shapes of a sample's tensors: the share of the agents' step in a mixture."""
@@ -50,12 +50,12 @@ class Chances(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What the discriminator makes of B steps."""
+    """The discriminator's outputs for B steps."""
 
     expert: Tensor
-    """[B] D: how probable it is that a step is the expert's."""
+    """[B] D: the probability that a step is the expert's."""
     latent_mean: Tensor
-    """[B, 128] in the bottleneck; without one, what the hidden layers give."""
+    """[B, 128] in the bottleneck; without one, the output of the hidden layers."""
 
 
 class DiscriminatorLosses(NamedTuple):
@@ -73,14 +73,14 @@ class DiscriminatorLosses(NamedTuple):
 
 
 class Discriminator(nn.Module):
-    """D(o), or D(o, a, done): an encoder, hidden layers, a bottleneck perhaps, and one sigmoid."""
+    """D(o), or D(o, a, done): an encoder, hidden layers, an optional bottleneck, and one sigmoid."""
 
     def __init__(self, spec: BehaviorSpec, settings: GAILSettings, generator: torch.Generator) -> None:
-        """Build it with fresh weights.
+        """Build it with initial weights.
 
         Raises:
             UnsupportedObservationError: an observation cannot be encoded; the message names it.
-            TrainerError: a network of the user's cannot be built.
+            TrainerError: a custom network cannot be built.
         """
         super().__init__()
         own, actions = settings.network_settings, spec.action_spec
@@ -109,7 +109,7 @@ class Discriminator(nn.Module):
         xavier_uniform_(self.estimate.weight, size, 1, generator, ESTIMATE_GAIN)
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One [B, *shape] tensor per observation -> what `forward` takes, normalised."""
+        """One [B, *shape] tensor per observation -> the inputs of `forward`, normalized."""
         return self.encoder.prepare(obs)
 
     def forward(
@@ -124,18 +124,18 @@ class Discriminator(nn.Module):
 
 
 def discriminator_losses(
-    network: Discriminator, policy: Sample, expert: Sample, chances: Chances, beta: float
+    network: Discriminator, policy: Sample, expert: Sample, draws: RandomDraws, beta: float
 ) -> DiscriminatorLosses:
     """-E_expert ln D - E_policy ln(1 - D) + 10 penalty, and beta (KL - I_c) where there is a bottleneck.
 
     Args:
-        network: that learns.
+        network: the discriminator.
         policy: B steps of agents.
         expert: as many of the expert.
-        chances: what is drawn.
-        beta: the price of information in the bottleneck.
+        draws: the random numbers.
+        beta: the weight of the bottleneck's information.
     """
-    count, noise = len(policy.obs[0]), chances.noise
+    count, noise = len(policy.obs[0]), draws.noise
     both = [torch.cat((as_float(ours), as_float(theirs))) for ours, theirs in zip(policy.obs, expert.obs)]
     acted = None
     if policy.acted is not None and expert.acted is not None:
@@ -143,7 +143,7 @@ def discriminator_losses(
     found = network(network.prepare(both), acted, None if noise is None else torch.cat(noise[:2]))
     of_policy, of_expert = found.expert[:count], found.expert[count:]
     classification = -((of_expert + EPSILON).log() + (1.0 - of_policy + EPSILON).log()).mean()
-    penalty = PENALTY_WEIGHT * gradient_penalty(network, policy, expert, chances)
+    penalty = PENALTY_WEIGHT * gradient_penalty(network, policy, expert, draws)
     total, information = classification + penalty, None
     if network.sigma is not None:
         means = found.latent_mean[:count], found.latent_mean[count:]
@@ -155,24 +155,24 @@ def discriminator_losses(
 
 
 def divergence(of_policy: Tensor, of_expert: Tensor, sigma: Tensor) -> Tensor:
-    """How far the bottleneck's Gaussians are from the unit one: the mean over steps, for both together."""
+    """KL divergence of the bottleneck's Gaussians from the unit one, the mean over both samples' steps."""
     variance = sigma * sigma
     squares = 0.5 * (of_expert * of_expert + of_policy * of_policy)
     return -(1.0 + variance.log() - squares - variance).sum(1).mean()
 
 
-def gradient_penalty(network: Discriminator, policy: Sample, expert: Sample, chances: Chances) -> Tensor:
+def gradient_penalty(network: Discriminator, policy: Sample, expert: Sample, draws: RandomDraws) -> Tensor:
     """E (|dD/do| - 1)^2 at mixtures of agents' and the expert's steps; o: all observations, as they come."""
     mixtures = [
         eps * as_float(ours) + (1.0 - eps) * as_float(theirs)
-        for eps, ours, theirs in zip(chances.mix, policy.obs, expert.obs)
+        for eps, ours, theirs in zip(draws.mix, policy.obs, expert.obs)
     ]
     acted = None
     if policy.acted is not None and expert.acted is not None:
-        eps = chances.mix[-1]
+        eps = draws.mix[-1]
         acted = eps * policy.acted + (1.0 - eps) * expert.acted
     inputs = [rows.detach().requires_grad_() for rows in network.prepare(mixtures)]
-    found = network(inputs, acted, None if chances.noise is None else chances.noise[2])
+    found = network(inputs, acted, None if draws.noise is None else draws.noise[2])
     slopes = torch.autograd.grad(found.expert.sum(), inputs, create_graph=True)
     squares = [
         (slope * scale).square().flatten(1).sum(1)
@@ -183,7 +183,7 @@ def gradient_penalty(network: Discriminator, policy: Sample, expert: Sample, cha
 
 
 def _scales(encoder: ObservationEncoder, inputs: Sequence[Tensor]) -> list[Tensor | float]:
-    """By how much each input moves with the observation that it was prepared from."""
+    """The derivative of each input by the observation that it was prepared from."""
     scales: list[Tensor | float] = [1.0] * len(inputs)
     normalizers = iter(encoder.normalizers or ())
     for k, (part, rows) in enumerate(zip(encoder.groups, inputs)):

@@ -1,4 +1,4 @@
-"""The network with which a reward signal reads observations."""
+"""The network that embeds observations for reward signals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..settings.models.networks import NetworkSettings
 
 
 class Embedding(nn.Module):
-    """From observations to a vector, by encoders and hidden layers as a policy has them; no memory."""
+    """From observations to a vector, by the encoders and hidden layers of policies; no memory."""
 
     def __init__(
         self,
@@ -24,17 +24,17 @@ class Embedding(nn.Module):
         *,
         normalize: bool | None = None,
     ) -> None:
-        """Build it with fresh weights.
+        """Build it with initial weights.
 
         Args:
-            specs: of the behaviour.
+            specs: of the behavior.
             settings: the signal's `network_settings`.
-            generator: of the first weights.
-            normalize: instead of the settings'; False to read what another embedding has prepared.
+            generator: of the initial weights.
+            normalize: overrides the settings; False to read what another embedding has prepared.
 
         Raises:
             UnsupportedObservationError: an observation cannot be encoded; the message names it.
-            TrainerError: a network of the user's cannot be built.
+            TrainerError: a custom network cannot be built.
         """
         super().__init__()
         self.encoder = ObservationEncoder(specs, settings, generator, normalize=normalize)
@@ -46,7 +46,7 @@ class Embedding(nn.Module):
         return self.body.hidden
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One [B, *shape] tensor per observation -> what `forward` takes, normalised."""
+        """One [B, *shape] tensor per observation -> the inputs of `forward`, normalized."""
         return self.encoder.prepare(obs)
 
     def forward(self, inputs: Sequence[Tensor]) -> Tensor:

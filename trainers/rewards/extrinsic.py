@@ -1,7 +1,4 @@
-"""The reward that the environment gives.
-
-The reward of a team.
-"""
+"""The rewards that the environment gives, to an agent and to a team."""
 
 import logging
 
@@ -23,7 +20,7 @@ class ExtrinsicReward:
         self.with_mates = with_mates
 
     def evaluate(self, rollout: Rollout) -> NDArray[np.float32]:
-        """[steps]; one number per step of the trajectories."""
+        """[steps], one reward per step of the trajectories."""
         steps = rollout.steps
         reward: NDArray[np.float32] = rollout.reward[:steps] + rollout.group_reward[:steps]
         if self.with_mates and rollout.mates is not None:
@@ -35,29 +32,30 @@ logger = logging.getLogger(__name__)
 
 
 class TeamReward:
-    """What the environment gives the group, and what it gives its members, as one number for all of them.
+    """The rewards of a group and of its members, combined to one for all of them.
 
-    A mate's reward is that of the step in which it stood when this one began. So where members decide at
-    different times the reward of a slow one counts in several steps of a quick one, and those of a quick one
-    not all in a step of a slow one; what the group itself earns is counted well. This is warned of once.
+    A teammate's reward is that of its step at the time when this one starts. If members decide at different
+    times, the reward of a slow one therefore counts in several steps of a quick one, and not all rewards of a
+    quick one count in a step of a slow one; the group's own reward is counted correctly. A warning says so
+    once.
     """
 
     ignores_done = False
 
     def __init__(self, kind: TeamRewardKind) -> None:
-        """`kind`: whether the members' own rewards count by their mean or their sum."""
+        """`kind`: whether the mean or the sum of the members' own rewards counts."""
         self.kind = kind
         self._warned = False
 
     def evaluate(self, rollout: Rollout) -> NDArray[np.float32]:
-        """[steps]; the members of a step are those who were there when it began."""
+        """[steps]; the members of a step are those that were present when it started."""
         assert rollout.roster is not None, "a team's reward needs its roster"
         if not self._warned and _staggered(rollout):
             self._warned = True
             logger.warning(
-                "Members of a group decide at different times, and get rewards of their own. With "
-                "trainer_type: coma these are counted too often or not at all in what the team earns: let "
-                "all members of a group request their decisions together, or give group rewards."
+                "Members of a group decide at different times and get rewards of their own. With "
+                "trainer_type: coma these count several times or not at all in the team's reward: let all "
+                "members of a group request their decisions together, or give group rewards."
             )
         members = of_mates(rollout.reward, rollout.roster, 0.0).sum(axis=1)
         if self.kind is TeamRewardKind.MEAN:
@@ -67,7 +65,7 @@ class TeamReward:
 
 
 def _staggered(rollout: Rollout) -> bool:
-    """Whether somebody stands in a step with a mate that, in that step of its own, did not stand with it."""
+    """Whether a step refers to a teammate's step that does not refer back to it."""
     roster, own = rollout.roster, np.arange(rollout.steps)
     assert roster is not None
     if not rollout.reward.any():

@@ -1,4 +1,4 @@
-"""The reward signals that have networks of their own, by their settings."""
+"""Builds the reward signals that have networks of their own from their settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .gail import GAIL
 from .rnd import RND
 
 CURIOSITY_SEED, GAIL_SEED, RND_SEED = 100, 200, 300
-"""Behind the run's: each signal has its own random numbers, whatever the others are."""
+"""Added to the run's: each signal has its own random numbers, whatever the others are."""
 
 
 def make_learned_rewards(
@@ -28,18 +28,18 @@ def make_learned_rewards(
     *,
     squashed: bool,
 ) -> dict[str, NetworkSignal]:
-    """Those among `signals` that learn themselves, by name.
+    """Those of `signals` that are learned, by name.
 
     Args:
-        spec: of the behaviour.
+        spec: of the behavior.
         signals: settings by name.
         device: the learner's.
         seed: the run's.
-        non_finite: what to do about gradients that are no numbers.
-        squashed: the policy draws continuous actions as the engine takes them.
+        non_finite: how to handle gradients that are not finite.
+        squashed: the policy samples continuous actions in the range of the engine.
 
     Raises:
-        DemonstrationError: GAIL's cannot be read, or is not of this behaviour.
+        DemonstrationError: GAIL's cannot be read, or are of another behavior.
         UnsupportedObservationError: an observation cannot be encoded; the message names it.
     """
     made: dict[str, NetworkSignal] = {}

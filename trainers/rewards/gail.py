@@ -1,8 +1,8 @@
 """Generative adversarial imitation learning (Ho and Ermon 2016, arXiv 1606.03476).
 
-A discriminator learns to tell the expert's steps from the agents'; agents are rewarded for steps that it
-takes for the expert's. With `use_vail`, a variational bottleneck keeps it from telling them apart too well
-(Peng et al. 2018, arXiv 1810.00821).
+A discriminator learns to distinguish the expert's steps from the agents'; agents are rewarded for steps that
+it classifies as the expert's. With `use_vail`, a variational bottleneck limits how well it can distinguish
+them (Peng et al. 2018, arXiv 1810.00821).
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from .discriminator import (
     EPSILON,
     LATENT_SIZE,
     MUTUAL_INFORMATION,
-    Chances,
     Discriminator,
     DiscriminatorLosses,
+    RandomDraws,
     Sample,
     discriminator_losses,
 )
 from .transitions import Transitions
 
 BETA_STEP = 0.0005
-"""How fast the price of information follows what the bottleneck lets through: alpha_beta of the paper."""
+"""The step size of beta, the weight of the bottleneck's information: alpha_beta of the paper."""
 
 
 class GAIL(NetworkSignal):
-    """Reward = -ln(1 - D), which is never negative: who looks like the expert wants to go on."""
+    """Reward = -ln(1 - D), never negative: agents that resemble the expert gain from longer episodes."""
 
     name = "gail"
     ignores_done = False
-    looks_ahead = False
+    needs_next_obs = False
 
     def __init__(
         self,
@@ -60,13 +60,13 @@ class GAIL(NetworkSignal):
         """Build the discriminator.
 
         Args:
-            spec: of the behaviour.
+            spec: of the behavior.
             settings: of the signal.
-            demos: of the expert; the statistics that normalise observations are theirs.
+            demos: of the expert; observations are normalized with their statistics.
             device: the learner's.
-            seed: of the first weights, and of what is drawn.
-            non_finite: what to do about gradients that are no numbers.
-            squashed: the policy draws continuous actions as the engine takes them.
+            seed: of the initial weights and of the sampling.
+            non_finite: how to handle gradients that are not finite.
+            squashed: the policy samples continuous actions in the range of the engine.
 
         Raises:
             UnsupportedObservationError: an observation cannot be encoded; the message names it.
@@ -79,14 +79,14 @@ class GAIL(NetworkSignal):
         self.as_engine = settings.engine_actions
         self._scaled = not squashed
         self.beta = 0.0
-        """The price of information in the bottleneck."""
+        """The weight of the information in the bottleneck."""
         self.random = torch.Generator().manual_seed(seed + 1)
         self._expert_obs = to_tensors(demos.obs, device)
-        self._expert_acted = self._demonstrated(demos)
+        self._expert_acted = self._expert_actions(demos)
         self.discriminator.encoder.update_normalization(self._expert_obs)
 
-    def observe(self, rollout: Rollout) -> None:
-        """What agents see leaves no trace: observations are normalised by what the expert saw."""
+    def update_normalizer(self, rollout: Rollout) -> None:
+        """Nothing changes: observations are normalized with the expert's statistics."""
 
     @torch.no_grad()
     def rewards(self, steps: Transitions) -> Tensor:
@@ -104,34 +104,34 @@ class GAIL(NetworkSignal):
 
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
         """One step of the discriminator, by these steps and as many of the expert."""
-        expert, chances = self._drawn(steps), self._chances(steps)
-        return self.learn_from(self.sample(steps), expert, chances, policy_step)
+        expert, draws = self._expert_sample(steps), self._random_draws(steps)
+        return self.learn_from(self.sample(steps), expert, draws, policy_step)
 
     def learn_from(
-        self, policy: Sample, expert: Sample, chances: Chances, policy_step: int
+        self, policy: Sample, expert: Sample, draws: RandomDraws, policy_step: int
     ) -> dict[str, float]:
-        """The same by given samples and draws; then the price of information moves."""
-        losses = discriminator_losses(self.discriminator, policy, expert, chances, self.beta)
+        """The same with given samples and random numbers; then beta is adjusted."""
+        losses = discriminator_losses(self.discriminator, policy, expert, draws, self.beta)
         self._descend(losses.total, policy_step)
-        return self._figures(losses)
+        return self._metrics(losses)
 
-    def _figures(self, losses: DiscriminatorLosses) -> dict[str, float]:
-        figures = {
+    def _metrics(self, losses: DiscriminatorLosses) -> dict[str, float]:
+        metrics = {
             "Policy/GAIL Policy Estimate": losses.policy_estimate.item(),
             "Policy/GAIL Expert Estimate": losses.expert_estimate.item(),
             "Losses/GAIL Loss": losses.classification.item(),
             "Policy/GAIL Grad Mag Loss": losses.penalty.item(),
         }
         if losses.information is None:
-            return figures
+            return metrics
         information = losses.information.item()
         self.beta = max(0.0, self.beta + BETA_STEP * (information - MUTUAL_INFORMATION))
-        return figures | {"Policy/GAIL Beta": self.beta, "Losses/GAIL KL Loss": information}
+        return metrics | {"Policy/GAIL Beta": self.beta, "Losses/GAIL KL Loss": information}
 
     # Samples ------------------------------------------------------------------------------------------
 
     def sample(self, steps: Transitions) -> Sample:
-        """Agents' steps as the discriminator looks at them."""
+        """Agents' steps as the discriminator reads them."""
         if not self.use_actions:
             return Sample(steps.obs, None)
         continuous = steps.actions.continuous
@@ -143,7 +143,7 @@ class GAIL(NetworkSignal):
         flat = flat_actions(actions, self.spec.action_spec.discrete_branches)
         return torch.cat((flat, done.unsqueeze(1)), 1)
 
-    def _demonstrated(self, demos: Demonstrations) -> Tensor | None:
+    def _expert_actions(self, demos: Demonstrations) -> Tensor | None:
         if not self.use_actions:
             return None
         continuous = torch.from_numpy(demos.continuous)
@@ -153,32 +153,32 @@ class GAIL(NetworkSignal):
         done = torch.from_numpy(demos.done).float()
         return self._acted(Actions(continuous, discrete), done).to(self.device)
 
-    def _drawn(self, steps: Transitions) -> Sample:
-        """As many steps of the expert, any of them several times."""
+    def _expert_sample(self, steps: Transitions) -> Sample:
+        """As many steps of the expert, sampled with replacement."""
         length = len(self._expert_obs[0])
         which = torch.randint(length, (len(steps),), generator=self.random, device="cpu").to(self.device)
         acted = None if self._expert_acted is None else self._expert_acted.index_select(0, which)
         return Sample([column.index_select(0, which) for column in self._expert_obs], acted)
 
-    def _chances(self, steps: Transitions) -> Chances:
+    def _random_draws(self, steps: Transitions) -> RandomDraws:
         rows = len(steps)
         shapes = [column.shape[1:] for column in steps.obs]
         if self._expert_acted is not None:
             shapes.append(self._expert_acted.shape[1:])
         mix = [torch.rand((rows, *shape), generator=self.random).to(self.device) for shape in shapes]
         if not self.use_vail:
-            return Chances(mix, None)
+            return RandomDraws(mix, None)
         noise = torch.randn((3, rows, LATENT_SIZE), generator=self.random).to(self.device)
-        return Chances(mix, (noise[0], noise[1], noise[2]))
+        return RandomDraws(mix, (noise[0], noise[1], noise[2]))
 
     # Saving -------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, normaliser, optimiser, the price of information and random state."""
+        """Weights, normalizer, optimizer, beta and random state."""
         return super().state_dict() | {"beta": self.beta, "random": self.random.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         super().load_state_dict(state)
         self.beta = float(state["beta"])
         self.random.set_state(state["random"].cpu())

@@ -1,7 +1,7 @@
 """Random network distillation (Burda et al. 2018, arXiv 1810.12894).
 
-A predictor learns what a fixed random network makes of observations. Where it has not seen the like often, it
-fails: its error is the reward for what is new.
+A predictor learns the outputs of a fixed random network. Its error is large for observations that it has
+rarely seen, and is the reward for novelty.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .transitions import Transitions
 
 
 class RND(NetworkSignal):
-    """Reward = |predictor(o) - target(o)|^2. What is new does not end with an episode."""
+    """Reward = |predictor(o) - target(o)|^2. Novelty does not end with an episode."""
 
     name = "rnd"
     ignores_done = True
-    looks_ahead = False
+    needs_next_obs = False
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class RND(NetworkSignal):
         seed: int,
         non_finite: NonFinitePolicy,
     ) -> None:
-        """Two networks of one shape, both of which read what the predictor's normaliser gives.
+        """Two networks of one shape, which both read what the predictor's normalizer returns.
 
         Raises:
             UnsupportedObservationError: an observation cannot be encoded; the message names it.
@@ -53,13 +53,13 @@ class RND(NetworkSignal):
         return chunked_forward(self._errors, self.predictor.prepare(steps.obs))
 
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
-        """One step of the predictor down the mean squared error."""
+        """One gradient step of the predictor on the mean squared error."""
         loss = self._errors(self.predictor.prepare(steps.obs)).mean()
         self._descend(loss, policy_step)
         return {"Losses/RND Loss": loss.item()}
 
     def _errors(self, inputs: Sequence[Tensor]) -> Tensor:
         with torch.no_grad():
-            wanted = self.target(inputs)
-        errors: Tensor = (self.predictor(inputs) - wanted).square().sum(1)
+            target = self.target(inputs)
+        errors: Tensor = (self.predictor(inputs) - target).square().sum(1)
         return errors

@@ -1,4 +1,4 @@
-"""How reward signals with networks of their own learn beside an on-policy trainer."""
+"""Trains reward signals with networks of their own beside an on-policy trainer."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .base import LearnedReward
 from .transitions import SignalSteps, minibatches
 
 
-class SignalLearning:
-    """Keeps the steps of the next update for the signals too, and lets each learn from minibatches of them.
+class SignalTrainer:
+    """Collects the steps of the next update, and trains each signal with minibatches of them.
 
-    ML-Agents goes through the policy's own minibatches, one step of the policy and one of each signal in
-    turn. As neither depends on the other within an update, it comes to the same here: as many gradient steps
-    of as many steps, in an order of their own. Padding, which recurrent policies have, is not among them.
+    ML-Agents alternates a gradient step of the policy and one of each signal on the same minibatches. Since
+    neither depends on the other within an update, this is equivalent: as many gradient steps of as many
+    steps, shuffled independently. The padding of recurrent policies is excluded.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class SignalLearning:
         device: torch.device,
         seed: int,
     ) -> None:
-        """Begin without steps.
+        """Start without steps.
 
         Args:
             signals: at least one.
@@ -43,29 +43,29 @@ class SignalLearning:
         self.batch_size, self.epochs, self.device = batch_size, epochs, device
         self.buffer = RolloutBuffer(SignalSteps)
         self.shuffler = torch.Generator().manual_seed(seed)
-        self._ahead = any(signal.looks_ahead for signal in signals.values())
+        self._with_next = any(signal.needs_next_obs for signal in signals.values())
 
-    def keep(self, rollout: Rollout) -> None:
-        """Keep the trajectories' own steps."""
+    def append(self, rollout: Rollout) -> None:
+        """Collect the trajectories' own steps."""
         self.buffer.append(SignalSteps.of(rollout))
 
     def learn(self, policy_step: int) -> dict[str, float]:
-        """Learn from all steps that were kept, and forget them; mean figures by statistics' names."""
-        steps = self.buffer.columns().on(self.device, ahead=self._ahead)
+        """Learn from all collected steps and discard them; mean metrics by statistics' names."""
+        steps = self.buffer.columns().on(self.device, with_next=self._with_next)
         self.buffer.clear()
-        told: dict[str, list[float]] = {}
+        metrics: dict[str, list[float]] = {}
         for _ in range(self.epochs):
             for minibatch in minibatches(steps, self.batch_size, self.shuffler):
                 for signal in self.signals.values():
                     for key, value in signal.learn(minibatch, policy_step).items():
-                        told.setdefault(key, []).append(value)
-        return {key: float(np.mean(values)) for key, values in told.items()}
+                        metrics.setdefault(key, []).append(value)
+        return {key: float(np.mean(values)) for key, values in metrics.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """The steps that wait, and the random state."""
+        """The collected steps, and the random state."""
         return {"steps": self.buffer.state_dict(), "shuffler": self.shuffler.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         self.buffer.load_state_dict(state["steps"])
         self.shuffler.set_state(state["shuffler"].cpu())

@@ -1,4 +1,4 @@
-"""The steps that reward signals with networks of their own look at and learn from."""
+"""The steps that reward signals with networks of their own evaluate and learn from."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Transitions:
     """B steps on the learner's device, in any order."""
 
     obs: list[Tensor]
-    """Per sensor [B, *shape]: float32, or uint8 for pictures that came as bytes."""
-    behind: list[Tensor]
-    """Per sensor [M, *shape], observations that followed some of the steps."""
-    following: Tensor | None
-    """[B] where in [obs, behind] each step's next observation is; None: `behind` is [B] in the same order."""
+    """Per sensor [B, *shape]: float32, or uint8 for images that came as bytes."""
+    next_obs: list[Tensor]
+    """Per sensor [M, *shape], observations after some of the steps."""
+    next_index: Tensor | None
+    """[B] the position of each step's next observation in [obs, next_obs]; None: `next_obs` has B rows."""
     actions: Actions
-    """As the policy drew them."""
+    """As the policy sampled them."""
     done: Tensor
     """[B] float32, 1 where the step ended its episode."""
 
@@ -41,41 +41,41 @@ class Transitions:
         return SignalSteps.of(rollout).on(device)
 
     @classmethod
-    def of_replay(cls, batch: ReplayBatch, *, ahead: bool, with_padding: bool) -> Transitions:
-        """What was drawn from a replay. `ahead`: with what followed the steps."""
+    def of_replay(cls, batch: ReplayBatch, *, with_next: bool, with_padding: bool) -> Transitions:
+        """A batch of a replay. `with_next`: with the observations after the steps."""
         ended = batch.ended if batch.ended is not None else torch.zeros(len(batch), dtype=torch.bool)
-        behind = batch.next_obs if ahead else []
-        whole = cls(batch.obs, behind, None, batch.actions, ended.float().to(batch.rewards.device))
+        next_obs = batch.next_obs if with_next else []
+        whole = cls(batch.obs, next_obs, None, batch.actions, ended.float().to(batch.rewards.device))
         return whole if with_padding or batch.real is None else whole.rows(batch.real.nonzero().squeeze(1))
 
     def rows(self, which: Tensor) -> Transitions:
-        """Some of the steps, by their numbers [n]."""
+        """Some of the steps, by their positions [n]."""
         obs = [column.index_select(0, which) for column in self.obs]
         actions = Actions(*(column.index_select(0, which) for column in self.actions))
-        return Transitions(obs, self._behind(which), None, actions, self.done.index_select(0, which))
+        return Transitions(obs, self._next_obs(which), None, actions, self.done.index_select(0, which))
 
-    def _behind(self, which: Tensor) -> list[Tensor]:
-        """Per sensor [n, *shape] what followed these steps."""
-        if self.following is None:
-            return [column.index_select(0, which) for column in self.behind]
-        ahead, steps = self.following.index_select(0, which), len(self)
-        goes_on = ahead < steps
+    def _next_obs(self, which: Tensor) -> list[Tensor]:
+        """Per sensor [n, *shape] the observations after these steps."""
+        if self.next_index is None:
+            return [column.index_select(0, which) for column in self.next_obs]
+        index, steps = self.next_index.index_select(0, which), len(self)
+        continues = index < steps
         found = []
-        for own, ends in zip(self.obs, self.behind):  # without a copy of all of them side by side
-            rows = own.index_select(0, torch.where(goes_on, ahead, 0))
-            rows[~goes_on] = ends.index_select(0, ahead[~goes_on] - steps)
+        for own, final in zip(self.obs, self.next_obs):  # without a joined copy of both
+            rows = own.index_select(0, torch.where(continues, index, 0))
+            rows[~continues] = final.index_select(0, index[~continues] - steps)
             found.append(rows)
         return found
 
 
 @dataclass(slots=True)
 class SignalSteps:
-    """Columns of N steps of J trajectories, which wait for the next update."""
+    """Columns of N steps of J trajectories, collected for the next update."""
 
     obs: list[ObsArray]
     """Per sensor [N, *shape], one trajectory after another."""
     next_obs: list[ObsArray]
-    """Per sensor [J, *shape], behind each trajectory's last step."""
+    """Per sensor [J, *shape], after each trajectory's last step."""
     lengths: NDArray[np.int64]
     """[J]; their sum is N."""
     continuous: NDArray[np.float32]
@@ -102,23 +102,23 @@ class SignalSteps:
         """Nothing in them belongs to one process."""
         return self
 
-    def on(self, device: torch.device, *, ahead: bool = True) -> Transitions:
-        """The same as tensors. `ahead`: with what followed the steps."""
+    def on(self, device: torch.device, *, with_next: bool = True) -> Transitions:
+        """The same as tensors. `with_next`: with the observations after the steps."""
 
         def tensor(column: ObsArray) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(column)).to(device)
 
         return Transitions(
             obs=[tensor(column) for column in self.obs],
-            behind=[tensor(column) for column in self.next_obs] if ahead else [],
-            following=torch.from_numpy(next_steps(self.lengths)).to(device) if ahead else None,
+            next_obs=[tensor(column) for column in self.next_obs] if with_next else [],
+            next_index=torch.from_numpy(next_steps(self.lengths)).to(device) if with_next else None,
             actions=Actions(tensor(self.continuous), tensor(self.discrete.astype(np.int64))),
             done=tensor(self.done.astype(np.float32)),
         )
 
 
 def minibatches(steps: Transitions, size: int, shuffler: torch.Generator) -> Iterator[Transitions]:
-    """One epoch: a fresh order, cut into whole minibatches; what is left over sits this epoch out."""
+    """One epoch of shuffled minibatches; an incomplete last one is dropped."""
     order = torch.randperm(len(steps), generator=shuffler, device="cpu").to(steps.done.device)
     for which in torch.split(order, size)[: len(steps) // size]:
         yield steps.rows(which)

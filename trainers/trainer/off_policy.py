@@ -250,8 +250,8 @@ class OffPolicyTrainer(Trainer):
 
     def _reward(self, batch: ReplayBatch, scale: NDArray[np.float32] | None) -> None:
         """Put what the signals that learn themselves say now in place of what they said once."""
-        ahead = any(provider.looks_ahead for provider in self.learned.values())
-        steps = Transitions.of_replay(batch, ahead=ahead, with_padding=True)
+        with_next = any(provider.needs_next_obs for provider in self.learned.values())
+        steps = Transitions.of_replay(batch, with_next=with_next, with_padding=True)
         for signal, provider in self.learned.items():
             s = self.algorithm.signals.index(signal)
             rewards = self.strengths[signal] * provider.rewards(steps)
@@ -272,8 +272,8 @@ class OffPolicyTrainer(Trainer):
 
     def _signal_step(self, batch: ReplayBatch) -> None:
         """One gradient step of each signal, by the same steps."""
-        ahead = any(provider.looks_ahead for provider in self.learned.values())
-        steps = Transitions.of_replay(batch, ahead=ahead, with_padding=False)
+        with_next = any(provider.needs_next_obs for provider in self.learned.values())
+        steps = Transitions.of_replay(batch, with_next=with_next, with_padding=False)
         for provider in self.learned.values():
             for key, value in provider.learn(steps, self.step).items():
                 self.stats.add_stat(key, value, AVERAGE)

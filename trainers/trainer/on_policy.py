@@ -19,7 +19,7 @@ from ..algorithms.base import OnPolicyAlgorithm
 from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
 from ..rewards.base import RewardProvider
-from ..rewards.training import SignalLearning
+from ..rewards.training import SignalTrainer
 from ..settings.models.behavior import TrainerSettings
 from ..stats.timers import Timers
 from .episode_stats import EpisodeStats
@@ -70,15 +70,15 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         self.algorithm: OnPolicyAlgorithm[Steps] = algorithm
         self.update_threads = update_threads or UpdateThreads(ACTING_THREADS)
         self.buffer = RolloutBuffer(algorithm.steps_type, settings.hyperparameters.buffer_size)
-        self.signal_learning = self._signal_learning(device or torch.device("cpu"), seed)
+        self.signal_trainer = self._make_signal_trainer(device or torch.device("cpu"), seed)
 
-    def _signal_learning(self, device: torch.device, seed: int) -> SignalLearning | None:
+    def _make_signal_trainer(self, device: torch.device, seed: int) -> SignalTrainer | None:
         """None if no signal has a network of its own."""
         hyper = self.settings.hyperparameters
         if not self.learned:
             return None
         # A plug-in's trainer may have no epochs.
-        return SignalLearning(self.learned, hyper.batch_size, getattr(hyper, "num_epoch", 1), device, seed)
+        return SignalTrainer(self.learned, hyper.batch_size, getattr(hyper, "num_epoch", 1), device, seed)
 
     def _reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         self.algorithm.reset_agents(env, agent_ids)
@@ -105,8 +105,8 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             return
         if np.isfinite(evaluation.steps.advantages).all() and np.isfinite(evaluation.steps.returns).all():
             self.buffer.append(evaluation.steps)
-            if self.signal_learning is not None:
-                self.signal_learning.keep(kept)
+            if self.signal_trainer is not None:
+                self.signal_trainer.append(kept)
         else:
             self._report_dropped("the critic's values or the advantages are not finite numbers")
             self._reset_critic(kept.agents)
@@ -122,8 +122,8 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         span = self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update")
         with self.update_threads.update(), span:
             figures = self.algorithm.update(self.buffer.columns(), self.step, self.update_threads)
-            if self.signal_learning is not None:
-                figures |= self.signal_learning.learn(self.step)
+            if self.signal_trainer is not None:
+                figures |= self.signal_trainer.learn(self.step)
             if self.cloning is not None:
                 figures |= self.cloning.update(self.step)
         for key, value in figures.items():
@@ -134,13 +134,13 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on."""
         state = {**super().state_dict(), "buffer": self.buffer.state_dict()}
-        if self.signal_learning is not None:
-            state["signal_learning"] = self.signal_learning.state_dict()
+        if self.signal_trainer is not None:
+            state["signal_learning"] = self.signal_trainer.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where `state_dict` was taken."""
         super().load_state_dict(state)
         self.buffer.load_state_dict(state["buffer"])
-        if self.signal_learning is not None:
-            self.signal_learning.load_state_dict(state["signal_learning"])
+        if self.signal_trainer is not None:
+            self.signal_trainer.load_state_dict(state["signal_learning"])

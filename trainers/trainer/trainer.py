@@ -215,7 +215,7 @@ class Trainer(ABC):
         if self.training:
             self.algorithm.update_normalizer(rollout)
             for signal in self.learned.values():
-                signal.observe(rollout)
+                signal.update_normalizer(rollout)
         rewards = {
             name: np.float32(self.strengths[name]) * provider.evaluate(rollout)
             for name, provider in self.providers.items()
@@ -292,7 +292,7 @@ class Trainer(ABC):
         """
         mismatches = self.algorithm.initialize_from(state)
         for name, signal in self.learned.items():
-            unfit = signal.begin_with(state.get(f"signal:{name}", {}))
+            unfit = signal.initialize_from(state.get(f"signal:{name}", {}))
             mismatches += [f"signal:{name}.{what}" for what in unfit]
         return mismatches
 

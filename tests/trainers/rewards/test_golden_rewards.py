@@ -13,7 +13,7 @@ from lanista.trainers.buffers.demonstrations import Demonstrations
 from lanista.trainers.checkpoints.mlagents.names import body_tensors, dense_tensors
 from lanista.trainers.networks.modules.distributions import Actions
 from lanista.trainers.rewards.curiosity import Curiosity
-from lanista.trainers.rewards.discriminator import Chances
+from lanista.trainers.rewards.discriminator import RandomDraws
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.rewards.gail import GAIL
 from lanista.trainers.rewards.rnd import RND
@@ -38,8 +38,8 @@ def steps_of(batch, branches):
     rows = len(batch["done"])
     return Transitions(
         obs=[tensor(obs) for obs in batch["obs"]],
-        behind=[tensor(obs) for obs in batch["next_obs"]],
-        following=None,
+        next_obs=[tensor(obs) for obs in batch["next_obs"]],
+        next_index=None,
         actions=Actions(
             tensor(batch["continuous_actions"]).reshape(rows, -1),
             tensor(batch["discrete_actions"], np.int64).reshape(rows, len(branches)),
@@ -134,7 +134,7 @@ def test_rnd(case):
     for evaluation in ("first_evaluation", "second_evaluation"):
         assert signal.rewards(steps).numpy() == approximately(expected[evaluation])
         assert signal.rewards(steps).numpy() == approximately(expected[evaluation])
-        signal.observe(rollout)
+        signal.update_normalizer(rollout)
     for state in expected.get("normalizers_after_two_evaluations", {}).values():
         (normalizer,) = signal.predictor.encoder.normalizers
         assert int(normalizer.steps) == state[0]["steps"]
@@ -201,7 +201,7 @@ def test_gail(case):
     signal._descend = lambda loss, *rest: totals.append(loss.item()) or descend(loss, *rest)
     samples = signal.sample(policy), signal.sample(expert)
     of_first, of_all = (penalty(signal.discriminator, *samples, mix, noise, n) for n in (1, sensors))
-    found = signal.learn_from(*samples, Chances(mix, noise), 0)
+    found = signal.learn_from(*samples, RandomDraws(mix, noise), 0)
     name = "Policy/GAIL Grad Mag Loss"
     assert of_first == approximately(expected["stats"][name])
     wanted = {**expected["stats"], name: of_all}

@@ -12,10 +12,10 @@ from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
 from lanista.trainers.rewards.base import flat_actions
 from lanista.trainers.rewards.curiosity import Curiosity
-from lanista.trainers.rewards.discriminator import Chances, Sample, gradient_penalty
+from lanista.trainers.rewards.discriminator import RandomDraws, Sample, gradient_penalty
 from lanista.trainers.rewards.gail import GAIL
 from lanista.trainers.rewards.rnd import RND
-from lanista.trainers.rewards.training import SignalLearning
+from lanista.trainers.rewards.training import SignalTrainer
 from lanista.trainers.rewards.transitions import SignalSteps, Transitions, minibatches
 from lanista.trainers.settings.models.rewards import CuriositySettings, GAILSettings, RNDSettings
 from referencenets import spec_of_shapes, vector_spec
@@ -54,7 +54,7 @@ def test_each_step_is_followed_by_the_next_or_by_what_came_behind_the_end():
     steps = Transitions.of_rollout(rollout, CPU)
     which = torch.tensor([7, 0, 2, 3, 5])
     some = steps.rows(which)
-    np.testing.assert_array_equal(some.behind[0], followers(rollout)[which])
+    np.testing.assert_array_equal(some.next_obs[0], followers(rollout)[which])
     np.testing.assert_array_equal(some.obs[0], rollout.obs[0][which])
     assert some.done.tolist() == rollout.done[which].astype(float).tolist() == [1.0, 0.0, 1.0, 1.0, 0.0]
 
@@ -67,7 +67,7 @@ def test_steps_that_wait_are_joined_and_kept_in_a_checkpoint():
     restored.load_state_dict(buffer.state_dict())
     for kept in (buffer, restored):
         every = kept.columns().on(CPU).rows(torch.arange(9))
-        np.testing.assert_array_equal(every.behind[0], np.concatenate([followers(part) for part in parts]))
+        np.testing.assert_array_equal(every.next_obs[0], np.concatenate([followers(part) for part in parts]))
 
 
 def test_an_epoch_takes_every_step_once_but_for_what_fills_no_minibatch():
@@ -79,22 +79,22 @@ def test_an_epoch_takes_every_step_once_but_for_what_fills_no_minibatch():
 class Counting:
     """A signal that writes down what it is given."""
 
-    looks_ahead = False
+    needs_next_obs = False
 
     def __init__(self):
         self.sizes = []
 
     def learn(self, steps, policy_step):
-        assert not steps.behind, "nobody looks ahead"
+        assert not steps.next_obs, "nobody looks ahead"
         self.sizes.append((len(steps), policy_step))
         return {"Losses/Count": float(len(self.sizes))}
 
 
 def test_signals_learn_as_often_as_the_policy_from_the_same_steps():
     signal = Counting()
-    learning = SignalLearning({"count": signal}, batch_size=4, epochs=3, device=CPU, seed=0)
-    learning.keep(rollout_of_steps([5], seed=0))
-    learning.keep(rollout_of_steps([6], seed=1))
+    learning = SignalTrainer({"count": signal}, batch_size=4, epochs=3, device=CPU, seed=0)
+    learning.append(rollout_of_steps([5], seed=0))
+    learning.append(rollout_of_steps([6], seed=1))
     assert learning.learn(77) == {"Losses/Count": 3.5}
     assert signal.sizes == [(4, 77)] * 6
     assert len(learning.buffer) == 0
@@ -130,7 +130,7 @@ def test_normalisers_see_what_agents_collect_and_nothing_else():
     signal.evaluate(rollout)
     signal.learn(Transitions.of_rollout(rollout, CPU), 0)
     assert int(normalizer.steps) == 1
-    signal.observe(rollout)
+    signal.update_normalizer(rollout)
     assert int(normalizer.steps) == 10
     assert signal.target.encoder.normalizers is None, "both read what one has prepared"
 
@@ -202,7 +202,7 @@ def test_the_penalty_is_over_all_observations_as_they_come():
         for rows in (slice(0, 2), slice(2, 4))
     )
     mix = [torch.rand(column.shape, dtype=torch.float64) for column in policy.obs]
-    found = gradient_penalty(network, policy, expert, Chances(mix, None))
+    found = gradient_penalty(network, policy, expert, RandomDraws(mix, None))
     at = [e * a + (1 - e) * b for e, a, b in zip(mix, policy.obs, expert.obs)]
 
     def estimate():

@@ -98,8 +98,8 @@ class DQN(OffPolicyAlgorithm):
         """One gradient step on the Huber loss of Q(o, a) - y, and an update of the target network.
 
         The target y = r + gamma Q'(o', a*) is the mean over branches (Tavakoli et al., equation 6), and the
-        same for all of them. a* is the best available action of each branch by the sum over signals: according to the
-        network (double Q-learning), or according to the target network.
+        same for all of them. a* is the best available action of each branch by the sum over signals:
+        according to the network (double Q-learning), or according to the target network.
         """
         network, target = self.network, self.target.network
         with torch.no_grad(), self.precision.passes(self.device):
