@@ -4,6 +4,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from ._version import __version__
+
 if TYPE_CHECKING:
     from .envs.wrappers import make_aec, make_gym, make_parallel, make_sb3, make_vector
     from .trainers.api import train
@@ -21,8 +23,6 @@ __all__ = [
     "make_vector",
     "train",
 ]
-
-__version__ = "0.1.0"
 
 
 def _refuse(message: str) -> None:

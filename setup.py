@@ -6,7 +6,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
-VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "__init__.py").read_text())[1]  # type: ignore[index]
+VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "_version.py").read_text())[1]  # type: ignore[index]
 FOLDERS = ["envs", "agent_processor", "trainers", "config"]
 SITE = ["furo", "myst-parser>=4.0", "sphinx>=8.0"]
 PACKAGES = [

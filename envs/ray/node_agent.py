@@ -10,12 +10,13 @@ from typing import Any
 
 from mlagents_envs.exception import UnityException
 
-from ... import __version__
+from ..._version import __version__
+from ..registry.registry import resolve_registered
 from ..remote.relay import Relay
 from ..remote.relay_client import RelayRejectedError, RemoteTrainer, UnreachableError
 from ..remote.tls import UntrustedError, client_context
 from ..unity.executables import check_executable
-from ..unity.launch import resolve, start_engine, with_registered
+from ..unity.launch import resolve, start_engine
 from ..unity.process import EngineProcess
 from .spec import LaunchSpec
 
@@ -54,10 +55,11 @@ class NodeAgent:
 
     def _start(self, spec: LaunchSpec) -> EngineProcess:
         folder = None if spec.log_folder is None else _make_folder(Path(spec.log_folder))
+        file_name, arguments = resolve_registered(spec.file_name, spec.additional_args)
         engine, self.log = start_engine(
-            *(resolve(spec.file_name), self._relay.port, spec.worker_id, folder),
+            *(resolve(file_name), self._relay.port, spec.worker_id, folder),
             windowless=spec.windowless,
-            additional_args=with_registered(spec.file_name, spec.additional_args),
+            additional_args=arguments,
         )
         return engine
 
@@ -104,7 +106,7 @@ def check(spec: LaunchSpec) -> RemoteTrainer:
             f"it has Lanista {__version__}, and the learner {spec.version}: install the same version on both"
         )
     try:
-        check_executable(resolve(spec.file_name)[0])
+        check_executable(resolve(resolve_registered(spec.file_name, ())[0])[0])
     except UnityException as error:
         raise NodeAgentError(str(error)) from error
     context = client_context(pinned=True)

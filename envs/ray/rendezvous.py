@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mlagents_envs.exception import UnityEnvironmentException, UnityTimeOutException
 
-from ... import __version__
+from ..._version import __version__
 from ..errors import ClusterError
 from ..registry.registry import REGISTRY
 from ..remote.address import join_address, split_address

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -121,6 +121,20 @@ def locate(name: str) -> LocatedProgram | None:
     """
     name = name.strip()
     return _locate(name) if name.startswith(REGISTRY) else None
+
+
+def resolve_registered(file_name: str, arguments: Sequence[str] | None) -> tuple[str, list[str]]:
+    """What to launch for an environment's name: of `registry:NAME` the program and more arguments for it.
+
+    Args:
+        file_name: The name; one without `registry:` is returned as it is.
+        arguments: Arguments for the program, before those of the registry.
+
+    Raises:
+        RegistryError: As `locate`.
+    """
+    located, given = locate(file_name), list(arguments or ())
+    return (file_name, given) if located is None else (located.program, [*given, *located.arguments])
 
 
 @cache

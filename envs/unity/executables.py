@@ -30,7 +30,7 @@ def find_executable(file_name: str, platform: str = sys.platform) -> str:
             return str(candidate.absolute())
     raise UnityEnvironmentException(
         f"Couldn't launch the {stem.name} environment. Provided filename does not match any environments: "
-        f"{file_name!r}. {_misspelt(file_name) or _hint(path, stem, platform)} Looked for "
+        f"{file_name!r}. {_suggestion(file_name) or _hint(path, stem, platform)} Looked for "
         f"{', '.join(str(candidate) for candidate in candidates)} in {Path.cwd()}."
     )
 
@@ -95,24 +95,23 @@ def _candidates(path: Path, stem: Path, platform: str) -> list[Path]:
     )
 
 
-def _misspelt(name: str) -> str:
-    """What to say of a name that is almost that of an environment of another kind; or nothing."""
+def _suggestion(name: str) -> str:
+    """What to suggest for a name that looks like that of an environment of another kind; or nothing."""
     prefixed = re.fullmatch(r"(\w+)[:/](.+)", name)
     kind = prefixed[1].lower() if prefixed else ""
     kind = "gymnasium" if kind == "gym" else kind
     near = get_close_matches(
         kind, ("gymnasium", "pettingzoo", "python", "registry", "scene"), n=1, cutoff=0.75
     )
+    if prefixed and prefixed[1] == "registry":
+        return f"Make it with lanista.envs.registry.default_registry[{prefixed[2]!r}].make()."
     if prefixed and near:
         return f"Did you mean --env {near[0]}:{prefixed[2]}?"
     if re.fullmatch(r"[A-Za-z_][\w.]+:[A-Za-z_]\w*(\?.*)?", name):
         return f"A function that makes an environment is named --env python:{name}."
     if re.fullmatch(r"\w+-v\d+", name):
         return f"An environment of Gymnasium is named --env gymnasium:{name}."
-    from ..scenes.registry import SCENES
-
-    scene = name.partition("?")[0]
-    return f"The scene is named --env scene:{name}." if scene in SCENES else ""
+    return ""
 
 
 def _hint(path: Path, stem: Path, platform: str) -> str:

@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..grpc.server import ServerSession
-from ..registry.registry import locate
 from . import ports
 from .connection import EngineConnection
 from .executables import check_executable, find_executable
@@ -75,7 +74,7 @@ class Launch:
         engine, _ = start_engine(
             *(start, port, self.worker_id, self.log_folder),
             windowless=self.windowless,
-            additional_args=with_registered(self.file_name or "", self.additional_args),
+            additional_args=self.additional_args,
             on_exit=on_exit,
         )
         return engine
@@ -161,20 +160,15 @@ def listen(
 
 def resolve(file_name: str, platform: str = sys.platform) -> list[str]:
     """The start of the command line for an environment: an executable, a scene such as
-    `scene:ball3d?areas=4`, a registry's `registry:NAME`, which is downloaded unless it is there, a Python
-    program `NAME.py`, or an environment in Python that is to be hosted; the same Python runs these as we are
-    run by.
+    `scene:ball3d?areas=4`, a Python program `NAME.py`, or an environment in Python that is to be hosted; the
+    last three are run by the Python that runs us. `registry.resolve_registered` comes before this.
 
     Raises:
-        UnityEnvironmentException: There is no such executable, the scene's name cannot be read, or the
-            registry's environment cannot be had.
+        UnityEnvironmentException: There is no such executable, or the scene's name cannot be read.
     """
     file_name = file_name.strip()
     if file_name.startswith(SCENE):
         return _scene_command(file_name)
-    registered = locate(file_name)
-    if registered is not None:
-        return [find_executable(registered.program, platform)]
     if file_name.startswith(HOSTED):
         return [sys.executable, "-m", "lanista.envs.hosting", file_name[len(HOSTED) :]]
     path = Path(file_name).expanduser()
@@ -201,16 +195,6 @@ def arguments(
     elif log_file is not None:
         command += ["-logFile", str(log_file)]
     return command + additional, log_file
-
-
-def with_registered(file_name: str, additional: Sequence[str]) -> list[str]:
-    """More arguments for an environment: those that were given, and those of a registry, if it is from one.
-
-    Raises:
-        UnityEnvironmentException: The registry's environment cannot be had.
-    """
-    registered = locate(file_name)
-    return [*additional, *(registered.arguments if registered else ())]
 
 
 def _scene_command(file_name: str) -> list[str]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ..base import BehaviorSteps, no_steps
 from ..python.base import InProcessEnvironment
 from ..python.sources import in_process, make_source
+from ..registry.registry import resolve_registered
 from ..side_channels import (
     EngineConfigurationChannel,
     EnvironmentParametersChannel,
@@ -202,6 +203,9 @@ def _start(
     engine = next(channel for channel in channels if isinstance(channel, EngineConfigurationChannel))
     if time_scale is not None:
         engine.set_configuration_parameters(time_scale=time_scale)
+    if file_name is not None:
+        file_name, arguments = resolve_registered(file_name, options.get("additional_args"))
+        options = {**options, "additional_args": arguments}
     return UnityEnvironment(file_name, seed=seed, side_channels=channels, **options)
 
 

@@ -62,7 +62,6 @@ def test_finds_the_executable(tmp_path, monkeypatch, platform, name, there, expe
         ("CartPole-v1", [], "named --env gymnasium:CartPole-v1"),
         ("petingzoo:mpe2.simple_v3", [], "Did you mean --env pettingzoo:mpe2.simple_v3?"),
         ("mygame:make", [], "A function that makes an environment is named --env python:mygame:make."),
-        ("ball3d?areas=3", [], "named --env scene:ball3d?areas=3"),
     ],
 )
 def test_a_missing_executable_tells_what_is_there(tmp_path, monkeypatch, name, there, told):

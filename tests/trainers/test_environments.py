@@ -89,3 +89,8 @@ def test_the_global_state_is_there_where_only_critics_read_it(tmp_path, behavior
         manager.start()
         (step,) = manager.reset()
         assert len(step.steps["agent?team=0"][0].obs) == observed
+
+
+def test_a_scene_without_its_prefix_is_recognized(tmp_path):
+    with pytest.raises(UnityEnvironmentException, match=r"named --env scene:ball3d\?areas=3\."):
+        check_environment(options(tmp_path, "--env", "ball3d?areas=3"))

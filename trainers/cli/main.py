@@ -64,7 +64,7 @@ def run(argv: Sequence[str]) -> int:
 
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
     """The whole parser; only the chosen command's own arguments are filled in."""
-    from ... import __version__
+    from ..._version import __version__
 
     parser = argparse.ArgumentParser(prog="lanista", description="Trains agents that live in game engines.")
     parser.add_argument("--version", action="version", version=f"lanista {__version__}")

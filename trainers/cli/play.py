@@ -159,18 +159,22 @@ def _environment(arguments: argparse.Namespace) -> BaseEnv:
             self_play=None,
             drawn=filmed,
         )
+    from ...envs.registry.registry import resolve_registered
     from ...envs.side_channels import EngineConfigurationChannel, StatsSideChannel
     from ...envs.unity.environment import UnityEnvironment
 
     engine = EngineConfigurationChannel()
     engine.set_configuration_parameters(time_scale=arguments.time_scale)
+    file_name, args = arguments.env, arguments.env_args
+    if file_name is not None:
+        file_name, args = resolve_registered(file_name, args)
     return UnityEnvironment(
-        arguments.env,
+        file_name,
         base_port=arguments.base_port,
         seed=arguments.seed,
         no_graphics=arguments.no_graphics,
         timeout_wait=arguments.timeout_wait,
-        additional_args=arguments.env_args,
+        additional_args=args,
         side_channels=[engine, StatsSideChannel()],
         num_areas=arguments.num_areas,
     )

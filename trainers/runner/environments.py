@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlagents_envs.base_env import BaseEnv
+from mlagents_envs.exception import UnityEnvironmentException
 
 from ...envs.manager.manager import EnvManager
 from ...envs.manager.restarts import RestartLimits
 from ...envs.python.sources import check_source, in_process
+from ...envs.registry.registry import resolve_registered
 from ...envs.remote.handshake import AttachedEngine
 from ...envs.remote.source import AttachSource
 from ...envs.side_channels import (
@@ -105,7 +107,16 @@ def _refuse_parameters(options: RunOptions) -> None:
 
 
 def _check_program(env: EnvironmentSettings) -> None:
-    command = resolve(str(env.env_path))
+    name = str(env.env_path).strip()
+    file_name, _ = resolve_registered(name, env.env_args)
+    try:
+        command = resolve(file_name)
+    except UnityEnvironmentException as error:
+        from ...envs.scenes.registry import SCENES
+
+        if name.partition("?")[0] not in SCENES:
+            raise
+        raise UnityEnvironmentException(f"{error} The scene is named --env scene:{name}.") from error
     _check_scene(env)
     check_executable(command[0])
 
@@ -225,15 +236,18 @@ def _make_env(
         return make_hosted(options, seed, log_folder, worker_id, _base_port(env), connect)
     if env.env_path is not None and in_process(env.env_path):
         return make_stepped(options, env.env_path, seed, drawn=drawn)
+    file_name, arguments = env.env_path, env.env_args
+    if file_name is not None and connect is None:
+        file_name, arguments = resolve_registered(file_name, arguments)
     return UnityEnvironment(
-        env.env_path,
+        file_name,
         worker_id,
         _base_port(env),
         seed=seed,
         no_graphics=engine.no_graphics,
         no_graphics_monitor=engine.no_graphics_monitor,
         timeout_wait=env.timeout_wait,
-        additional_args=env.env_args,
+        additional_args=arguments,
         side_channels=_side_channels(options),
         log_folder=log_folder,
         num_areas=env.num_areas,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ... import __version__
+from ..._version import __version__
 from ..utils.argparse import OneLineParser
 from ..utils.suggestions import nearest
 from . import base as values

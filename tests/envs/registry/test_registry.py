@@ -17,6 +17,7 @@ from lanista.envs.registry import (
     UnknownEntryError,
     default_registry,
 )
+from lanista.envs.registry.registry import resolve_registered
 from lanista.envs.scenes.registry import export
 from lanista.envs.side_channels import EngineConfigurationChannel
 from lanista.envs.unity.launch import resolve
@@ -264,15 +265,15 @@ def test_a_manifest_on_this_machine_may_name_archives_beside_it(tmp_path, monkey
 def test_a_name_of_the_command_line(tmp_path, server):
     pack(server.files / "Ball.zip")
     path = manifest(tmp_path / "m.yaml", Ball={"linux_url": server.url("Ball.zip")})
-    (program,) = resolve(f"registry:Ball?manifest={path}")
+    (program,) = resolve(resolve_registered(f"registry:Ball?manifest={path}", ())[0])
     assert program.endswith("Ball/Ball.x86_64")
     (server.files / "Ball.zip").unlink()
-    assert resolve(f"registry:Ball?manifest={path}") == [program]
+    assert resolve_registered(f"registry:Ball?manifest={path}", ())[0] == program
     with pytest.raises(UnknownEntryError, match=r"Did you mean Ball\?"):
-        resolve(f"registry:Balk?manifest={path}")
+        resolve_registered(f"registry:Balk?manifest={path}", ())
     for name in ("registry:", "registry:?manifest=x", "registry:Ball?manifest="):
         with pytest.raises(RegistryError, match="is not an environment's name"):
-            resolve(name)
+            resolve_registered(name, ())
 
 
 def test_importing_the_package_asks_nobody():

@@ -125,18 +125,20 @@ def _environment(arguments: argparse.Namespace, path: str, given: Sequence[str])
         # A brain that does not read the state, or its seat, does not mind: they are the last observations.
         areas = arguments.num_areas
         return make_source(path, arguments.seed, given, areas, with_state=True, self_play=None)
+    from ....envs.registry.registry import resolve_registered
     from ....envs.side_channels import EngineConfigurationChannel, StatsSideChannel
     from ....envs.unity.environment import UnityEnvironment
 
     engine = EngineConfigurationChannel()
     engine.set_configuration_parameters(time_scale=arguments.time_scale)
+    file_name, args = resolve_registered(path, given)
     return UnityEnvironment(
-        path,
+        file_name,
         base_port=arguments.base_port,
         seed=arguments.seed,
         no_graphics=arguments.no_graphics,
         timeout_wait=arguments.timeout_wait,
-        additional_args=list(given),
+        additional_args=args,
         side_channels=[engine, StatsSideChannel()],
         num_areas=arguments.num_areas,
     )

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from onnx import ModelProto
 
-from .... import __version__
+from ...._version import __version__
 from ...networks.actor import ActingNetwork
 from ...networks.custom import not_exportable
 from ...utils.atomic_files import atomic_write_bytes
