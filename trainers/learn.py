@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mlagents_envs.exception import UnityException
 
-from .algorithms.common.threads import wait_briefly_for_each_other
+from .algorithms.common.threads import limit_openmp_spinning
 from .callbacks.base import Callback
 from .callbacks.factory import make_callbacks
 from .checkpoints.run_folder import claimed_run_folder, recorded_seed, recorded_start, write_configuration
@@ -132,7 +132,7 @@ def _train_in(
         options = options.with_start(recorded_start(folder))
     else:
         write_configuration(folder, options)
-    wait_briefly_for_each_other()
+    limit_openmp_spinning()
     set_malloc_thresholds()
     load_torch()
     from .runner.training import train

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.agent_processor.trajectory import AgentKey
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.common.recurrent import CriticStates, remember, waves
+from lanista.trainers.algorithms.common.recurrent import CriticStates, unroll, waves
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.networks.modules.memory import Memory
@@ -69,7 +69,7 @@ def test_steps_in_one_go_are_the_steps_one_by_one(data, kind, sequence_length):
             ended = ended | {agent} if is_over else ended - {agent}
         rollout = recurrent_rollout(lengths, agents, begins, done)
         steps, following = torch.randn(sum(lengths), 3), torch.randn(count, 3)
-        said = remember(made, memories, rollout, sequence_length, steps, following)
+        said = unroll(made, memories, rollout, sequence_length, steps, following)
         row, sequence = 0, 0
         for j, agent in enumerate(agents):
             state = by_hand.get(agent, torch.zeros(1, SIZE))
@@ -94,8 +94,8 @@ def test_an_agent_that_begins_anew_has_no_memory_of_an_episode_that_never_ended(
     """As after a reset of the engine, which may give out the same ids again."""
     made, memories = memory(), CriticStates(SIZE)
     steps = torch.randn(2, 3)
-    remember(made, memories, recurrent_rollout([2], [A], [True]), 2, steps)
-    said = remember(made, memories, recurrent_rollout([2], [A], [True]), 2, steps)
+    unroll(made, memories, recurrent_rollout([2], [A], [True]), 2, steps)
+    said = unroll(made, memories, recurrent_rollout([2], [A], [True]), 2, steps)
     assert not said.starts.any()
 
 

@@ -27,7 +27,6 @@ from ..settings.models.behavior import TrainerSettings
 from .common.observations import update_normalizer
 from .common.optim import CheckedAdam
 from .common.schedules import LEARNING_RATE_FLOOR, Schedule
-from .common.threads import UpdateThreads
 
 
 class UnsupportedActionError(ValueError):
@@ -143,6 +142,13 @@ class Algorithm(ABC):
         """The optimizer of the policy's parameters."""
         return next(iter(self.optimizers().values()))
 
+    def products(self, batch_size: int) -> int | None:
+        """Products of a minibatch's pass through the largest network; None unless it is dense."""
+        if self.is_recurrent or any(len(sensor.shape) > 1 for sensor in self.spec.observation_specs):
+            return None
+        sizes = (sum(p.numel() for p in module.parameters()) for module in self.modules().values())
+        return batch_size * max(sizes)
+
     # Experience -----------------------------------------------------------------------------------------
 
     def update_normalizer(self, rollout: Rollout) -> None:
@@ -243,7 +249,7 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
         """
 
     @abstractmethod
-    def update(self, steps: Steps, policy_step: int, threads: UpdateThreads) -> dict[str, float]:
+    def update(self, steps: Steps, policy_step: int) -> dict[str, float]:
         """Learn from the steps; metrics by statistics' names."""
 
 

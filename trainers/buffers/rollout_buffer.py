@@ -1,42 +1,47 @@
-"""The steps that wait for the next policy update."""
+"""The steps that wait for the next policy update, and the minibatches that they are learned in."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ...envs.base import ObsArray
 from ...envs.images import as_floats
+from ..networks.modules.distributions import Actions
 from .image_buffer import ImageBuffer
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
 IMAGE_AXES = 4
-"""Of a column of pictures: [N, C, H, W]."""
+"""Of a column of images: [N, C, H, W]."""
 
 
 @dataclass(slots=True)
 class EvaluatedSteps:
-    """Columns of N steps with what the critic made of them; S reward signals."""
+    """Columns of N steps with the critic's evaluation; S reward signals."""
 
     obs: list[ObsArray]
-    continuous: NDArray[np.float32]
+    continuous: Floats
     discrete: NDArray[np.int32]
-    log_probs: NDArray[np.float32]
+    log_probs: Floats
     action_mask: NDArray[np.bool_] | None
-    values: NDArray[np.float32]
+    values: Floats
     """[N, S], of the critic when the steps came in."""
-    returns: NDArray[np.float32]
+    returns: Floats
     """[N, S]."""
-    advantages: NDArray[np.float32]
-    """[N], mean over the signals, not normalised."""
+    advantages: Floats
+    """[N], mean over the signals, not normalized."""
     real: NDArray[np.bool_] | None = None
-    """[N], False for padding. With a memory the N rows are whole sequences, trajectories padded to these."""
-    memory: NDArray[np.float32] | None = None
-    critic_memory: NDArray[np.float32] | None = None
+    """[N], False for padding. With a memory the rows are whole sequences of padded trajectories."""
+    memory: Floats | None = None
+    critic_memory: Floats | None = None
     """[sequences, memory_size], the actor's and the critic's states before each sequence."""
 
     def __len__(self) -> int:
@@ -47,14 +52,116 @@ class EvaluatedSteps:
         return self
 
 
+class RolloutBatch(NamedTuple):
+    """B steps on the learner's device; with a memory whole sequences of them."""
+
+    inputs: list[Tensor]
+    """What the networks read, see `ActorCritic.prepare`."""
+    actions: Actions
+    action_mask: Tensor | None
+    """[B, sum of branch sizes], True where the action was forbidden; None if none ever was."""
+    old_log_probs: Tensor
+    """[B, components], of the actions when they were taken."""
+    advantages: Tensor
+    """[B, 1], normalized."""
+    old_values: Tensor
+    """[B, S], of the critic when the steps came in."""
+    returns: Tensor
+    """[B, S]."""
+    real: Tensor | None = None
+    """[B] bool, False for padding; None without a memory, as are the next two."""
+    actor_states: Tensor | None = None
+    critic_states: Tensor | None = None
+    """[sequences, memory_size], before each of the sequences of which the rows then consist."""
+
+    @classmethod
+    def of(cls, steps: EvaluatedSteps, inputs: list[Tensor], device: torch.device) -> RolloutBatch:
+        """All steps of an update, with `inputs` prepared once for all epochs."""
+        mask = steps.action_mask
+        discrete = torch.from_numpy(steps.discrete.astype(np.int64))
+        columns = (
+            *(None if mask is None or not mask.any() else mask, steps.log_probs),
+            *(normalized(steps.advantages)[:, None], steps.values, steps.returns),
+            *(steps.real, steps.memory, steps.critic_memory),
+        )
+        tensors: list[Any] = [None if c is None else torch.from_numpy(c).to(device) for c in columns]
+        actions = Actions(torch.from_numpy(steps.continuous).to(device), discrete.to(device))
+        return cls(inputs, actions, *tensors)
+
+    def minibatches(
+        self, size: int, generator: torch.Generator, sequence_length: int = 1
+    ) -> Iterator[RolloutBatch]:
+        """One epoch: the steps in random order, cut into whole minibatches; the remainder sits it out.
+
+        With a memory whole sequences are shuffled, as many to a minibatch as `size` steps hold.
+        """
+        device = self.advantages.device
+        together = max(size // sequence_length, 1)
+        count = len(self.advantages) // sequence_length
+        number = count // together
+        order = torch.randperm(count, generator=generator, device="cpu")
+        sequences = order[: number * together].to(device)
+        rows, size = sequences, together * sequence_length
+        if sequence_length > 1:
+            steps = torch.arange(sequence_length, device=device)
+            rows = (sequences.reshape(-1, 1) * sequence_length + steps).flatten()
+        missing: Sequence[Any] = [None] * number
+        inputs = [_cut(column, rows, size) for column in self.inputs]
+        actions = [_cut(column, rows, size) for column in self.actions]
+        columns = [missing if column is None else _cut(column, rows, size) for column in self[2:8]]
+        states = [missing if column is None else _cut(column, sequences, together) for column in self[8:]]
+        for i, c, s, a in zip(zip(*inputs), zip(*columns), zip(*states), zip(*actions)):
+            yield RolloutBatch(list(i), Actions(*a), *c, *s)
+
+
+def _cut(column: Tensor, rows: Tensor, size: int) -> Iterable[Tensor]:
+    """A column's rows in minibatches.
+
+    They are views of one copy per epoch; but not of images, which would then be in memory twice.
+    """
+    if column.dim() == IMAGE_AXES:
+        return (column.index_select(0, some) for some in torch.split(rows, size))
+    pieces: tuple[Tensor, ...] = torch.split(column.index_select(0, rows), size)
+    return pieces
+
+
+def normalized(advantages: Floats) -> Floats:
+    """Advantages of any shape with mean 0 and deviation 1 over the whole buffer."""
+    deviations = advantages - advantages.mean()
+    result: Floats = (deviations / (advantages.std() + 1e-10)).astype(np.float32)
+    return result
+
+
+def shuffled_units(counts: Ints, size: int, generator: torch.Generator) -> Iterator[Ints]:
+    """One epoch over units of several steps each, such as trajectories, in random order.
+
+    Args:
+        counts: [U] the steps of each unit.
+        size: steps of a minibatch. There are as many as a cut into exactly `size` steps would give; the
+            remainder sits the epoch out.
+        generator: of the order.
+
+    Yields:
+        The units of each minibatch, which together have about `size` steps.
+    """
+    order = torch.randperm(len(counts), generator=generator, device="cpu").numpy()
+    ends = np.cumsum(counts[order])
+    number = int(ends[-1]) // size if len(ends) else 0
+    start = 0
+    for stop in (np.searchsorted(ends, size * np.arange(1, number + 1)) + 1).tolist():
+        if stop > start:
+            yield order[start:stop]
+            start = stop
+
+
 AnySteps = TypeVar("AnySteps")
 
 
-class Columns(Protocol):
-    """What a buffer keeps: a data class of arrays, None, and lists of arrays.
+class BufferColumns(Protocol):
+    """What a buffer holds: a dataclass of arrays, None, and lists of arrays.
 
-    Arrays of several parts are joined along their first axis. Those of two axes may differ in width when they
-    hold row numbers, of which -1 stands for none.
+    Arrays of several parts are concatenated along their first axis. Those of two axes may differ in width
+    where they hold row numbers, of which -1 stands for none.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -64,11 +171,11 @@ class Columns(Protocol):
         ...
 
     def restored(self: AnySteps) -> AnySteps:
-        """These steps, which a checkpoint held, fit for being joined to steps of this process."""
+        """These steps, loaded from a checkpoint, as they can be concatenated with steps of this process."""
         ...
 
 
-class OnPolicySteps(Columns, Protocol):
+class OnPolicySteps(BufferColumns, Protocol):
     """What an update of the policy learns from."""
 
     advantages: NDArray[np.float32]
@@ -77,29 +184,29 @@ class OnPolicySteps(Columns, Protocol):
     """[N, S]."""
 
 
-Kept = TypeVar("Kept", bound=Columns)
+Columns = TypeVar("Columns", bound=BufferColumns)
 Steps = TypeVar("Steps", bound=OnPolicySteps)
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutEvaluation(Generic[Steps]):
-    """What an algorithm makes of some trajectories."""
+    """An algorithm's evaluation of some trajectories."""
 
     steps: Steps
-    """For the update buffer."""
-    estimates: Mapping[str, NDArray[np.float32]]
-    """What the critic expects of each of the trajectories' own steps [steps, S], by the statistic's name."""
+    """For the rollout buffer."""
+    estimates: Mapping[str, Floats]
+    """The critic's estimates for the trajectories' own steps [steps, S], by the statistic's name."""
 
 
-def concatenate(parts: Sequence[Kept]) -> Kept:
+def concatenate(parts: Sequence[Columns]) -> Columns:
     """One block of columns out of several (at least one) of the same kind."""
     return joined(list(parts))
 
 
-def joined(parts: list[Kept]) -> Kept:
-    """As `concatenate`, but the list is empty behind it, so that memory is not taken twice.
+def joined(parts: list[Columns]) -> Columns:
+    """As `concatenate`, but empties the list, so that memory is not taken twice.
 
-    All columns are made before the first part is let go: where memory ends, nothing is lost.
+    All columns are allocated before the first part is released: if memory runs out, nothing is lost.
     """
     if len(parts) == 1:
         return parts.pop()
@@ -113,22 +220,22 @@ def joined(parts: list[Kept]) -> Kept:
 
 
 def _room(parts: list[Any]) -> Any:
-    """A column for these parts. The system gives its memory only as it is filled."""
+    """An uninitialized column for these parts. The system commits its memory only as it is filled."""
     first = parts[0]
     if first is None:
         return None
     if isinstance(first, list):
         return [_room(list(of_one)) for of_one in zip(*parts, strict=True)]
-    # Pictures of a resumed run that came as bytes come as numbers now, or the other way round.
-    kinds = {part.dtype for part in parts}
+    # In a resumed run images may be uint8 before and float32 after, or the other way round.
+    dtypes = {part.dtype for part in parts}
     shape = [sum(len(part) for part in parts), *first.shape[1:]]
     if len(shape) == 2:
         shape[1] = max(part.shape[1] for part in parts)
-    return np.empty(shape, first.dtype if len(kinds) == 1 else np.float32)
+    return np.empty(shape, first.dtype if len(dtypes) == 1 else np.float32)
 
 
 def _fill(column: Any, parts: list[Any]) -> None:
-    """Copy the parts into their column, each of which leaves the list when it is copied."""
+    """Copy the parts into their column; each leaves the list once it is copied."""
     if column is None:
         return
     if isinstance(column, list):
@@ -149,85 +256,85 @@ def _fill(column: Any, parts: list[Any]) -> None:
         start += len(part)
 
 
-class RolloutBuffer(Generic[Kept]):
+class RolloutBuffer(Generic[Columns]):
     """Collects evaluated steps until an update takes them all.
 
-    Pictures go at once to where they stay: joined at last, they would take their memory twice.
+    Images are stored in their final place at once: concatenating them later would take their memory twice.
     """
 
-    def __init__(self, kind: type[Kept], expected: int = 0) -> None:
-        """Begin empty.
+    def __init__(self, steps_type: type[Columns], expected: int = 0) -> None:
+        """Start empty.
 
         Args:
-            kind: the class of the steps, for what a checkpoint holds.
+            steps_type: the class of the steps, for loading them from a checkpoint.
             expected: about how many steps an update takes.
         """
-        self._kind = kind
+        self._steps_type = steps_type
         self._expected = expected
-        self._parts: list[Kept] = []
-        self._albums: dict[tuple[str, int], ImageBuffer] = {}
-        """By column, and place in its list."""
+        self._parts: list[Columns] = []
+        self._images: dict[tuple[str, int], ImageBuffer] = {}
+        """By column and index in its list."""
         self._length = 0
 
     def __len__(self) -> int:
         return self._length
 
-    def append(self, steps: Kept) -> None:
+    def append(self, steps: Columns) -> None:
         """Add the steps of some trajectories."""
-        pictures = {
+        images = {
             (field.name, k): array
-            for field in fields(self._kind)
+            for field in fields(self._steps_type)
             if isinstance(column := getattr(steps, field.name), list)
             for k, array in enumerate(column)
             if array.ndim == IMAGE_AXES
         }
-        for place, array in pictures.items():
-            self._albums.setdefault(place, ImageBuffer(self._expected)).reserve(array)
-        for place, array in pictures.items():
-            self._albums[place].append(array)
-        self._parts.append(self._without(steps, pictures) if pictures else steps)
+        for key, array in images.items():
+            self._images.setdefault(key, ImageBuffer(self._expected)).reserve(array)
+        for key, array in images.items():
+            self._images[key].append(array)
+        self._parts.append(self._without(steps, images) if images else steps)
         self._length += len(steps)
 
-    def _without(self, steps: Kept, pictures: Mapping[tuple[str, int], ObsArray]) -> Kept:
-        """The steps with no pictures, and with copies of all else, which may be views beside these."""
-        columns = {f.name: _copied(getattr(steps, f.name)) for f in fields(self._kind)}
-        for (name, k), array in pictures.items():
+    def _without(self, steps: Columns, images: Mapping[tuple[str, int], ObsArray]) -> Columns:
+        """The steps without images, and with copies of all else, which may be views of the same memory."""
+        columns = {f.name: _copied(getattr(steps, f.name)) for f in fields(self._steps_type)}
+        for (name, k), array in images.items():
             columns[name][k] = np.empty((0, *array.shape[1:]), array.dtype)
-        return self._kind(**columns)
+        return self._steps_type(**columns)
 
-    def _with(self, steps: Kept, pictures: Mapping[tuple[str, int], ObsArray]) -> Kept:
-        """The steps with these pictures."""
-        columns = {f.name: getattr(steps, f.name) for f in fields(self._kind)}
-        for (name, k), array in pictures.items():
+    def _with(self, steps: Columns, images: Mapping[tuple[str, int], ObsArray]) -> Columns:
+        """The steps with these images put back."""
+        columns = {f.name: getattr(steps, f.name) for f in fields(self._steps_type)}
+        for (name, k), array in images.items():
             columns[name] = [*columns[name][:k], array, *columns[name][k + 1 :]]
-        return self._kind(**columns)
+        return self._steps_type(**columns)
 
-    def columns(self) -> Kept:
-        """All steps, in the order in which they came; the buffer must not be empty."""
+    def columns(self) -> Columns:
+        """All steps, in order of arrival; the buffer must not be empty."""
         self._parts = [joined(self._parts)]
-        albums = {place: album.pictures() for place, album in self._albums.items() if len(album)}
-        return self._with(self._parts[0], albums)
+        images = {key: buffer.images() for key, buffer in self._images.items() if len(buffer)}
+        return self._with(self._parts[0], images)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Discard everything."""
         self._parts, self._length = [], 0
-        for album in self._albums.values():
-            album.clear()
+        for buffer in self._images.values():
+            buffer.clear()
 
     def state_dict(self) -> dict[str, Any]:
         """Tensors for a checkpoint; {} when empty."""
         if not self._parts:
             return {}
         steps = self.columns()
-        columns = {f.name: getattr(steps, f.name) for f in fields(self._kind)}
+        columns = {f.name: getattr(steps, f.name) for f in fields(self._steps_type)}
         return {name: _tensors(column) for name, column in columns.items() if column is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         self.clear()
         if state:
-            columns = {f.name: _arrays(state.get(f.name)) for f in fields(self._kind)}
-            self.append(self._kind(**columns).restored())
+            columns = {f.name: _arrays(state.get(f.name)) for f in fields(self._steps_type)}
+            self.append(self._steps_type(**columns).restored())
 
 
 def _copied(column: Any) -> Any:

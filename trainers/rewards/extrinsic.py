@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...agent_processor.sequences import of_mates
 from ...agent_processor.trajectory import Rollout
-from ..algorithms.coma.steps import places_of
+from ..algorithms.coma.steps import slots_of
 from ..settings.models.algorithms import TeamRewardKind
 
 
@@ -70,7 +70,7 @@ def _staggered(rollout: Rollout) -> bool:
     assert roster is not None
     if not rollout.reward.any():
         return False
-    places = np.broadcast_to(places_of(own, roster)[:, None], roster.shape)
+    places = np.broadcast_to(slots_of(own, roster)[:, None], roster.shape)
     known = (roster >= 0) & (roster < rollout.steps)  # of other rows the roster is not here
     apart = roster[roster[known], places[known]] != np.broadcast_to(own[:, None], roster.shape)[known]
     return bool(apart.any())

@@ -17,7 +17,7 @@ from ...agent_processor.stats_sink import StatsSink
 from ...agent_processor.trajectory import Rollout
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import OffPolicyAlgorithm, UpdateResult
-from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
+from ..algorithms.common.threads import UpdateThreads, torch_threads
 from ..buffers.replay.buffer import Replay
 from ..buffers.replay.columns import ReplayLayout
 from ..buffers.replay.memory_limit import require_room, size_text
@@ -40,8 +40,6 @@ PASSES_PER_BATCH = 8
 """Steps are processed about this often per batch."""
 BURST = 32
 """Updates of a threaded trainer after which it checks for new steps and publishes its weights."""
-ONE_THREAD = 4_000_000
-"""Multiplications in a batch's pass through a dense policy up to which one thread computes it."""
 KEPT_SHARE = 0.8
 """Share of `buffer_size` that stays when a replay has grown beyond it, as in ML-Agents."""
 
@@ -92,7 +90,7 @@ class OffPolicyTrainer(Trainer):
         own = hyper if isinstance(hyper, ReplaySettings) else ReplaySettings()
         self.own = own
         """Lanista's own keys; a plug-in's trainer may have none of them."""
-        self.update_threads = self._threads(spec, update_threads)
+        self.update_threads = (update_threads or UpdateThreads()).choose(algorithm.products(hyper.batch_size))
         self.updates = UpdateSchedule(hyper.steps_per_update, hyper.buffer_init_steps)
         self.signal_updates = UpdateSchedule(hyper.reward_signal_steps_per_update, hyper.buffer_init_steps)
         self.device = device or torch.device("cpu")
@@ -107,20 +105,6 @@ class OffPolicyTrainer(Trainer):
         """None until the first steps come."""
         if training:
             require_room(name, self.layout)
-
-    def _threads(self, spec: BehaviorSpec, given: UpdateThreads | None) -> UpdateThreads:
-        """Those given, or one alone where a gradient step is too small for more.
-
-        Such updates are many and short. More threads would wait for each other longer than they compute, and
-        so already do those that a trial tries, above all on a machine that others use too.
-        """
-        if given is None or given.fixed:
-            return given or UpdateThreads(ACTING_THREADS)
-        network = self.algorithm.network
-        weights = sum(parameter.numel() for parameter in network.parameters())
-        dense = not network.memory_size and all(len(o.shape) == 1 for o in spec.observation_specs)
-        small = dense and weights * self.hyper.batch_size <= ONE_THREAD
-        return UpdateThreads(ACTING_THREADS) if small else given
 
     def _layout(self, spec: BehaviorSpec) -> ReplayLayout:
         algorithm = self.algorithm
@@ -216,7 +200,7 @@ class OffPolicyTrainer(Trainer):
         if not self.updates.is_due(self.step):
             return told
         most = BURST * self.own.gradient_steps if self.settings.threaded else None
-        with self.timers.span("_update_policy"), self.update_threads.update():
+        with self.timers.span("_update_policy"), torch_threads(self.update_threads):
             while self.updates.is_due(self.step) and len(told) != most:
                 told += [self._gradient_step(replay) for _ in range(self.own.gradient_steps)]
                 self.updates.count()
@@ -234,8 +218,7 @@ class OffPolicyTrainer(Trainer):
     def _learn_from(self, batch: ReplayBatch) -> UpdateResult:
         """The policy's own gradient step, and those by demonstrations."""
         with self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update"):
-            for minibatch in self.update_threads.over([batch]):
-                figures, errors = self.algorithm.update(minibatch, self.step)
+            figures, errors = self.algorithm.update(batch, self.step)
         if self.cloning is not None:
             figures = figures | self.cloning.update(self.step)
         return UpdateResult(figures, errors)

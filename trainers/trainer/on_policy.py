@@ -16,7 +16,7 @@ from ...agent_processor.stats_sink import StatsSink
 from ...agent_processor.trajectory import AgentKey, Rollout
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import OnPolicyAlgorithm
-from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
+from ..algorithms.common.threads import UpdateThreads, torch_threads
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
 from ..rewards.base import RewardProvider
 from ..rewards.training import SignalTrainer
@@ -68,7 +68,9 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             advance_interval=min(settings.hyperparameters.buffer_size // passes, MAX_PASS_STEPS),
         )
         self.algorithm: OnPolicyAlgorithm[Steps] = algorithm
-        self.update_threads = update_threads or UpdateThreads(ACTING_THREADS)
+        self.update_threads = (update_threads or UpdateThreads()).choose(
+            algorithm.products(settings.hyperparameters.batch_size)
+        )
         self.buffer = RolloutBuffer(algorithm.steps_type, settings.hyperparameters.buffer_size)
         self.signal_trainer = self._make_signal_trainer(device or torch.device("cpu"), seed)
 
@@ -97,7 +99,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             return
         ignores = {name: provider.ignores_done for name, provider in self.providers.items()}
         # Evaluating teams computes as much as learning does, a single agent's critic hardly anything.
-        with self.update_threads.judging() if self.algorithm.traits.is_team else nullcontext():
+        with torch_threads(self.update_threads) if self.algorithm.traits.is_team else nullcontext():
             evaluation = self.algorithm.evaluate(kept, rewards, ignores)
         self._reset_critic(gaps)
         self._report_estimates(kept, evaluation.estimates)
@@ -120,8 +122,8 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
     def _update(self) -> None:
         self.episodes.clear_since_update()
         span = self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update")
-        with self.update_threads.update(), span:
-            figures = self.algorithm.update(self.buffer.columns(), self.step, self.update_threads)
+        with torch_threads(self.update_threads), span:
+            figures = self.algorithm.update(self.buffer.columns(), self.step)
             if self.signal_trainer is not None:
                 figures |= self.signal_trainer.learn(self.step)
             if self.cloning is not None:

@@ -1,10 +1,8 @@
 """Counterfactual multi-agent policy gradients (Foerster et al. 2018, arXiv 1705.08926).
 
-A centralised critic says what each action of an agent is worth, given the state and what all others did. An
-action is judged against what the agent does on average; so each member learns from its own share in what the
+A centralized critic values each action of an agent, given the state and the actions of all others. An action
+is compared with the agent's average action, so that each member learns from its own contribution to what the
 team earns. Here with the clipped objective and the epochs of PPO, or, with `clip: false`, as first published.
-
-What COMA needs of a behaviour.
 """
 
 from __future__ import annotations
@@ -22,8 +20,9 @@ from torch import Tensor, nn
 from ....agent_processor.trajectory import Rollout
 from ....envs.base import STATE
 from ...buffers.rollout_buffer import RolloutEvaluation
-from ...networks.modules.exploration import ExplorationSchedule
+from ...networks.modules.exploration import ExplorationSchedule, ExploringDistribution
 from ...networks.modules.normalizer import Normalizer
+from ...networks.modules.precision import widened
 from ...networks.multi_actor import MultiActor, Network
 from ...networks.observation_kinds import UnsupportedObservationError
 from ...settings.models.algorithms import COMASettings
@@ -35,10 +34,11 @@ from ..common.observations import to_tensors
 from ..common.optim import CheckedAdam, FlatParameters
 from ..common.returns import lambda_returns
 from ..common.schedules import ClippedSchedules
-from ..common.threads import UpdateThreads
+from ..ppo.losses import VALUE_WEIGHT, clipped_surrogate, ratio_statistics
 from .critic import CentralCritic
 from .evaluation import Evaluator
-from .minibatches import Rates, RosterMinibatches
+from .losses import of_actions
+from .minibatches import RosterMinibatch, RosterMinibatches
 from .networks import COMANetworks
 from .steps import RosterSteps, roster_steps
 
@@ -115,80 +115,126 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
     ) -> RolloutEvaluation[RosterSteps]:
         """The target critic's TD(lambda) targets, and the critic's counterfactual advantages.
 
-        Where nobody goes on the bootstrap value is zero, whatever the signal; else it is what the target
-        critic expects of the next state under pi'.
+        Where no member goes on the bootstrap value is zero, whatever the signal; otherwise it is the target
+        critic's expectation of the next state under pi'.
         """
-        judged = self.evaluator(rollout, self.exploration)
-        targets = np.empty_like(judged.taken)
+        estimates = self.evaluator(rollout, self.exploration)
+        targets = np.empty_like(estimates.taken)
         for s, name in enumerate(self.signals):
             targets[:, s] = lambda_returns(
                 rewards[name],
-                judged.taken[:, s],
-                judged.following[:, s],
+                estimates.taken[:, s],
+                estimates.following[:, s],
                 self.gammas[s],
                 self.hyper.lambd,
                 rollout.lengths,
             )
-        steps = roster_steps(rollout, targets, judged.advantages, judged.critic_states)
-        return RolloutEvaluation(steps, {"Value Estimate": judged.expected})
+        steps = roster_steps(rollout, targets, estimates.advantages, estimates.critic_states)
+        return RolloutEvaluation(steps, {"Value Estimate": estimates.expected})
 
     def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         """Drop the critics' states of these agents; see `Algorithm.reset_agents`."""
         self.evaluator.reset_agents(env, agent_ids)
 
-    # The update ---------------------------------------------------------------------------------------
+    # Update ---------------------------------------------------------------------------------------------
 
-    def update(self, steps: RosterSteps, policy_step: int, threads: UpdateThreads) -> dict[str, float]:
-        """Learn from all steps; mean losses and the schedules' values."""
-        rates = Rates(*self.schedules.at(policy_step), policy_step)
+    def update(self, steps: RosterSteps, policy_step: int) -> dict[str, float]:
+        """Learn from all steps: mean losses and statistics, and the values of the schedules."""
+        learning_rate, epsilon, beta = self.schedules.at(policy_step)
         if self.hyper.normalize_values:
             self._rescale(self.networks.tensor(steps.returns))
-        learning = RosterMinibatches(
-            self.networks,
-            steps,
-            self.precision,
-            normalize_advantages=self.hyper.clip,
-        )
-        learn = self._clipped_epochs if self.hyper.clip else self._as_published
-        losses = learn(learning, rates, threads)
-        self._let_target_follow()
+        source = RosterMinibatches(self.networks, steps, normalize_advantages=self.hyper.clip)
+        if self.hyper.clip:
+            metrics = self._clipped_update(source, policy_step)
+        else:
+            metrics = self._published_update(source, policy_step)
+        self._update_target()
         self.exploration = self.exploring(policy_step)
-        return losses | {
-            "Policy/Learning Rate": rates.learning_rate,
-            "Policy/Epsilon": rates.epsilon,
-            "Policy/Beta": rates.beta,
+        return metrics | {
+            "Policy/Learning Rate": learning_rate,
+            "Policy/Epsilon": epsilon,
+            "Policy/Beta": beta,
             "Policy/Exploration Epsilon": self.exploration,
         }
 
-    def _clipped_epochs(
-        self, learning: RosterMinibatches, rates: Rates, threads: UpdateThreads
-    ) -> dict[str, float]:
-        """Actor and critic together, minibatch by minibatch."""
-        losses = [
-            torch.stack(learning.clipped_step(batch, self.actor_optimizer, self.critic_optimizer, rates))
-            for _ in range(self.hyper.num_epoch)
-            for batch in threads.over(learning.shuffled(self.hyper.batch_size, self.shuffler))
-        ]
+    def _clipped_update(self, source: RosterMinibatches, policy_step: int) -> dict[str, float]:
+        """PPO's objective with an advantage of each branch's own; actor and critic together."""
+        learning_rate, epsilon, beta = self.schedules.at(policy_step)
+        losses: list[Tensor] = []
+        statistics: list[Tensor] = []
+        for _ in range(self.hyper.num_epoch):
+            for batch in source.shuffled(self.hyper.batch_size, self.shuffler):
+                policy, values = self._policy(batch), self._values_of_actions(batch)
+                log_ratio = policy.log_probs(batch.actions) - batch.old_log_probs
+                ratio = torch.exp(log_ratio)
+                policy_loss = -clipped_surrogate(ratio, batch.advantages, epsilon)
+                units = self.networks.critic.scale[:, None]
+                value_loss = ((batch.targets.unsqueeze(2) / units - values / units) ** 2).mean()
+                loss = policy_loss + VALUE_WEIGHT * value_loss - beta * policy.entropy().mean()
+                self.actor_optimizer.zero_grad()
+                self.critic_optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                self.actor_optimizer.step(learning_rate, policy_step)
+                self.critic_optimizer.step(learning_rate, policy_step)
+                losses.append(torch.stack((policy_loss, value_loss)).detach())
+                statistics.append(ratio_statistics(log_ratio, ratio, epsilon))
         if not losses:
             return {}
-        policy, value = torch.stack(losses).abs().mean(0).tolist()
-        return {"Losses/Policy Loss": policy, "Losses/Value Loss": value}
+        mean_policy_loss, mean_value_loss = torch.stack(losses).abs().mean(0).tolist()
+        approx_kl, clip_fraction = torch.stack(statistics).mean(0).tolist()
+        return {
+            "Losses/Policy Loss": mean_policy_loss,
+            "Losses/Value Loss": mean_value_loss,
+            "Policy/Approximate KL": approx_kl,
+            "Policy/Clip Fraction": clip_fraction,
+        }
 
-    def _as_published(
-        self, learning: RosterMinibatches, rates: Rates, threads: UpdateThreads
-    ) -> dict[str, float]:
-        """The critic minibatch by minibatch, then the actor once along the gradient of all steps."""
-        losses = [
-            learning.critic_step(batch, self.critic_optimizer, rates)
-            for _ in range(self.hyper.num_epoch)
-            for batch in threads.over(learning.shuffled(self.hyper.batch_size, self.shuffler))
-        ]
-        policy = learning.policy_step(self.hyper.batch_size, self.actor_optimizer, rates)
-        figures = {"Losses/Policy Loss": policy.item()}
-        return figures | ({"Losses/Value Loss": torch.stack(losses).mean().item()} if losses else {})
+    def _published_update(self, source: RosterMinibatches, policy_step: int) -> dict[str, float]:
+        """The critic by minibatches, then one step of the actor along the policy gradient of all steps.
+
+        g = sum over branches of grad ln pi'(u) A, mean over the steps (Foerster et al. 2018, equation 5).
+        """
+        learning_rate, _, beta = self.schedules.at(policy_step)
+        value_losses: list[Tensor] = []
+        for _ in range(self.hyper.num_epoch):
+            for batch in source.shuffled(self.hyper.batch_size, self.shuffler):
+                errors = self._values_of_actions(batch) - batch.targets.unsqueeze(2)
+                value_loss = ((errors / self.networks.critic.scale[:, None]) ** 2).mean()
+                self.critic_optimizer.zero_grad()
+                value_loss.backward()  # type: ignore[no-untyped-call]
+                self.critic_optimizer.step(learning_rate, policy_step)
+                value_losses.append(value_loss.detach())
+        self.actor_optimizer.zero_grad()
+        total = torch.zeros((), device=self.device)
+        for batch in source.in_order(self.hyper.batch_size):
+            policy, share = self._policy(batch), len(batch.targets) / len(source)
+            log_probs = policy.log_probs(batch.actions)
+            objective = (log_probs * batch.advantages).sum(1).mean()
+            loss = -objective - beta * policy.entropy().mean()
+            (loss * share).backward()  # type: ignore[no-untyped-call]
+            total += objective.detach() * share
+        self.actor_optimizer.step(learning_rate, policy_step)
+        metrics = {"Losses/Policy Loss": abs(total.item())}
+        if value_losses:
+            metrics["Losses/Value Loss"] = torch.stack(value_losses).mean().item()
+        return metrics
+
+    def _policy(self, batch: RosterMinibatch) -> ExploringDistribution:
+        """The exploring policy pi' at a minibatch's steps."""
+        with self.precision.passes(self.device):
+            policy = self.networks.policy(
+                batch.inputs, batch.steps, batch.action_mask, batch.exploration, batch.actor_sequences
+            )
+        return policy.widened()
+
+    def _values_of_actions(self, batch: RosterMinibatch) -> Tensor:
+        """[B, signals, branches] the critic's values of the actions taken."""
+        with self.precision.passes(self.device):
+            values = self.networks.critic(batch.table, batch.steps, batch.critic_sequences)
+        return of_actions(widened(values), batch.actions.discrete, self.networks.branches)
 
     def _rescale(self, targets: Tensor) -> None:
-        """Learn values in the units of all targets so far."""
+        """Learn values in units of the mean and deviation of all targets so far."""
         if self.target_statistics.update(targets):
             mean = self.target_statistics.mean
             deviation = self.target_statistics.deviation().clamp(min=SMALLEST_DEVIATION)
@@ -196,7 +242,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
                 network.rescale(mean, deviation)
 
     @torch.no_grad()
-    def _let_target_follow(self) -> None:
+    def _update_target(self) -> None:
         self.updates += 1
         weights, target = self.critic_optimizer.flat.vector.data, self.target_weights.vector.data
         if self.hyper.tau is not None:
@@ -235,7 +281,7 @@ def _networks(
     device: torch.device,
     generator: torch.Generator,
 ) -> COMANetworks:
-    """Fresh ones; the target begins as the critic's copy."""
+    """New networks; the target starts as a copy of the critic."""
     state = state_position(spec, hyper.state_observation)
     actors = MultiActor(
         spec,

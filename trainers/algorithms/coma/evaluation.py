@@ -20,7 +20,7 @@ from ..common.recurrent import CriticStates, waves
 from .critic import Steps
 from .losses import action_values, of_actions, on_average
 from .networks import COMANetworks, flat
-from .steps import Floats, Ints, first_steps, places_of
+from .steps import Floats, Ints, first_steps, slots_of
 
 
 class NextMembers:
@@ -114,7 +114,7 @@ class Evaluator:
         steps = Steps(
             nets.tensor(own),
             nets.tensor(np.where(rollout.roster >= 0, rollout.roster, len(rollout.reward))),
-            nets.tensor(places_of(own, rollout.roster)),
+            nets.tensor(slots_of(own, rollout.roster)),
         )
         mask, explored = nets.mask(rollout.action_mask), nets.tensor(rollout.exploration)
         before = _States(nets, len(lengths))

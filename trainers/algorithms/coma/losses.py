@@ -1,11 +1,9 @@
-"""The losses of COMA.
-
-Counterfactual advantages.
+"""Counterfactual advantages (Foerster et al. 2018, equation 4):
 
     A_k(u) = Q_k(u_k) - sum over u' of pi'_k(u') Q_k(u')
 
-for every branch k of an agent's action: how much better the action was than what the agent does on average,
-all others acting as they did. Under pi' its expectation is zero, so that the baseline adds no bias.
+for every branch k of an agent's action: how much better the action was than the agent's average action, all
+others acting as they did. Under pi' its expectation is zero, so that the baseline adds no bias.
 """
 
 from __future__ import annotations
@@ -16,60 +14,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..ppo.losses import ppo_losses
-
-
-class COMALosses(NamedTuple):
-    """Scalars of one minibatch."""
-
-    total: Tensor
-    """policy + 0.5 * value - beta * entropy; the one to differentiate."""
-    policy: Tensor
-    value: Tensor
-
-
-def clipped_losses(
-    log_probs: Tensor,
-    old_log_probs: Tensor,
-    advantages: Tensor,
-    entropy: Tensor,
-    values: Tensor,
-    targets: Tensor,
-    scale: Tensor,
-    epsilon: float,
-    beta: float,
-) -> COMALosses:
-    """PPO's losses with an advantage of each branch's own.
-
-    Args:
-        log_probs, old_log_probs: [B, branches], ln pi'(u) today and when the actions were taken.
-        advantages: [B, branches].
-        entropy: [B], of pi'.
-        values: [B, signals, branches], of the actions taken.
-        targets: [B, signals].
-        scale: [signals], the units in which values are learnt.
-        epsilon: clipping range of the ratio.
-        beta: weight of the entropy bonus.
-    """
-    units = scale[:, None]
-    found = (values / units).flatten(1)
-    wanted = (targets.unsqueeze(2) / units).expand_as(values).flatten(1)
-    losses = ppo_losses(log_probs, old_log_probs, advantages, entropy, found, wanted, epsilon, beta)
-    return COMALosses(losses.total, losses.policy, losses.value)
-
-
-def critic_loss(values: Tensor, targets: Tensor, scale: Tensor) -> Tensor:
-    """Mean squared error in the units in which values are learnt; arguments as of `clipped_losses`."""
-    return (((values - targets.unsqueeze(2)) / scale[:, None]) ** 2).mean()
-
-
-def policy_gradient_loss(log_probs: Tensor, advantages: Tensor, entropy: Tensor, beta: float) -> Tensor:
-    """-(sum over branches of ln pi'(u) A) - beta H, mean over the steps; as first published."""
-    return -(log_probs * advantages).sum(1).mean() - beta * entropy.mean()
-
 
 class ActionValues(NamedTuple):
-    """What a critic says of B agent-steps, [B, signals, branches] each."""
+    """A critic's values at B agent-steps, [B, signals, branches] each."""
 
     taken: Tensor
     """Of the actions that were taken."""
@@ -85,7 +32,7 @@ class ActionValues(NamedTuple):
 def action_values(
     values: Tensor, probabilities: Tensor, actions: Tensor, branches: Sequence[int]
 ) -> ActionValues:
-    """Compare what was done with what is done on average.
+    """Values of the actions taken and of the average action.
 
     Args:
         values: [B, signals, sum of branch sizes].

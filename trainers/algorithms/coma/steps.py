@@ -1,4 +1,4 @@
-"""The steps that wait for COMA's next update."""
+"""The columns that COMA holds until its next update."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Floats = NDArray[np.float32]
 class RosterSteps:
     """Columns of N agent-steps, and of the R rows that they reach: their own and other members'.
 
-    They come in parts, one rollout each; a part's rows are its own steps', then those of others. `roster`
-    counts rows from the beginning of its part, so that parts can be laid one behind another.
+    They come in parts, one rollout each; a part's rows are those of its own steps, then those of others.
+    `roster` counts rows from the start of its part, so that parts can be concatenated.
     """
 
     obs: list[ObsArray]
@@ -27,20 +27,20 @@ class RosterSteps:
     discrete: NDArray[np.int32]
     """[R, branches]."""
     roster: Ints
-    """[N, places], -1 where nobody is."""
+    """[N, slots], -1 where there is no member."""
     action_mask: NDArray[np.bool_] | None
     log_probs: Floats
-    """[N, branches], as the actions were drawn, with the exploration of that time."""
+    """[N, branches], of when the actions were sampled, with the exploration of that time."""
     exploration: Floats
     """[N]."""
     returns: Floats
-    """[N, signals], what the critic is to say of the actions taken."""
+    """[N, signals], the critic's targets for the actions taken."""
     advantages: Floats
-    """[N, branches], mean over the signals, not normalised."""
+    """[N, branches], mean over the signals, not normalized."""
     lengths: Ints
     """[J] of the trajectories; their sum is N."""
     actor_states: Floats | None
-    """[J, memory_size] what the actor remembered before each trajectory; None without a memory."""
+    """[J, memory_size], the actor's state before each trajectory; None without a memory."""
     critic_states: Floats | None
     """[J, the critic's memory size], the same of the critic."""
     step_counts: Ints
@@ -56,7 +56,7 @@ class RosterSteps:
         return self
 
     def linked(self) -> tuple[Ints, Ints]:
-        """Each step's row [N], and its roster [N, places], both counted from the first row of all."""
+        """Each step's row [N], and its roster [N, slots], both counted from the first row of all parts."""
         first_rows = np.repeat(np.cumsum(self.row_counts) - self.row_counts, self.step_counts)
         first_steps = np.repeat(np.cumsum(self.step_counts) - self.step_counts, self.step_counts)
         own = first_rows + np.arange(len(self)) - first_steps
@@ -66,21 +66,21 @@ class RosterSteps:
 def roster_steps(
     rollout: Rollout, targets: Floats, advantages: Floats, critic_states: Floats | None = None
 ) -> RosterSteps:
-    """The part that a rollout is, with what the critic made of its own steps.
+    """A rollout as a part, with the critic's evaluation of its own steps.
 
     Rows of no own step's roster are left out.
     """
     assert rollout.roster is not None and rollout.exploration is not None
     n, roster = rollout.steps, rollout.roster
     others = np.unique(roster[roster >= n])
-    place = np.empty(len(rollout.reward), dtype=np.int64)
+    index = np.empty(len(rollout.reward), dtype=np.int64)
     rows = np.concatenate([np.arange(n), others])
-    place[rows] = np.arange(len(rows))
+    index[rows] = np.arange(len(rows))
     own = slice(n)
     return RosterSteps(
         obs=[o[rows] for o in rollout.obs],
         discrete=rollout.discrete[rows],
-        roster=np.where(roster >= 0, place[roster], -1),
+        roster=np.where(roster >= 0, index[roster], -1),
         action_mask=None if rollout.action_mask is None else rollout.action_mask[own],
         log_probs=rollout.log_probs[own],
         exploration=rollout.exploration[own],
@@ -94,13 +94,13 @@ def roster_steps(
     )
 
 
-def places_of(own: Ints, roster: Ints) -> Ints:
-    """Where each step's own row [N] stands in its roster [N, places]."""
-    places: Ints = (roster == own[:, None]).argmax(axis=1)
-    return places
+def slots_of(own: Ints, roster: Ints) -> Ints:
+    """[N] the slot of each step's own row [N] in its roster [N, slots]."""
+    slots: Ints = (roster == own[:, None]).argmax(axis=1)
+    return slots
 
 
 def first_steps(lengths: Ints) -> Ints:
-    """[J] where each of some trajectories begins that lie one behind another."""
+    """[J] the first step of each of some consecutive trajectories."""
     starts: Ints = np.cumsum(lengths) - lengths
     return starts

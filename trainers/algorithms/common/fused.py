@@ -128,10 +128,12 @@ def forward(layers: Sequence[Layer], inputs: Tensor) -> Trace:
 def backward(layers: Sequence[Layer], trace: Trace, d_out: Tensor) -> None:
     """Write the gradients of all parameters, from that of `trace.out` [S, B, hidden]."""
     for index in range(len(layers) - 1, -1, -1):
+        layer = layers[index]
         d_sums = _silu_backward(d_out, trace.sums[index])
-        layers[index].backward(trace.into[index], d_sums)
+        torch.bmm(trace.into[index].transpose(1, 2), d_sums, out=layer.d_weight)
+        torch.sum(d_sums, 1, keepdim=True, out=layer.d_bias)
         if index:
-            d_out = torch.bmm(d_sums, layers[index].weight_t)
+            d_out = torch.bmm(d_sums, layer.weight_t)
 
 
 def outputs(layers: Sequence[Layer], inputs: Tensor) -> Tensor:

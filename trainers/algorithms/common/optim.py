@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from mlagents_envs.base_env import BehaviorSpec
-from torch import Tensor, nn
+from torch import nn
 
 from ....envs.base import ObsArray
 from ....envs.validation import NonFinitePolicy
@@ -30,19 +30,14 @@ class FlatParameters:
         members = [p for p in parameters if p.requires_grad]
         data = torch.cat([p.detach().reshape(-1) for p in members])
         self.vector = nn.Parameter(data)
-        self.vector.grad = torch.zeros_like(data)
+        self.gradient = self.vector.grad = torch.zeros_like(data)
+        """[total number of parameters]."""
         start = 0
         for p in members:
             end = start + p.numel()
             p.data = data[start:end].view_as(p)
-            p.grad = self.vector.grad[start:end].view_as(p)
+            p.grad = self.gradient[start:end].view_as(p)
             start = end
-
-    @property
-    def gradient(self) -> Tensor:
-        """[total number of parameters]."""
-        assert self.vector.grad is not None
-        return self.vector.grad
 
     def zero_grad(self) -> None:
         """Begin a new gradient; backward() adds to it in place."""

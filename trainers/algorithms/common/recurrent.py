@@ -70,7 +70,7 @@ class CriticStates:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class MemoryOutputs:
     """What a memory says of a rollout's trajectories."""
 
     steps: Tensor
@@ -82,14 +82,14 @@ class Remembered:
 
 
 @torch.no_grad()
-def remember(
+def unroll(
     memory: Memory,
     memories: CriticStates,
     rollout: Rollout,
     sequence_length: int,
     steps: Tensor,
     following: Tensor | None = None,
-) -> Remembered:
+) -> MemoryOutputs:
     """Run a memory through a rollout, each trajectory from where its agent's last one ended.
 
     Args:
@@ -104,7 +104,7 @@ def remember(
     first_step, sequences = np.cumsum(lengths) - lengths, -(-lengths // sequence_length)
     first_sequence = np.cumsum(sequences) - sequences
     said = steps.new_empty(len(steps), memory.output_size)
-    said_next = None if following is None else steps.new_empty(len(following), memory.output_size)
+    next_outputs = None if following is None else steps.new_empty(len(following), memory.output_size)
     starts = np.empty((int(sequences.sum()), memory.size), np.float32)
     begins = _episode_begins(rollout, first_step)
     for wave in waves(rollout.agents):
@@ -121,11 +121,11 @@ def remember(
             before = state[places]
             starts[first_sequence[which] + block] = before.cpu().numpy()
             said[rows], state[places] = memory.ragged(steps[rows], before, counts.tolist())
-        if following is not None and said_next is not None:
+        if following is not None and next_outputs is not None:
             ends = torch.from_numpy(wave).to(steps.device)
-            said_next[ends] = memory(following[ends], state, 1)[0]
+            next_outputs[ends] = memory(following[ends], state, 1)[0]
         memories.write(agents, state.cpu().numpy(), rollout.done_reached[wave])
-    return Remembered(said, said_next, starts)
+    return MemoryOutputs(said, next_outputs, starts)
 
 
 def waves(agents: Sequence[AgentKey]) -> list[Ints]:

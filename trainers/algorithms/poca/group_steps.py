@@ -1,8 +1,8 @@
-"""Group-moments: the members of a group whose steps belong to one time.
+"""Group-steps: the steps of a group's members that belong to one time.
 
-A step's set is the agent's own row with those of its teammates. Steps with the same set belong to one moment,
-whose value is computed once. Where sets differ (a dying member sees its mates one step old, members decide at
-different times, trajectories were cut apart) a step stands alone with the set it had.
+A step's set is the agent's own row with those of its teammates. Steps with the same set belong to one
+group-step, whose value is computed once. Where sets differ (a dying member sees its teammates one step old,
+members decide at different times, trajectories were cut apart) a step has a group-step of its own.
 """
 
 from __future__ import annotations
@@ -18,50 +18,34 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class GroupSteps:
-    """G sets of rows, and the W steps that belong to them, moment by moment."""
+    """G sets of rows, and the W steps that belong to them, one set after another."""
 
     members: Ints
-    """[G, n] rows in ascending order, -1 behind them."""
+    """[G, n] rows in ascending order, then -1."""
     steps: Ints
-    """[W] steps, those of moment 0 first."""
-    places: Ints
-    """[W] where each of these steps stands among its moment's members."""
+    """[W] steps, those of set 0 first."""
+    slots: Ints
+    """[W] the index of each of these steps among the members of its set."""
     counts: Ints
-    """[G] how many of the steps belong to each moment."""
+    """[G] the number of steps that belong to each set."""
 
     def __len__(self) -> int:
         return len(self.members)
 
     def take(self, which: Ints) -> GroupSteps:
-        """Some of the moments, in this order."""
+        """Some of the sets, in this order."""
         starts = np.cumsum(self.counts) - self.counts
         counts = self.counts[which]
         at = np.repeat(starts[which] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
         members = self.members[which]
         widest = int((members >= 0).sum(1).max(initial=1))
-        return GroupSteps(members[:, :widest], self.steps[at], self.places[at], counts)
+        return GroupSteps(members[:, :widest], self.steps[at], self.slots[at], counts)
 
-    def minibatches(self, order: Ints, size: int) -> Iterator[GroupSteps]:
-        """The moments in this order, cut into parts of about `size` steps; what is left over is not used.
+    def chunks(self, size: int) -> Iterator[GroupSteps]:
+        """All sets in order, in chunks of at most `size` pairs of members, or of one set.
 
-        There are as many parts as a cut into exactly `size` steps would give. A step that stands alone in a
-        set of n members costs as much as n steps that share theirs: where many do, as in teams whose members
-        decide at different times, a part takes up to n times the memory.
-        """
-        ends = np.cumsum(self.counts[order])
-        number = int(ends[-1]) // size if len(ends) else 0
-        cuts = np.searchsorted(ends, size * np.arange(1, number + 1), side="left") + 1
-        start = 0
-        for cut in cuts.tolist():
-            if cut > start:
-                yield self.take(order[start:cut])
-            start = max(start, cut)
-
-    def portions(self, size: int) -> Iterator[GroupSteps]:
-        """All moments in order, in parts of at most `size` pairs of members, or of one moment.
-
-        The baselines of a set of n members compare n * n pairs, and as many in each set beside it, however
-        few of its steps are there.
+        The baselines of a set of n members compare n * n pairs, however few of its steps there are; smaller
+        sets in the same chunk are padded to as many.
         """
         members = (self.members >= 0).sum(1)
         start = 0
@@ -73,21 +57,21 @@ class GroupSteps:
             start = stop
 
 
-def group_by_time(own: Ints, mates: Ints | None) -> GroupSteps:
-    """Sort steps into moments.
+def group_by_time(own: Ints, teammates: Ints | None) -> GroupSteps:
+    """Sort steps into group-steps.
 
     Args:
         own: [W] each step's row.
-        mates: [W, M] the rows of its teammates, -1 where there is none; None: nobody has any.
+        teammates: [W, M] the rows of its teammates, -1 where there is none; None: no step has any.
     """
-    sets = own[:, None] if mates is None else np.concatenate([own[:, None], mates], axis=1)
+    sets = own[:, None] if teammates is None else np.concatenate([own[:, None], teammates], axis=1)
     none = np.iinfo(np.int64).max
     ordered = np.sort(np.where(sets < 0, none, sets), axis=1)
-    members, moment = _distinct(ordered)
-    steps = np.argsort(moment, kind="stable")
-    places = (members[moment[steps]] < own[steps, None]).sum(1)
+    members, of_step = _distinct(ordered)
+    steps = np.argsort(of_step, kind="stable")
+    slots = (members[of_step[steps]] < own[steps, None]).sum(1)
     members = np.where(members == none, -1, members)
-    return GroupSteps(members, steps, places, np.bincount(moment, minlength=len(members)))
+    return GroupSteps(members, steps, slots, np.bincount(of_step, minlength=len(members)))
 
 
 def _distinct(rows: Ints) -> tuple[Ints, Ints]:

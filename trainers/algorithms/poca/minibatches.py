@@ -1,4 +1,4 @@
-"""One update's steps on the learner's device, and the minibatches that they are learnt in."""
+"""One update's steps on the learner's device, and the minibatches that they are learned in."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...buffers.rollout_buffer import RolloutBatch, normalized, shuffled_units
 from ...networks.modules.distributions import Actions
 from .group_steps import GroupSteps, group_by_time
 from .steps import Ints, Rows, TeamSteps
@@ -17,46 +18,35 @@ from .team_values import TeamEvaluator, TeamRows
 
 
 class TeamMinibatch(NamedTuple):
-    """B steps of some moments; with a memory whole sequences of them."""
+    """B steps of some group-steps; with a memory whole sequences of them."""
 
+    steps: RolloutBatch
+    """The B steps; their `old_values` are the baselines of when they came in."""
     rows: TeamRows
-    moments: GroupSteps
+    """All rows of the update."""
+    groups: GroupSteps
+    """The group-steps to which the steps belong."""
     order: Tensor | None
-    """[B] where each row stands among the moments' steps; None: they are in the moments' order."""
-    inputs: list[Tensor]
-    """What the actor reads."""
-    actions: Actions
-    action_mask: Tensor | None
-    old_log_probs: Tensor
-    advantages: Tensor
-    """[B, 1], normalised."""
-    old_baselines: Tensor
-    returns: Tensor
-    real: Tensor | None = None
-    """[B] bool, False for padding; None without a memory, as are the next three."""
-    actor_states: Tensor | None = None
-    value_states: Tensor | None = None
+    """[B] the index of each step among those of `groups`; None: they are in that order."""
     baseline_states: Tensor | None = None
-    """[sequences, memory_size], before each of the sequences of which the rows then consist."""
+    """[sequences, memory_size], of the baselines' memory, where `steps.critic_states` are the values'."""
 
 
 class TeamMinibatches:
-    """The columns of one update. Nothing in it changes."""
+    """The columns of one update, which do not change during it."""
 
-    def __init__(self, judge: TeamEvaluator, steps: TeamSteps) -> None:
-        self._device = judge.device
-        self._length = judge.sequence_length
+    def __init__(self, evaluator: TeamEvaluator, steps: TeamSteps) -> None:
+        self._device = evaluator.device
+        self._length = evaluator.sequence_length
         self._found = Rows.of(steps)
         with torch.no_grad():
-            self._rows = judge.rows(self._found.obs, self._found.continuous, self._found.discrete)
+            self._rows = evaluator.rows(self._found.obs, self._found.continuous, self._found.discrete)
         self._own = self._tensor(self._found.own)
-        spread = steps.advantages - steps.advantages.mean()
-        advantages = (spread / (steps.advantages.std() + 1e-10)).astype(np.float32)
         masked = steps.action_mask is not None and steps.action_mask.any()
         self._actions = Actions(self._tensor(steps.continuous), self._tensor(steps.discrete.astype(np.int64)))
         self._action_mask = self._tensor(steps.action_mask) if masked else None
         self._log_probs = self._tensor(steps.log_probs)
-        self._advantages = self._tensor(advantages[:, None])
+        self._advantages = self._tensor(normalized(steps.advantages)[:, None])
         self._baselines, self._returns = self._tensor(steps.baselines), self._tensor(steps.returns)
         self._steps = steps
 
@@ -64,46 +54,45 @@ class TeamMinibatches:
         assert column is not None
         return torch.from_numpy(column).to(self._device)
 
-    def minibatches(self, size: int, shuffler: torch.Generator) -> Iterator[TeamMinibatch]:
-        """One epoch: moments, or sequences that begin at one moment, in a fresh order."""
-        if self._length:
-            yield from self._of_sequences(size, shuffler)
-            return
-        moments = group_by_time(self._found.own, self._found.mates)
-        order = torch.randperm(len(moments), generator=shuffler, device="cpu").numpy()
-        for some in moments.minibatches(order, size):
-            yield self._minibatch(self._tensor(some.steps), some)
+    def minibatches(self, size: int, generator: torch.Generator) -> Iterator[TeamMinibatch]:
+        """One epoch: group-steps, or sequences that start in one group-step, in random order.
 
-    def _of_sequences(self, size: int, shuffler: torch.Generator) -> Iterator[TeamMinibatch]:
+        A step that stands alone in a set of n members costs as much as n steps that share theirs: where many
+        do, as in teams whose members decide at different times, a minibatch takes up to n times the memory.
+        """
+        if self._length:
+            yield from self._sequences(size, generator)
+            return
+        groups = group_by_time(self._found.own, self._found.teammates)
+        for which in shuffled_units(groups.counts, size, generator):
+            chosen = groups.take(which)
+            yield TeamMinibatch(self._batch(self._tensor(chosen.steps)), self._rows, chosen, None)
+
+    def _sequences(self, size: int, generator: torch.Generator) -> Iterator[TeamMinibatch]:
         length, steps, found = self._length, self._steps, self._found
         assert steps.real is not None
         first = np.arange(0, len(steps), length)
-        beginnings = group_by_time(found.own[first], found.mates[first])
-        order = torch.randperm(len(beginnings), generator=shuffler, device="cpu").numpy()
-        for some in beginnings.minibatches(order, max(size // length, 1)):
-            taken = (some.steps[:, None] * length + np.arange(length)).ravel()
-            real = steps.real[taken]
-            moments = group_by_time(found.own[taken[real]], found.mates[taken[real]])
-            which, sequences = self._tensor(taken), self._tensor(some.steps)
-            batch = self._minibatch(which, moments)
-            yield batch._replace(
-                order=self._tensor(_padded_order(moments, real)),
+        starts = group_by_time(found.own[first], found.teammates[first])
+        for which in shuffled_units(starts.counts, max(size // length, 1), generator):
+            chosen = starts.take(which).steps
+            rows: Ints = (chosen[:, None] * length + np.arange(length)).ravel()
+            real, sequences = steps.real[rows], self._tensor(chosen)
+            groups = group_by_time(found.own[rows[real]], found.teammates[rows[real]])
+            batch = self._batch(self._tensor(rows))._replace(
                 real=self._tensor(real),
                 actor_states=self._tensor(steps.memory)[sequences],
-                value_states=self._tensor(steps.value_memory)[sequences],
-                baseline_states=self._tensor(steps.baseline_memory)[sequences],
+                critic_states=self._tensor(steps.value_memory)[sequences],
             )
+            order = self._tensor(_padded_order(groups, real))
+            states = self._tensor(steps.baseline_memory)[sequences]
+            yield TeamMinibatch(batch, self._rows, groups, order, states)
 
-    def _minibatch(self, which: Tensor, moments: GroupSteps) -> TeamMinibatch:
-        mask = self._action_mask
+    def _batch(self, which: Tensor) -> RolloutBatch:
         own = self._own[which]
-        return TeamMinibatch(
-            self._rows,
-            moments,
-            None,
+        return RolloutBatch(
             [x.index_select(0, own) for x in self._rows.inputs],
             Actions(self._actions.continuous[which], self._actions.discrete[which]),
-            None if mask is None else mask[which],
+            None if self._action_mask is None else self._action_mask[which],
             self._log_probs[which],
             self._advantages[which],
             self._baselines[which],
@@ -111,12 +100,12 @@ class TeamMinibatches:
         )
 
 
-def _padded_order(moments: GroupSteps, real: NDArray[np.bool_]) -> Ints:
-    """[B] where each row of whole sequences stands among the moments' steps, which are the `real` [B] ones.
+def _padded_order(groups: GroupSteps, real: NDArray[np.bool_]) -> Ints:
+    """[B] the index of each row of whole sequences among the groups' steps, which are the `real` [B] ones.
 
-    Padding is given what the real row before it is.
+    Padding gets the index of the last real row before it.
     """
-    place = np.empty(len(moments.steps), dtype=np.int64)
-    place[moments.steps] = np.arange(len(place))
-    found: Ints = place[np.cumsum(real) - 1]
-    return found
+    index = np.empty(len(groups.steps), dtype=np.int64)
+    index[groups.steps] = np.arange(len(index))
+    padded: Ints = index[np.cumsum(real) - 1]
+    return padded

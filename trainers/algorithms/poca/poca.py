@@ -1,8 +1,8 @@
 """Multi-agent posthumous credit assignment (Cohen et al. 2021, arXiv 2111.05992).
 
-A team's value is estimated from what all members see; what a member did is judged against a baseline that
-knows the others' actions, but not its own. A member that dies goes on earning what its team earns: its last
-step is bootstrapped by the survivors' value until the whole team has ended.
+A team's value is estimated from the observations of all members; a member's action is compared with a
+baseline that knows the others' actions, but not its own. A member that dies goes on earning what its team
+earns: its last step is bootstrapped with the survivors' value until the whole team has ended.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ....agent_processor.trajectory import Rollout
-from ...buffers.rollout_buffer import RolloutEvaluation
+from ...buffers.rollout_buffer import RolloutBatch, RolloutEvaluation
 from ...networks.actor import Actor
 from ...networks.modules.distributions import ActionDistribution
 from ...networks.modules.precision import widened
@@ -27,11 +27,19 @@ from ..base import OnPolicyAlgorithm, Traits
 from ..common.optim import CheckedAdam
 from ..common.returns import lambda_returns
 from ..common.schedules import ClippedSchedules
-from ..common.threads import UpdateThreads
-from .losses import poca_losses
+from ..ppo.losses import (
+    VALUE_WEIGHT,
+    clipped_surrogate,
+    clipped_value_loss,
+    masked_mean,
+    ratio_statistics,
+)
 from .minibatches import TeamMinibatch, TeamMinibatches
 from .steps import TeamSteps, padded
-from .team_values import TeamEvaluator
+from .team_values import Encodings, TeamEvaluator
+
+BASELINE_WEIGHT = 0.5
+"""Of the baseline loss, beside the value loss."""
 
 
 class POCA(OnPolicyAlgorithm[TeamSteps]):
@@ -108,56 +116,57 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
         """Drop the critic's states of these agents; see `Algorithm.reset_agents`."""
         self.evaluator.reset_agents(env, agent_ids)
 
-    # The update ---------------------------------------------------------------------------------------
+    # Update ---------------------------------------------------------------------------------------------
 
-    def update(self, steps: TeamSteps, policy_step: int, threads: UpdateThreads) -> dict[str, float]:
-        """Several epochs over all moments in shuffled minibatches; mean losses and the schedules' values."""
-        rate, epsilon, beta = self.schedules.at(policy_step)
-        learning = TeamMinibatches(self.evaluator, steps)
-        losses = []
+    def update(self, steps: TeamSteps, policy_step: int) -> dict[str, float]:
+        """Several epochs over all group-steps in shuffled minibatches.
+
+        Returns:
+            The means of losses and statistics over the minibatches, and the values of the schedules.
+        """
+        learning_rate, epsilon, beta = self.schedules.at(policy_step)
+        source = TeamMinibatches(self.evaluator, steps)
+        losses: list[Tensor] = []
+        statistics: list[Tensor] = []
         for _ in range(self.hyper.num_epoch):
-            for minibatch in threads.over(learning.minibatches(self.hyper.batch_size, self.shuffler)):
-                losses.append(self._gradient(minibatch, epsilon, beta))
-                self.optimizer.step(rate, policy_step)
-        figures = {"Policy/Learning Rate": rate, "Policy/Epsilon": epsilon, "Policy/Beta": beta}
+            for minibatch in source.minibatches(self.hyper.batch_size, self.shuffler):
+                batch = minibatch.steps
+                with self.precision.passes(self.device):
+                    values, baselines = self._estimates(minibatch)
+                    distribution = self._distribution(batch).widened()
+                values, baselines = widened(values), widened(baselines)
+                log_ratio = distribution.log_probs(batch.actions) - batch.old_log_probs
+                ratio = torch.exp(log_ratio)
+                policy_loss = -clipped_surrogate(ratio, batch.advantages, epsilon, batch.real)
+                value_loss = masked_mean((batch.returns - values) ** 2, batch.real)
+                entropy = masked_mean(distribution.entropy(), batch.real)
+                baseline_loss = clipped_value_loss(
+                    baselines, batch.old_values, batch.returns, epsilon, batch.real
+                )
+                loss = policy_loss + VALUE_WEIGHT * value_loss - beta * entropy
+                loss = loss + VALUE_WEIGHT * BASELINE_WEIGHT * baseline_loss
+                self.optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                self.optimizer.step(learning_rate, policy_step)
+                losses.append(torch.stack((policy_loss, value_loss, baseline_loss)).detach())
+                statistics.append(ratio_statistics(log_ratio, ratio, epsilon, batch.real))
+        schedules = {"Policy/Learning Rate": learning_rate, "Policy/Epsilon": epsilon, "Policy/Beta": beta}
         if not losses:
             found = f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}"
             self.optimizer.warn_once("Nothing was learnt", found)
-            return figures
+            return schedules
         policy, value, baseline = torch.stack(losses).abs().mean(0).tolist()
+        approx_kl, clip_fraction = torch.stack(statistics).mean(0).tolist()
         return {
             "Losses/Policy Loss": policy,
             "Losses/Value Loss": value,
-            **figures,
+            **schedules,
             "Losses/Baseline Loss": baseline,
+            "Policy/Approximate KL": approx_kl,
+            "Policy/Clip Fraction": clip_fraction,
         }
 
-    def _gradient(self, batch: TeamMinibatch, epsilon: float, beta: float) -> Tensor:
-        """The gradient of one minibatch; its policy, value and baseline loss as [3].
-
-        Of a part of a minibatch, the losses are weighed by that.
-        """
-        with self.precision.passes(self.device):
-            values, baselines = self._estimates(batch)
-            distribution = self._distribution(batch).widened()
-        losses = poca_losses(
-            distribution.log_probs(batch.actions),
-            batch.old_log_probs,
-            batch.advantages,
-            distribution.entropy(),
-            widened(values),
-            widened(baselines),
-            batch.old_baselines,
-            batch.returns,
-            epsilon,
-            beta,
-            batch.real,
-        )
-        self.optimizer.zero_grad()
-        losses.total.backward()  # type: ignore[no-untyped-call]
-        return torch.stack((losses.policy.detach(), losses.value.detach(), losses.baseline.detach()))
-
-    def _distribution(self, batch: TeamMinibatch) -> ActionDistribution:
+    def _distribution(self, batch: RolloutBatch) -> ActionDistribution:
         if batch.actor_states is None:
             return self.network.act(batch.inputs, batch.action_mask)
         distribution, _ = self.network.act_with_memory(
@@ -165,15 +174,17 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
         )
         return distribution
 
-    def _estimates(self, batch: TeamMinibatch) -> tuple[Tensor, Tensor]:
-        """The values and baselines of a minibatch's rows, [B, S] each."""
-        encoded = self.evaluator.encode(batch.rows, batch.moments)
-        of_values, of_baselines, counts = encoded
-        if batch.order is not None:
-            of_values, of_baselines, counts = (column.index_select(0, batch.order) for column in encoded)
-        if batch.value_states is not None and batch.baseline_states is not None:
+    def _estimates(self, minibatch: TeamMinibatch) -> tuple[Tensor, Tensor]:
+        """The values and baselines of a minibatch's steps, [B, S] each."""
+        value_states, baseline_states = minibatch.steps.critic_states, minibatch.baseline_states
+        encodings = self.evaluator.encode(minibatch.rows, minibatch.groups)
+        if minibatch.order is not None:
+            order = minibatch.order
+            encodings = Encodings(*(column.index_select(0, order) for column in encodings))
+        values, baselines, counts = encodings
+        if value_states is not None and baseline_states is not None:
             memory, length = self.critic.memory, self.sequence_length
-            of_values, _ = memory(of_values, batch.value_states, length)
-            of_baselines, _ = memory(of_baselines, batch.baseline_states, length)
-        heads = self.critic.heads(torch.cat((of_values, of_baselines)), counts.repeat(2))
+            values, _ = memory(values, value_states, length)
+            baselines, _ = memory(baselines, baseline_states, length)
+        heads = self.critic.heads(torch.cat((values, baselines)), counts.repeat(2))
         return heads[: len(counts)], heads[len(counts) :]

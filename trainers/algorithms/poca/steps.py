@@ -1,4 +1,4 @@
-"""The columns that POCA keeps until its update, and the rows that they make up together."""
+"""The columns that POCA holds until its update, and the distinct rows of which they consist."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Ints = NDArray[np.int64]
 class TeamSteps:
     """N steps of trajectories, and E rows of teammates whose own trajectories came at other times.
 
-    Rows go by their numbers, which mean the same in every rollout of a process: so what a teammate saw and
-    did is kept once, whoever's step it belongs to.
+    Rows are identified by their numbers, which mean the same in every rollout of a process: so a teammate's
+    observation and action is stored once, however many steps refer to it.
     """
 
     numbers: Ints
@@ -39,7 +39,7 @@ class TeamSteps:
     returns: Floats
     """[N, S]."""
     advantages: Floats
-    """[N], mean over the signals, not normalised."""
+    """[N], mean over the signals, not normalized."""
     other_numbers: Ints
     """[E]."""
     other_obs: list[ObsArray]
@@ -56,7 +56,7 @@ class TeamSteps:
         return len(self.advantages)
 
     def restored(self) -> TeamSteps:
-        """With numbers that no row of this process gets: the one that saved them counted as it does."""
+        """With numbers that no row of this process gets, since the process that saved them counted alike."""
         numbers = np.unique(np.concatenate([self.numbers, self.other_numbers]))
         first = RESTORED_STORE << STORE_BITS
 
@@ -72,7 +72,7 @@ class TeamSteps:
 
     @classmethod
     def of(cls, rollout: Rollout, baselines: Floats, returns: Floats) -> TeamSteps:
-        """A rollout's steps with what the critic made of them."""
+        """A rollout's steps with the critic's evaluation."""
         own, other = slice(rollout.steps), slice(rollout.steps, None)
         mates = rollout.mates
         if mates is None:
@@ -102,7 +102,7 @@ def padded(
     value_memory: Floats,
     baseline_memory: Floats,
 ) -> TeamSteps:
-    """The steps of a rollout as whole sequences, with the states in which these begin.
+    """The steps of a rollout as whole sequences, with the states before these.
 
     Padding is zeros; it is of the same row, and forbids the same actions, as the step before it.
     """
@@ -137,23 +137,23 @@ class Rows:
     discrete: NDArray[np.int32]
     own: Ints
     """[N] each step's row."""
-    mates: Ints
-    """[N, M] its teammates' rows, -1 where there is none."""
+    teammates: Ints
+    """[N, M] the rows of its teammates, -1 where there is none."""
 
     @classmethod
     def of(cls, steps: TeamSteps) -> Rows:
-        """Every row once, in the order in which they came: it does not hang on how they are numbered."""
+        """Every row once, in order of first appearance: it does not depend on how they are numbered."""
         numbers, first = np.unique(np.concatenate([steps.numbers, steps.other_numbers]), return_index=True)
         order = np.argsort(first)
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
+        index = np.empty(len(order), dtype=np.int64)
+        index[order] = np.arange(len(order))
         first = first[order]
-        there = steps.mates >= 0
-        mates = np.searchsorted(numbers, np.where(there, steps.mates, numbers[0]))
+        present = steps.mates >= 0
+        mates = np.searchsorted(numbers, np.where(present, steps.mates, numbers[0]))
         return cls(
             obs=[np.concatenate(both)[first] for both in zip(steps.obs, steps.other_obs)],
             continuous=np.concatenate([steps.continuous, steps.other_continuous])[first],
             discrete=np.concatenate([steps.discrete, steps.other_discrete])[first],
-            own=place[np.searchsorted(numbers, steps.numbers)],
-            mates=np.where(there, place[mates], -1),
+            own=index[np.searchsorted(numbers, steps.numbers)],
+            teammates=np.where(present, index[mates], -1),
         )

@@ -1,4 +1,4 @@
-"""What the critic makes of teams: rows to sets, sets to values and baselines."""
+"""Evaluation of teams by the critic: from rows to sets, from sets to values and baselines."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ...networks.actor import Actor
 from ...networks.modules.chunking import chunk_size
 from ...networks.team_critic import Members, TeamCritic, flat_actions
 from ..common.observations import to_tensors
-from ..common.recurrent import CriticStates, remember
+from ..common.recurrent import CriticStates, unroll
 from .group_steps import GroupSteps, group_by_time
 from .steps import Floats, Ints
 
 EVALUATED_AT_ONCE = 8192
-"""Pairs of members of sets that the critic looks at in one pass: n * n in each set of n. Memory grows with
-their number, and with that of the members once more."""
+"""Pairs of members that the critic compares in one pass: n * n in each set of n. Memory grows with their
+number times n."""
 
 
 class TeamRows(NamedTuple):
@@ -47,7 +47,7 @@ class Encodings(NamedTuple):
 
 
 class TeamEstimates(NamedTuple):
-    """Of a rollout's steps."""
+    """The critic's estimates for a rollout's steps."""
 
     values: Floats
     baselines: Floats
@@ -60,7 +60,7 @@ class TeamEstimates(NamedTuple):
 
 
 class TeamEvaluator:
-    """A critic with what it remembers of the living agents."""
+    """A critic with its recurrent states of the living agents."""
 
     def __init__(self, actor: Actor, critic: TeamCritic, device: torch.device, sequence_length: int) -> None:
         """`actor` prepares the observations; `sequence_length` is 0 without a memory."""
@@ -69,26 +69,26 @@ class TeamEvaluator:
         self.device = device
         self.sequence_length = sequence_length
         size = critic.memory.size if sequence_length else 0
-        self.value_memories, self.baseline_memories = CriticStates(size), CriticStates(size)
+        self.value_states, self.baseline_states = CriticStates(size), CriticStates(size)
 
     def rows(self, obs: list[ObsArray], continuous: Floats, discrete: NDArray[np.int32]) -> TeamRows:
-        """Rows of what agents saw and did."""
+        """Observations and actions of agents as rows."""
         branches = self.actor.spec.action_spec.discrete_branches
         actions = flat_actions(torch.from_numpy(continuous), torch.from_numpy(discrete), branches)
         return TeamRows(self.actor.prepare(to_tensors(obs, self.device)), actions.to(self.device))
 
-    def encode(self, rows: TeamRows, part: GroupSteps) -> Encodings:
-        """The steps of some moments, in the moments' order."""
-        members, chosen = members_of(part, self.device)
+    def encode(self, rows: TeamRows, groups: GroupSteps) -> Encodings:
+        """Encodings of the steps of some group-steps, in their order."""
+        members, chosen = members_of(groups, self.device)
         picked = rows.take(chosen)
         values, baselines, counts = self.critic.encode(picked.inputs, picked.actions, members)
-        moment = np.repeat(np.arange(len(part)), part.counts)
-        at = torch.from_numpy(moment * members.width + part.places).to(self.device)
-        of_moment = torch.from_numpy(moment).to(self.device)
+        set_of_step = np.repeat(np.arange(len(groups)), groups.counts)
+        at = torch.from_numpy(set_of_step * members.width + groups.slots).to(self.device)
+        of_set = torch.from_numpy(set_of_step).to(self.device)
         return Encodings(
-            values.index_select(0, of_moment),
+            values.index_select(0, of_set),
             baselines.flatten(0, 1).index_select(0, at),
-            counts.index_select(0, of_moment),
+            counts.index_select(0, of_set),
         )
 
     @torch.inference_mode()
@@ -101,11 +101,11 @@ class TeamEvaluator:
         value_starts = baseline_starts = None
         if self.sequence_length:
             length, memory = self.sequence_length, self.critic.memory
-            said = remember(memory, self.value_memories, rollout, length, of_values, following)
-            assert said.following is not None
-            of_values, following, value_starts = said.steps, said.following, said.starts
-            said = remember(memory, self.baseline_memories, rollout, length, of_baselines)
-            of_baselines, baseline_starts = said.steps, said.starts
+            outputs = unroll(memory, self.value_states, rollout, length, of_values, following)
+            assert outputs.following is not None
+            of_values, following, value_starts = outputs.steps, outputs.following, outputs.starts
+            outputs = unroll(memory, self.baseline_states, rollout, length, of_baselines)
+            of_baselines, baseline_starts = outputs.steps, outputs.starts
 
         def heads(encoded: Tensor, of: Tensor) -> Floats:
             found: Floats = self.critic.heads(encoded, of).cpu().numpy()
@@ -121,14 +121,14 @@ class TeamEvaluator:
 
     def _encode_steps(self, rollout: Rollout) -> Encodings:
         rows = self.rows(rollout.obs, rollout.continuous, rollout.discrete)
-        moments = group_by_time(np.arange(rollout.steps), rollout.mates)
+        groups = group_by_time(np.arange(rollout.steps), rollout.mates)
         at_once = min(EVALUATED_AT_ONCE, chunk_size(rows.inputs) or EVALUATED_AT_ONCE)
-        parts = [self.encode(rows, part) for part in moments.portions(at_once)]
-        order = torch.from_numpy(np.argsort(moments.steps)).to(self.device)
-        return Encodings(*(torch.cat(columns).index_select(0, order) for columns in zip(*parts)))
+        chunks = [self.encode(rows, chunk) for chunk in groups.chunks(at_once)]
+        order = torch.from_numpy(np.argsort(groups.steps)).to(self.device)
+        return Encodings(*(torch.cat(columns).index_select(0, order) for columns in zip(*chunks)))
 
     def _next_sets(self, rollout: Rollout) -> tuple[list[Tensor], Members]:
-        """What each trajectory's agent and its teammates saw behind it."""
+        """The next observations of each trajectory's agent and of its teammates."""
         ends = len(rollout.lengths)
         if rollout.next_mates_obs is None:
             inputs = self.actor.prepare(to_tensors(rollout.next_obs, self.device))
@@ -140,21 +140,21 @@ class TeamEvaluator:
         return self.actor.prepare(to_tensors(obs, self.device)), Members(None, absent, ends, width)
 
     def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """These agents' unfinished episodes will never end."""
-        self.value_memories.reset_agents(env, agent_ids)
-        self.baseline_memories.reset_agents(env, agent_ids)
+        """Drop the states of these agents; see `Algorithm.reset_agents`."""
+        self.value_states.reset_agents(env, agent_ids)
+        self.baseline_states.reset_agents(env, agent_ids)
 
 
-def members_of(part: GroupSteps, device: torch.device) -> tuple[Members, Tensor]:
-    """The sets of some moments, and the rows that they are made of.
+def members_of(groups: GroupSteps, device: torch.device) -> tuple[Members, Tensor]:
+    """The sets of some group-steps, and the rows that they consist of.
 
     Usually each row stands in one set, and rows are taken in the sets' order; where many stand in several,
     each is taken once.
     """
-    sets, width = part.members.shape
-    there = part.members >= 0
-    rows: Ints = np.where(there, part.members, part.members[:, :1])
-    absent = None if there.all() else torch.from_numpy(~there).to(device)
+    sets, width = groups.members.shape
+    present = groups.members >= 0
+    rows: Ints = np.where(present, groups.members, groups.members[:, :1])
+    absent = None if present.all() else torch.from_numpy(~present).to(device)
     distinct, at = np.unique(rows, return_inverse=True)
     if 4 * len(distinct) > 3 * rows.size:
         return Members(None, absent, sets, width), torch.from_numpy(rows.ravel()).to(device)

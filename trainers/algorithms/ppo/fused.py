@@ -1,132 +1,128 @@
-"""The gradient of a PPO minibatch for networks of dense layers, without automatic differentiation.
+"""The gradient of PPO's objective for networks of dense layers, without automatic differentiation.
 
-The layers are those of `common.fused`; here stand the heads, the clipped surrogate, the value loss and the
-entropy bonus with their gradients. `ppo_losses` remains the definition, and what all other networks learn by;
-tests compare the two.
+The layers are those of `common.fused`; here are the heads, the clipped surrogate, the value loss and the
+entropy bonus with their gradients. The objective in `PPO.update` remains the definition, and what all other
+networks learn by; tests compare the two.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ...buffers.rollout_buffer import RolloutBatch
 from ...networks.actor_critic import ActorCritic
-from ...networks.modules.distributions import EPSILON, ActionDistribution, Actions
-from ..common.fused import Array, ArrayBackend, Layer, backward, forward, layers_of
+from ...networks.modules.distributions import EPSILON, ActionDistribution
+from ..common.fused import Array, ArrayBackend, Layer, Trace, backward, forward, layers_of
 from .losses import VALUE_WEIGHT
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _TWO_PI_E = 2.0 * math.pi * math.e
 
+Statistics = tuple[Array, Array, Array, Array]
+"""Policy loss, value loss, approximate KL divergence and clip fraction of a minibatch, each a scalar."""
+
 
 class FusedPPOGradient:
-    """Computes the losses of a minibatch, and writes their gradient to each parameter's `grad`."""
+    """Writes the gradient of the objective of a minibatch to each parameter's `grad`."""
 
     def __init__(self, network: ActorCritic) -> None:
-        """Keep the parameters' tensors and their `grad`, both of which from now on change in place only."""
-        self.network = network
+        """From now on `network` must keep its parameters' tensors and their `grad`; both change in place."""
+        self.encoder = network.encoder
         self.backend = ArrayBackend.of(network.actions.weight.device)
         self.layers = layers_of(network.body)
-        self.streams = network.body.streams
         self.actions = Layer.held(network.actions.weight, network.actions.bias)
         self.values = Layer.held(network.values.weight, network.values.bias)
-        self.log_sigma = network.actions.log_sigma.detach()
-        d_log_sigma = network.actions.log_sigma.grad
-        assert d_log_sigma is not None
-        self.d_log_sigma: Tensor = d_log_sigma
+        log_sigma = network.actions.log_sigma
+        assert log_sigma.grad is not None
+        self.log_sigma, self.d_log_sigma = log_sigma.detach(), log_sigma.grad
         self.continuous = network.actions.continuous_size
         self.branches = network.actions.branches
 
     @torch.no_grad()
-    def __call__(
-        self,
-        inputs: Sequence[Tensor],
-        actions: Actions,
-        action_mask: Tensor | None,
-        old_log_probs: Tensor,
-        advantages: Tensor,
-        returns: Tensor,
-        epsilon: float,
-        beta: float,
-    ) -> tuple[Array, Array]:
-        """The policy loss and the value loss of a minibatch; arguments as for `ppo_losses`."""
-        array, tensor = self.backend.array, self.backend.tensor
-        trace = forward(self.layers, inputs[0] if len(inputs) == 1 else self.network.encoder(inputs))
-        encodings = trace.out
-        of_actor, of_critic = encodings[0], encodings[self.streams - 1]
-        columns = torch.addmm(self.actions.bias, of_actor, self.actions.weight)
-        values = torch.addmm(self.values.bias, of_critic, self.values.weight)
-        policy_loss, d_policy = self._policy_loss(
-            columns, actions, action_mask, old_log_probs, advantages, epsilon, beta
-        )
-        value_loss, d_value = squared_error(array(values), array(returns))
-        d_columns, d_values = tensor(d_policy), tensor(d_value)
-        self.actions.head_backward(of_actor, d_columns)
-        self.values.head_backward(of_critic, d_values)
-        d_out = torch.empty_like(encodings)
-        torch.mm(d_columns, self.actions.weight_t, out=d_out[0])
-        if self.streams == 1:
-            d_out[0].addmm_(d_values, self.values.weight_t)
-        else:
-            torch.mm(d_values, self.values.weight_t, out=d_out[1])
-        backward(self.layers, trace, d_out)
-        return policy_loss, value_loss
+    def __call__(self, batch: RolloutBatch, epsilon: float, beta: float) -> Statistics:
+        """The gradient of policy loss + 0.5 value loss - beta entropy; returns the minibatch's statistics."""
+        _, array, tensor = self.backend
+        inputs = batch.inputs[0] if len(batch.inputs) == 1 else self.encoder(batch.inputs)
+        trace = forward(self.layers, inputs)
+        hidden = trace.into[-1]  # [streams, B, hidden]; a shared critic has the actor's stream
+        columns = torch.addmm(self.actions.bias, hidden[0], self.actions.weight)
+        values = torch.addmm(self.values.bias, hidden[-1], self.values.weight)
+        policy_loss, approx_kl, clip_fraction, d_columns = self._policy(columns, batch, epsilon, beta)
+        value_loss, d_values = squared_error(array(values), array(batch.returns))
+        self._backward(trace, tensor(d_columns), tensor(d_values))
+        return policy_loss, value_loss, approx_kl, clip_fraction
 
-    def _policy_loss(
-        self,
-        columns: Tensor,
-        actions: Actions,
-        action_mask: Tensor | None,
-        old_log_probs: Tensor,
-        advantages: Tensor,
-        epsilon: float,
-        beta: float,
-    ) -> tuple[Array, Array]:
-        """The policy loss, and the gradient of means and logits; writes that of log sigma."""
-        n, (xp, array, tensor) = self.continuous, self.backend
+    def _policy(
+        self, columns: Tensor, batch: RolloutBatch, epsilon: float, beta: float
+    ) -> tuple[Array, Array, Array, Array]:
+        """Policy loss, statistics, and the gradient by means and logits; that by log sigma is written."""
+        n = self.continuous
+        xp, array, tensor = self.backend
         gaussian, categorical = None, None
         log_probs: list[Array] = []
         if n:
-            gaussian = _Gaussian(xp, array(columns)[:, :n], array(self.log_sigma), array(actions.continuous))
+            actions = array(batch.actions.continuous)
+            gaussian = _Gaussian(xp, array(columns)[:, :n], array(self.log_sigma), actions)
             log_probs.append(gaussian.log_probs)
         if self.branches.sizes:
-            of_branches = ActionDistribution(
-                columns[:, :0], self.log_sigma, columns[:, n:], self.branches, action_mask
+            distribution = ActionDistribution(
+                columns[:, :0], self.log_sigma, columns[:, n:], self.branches, batch.action_mask
             )
-            categorical = _Categorical(of_branches, actions.discrete)
+            categorical = _Categorical(distribution, batch.actions.discrete)
             log_probs.append(array(categorical.log_probs))
-        policy_loss, d_log_probs = surrogate(
-            xp, _joined(xp, log_probs), array(old_log_probs), array(advantages), epsilon
+        joined = log_probs[0] if len(log_probs) == 1 else xp.concatenate(log_probs, 1)
+        loss, approx_kl, clip_fraction, d_log_probs = surrogate(
+            xp, joined, array(batch.old_log_probs), array(batch.advantages), epsilon
         )
-        gradients: list[Array] = []
+        d_parts: list[Array] = []
         if gaussian is not None:
-            gradients.append(gaussian.gradient(d_log_probs[:, :n], -beta, array(self.d_log_sigma)))
+            d_parts.append(gaussian.gradient(d_log_probs[:, :n], -beta, array(self.d_log_sigma)))
         if categorical is not None:
-            gradients.append(array(categorical.gradient(tensor(d_log_probs[:, n:]), -beta)))
-        return policy_loss, _joined(xp, gradients)
+            d_parts.append(array(categorical.gradient(tensor(d_log_probs[:, n:]), -beta)))
+        d_columns = d_parts[0] if len(d_parts) == 1 else xp.concatenate(d_parts, 1)
+        return loss, approx_kl, clip_fraction, d_columns
+
+    def _backward(self, trace: Trace, d_columns: Tensor, d_values: Tensor) -> None:
+        hidden = trace.into[-1]
+        d_hidden = torch.empty_like(hidden)
+        for head, encoding, d in ((self.actions, hidden[0], d_columns), (self.values, hidden[-1], d_values)):
+            torch.mm(encoding.t(), d, out=head.d_weight)
+            torch.sum(d, 0, out=head.d_bias)
+        torch.mm(d_columns, self.actions.weight_t, out=d_hidden[0])
+        if len(hidden) == 1:
+            d_hidden[0].addmm_(d_values, self.values.weight_t)
+        else:
+            torch.mm(d_values, self.values.weight_t, out=d_hidden[1])
+        backward(self.layers, trace, d_hidden)
 
 
 def surrogate(
     xp: Any, log_probs: Array, old_log_probs: Array, advantages: Array, epsilon: float
-) -> tuple[Array, Array]:
-    """The loss of the clipped surrogate, and its gradient with respect to `log_probs` [B, components].
+) -> tuple[Array, Array, Array, Array]:
+    """-L^CLIP, see `clipped_surrogate`; the statistics of `ratio_statistics`; the gradient by `log_probs`.
 
-    `xp` is the module of the arrays, numpy or torch.
+    `xp` is the module of the arrays [B, components], numpy or torch.
     """
-    scaled = advantages * (-1.0 / math.prod(log_probs.shape))
-    ratio = xp.exp(log_probs - old_log_probs)
-    plain = ratio * scaled
-    clipped = ratio.clip(1.0 - epsilon, 1.0 + epsilon) * scaled
+    count = math.prod(log_probs.shape)
+    scaled = advantages * (-1.0 / count)
+    log_ratio = log_probs - old_log_probs
+    ratio = xp.exp(log_ratio)
+    unclipped = ratio * scaled
+    clipped_ratio = ratio.clip(1.0 - epsilon, 1.0 + epsilon)
+    clipped = clipped_ratio * scaled
+    approx_kl = (ratio.sum() - log_ratio.sum()) / count - 1.0
+    clip_fraction = (ratio != clipped_ratio).sum() / count
     # Where clipping bites, the bound does not depend on the ratio; elsewhere its slope is itself.
-    return xp.maximum(plain, clipped).sum(), xp.where(plain >= clipped, plain, 0.0)
+    gradient = xp.where(unclipped >= clipped, unclipped, 0.0)
+    return xp.maximum(unclipped, clipped).sum(), approx_kl, clip_fraction, gradient
 
 
 def squared_error(values: Array, returns: Array) -> tuple[Array, Array]:
-    """The mean of (R - V)^2 over [B, signals], and `VALUE_WEIGHT` times its gradient."""
+    """The mean of (R - V)^2 over rows and signals [B, signals], and what `VALUE_WEIGHT` of it gives by V."""
     error = values - returns
     count = math.prod(error.shape)
     return (error * error).sum() / count, error * (2.0 * VALUE_WEIGHT / count)
@@ -148,7 +144,7 @@ class _Gaussian:
         self.log_probs = -_LOG_SQRT_2PI - xp.log(padded) - self.exponent
 
     def gradient(self, d_log_probs: Array, d_entropy: float, d_log_sigma: Array) -> Array:
-        """The gradient of mu, from those of log-probabilities and mean entropy; writes `d_log_sigma`."""
+        """By mu, for gradients by the log-probabilities and by the mean entropy; `d_log_sigma` is written."""
         widening = (self.exponent * d_log_probs).sum(0) * (4.0 * self.of_variance)
         scaled = self.variance * _TWO_PI_E
         of_entropy = scaled / (scaled + EPSILON) * (d_entropy / len(scaled))
@@ -165,7 +161,7 @@ class _Categorical:
         self.log_probs = distribution.log_probabilities.gather(-1, self.chosen).squeeze(-1)
 
     def gradient(self, d_log_probs: Tensor, d_entropy: float) -> Tensor:
-        """The gradient of the logits, from those of the log-probabilities and of the mean entropy."""
+        """By the logits, for gradients by the log-probabilities and by the mean entropy."""
         p, logs = self.distribution.probabilities, self.distribution.log_probabilities  # [B, K, widest]
         padded = p + EPSILON
         d_p = (logs + p / padded).mul_(-d_entropy / len(p))
@@ -173,7 +169,3 @@ class _Categorical:
         d_logits = self.distribution.branches.flat(p * (d_p - (p * d_p).sum(-1, keepdim=True)))
         mask = self.distribution.action_mask
         return d_logits if mask is None else d_logits.masked_fill(mask, 0.0)
-
-
-def _joined(xp: Any, parts: list[Array]) -> Array:
-    return parts[0] if len(parts) == 1 else xp.concatenate(parts, 1)

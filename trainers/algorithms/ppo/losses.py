@@ -1,24 +1,14 @@
-"""The losses of PPO (Schulman et al. 2017, arXiv 1707.06347) as ML-Agents weighs them.
+"""The terms of PPO's objective (Schulman et al. 2017, arXiv 1707.06347) as ML-Agents weighs them.
 
 The probability ratio is taken per component of the action (each continuous dimension, each branch), not for
-the whole action: hyper-parameters of existing projects are tuned to that (docs/algorithms.md, "PPO").
+the whole action: hyperparameters of existing projects are tuned to that (docs/algorithms.md, "PPO").
 """
-
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 VALUE_WEIGHT = 0.5
-
-
-class PPOLosses(NamedTuple):
-    """Scalars of one minibatch."""
-
-    total: Tensor
-    """policy + 0.5 * value - beta * entropy; the one to differentiate."""
-    policy: Tensor
-    value: Tensor
+"""Of the value loss in the objective."""
 
 
 def masked_mean(x: Tensor, mask: Tensor | None) -> Tensor:
@@ -35,6 +25,21 @@ def masked_mean(x: Tensor, mask: Tensor | None) -> Tensor:
     return (x * weight).sum() / torch.clamp(weight.sum() * per_row, min=1.0)
 
 
+def clipped_surrogate(
+    ratio: Tensor, advantages: Tensor, epsilon: float, mask: Tensor | None = None
+) -> Tensor:
+    """L^CLIP, equation 7: the mean of min(ratio A, clip(ratio, 1 - epsilon, 1 + epsilon) A).
+
+    Args:
+        ratio: [B, components], the probabilities of the recorded actions now over those when they were taken.
+        advantages: [B, 1], normalized over the rollout buffer, or [B, components].
+        epsilon: clipping range of the ratio.
+        mask: [B], rows that count; None counts all.
+    """
+    clipped = torch.clamp(ratio, 1.0 - epsilon, 1.0 + epsilon)
+    return masked_mean(torch.minimum(ratio * advantages, clipped * advantages), mask)
+
+
 def clipped_value_loss(
     values: Tensor, old_values: Tensor, returns: Tensor, epsilon: float, mask: Tensor | None = None
 ) -> Tensor:
@@ -49,31 +54,14 @@ def clipped_value_loss(
     return masked_mean(torch.maximum((returns - values) ** 2, (returns - clipped) ** 2), mask)
 
 
-def ppo_losses(
-    log_probs: Tensor,
-    old_log_probs: Tensor,
-    advantages: Tensor,
-    entropy: Tensor,
-    values: Tensor,
-    returns: Tensor,
-    epsilon: float,
-    beta: float,
-    mask: Tensor | None = None,
-) -> PPOLosses:
-    """The losses of one minibatch.
+@torch.no_grad()
+def ratio_statistics(log_ratio: Tensor, ratio: Tensor, epsilon: float, mask: Tensor | None = None) -> Tensor:
+    """How far the policy has moved since the actions were taken; arguments: see `clipped_surrogate`.
 
-    Args:
-        log_probs, old_log_probs: [B, components], of the recorded actions today and when they were taken.
-        advantages: [B, 1], normalised over the update buffer.
-        entropy: [B].
-        values, returns: [B, signals].
-        epsilon: clipping range of the ratio.
-        beta: weight of the entropy bonus.
-        mask: [B], rows that count; None counts all.
+    Returns:
+        [2] the approximate KL divergence, mean of (ratio - 1) - ln ratio (Schulman 2020, "Approximating KL
+        divergence", estimator k3), and the fraction of ratios that lie outside of the clipping range.
     """
-    ratio = torch.exp(log_probs - old_log_probs)
-    clipped = torch.clamp(ratio, 1.0 - epsilon, 1.0 + epsilon)
-    policy = -masked_mean(torch.minimum(ratio * advantages, clipped * advantages), mask)
-    value = masked_mean((returns - values) ** 2, mask)
-    total = policy + VALUE_WEIGHT * value - beta * masked_mean(entropy, mask)
-    return PPOLosses(total, policy.detach(), value.detach())
+    approx_kl = masked_mean((ratio - 1.0) - log_ratio, mask)
+    clip_fraction = masked_mean(((ratio - 1.0).abs() > epsilon).float(), mask)
+    return torch.stack((approx_kl, clip_fraction))

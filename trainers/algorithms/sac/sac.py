@@ -26,7 +26,7 @@ from ...settings.models.behavior import TrainerSettings
 from ..base import OffPolicyAlgorithm, Traits, UpdateResult
 from ..common.observations import to_tensors
 from ..common.optim import CheckedAdam, FlatParameters
-from ..common.recurrent import CriticStates, first_of_sequences, remember
+from ..common.recurrent import CriticStates, first_of_sequences, unroll
 from .forward import VALUE_STATES, ForwardPass, SACLosses, SACNetworks
 from .fused import FusedSACGradient, is_fusible
 from .losses import (
@@ -113,7 +113,7 @@ class SAC(OffPolicyAlgorithm):
         if self.memories is None:
             return {"Value": chunked_forward(value, inputs).cpu().numpy()}
         encodings = chunked_forward(value.encoding, inputs)
-        outputs = remember(value.memory, self.memories, rollout, self.sequence_length, encodings)
+        outputs = unroll(value.memory, self.memories, rollout, self.sequence_length, encodings)
         self._starts = outputs.starts
         return {"Value": value.values(outputs.steps).cpu().numpy()}
 
