@@ -6,7 +6,6 @@ import torch
 from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.coma.critic import CentralCritic, Steps
-from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.networks.multi_actor import MultiActor
 from lanista.trainers.policies.greedy import CheckpointPolicy
 from lanista.trainers.settings.models.behavior import TrainerSettings
@@ -74,7 +73,7 @@ def test_an_update_moves_every_part_of_actor_and_critic(trainer, memory):
     algorithm.update_normalizer(rows)
     evaluation = algorithm.evaluate(rows, {"extrinsic": rows.reward}, {"extrinsic": False})
     assert evaluation.steps.obs[1].dtype == np.uint8
-    losses = algorithm.update(evaluation.steps, 0, UpdateThreads(1, fixed=True))
+    losses = algorithm.update(evaluation.steps, 0)
     assert all(np.isfinite(list(losses.values())))
     for one, old in zip(networks, before):
         still = [

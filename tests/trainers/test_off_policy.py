@@ -306,7 +306,7 @@ def test_a_threaded_trainer_looks_for_new_steps_between_bursts_of_updates(gather
 def test_small_gradient_steps_try_no_further_threads(batch_size, given, most):
     hyper = {"batch_size": batch_size, "buffer_size": 200_000}
     trainer = trainer_of(hyperparameters=hyper, update_threads=given)
-    assert trainer.update_threads.most == most
+    assert trainer.update_threads == most
 
 
 def test_what_updates_tell_is_averaged_and_handed_on(gathers):

@@ -6,9 +6,10 @@ import torch
 from goldendata import array, cases
 from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.common.threads import ACTING_THREADS, UpdateThreads
+from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.ppo.ppo import PPO
+from lanista.trainers.buffers.rollout_buffer import RolloutBatch
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.episode_stats import EpisodeStats
@@ -158,24 +159,29 @@ def gathers(monkeypatch):
     return calls
 
 
-class Minibatches(UpdateThreads):
-    """Counts the rows of every minibatch that is learnt from."""
+@pytest.fixture
+def minibatch_rows(monkeypatch):
+    """The steps of every minibatch that is learned from."""
+    rows = []
 
-    def __init__(self):
-        super().__init__(ACTING_THREADS)
-        self.rows = []
+    def counting(made):
+        def minibatches(*given):
+            for minibatch in made(*given):
+                rows.append(len(getattr(minibatch, "steps", minibatch).advantages))
+                yield minibatch
 
-    def over(self, minibatches):
-        for minibatch in minibatches:
-            self.rows.append(len(minibatch.advantages))
-            yield minibatch
+        return minibatches
+
+    for owner in (RolloutBatch, TeamMinibatches):
+        monkeypatch.setattr(owner, "minibatches", counting(owner.minibatches))
+    return rows
 
 
 LOOPS = cases("sac", "update_loop", where=lambda case: case["inputs"]["trainer"] != "sac")
 
 
 @pytest.mark.parametrize("case", LOOPS)
-def test_updates_are_made_when_the_reference_makes_them(case, monkeypatch):
+def test_updates_are_made_when_the_reference_makes_them(case, monkeypatch, minibatch_rows):
     given = case["inputs"]
     length = given["sequence_length"]
     memory = {"memory": {"sequence_length": length, "memory_size": 8}} if length > 1 else {}
@@ -195,24 +201,21 @@ def test_updates_are_made_when_the_reference_makes_them(case, monkeypatch):
         max_steps=10**6,
     )
     make = {"ppo": PPO, "poca": POCA}[given["trainer"]]
-    algorithm = make(SPEC, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
-    threads = Minibatches()
-    trainer = OnPolicyTrainer(
-        config, algorithm, {"extrinsic": ExtrinsicReward()}, Record(), Events(), update_threads=threads
-    )
+    algorithm = make(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP)
+    trainer = OnPolicyTrainer(config, algorithm, {"extrinsic": ExtrinsicReward()}, Record(), Events())
     advances = zip(
         given["trajectory_lengths_per_advance"], case["expected"]["after_each_advance"], strict=True
     )
     for lengths, expected in advances:
-        threads.rows.clear()
+        minibatch_rows.clear()
         trainer.queues = [Queue([FakeTrajectory(n) for n in lengths])]
         trainer.advance()
         steps = trainer.buffer.columns() if len(trainer.buffer) else []
         assert (trainer.step, len(steps)) == (expected["step"], expected["buffer_after"])
         if given["trainer"] == "poca":  # whose minibatches here are whole moments of groups
-            assert len(threads.rows) == len(expected["minibatch_rows"])
+            assert len(minibatch_rows) == len(expected["minibatch_rows"])
         else:
-            assert threads.rows == expected["minibatch_rows"]
+            assert minibatch_rows == expected["minibatch_rows"]
 
 
 def test_summaries_are_labelled_with_exact_multiples_and_come_before_the_crossing_trajectory(gathers):

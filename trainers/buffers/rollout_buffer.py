@@ -228,9 +228,9 @@ def _room(parts: list[Any]) -> Any:
         return [_room(list(of_one)) for of_one in zip(*parts, strict=True)]
     # In a resumed run images may be uint8 before and float32 after, or the other way round.
     dtypes = {part.dtype for part in parts}
-    shape = [sum(len(part) for part in parts), *first.shape[1:]]
+    shape = [sum(map(len, parts)), *first.shape[1:]]
     if len(shape) == 2:
-        shape[1] = max(part.shape[1] for part in parts)
+        shape[1] = max([part.shape[1] for part in parts])
     return np.empty(shape, first.dtype if len(dtypes) == 1 else np.float32)
 
 

@@ -88,8 +88,13 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
     def _learn(self) -> bool:
         if len(self.buffer) <= self.settings.hyperparameters.buffer_size:
             return False
-        with self.timers.span("_update_policy"):
-            self._update()
+        self.episodes.clear_since_update()
+        span = self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update")
+        with self.timers.span("_update_policy"), torch_threads(self.update_threads), span:
+            metrics = self._update(self.step)
+        for key, value in metrics.items():
+            self.stats.add_stat(key, value, AVERAGE)
+        self.events.on_update(metrics)
         return True
 
     def _store(self, rollout: Rollout, rewards: Rewards) -> None:
@@ -119,19 +124,15 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
             self.algorithm.reset_agents(env, np.array([agent.agent for agent in of_env], dtype=np.int32))
 
     @np.errstate(over="ignore", invalid="ignore")
-    def _update(self) -> None:
-        self.episodes.clear_since_update()
-        span = self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update")
-        with torch_threads(self.update_threads), span:
-            figures = self.algorithm.update(self.buffer.columns(), self.step)
-            if self.signal_trainer is not None:
-                figures |= self.signal_trainer.learn(self.step)
-            if self.cloning is not None:
-                figures |= self.cloning.update(self.step)
-        for key, value in figures.items():
-            self.stats.add_stat(key, value, AVERAGE)
+    def _update(self, step: int) -> dict[str, float]:
+        """Learn from the buffer and empty it; metrics by statistics' names."""
+        metrics = self.algorithm.update(self.buffer.columns(), step)
+        if self.signal_trainer is not None:
+            metrics |= self.signal_trainer.learn(step)
+        if self.cloning is not None:
+            metrics |= self.cloning.update(step)
         self.buffer.clear()
-        self.events.on_update(figures)
+        return metrics
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next update depends on."""

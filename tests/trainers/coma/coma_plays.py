@@ -51,8 +51,8 @@ class Silent:
 
 
 class Events:
-    def __init__(self, updated: Callable[[], None]) -> None:
-        self.updated = updated
+    def __init__(self, on_update: Callable[[], None]) -> None:
+        self.on_update = on_update
 
     def on_summary(self, step) -> None: ...
 

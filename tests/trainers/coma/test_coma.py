@@ -11,12 +11,11 @@ from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.base import UnsupportedActionError
 from lanista.trainers.algorithms.coma.coma import COMA
 from lanista.trainers.algorithms.coma.critic import Steps
-from lanista.trainers.algorithms.coma.losses import clipped_losses
-from lanista.trainers.algorithms.coma.minibatches import RosterMinibatches, _as_actions
-from lanista.trainers.algorithms.coma.steps import places_of
-from lanista.trainers.algorithms.common.threads import UpdateThreads
+from lanista.trainers.algorithms.coma.minibatches import RosterMinibatches
+from lanista.trainers.algorithms.coma.steps import slots_of
+from lanista.trainers.algorithms.ppo.losses import clipped_surrogate
 from lanista.trainers.buffers.rollout_buffer import concatenate
-from lanista.trainers.networks.modules.distributions import ActionDistribution, Actions, Branches
+from lanista.trainers.networks.modules.distributions import ActionDistribution, Branches
 from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
 from lanista.trainers.rewards.extrinsic import TeamReward
 from lanista.trainers.settings.models.algorithms import TeamRewardKind
@@ -192,7 +191,7 @@ def test_weights_from_actors_that_saw_the_state_are_blinded_and_named():
 def test_the_moments_of_both_optimisers_are_taken_over_with_the_weights():
     play = Play(SPEC, config())
     steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
-    play.algorithm.update(steps, 0, UpdateThreads(1))
+    play.algorithm.update(steps, 0)
     state = play.algorithm.state_dict()
     new = make(SPEC, config(), seed=5)
     assert new.initialize_from(state) == []
@@ -256,7 +255,7 @@ def test_parts_of_a_buffer_are_linked_each_within_itself(variant):
     assert len(whole) == len(apart)
     own, roster = apart.linked()
     own_at_once, at_once = whole.linked()
-    np.testing.assert_array_equal(places_of(own, roster), places_of(own_at_once, at_once))
+    np.testing.assert_array_equal(slots_of(own, roster), slots_of(own_at_once, at_once))
     assert ((roster >= 0) == (at_once >= 0)).all()
     there = roster >= 0
     np.testing.assert_array_equal(apart.obs[0][roster[there]], whole.obs[0][at_once[there]])
@@ -269,8 +268,7 @@ def test_before_the_first_gradient_step_the_policy_is_the_one_that_acted(variant
     steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
     learning = RosterMinibatches(play.algorithm.networks, steps, normalize_advantages=False)
     for batch in learning.in_order(5):
-        policy = learning._policy(batch)
-        now = policy.log_probs(Actions(policy.mu, batch.actions))
+        now = play.algorithm._policy(batch).log_probs(batch.actions)
         np.testing.assert_allclose(now.detach(), batch.old_log_probs, rtol=1e-4, atol=1e-5)
 
 
@@ -278,29 +276,25 @@ def test_every_step_is_in_one_minibatch_of_an_epoch_but_for_the_rest(variant):
     play = Play(SPEC, variant)
     steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
     learning = RosterMinibatches(play.algorithm.networks, steps, normalize_advantages=False)
-    sizes = [len(b.actions) for b in learning.shuffled(8, torch.Generator().manual_seed(0))]
+    sizes = [len(b.targets) for b in learning.shuffled(8, torch.Generator().manual_seed(0))]
     assert sum(sizes) <= len(steps)
-    if learning.recurrent:
+    if learning._is_recurrent:
         assert sizes
         assert set(sizes) != {8}, "whole trajectories"
     else:
         assert sizes == [8] * (len(steps) // 8)
-    assert sum(len(b.actions) for b in learning.in_order(8)) == len(steps)
+    assert sum(len(b.targets) for b in learning.in_order(8)) == len(steps)
 
 
-def _total(learning, batch, epsilon=0.2):
-    policy = learning._policy(batch)
-    return clipped_losses(
-        policy.log_probs(_as_actions(policy, batch)),
-        batch.old_log_probs - 0.05,
-        batch.advantages,
-        policy.entropy(),
-        learning._taken(batch),
-        batch.targets,
-        learning.networks.critic.scale,
-        epsilon,
-        0.01,
-    ).total
+def _total(coma, batch, epsilon=0.2):
+    """The objective of `COMA._clipped_update`, with policies that have moved a little."""
+    policy = coma._policy(batch)
+    ratio = (policy.log_probs(batch.actions) - (batch.old_log_probs - 0.05)).exp()
+    errors = (coma._values_of_actions(batch) - batch.targets.unsqueeze(2)) / coma.networks.critic.scale[
+        :, None
+    ]
+    surrogate = clipped_surrogate(ratio, batch.advantages, epsilon)
+    return -surrogate + 0.5 * (errors**2).mean() - 0.01 * policy.entropy().mean()
 
 
 @pytest.mark.parametrize("kind", ["shared", "index on actor", "unshared", "recurrent"])
@@ -317,7 +311,7 @@ def test_gradients_are_those_of_finite_differences(kind):
     learning = RosterMinibatches(nets, steps, normalize_advantages=False)
     learning._advantages = learning._advantages.double()
     (batch,) = learning.in_order(1000)
-    _total(learning, batch).backward()
+    _total(play.algorithm, batch).backward()
     random = np.random.default_rng(0)
     for network in (nets.actors, nets.critic):
         for name, parameter in network.named_parameters():
@@ -329,7 +323,7 @@ def test_gradients_are_those_of_finite_differences(kind):
                 for sign in (1, -1):
                     flat[i] = kept + sign * 1e-6
                     with torch.no_grad():
-                        moved.append(_total(learning, next(learning.in_order(1000))).item())
+                        moved.append(_total(play.algorithm, next(learning.in_order(1000))).item())
                 flat[i] = kept
                 slope = (moved[0] - moved[1]) / 2e-6
                 assert gradient[i].item() == pytest.approx(slope, abs=1e-7, rel=1e-4), name
@@ -339,7 +333,7 @@ def test_a_resumed_algorithm_learns_bit_for_bit_what_the_first_one_learns(varian
     first = Play(SPEC, variant)
     trajectories = played(first)
     steps = evaluated(first.algorithm, rollout(trajectories, with_mates=False)).steps
-    first.algorithm.update(steps, 10, UpdateThreads(1))
+    first.algorithm.update(steps, 10)
     buffer = io.BytesIO()
     torch.save(first.algorithm.state_dict(), buffer)
     buffer.seek(0)
@@ -349,7 +343,7 @@ def test_a_resumed_algorithm_learns_bit_for_bit_what_the_first_one_learns(varian
         algorithm.evaluator.memories.reset_agents()
         algorithm.evaluator.target_memories.reset_agents()
         steps = evaluated(algorithm, rollout(trajectories, with_mates=False)).steps
-        algorithm.update(steps, 20, UpdateThreads(1))
+        algorithm.update(steps, 20)
     for name in ("actors", "critic", "target"):
         one, two = (getattr(a.networks, name).state_dict() for a in (first.algorithm, second))
         for key, value in one.items():
@@ -363,7 +357,7 @@ def test_the_target_follows_by_copies_or_by_a_share():
         steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
         nets, found = play.algorithm.networks, []
         for _ in range(4):
-            play.algorithm.update(steps, 0, UpdateThreads(1))
+            play.algorithm.update(steps, 0)
             pairs = zip(nets.critic.parameters(), nets.target.parameters(), strict=True)
             found.append(max(float((a - b).detach().abs().max()) for a, b in pairs))
         return found
@@ -378,11 +372,9 @@ def test_exploration_is_frozen_until_an_update_and_written_with_it():
     assert play.algorithm.exploration == 0.5
     steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
     assert set(steps.exploration.tolist()) == {0.5}
-    assert play.algorithm.update(steps, 50, UpdateThreads(1))["Policy/Exploration Epsilon"] == pytest.approx(
-        0.3
-    )
+    assert play.algorithm.update(steps, 50)["Policy/Exploration Epsilon"] == pytest.approx(0.3)
     assert play.algorithm.exploration == pytest.approx(0.3)
-    play.algorithm.update(steps, 500, UpdateThreads(1))
+    play.algorithm.update(steps, 500)
     assert play.algorithm.exploration == pytest.approx(0.1)
 
 
@@ -400,7 +392,7 @@ def test_actors_do_not_see_the_state_and_never_learn_to():
     play.tell(None, Batch([1, 2], seen(2)))
     play.trainer.process_queues()
     for _ in range(3):
-        play.algorithm.update(play.trainer.buffer.columns(), 0, UpdateThreads(1))
+        play.algorithm.update(play.trainer.buffer.columns(), 0)
     actor = play.algorithm.network
     eyes_only, state = torch.randn(5, 2), torch.randn(5, 3)
     one, two = (actor.act(actor.prepare([eyes_only, s])).logits.detach() for s in (state, torch.randn(5, 3)))

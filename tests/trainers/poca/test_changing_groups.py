@@ -15,7 +15,6 @@ from lanista.agent_processor.rollout import rollout
 from lanista.agent_processor.trajectory import Rollout
 from lanista.envs.base import Decision
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import TeamSteps
 from lanista.trainers.networks.team_critic import Members
@@ -222,7 +221,7 @@ def test_all_of_them_are_learnt_from_in_one_update():
     script.step([], [2, 4], group_reward=2.0)
     _, steps, _ = script.judged(poca)
     before = [p.clone() for p in (*poca.network.parameters(), *poca.critic.parameters())]
-    figures = poca.update(steps, 0, UpdateThreads(1, fixed=True))
+    figures = poca.update(steps, 0)
     after = [*poca.network.parameters(), *poca.critic.parameters()]
     assert any(not torch.equal(a, b) for a, b in zip(before, after))
     assert all(bool(torch.isfinite(p).all()) for p in after)

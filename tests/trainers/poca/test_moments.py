@@ -1,9 +1,11 @@
 """Every step stands in exactly one moment, in the set that it had, and an epoch takes whole moments."""
 
 import numpy as np
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.trainers.algorithms.poca.group_steps import group_by_time
+from lanista.trainers.buffers.rollout_buffer import shuffled_units
 
 
 @st.composite
@@ -30,7 +32,7 @@ def test_each_step_keeps_its_own_set(case):
     moments = group_by_time(own, mates)
     assert sorted(moments.steps.tolist()) == list(range(len(own)))
     of_step = np.repeat(np.arange(len(moments)), moments.counts)
-    for step, place, moment in zip(moments.steps, moments.places, of_step):
+    for step, place, moment in zip(moments.steps, moments.slots, of_step):
         members = moments.members[moment]
         assert members[place] == own[step]
         assert set(members[members >= 0]) == {own[step], *mates[step][mates[step] >= 0]}
@@ -38,24 +40,23 @@ def test_each_step_keeps_its_own_set(case):
     assert len(set(sets)) == len(sets)
 
 
-@given(steps_with_mates(), st.integers(1, 9), st.randoms(use_true_random=False))
-def test_minibatches_are_whole_moments_of_about_the_size_asked_for(case, size, random):
-    moments = group_by_time(*case)
-    order = np.array(random.sample(range(len(moments)), len(moments)))
-    parts = list(moments.minibatches(order, size))
-    taken = np.concatenate([p.steps for p in parts]) if parts else np.zeros(0)
+@given(steps_with_mates(), st.integers(1, 9), st.integers(0, 99))
+def test_minibatches_are_whole_moments_of_about_the_size_asked_for(case, size, seed):
+    counts = group_by_time(*case).counts
+    parts = list(shuffled_units(counts, size, torch.Generator().manual_seed(seed)))
+    taken = np.concatenate(parts) if parts else np.zeros(0, np.int64)
     assert len(set(taken.tolist())) == len(taken)
-    largest = int(moments.counts.max())
-    assert all(len(p.steps) == p.counts.sum() > max(0, size - largest) for p in parts)
-    assert len(taken) >= len(moments.steps) // size * size
+    largest = int(counts.max())
+    assert all(counts[part].sum() > max(0, size - largest) for part in parts)
+    assert counts[taken].sum() >= counts.sum() // size * size
     if largest == 1:
-        assert [len(p.steps) for p in parts] == [size] * (len(moments.steps) // size)
+        assert [len(part) for part in parts] == [size] * (len(counts) // size)
 
 
 @given(steps_with_mates(), st.integers(1, 9))
 def test_portions_are_all_moments_in_order(case, size):
     moments = group_by_time(*case)
-    parts = list(moments.portions(size))
+    parts = list(moments.chunks(size))
     assert np.concatenate([p.steps for p in parts]).tolist() == moments.steps.tolist()
     assert all(len(p) == 1 or len(p) * p.members.shape[1] ** 2 <= size for p in parts)
 
@@ -64,8 +65,8 @@ def test_lone_steps_of_large_teams_come_in_portions_as_small_as_their_moments_ar
     """Twelve steps, each of which alone saw three mates: 16 pairs each."""
     own = np.arange(12)
     mates = 100 + np.arange(36).reshape(12, 3)
-    assert [len(p) for p in group_by_time(own, mates).portions(64)] == [4, 4, 4]
-    assert [len(p) for p in group_by_time(own, None).portions(5)] == [5, 5, 2]
+    assert [len(p) for p in group_by_time(own, mates).chunks(64)] == [4, 4, 4]
+    assert [len(p) for p in group_by_time(own, None).chunks(5)] == [5, 5, 2]
 
 
 def test_without_mates_everybody_is_alone():

@@ -9,7 +9,6 @@ from goldendata import array, cases
 from lanista.agent_processor.sequences import pad_sequences
 from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import Rows
@@ -173,7 +172,7 @@ def test_an_update_moves_actor_and_critic_and_leaves_nothing_random():
         poca = algorithm(config)
         before = poca.optimizer.flat.vector.detach().clone()
         steps = poca.evaluate(rollout, rewards, {"extrinsic": False}).steps
-        figures = poca.update(steps, 0, UpdateThreads(1))
+        figures = poca.update(steps, 0)
         assert set(figures) >= {"Losses/Policy Loss", "Losses/Value Loss", "Losses/Baseline Loss"}
         moved = poca.optimizer.flat.vector.detach() - before
         assert poca.optimizer.adam.steps == config.hyperparameters.num_epoch * (rollout.steps // 32)
@@ -265,10 +264,10 @@ def test_before_an_update_minibatches_judge_steps_as_they_were_judged_when_they_
     for batch in learning.minibatches(12, poca.shuffler):
         with torch.no_grad():
             values, baselines = poca._estimates(batch)
-        real = slice(None) if batch.real is None else batch.real
-        torch.testing.assert_close(baselines[real], batch.old_baselines[real], rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(values[real], batch.returns[real], rtol=1e-4, atol=1e-5)
-        taken += len(batch.returns)
+        real = slice(None) if batch.steps.real is None else batch.steps.real
+        torch.testing.assert_close(baselines[real], batch.steps.old_values[real], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(values[real], batch.steps.returns[real], rtol=1e-4, atol=1e-5)
+        taken += len(batch.steps.returns)
     assert np.std(steps.returns) > 1e-3
     assert taken >= len(steps) // 12 * 12
 
@@ -283,5 +282,5 @@ def test_a_recurrent_team_learns_by_whole_sequences():
     rewards = {"extrinsic": generator.normal(size=rollout.steps).astype(np.float32)}
     steps = poca.evaluate(rollout, rewards, {"extrinsic": False}).steps
     assert len(steps) == 4 * 12 and steps.real.sum() == 36
-    poca.update(steps, 0, UpdateThreads(1))
+    poca.update(steps, 0)
     assert (poca.optimizer.flat.vector.detach() != before).float().mean() > 0.9

@@ -9,7 +9,6 @@ from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.queues import AgentManagerQueue
 from lanista.agent_processor.rows import RESTORED_STORE, STORE_BITS, RowStore
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import Rows, TeamSteps
 from lanista.trainers.buffers.rollout_buffer import RolloutBuffer, concatenate
@@ -155,7 +154,7 @@ def test_an_update_after_a_resume_is_bit_for_bit_the_one_that_would_have_been(te
         monkeypatch.setattr("lanista.agent_processor.rows._stores", iter([team]))
         play(two, 6, seed=10 + team)
     for trainer in (one, two):
-        trainer.algorithm.update(trainer.buffer.columns(), trainer.step, UpdateThreads(1))
+        trainer.algorithm.update(trainer.buffer.columns(), trainer.step)
     for name in ("network", "critic"):
         first, second = (getattr(t.algorithm, name).state_dict() for t in (one, two))
         for key, value in first.items():

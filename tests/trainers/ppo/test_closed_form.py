@@ -1,4 +1,4 @@
-"""The closed form is the gradient of `ppo_losses`, whatever the actions and the network."""
+"""The fused gradient is that of the objective in `PPO.update`, whatever the actions and the network."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,8 @@ import torch
 from goldendata import array, cases
 from lanista.trainers.algorithms.common.optim import FlatParameters
 from lanista.trainers.algorithms.ppo.fused import FusedPPOGradient, surrogate
-from lanista.trainers.algorithms.ppo.losses import ppo_losses
+from lanista.trainers.algorithms.ppo.losses import ratio_statistics
+from lanista.trainers.buffers.rollout_buffer import RolloutBatch
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import (
@@ -16,6 +17,7 @@ from mlagents_envs.base_env import (
     ObservationSpec,
     ObservationType,
 )
+from ppo_objective import ppo_objective
 
 ACTIONS = {
     "continuous": ActionSpec(2, ()),
@@ -51,20 +53,23 @@ def test_it_is_what_automatic_differentiation_gives(kind, shared, masked, layers
         old = old + 0.4 * torch.randn_like(old)
     adv, ret = torch.randn(rows, 1), torch.randn(rows, 2)
     dist, values = net.evaluate(inputs, mask)
-    losses = ppo_losses(dist.log_probs(actions), old, adv, dist.entropy(), values, ret, 0.2, 0.01)
+    total, policy_loss, value_loss = ppo_objective(
+        dist.log_probs(actions), old, adv, dist.entropy(), values, ret, 0.2, 0.01
+    )
     flat.zero_grad()
-    losses.total.backward()
+    total.backward()
     expected = flat.gradient.clone()
     flat.gradient.fill_(7.0)  # what lies there from before must not count
-    policy, value = FusedPPOGradient(net)(inputs, actions, mask, old, adv, ret, 0.2, 0.01)
+    batch = RolloutBatch(inputs, actions, mask, old, adv, values.detach(), ret)
+    policy, value, *_ = FusedPPOGradient(net)(batch, 0.2, 0.01)
     # Sums of 32-bit numbers, whose order differs from processor to processor.
-    torch.testing.assert_close(float(policy), losses.policy.item(), rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(float(value), losses.value.item(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(float(policy), policy_loss.item(), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(float(value), value_loss.item(), rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(flat.gradient, expected, rtol=1e-4, atol=1e-6)
 
 
 def whole(case):
-    """Whether every row counts; others occur with recurrent networks alone, which learn by `ppo_losses`."""
+    """Whether every row counts; others occur with recurrent networks alone, which learn by autograd."""
     return all(mask == 1.0 for mask in case["inputs"]["loss_mask"])
 
 
@@ -86,13 +91,14 @@ def test_the_surrogate_and_its_gradient_are_the_reference_s(case, xp):
     def as_array(tensor):
         return tensor.numpy() if xp is np else tensor
 
-    loss, gradient = surrogate(
-        xp,
-        components(given, "log_probs_continuous", "log_probs_discrete_per_branch"),
-        components(given, "old_log_probs_continuous", "old_log_probs_discrete"),
-        as_array(torch.from_numpy(array(given["advantages"])).unsqueeze(1)),
-        expected["stats"]["Policy/Epsilon"],
-    )
-    assert abs(loss.item()) == pytest.approx(expected["stats"]["Losses/Policy Loss"], rel=1e-5, abs=1e-6)
+    now = components(given, "log_probs_continuous", "log_probs_discrete_per_branch")
+    old = components(given, "old_log_probs_continuous", "old_log_probs_discrete")
+    stats = expected["stats"]
+    advantages = as_array(torch.from_numpy(array(given["advantages"])).unsqueeze(1))
+    loss, kl, fraction, gradient = surrogate(xp, now, old, advantages, stats["Policy/Epsilon"])
+    assert abs(loss.item()) == pytest.approx(stats["Losses/Policy Loss"], rel=1e-5, abs=1e-6)
+    log_ratio = torch.as_tensor(now - old)
+    moved = ratio_statistics(log_ratio, log_ratio.exp(), stats["Policy/Epsilon"])
+    np.testing.assert_allclose([float(kl), float(fraction)], moved, rtol=1e-4, atol=1e-5)
     wanted = components(expected["gradients"], "log_probs_continuous", "log_probs_discrete_per_branch")
     np.testing.assert_allclose(gradient, wanted, rtol=1e-5, atol=1e-6)

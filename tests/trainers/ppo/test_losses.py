@@ -3,7 +3,13 @@
 import pytest
 import torch
 from goldendata import array, cases, kinds
-from lanista.trainers.algorithms.ppo.losses import clipped_value_loss, masked_mean, ppo_losses
+from lanista.trainers.algorithms.ppo.losses import (
+    clipped_surrogate,
+    clipped_value_loss,
+    masked_mean,
+    ratio_statistics,
+)
+from ppo_objective import ppo_objective
 
 
 def tensor(value):
@@ -30,20 +36,18 @@ def test_masked_mean(case):
 @pytest.mark.parametrize("case", cases("losses", "policy_loss"))
 def test_policy_loss(case):
     i = case["inputs"]
-    rows = len(i["advantages"])
-    entropy, values = torch.zeros(rows), torch.zeros(rows, 1)  # of no account for this part of the losses
-    got = ppo_losses(
-        tensor(i["log_probs"]),
-        tensor(i["old_log_probs"]),
-        tensor(i["advantages"]).unsqueeze(1),
-        entropy,
-        values,
-        values,
-        i["epsilon"],
-        0.0,
-        tensor(i["mask"]),
-    )
-    torch.testing.assert_close(float(got.policy), case["expected"]["loss"], rtol=1e-5, atol=1e-6)
+    ratio = (tensor(i["log_probs"]) - tensor(i["old_log_probs"])).exp()
+    got = -clipped_surrogate(ratio, tensor(i["advantages"]).unsqueeze(1), i["epsilon"], tensor(i["mask"]))
+    torch.testing.assert_close(float(got), case["expected"]["loss"], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mask", [None, [True, True, False]])
+def test_ratio_statistics(mask):
+    ratio = torch.tensor([[1.0, 1.3], [0.9, 0.5], [2.0, 0.1]])
+    rows = ratio if mask is None else ratio[:2]
+    kl, fraction = ratio_statistics(ratio.log(), ratio, 0.2, mask and torch.tensor(mask))
+    assert kl.item() == pytest.approx((rows - 1.0 - rows.log()).mean().item())
+    assert fraction.item() == pytest.approx(4 / 6 if mask is None else 2 / 4)
 
 
 @pytest.mark.parametrize("case", cases("losses", "value_loss"))
@@ -73,7 +77,7 @@ def test_update_losses_and_gradients(case):
     log_probs = components(i, "log_probs_continuous", "log_probs_discrete_per_branch").requires_grad_()
     entropy = tensor(i["entropy"]).requires_grad_()
     values = signals(i["values"]).requires_grad_()
-    losses = ppo_losses(
+    total, policy, value = ppo_objective(
         log_probs,
         components(i, "old_log_probs_continuous", "old_log_probs_discrete"),
         tensor(i["advantages"]).unsqueeze(1),
@@ -84,11 +88,11 @@ def test_update_losses_and_gradients(case):
         expected["stats"]["Policy/Beta"],
         tensor(i["loss_mask"]),
     )
-    losses.total.backward()
+    total.backward()
     close = {"rtol": 1e-5, "atol": 1e-6}
-    torch.testing.assert_close(losses.total.item(), expected["total_loss"], **close)
-    torch.testing.assert_close(abs(losses.policy.item()), expected["stats"]["Losses/Policy Loss"], **close)
-    torch.testing.assert_close(losses.value.item(), expected["stats"]["Losses/Value Loss"], **close)
+    torch.testing.assert_close(total.item(), expected["total_loss"], **close)
+    torch.testing.assert_close(abs(policy.item()), expected["stats"]["Losses/Policy Loss"], **close)
+    torch.testing.assert_close(value.item(), expected["stats"]["Losses/Value Loss"], **close)
     gradients = expected["gradients"]
     torch.testing.assert_close(values.grad, signals(gradients["values"]), **close)
     torch.testing.assert_close(entropy.grad, tensor(gradients["entropy"]), **close)

@@ -6,11 +6,10 @@ import torch
 from lanista.agent_processor.rollout import rollout as gather
 from lanista.agent_processor.trajectory import AgentKey
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.common.threads import UpdateThreads
-from lanista.trainers.algorithms.ppo.losses import ppo_losses
 from lanista.trainers.algorithms.ppo.ppo import PPO
-from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
+from lanista.trainers.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
 from lanista.trainers.settings.models.behavior import TrainerSettings
+from ppo_objective import ppo_objective
 from recurrentrollouts import recurrent_rollout
 from referencenets import vector_spec
 from remembertask import RememberTask
@@ -50,6 +49,11 @@ def buffered(ppo, parts=4):
     return buffer
 
 
+def batch_of(ppo, steps):
+    inputs = ppo.network.prepare([torch.from_numpy(o) for o in steps.obs])
+    return RolloutBatch.of(steps, inputs, CPU)
+
+
 def test_the_buffer_counts_padding_and_survives_a_checkpoint():
     ppo = algorithm(vector_spec([3], 1))
     buffer = buffered(ppo)
@@ -63,12 +67,12 @@ def test_the_buffer_counts_padding_and_survives_a_checkpoint():
 
 def test_minibatches_are_whole_sequences_with_their_own_states():
     ppo = algorithm(vector_spec([3], 1), batch_size=8)
-    columns = ppo._columns(buffered(ppo).columns())
+    columns = batch_of(ppo, buffered(ppo).columns())
     rows = torch.arange(36.0)
     numbered = columns._replace(
         old_log_probs=rows[:, None], actor_states=rows[::3, None], critic_states=rows[::3, None] + 0.5
     )
-    epochs = [list(ppo._minibatches(numbered)) for _ in range(2)]
+    epochs = [list(numbered.minibatches(8, ppo.shuffler, 3)) for _ in range(2)]
     for minibatches in epochs:
         seen = []
         assert len(minibatches) == 6, "8 rows hold two sequences of 3"
@@ -88,10 +92,14 @@ def test_minibatches_are_whole_sequences_with_their_own_states():
 def test_padding_changes_nothing_that_is_learnt(kind, shared, clip):
     """The gradient of a padded minibatch is the one of its real steps, computed one by one."""
     ppo = algorithm(vector_spec([3], 1), kind, shared_critic=shared, clip_value_loss=clip)
-    batch = ppo._columns(buffered(ppo, 1).columns())
+    steps = buffered(ppo, 1).columns()
+    batch, gradients = batch_of(ppo, steps), []
     assert not batch.real.all()
-    ppo._derived_gradient(batch, 0.2, 0.01)
-    got = ppo.optimizer.flat.gradient.clone()
+    ppo.hyper.num_epoch, ppo.hyper.batch_size = 1, len(steps)
+    _, epsilon, beta = ppo.schedules.at(0)
+    ppo.optimizer.step = lambda *_: gradients.append(ppo.optimizer.flat.gradient.clone())
+    ppo.update(steps, 0)
+    (got,) = gradients
     net, outcomes = ppo.network, []
     for s in range(3):
         state = batch.actor_states[s : s + 1]
@@ -110,10 +118,10 @@ def test_padding_changes_nothing_that_is_learnt(kind, shared, clip):
                 state = after
     log_probs, entropy, values = (torch.cat(parts) for parts in zip(*outcomes))
     old, adv, ret = (x[batch.real] for x in (batch.old_log_probs, batch.advantages, batch.returns))
-    total = ppo_losses(log_probs, old, adv, entropy, values, ret, 0.2, 0.01).total
+    total, *_ = ppo_objective(log_probs, old, adv, entropy, values, ret, epsilon, beta)
     if clip:
-        plain, before = (ret - values) ** 2, batch.values[batch.real]
-        clipped = (ret - (before + (values - before).clamp(-0.2, 0.2))) ** 2
+        plain, before = (ret - values) ** 2, batch.old_values[batch.real]
+        clipped = (ret - (before + (values - before).clamp(-epsilon, epsilon))) ** 2
         total = total + 0.5 * (torch.maximum(plain, clipped).mean() - plain.mean())
     ppo.optimizer.flat.zero_grad()
     total.backward()
@@ -140,7 +148,7 @@ def test_it_learns_what_needs_a_memory(kind):
         collected = task.episodes()
         rollout = gather(collected, with_mates=False)
         buffer.append(ppo.evaluate(rollout, {"extrinsic": rollout.reward}, ZERO_REWARD).steps)
-        ppo.update(buffer.columns(), 0, UpdateThreads(1))
+        ppo.update(buffer.columns(), 0)
         buffer.clear()
         if task.recent() > 0.95:
             break

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.ppo.ppo import PPO
-from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps
+from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, RolloutBatch
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -81,6 +80,7 @@ class Reference:
         self.rate = (INITIAL["learning_rate"] - 1e-10) * left + 1e-10
         self.epsilon = (INITIAL["epsilon"] - 0.1) * left + 0.1
         self.beta = (INITIAL["beta"] - 1e-5) * left + 1e-5
+        self.kl, self.clipped = [], []
         self.adam = torch.optim.Adam(self.p.values(), lr=self.rate)
 
     def outputs(self, obs):
@@ -132,6 +132,8 @@ class Reference:
         ratio = (log_probs - some(steps.log_probs)).exp()
         bounded = ratio.clamp(1 - self.epsilon, 1 + self.epsilon)
         policy = -torch.minimum(ratio * advantages, bounded * advantages).mean()
+        self.kl.append((ratio - 1 - ratio.log()).mean().item())
+        self.clipped.append((ratio != bounded).float().mean().item())
         error = (some(steps.returns) - values) ** 2
         if self.clip_values:
             old = some(steps.values)
@@ -150,7 +152,7 @@ def test_an_update_is_what_plain_formulas_make_of_it(kind, clip_values):
     actions = ACTIONS[kind]
     ppo, steps = algorithm(actions, clip_value_loss=clip_values), some_steps(actions)
     reference = Reference(ppo, clip_values)
-    figures = ppo.update(steps, STEP, UpdateThreads(1))
+    figures = ppo.update(steps, STEP)
     losses = reference.update(actions, steps)
     # Of 22 steps two minibatches of 8 are learnt from in each epoch; six sit out.
     assert len(losses) == ppo.optimizer.adam.steps == 4
@@ -160,6 +162,8 @@ def test_an_update_is_what_plain_formulas_make_of_it(kind, clip_values):
     assert figures["Policy/Learning Rate"] == pytest.approx(reference.rate)
     assert figures["Policy/Epsilon"] == pytest.approx(reference.epsilon)
     assert figures["Policy/Beta"] == pytest.approx(reference.beta)
+    assert figures["Policy/Approximate KL"] == pytest.approx(np.mean(reference.kl), **close)
+    assert figures["Policy/Clip Fraction"] == pytest.approx(np.mean(reference.clipped), **close)
     for name, parameter in ppo.network.named_parameters():
         torch.testing.assert_close(parameter.data, reference.p[name].data, rtol=1e-3, atol=1e-5, msg=name)
 
@@ -169,7 +173,7 @@ def test_every_column_is_shuffled_alike(kind):
     """Each row is one step's: rows of a minibatch are found in the buffer as they are."""
     actions = ACTIONS[kind]
     ppo, steps = algorithm(actions), some_steps(actions)
-    whole = ppo._columns(steps)
+    whole = RolloutBatch.of(steps, [torch.from_numpy(o) for o in steps.obs], torch.device("cpu"))
 
     def joined(rows):
         columns = [
@@ -177,13 +181,13 @@ def test_every_column_is_shuffled_alike(kind):
             *rows.actions,
             rows.old_log_probs,
             rows.advantages,
-            rows.values,
+            rows.old_values,
             rows.returns,
         ]
         return torch.cat([c.float() for c in columns], 1)
 
     rows = joined(whole)
-    seen = torch.cat([joined(minibatch) for minibatch in ppo._minibatches(whole)])
+    seen = torch.cat([joined(minibatch) for minibatch in whole.minibatches(BATCH, ppo.shuffler)])
     which = (seen[:, None] == rows[None]).all(-1).float()
     assert torch.equal(which.sum(1), torch.ones(len(seen))), "each is exactly one of the buffer's rows"
     assert which.sum(0).max() == 1 and len(seen) == 16
@@ -195,7 +199,7 @@ def test_without_a_whole_minibatch_nothing_is_reported_as_learnt(caplog):
     before = ppo.optimizer.flat.vector.clone()
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            figures = ppo.update(some_steps(actions), STEP, UpdateThreads(1))
+            figures = ppo.update(some_steps(actions), STEP)
             assert set(figures) == {"Policy/Learning Rate", "Policy/Epsilon", "Policy/Beta"}
     assert caplog.text.count("no whole minibatch of batch_size 23") == 1
     assert torch.equal(ppo.optimizer.flat.vector, before)

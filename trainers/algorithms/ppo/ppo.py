@@ -152,7 +152,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         """
         learning_rate, epsilon, beta = self.schedules.at(policy_step)
         with torch.no_grad():
-            inputs = self.network.prepare(to_tensors(steps.obs, self.device))
+            inputs = self.network.encoder.prepare(to_tensors(steps.obs, self.device))
         rollout = RolloutBatch.of(steps, inputs, self.device)
         statistics: list[Statistics] = []
         for _ in range(self.hyper.num_epoch):
