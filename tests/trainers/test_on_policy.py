@@ -201,7 +201,7 @@ def test_updates_are_made_when_the_reference_makes_them(case, monkeypatch, minib
         max_steps=10**6,
     )
     make = {"ppo": PPO, "poca": POCA}[given["trainer"]]
-    algorithm = make(SPEC, config, torch.device("cpu"), 0, NonFinite.STOP)
+    algorithm = make(SPEC, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
     trainer = OnPolicyTrainer(config, algorithm, {"extrinsic": ExtrinsicReward()}, Record(), Events())
     advances = zip(
         given["trajectory_lengths_per_advance"], case["expected"]["after_each_advance"], strict=True

@@ -153,7 +153,7 @@ def test_steps_are_judged_alike_in_whatever_company_they_come(sizes):
     np.testing.assert_allclose(steps.baselines, baselines, rtol=1e-5)
     rows = Rows.of(steps)
     assert rows.own.tolist() == list(range(rollout.steps))
-    np.testing.assert_array_equal(rows.mates, rollout.mates)
+    np.testing.assert_array_equal(rows.teammates, rollout.mates)
     # Members of a team at one time share its value.
     start = 0
     for size in sizes:
@@ -207,7 +207,7 @@ def test_a_group_whose_members_came_in_different_parts_is_put_together_again():
     expected = Rows.of(whole)
     np.testing.assert_array_equal(rows.obs[0], expected.obs[0])
     np.testing.assert_array_equal(rows.own, expected.own)
-    np.testing.assert_array_equal(rows.mates, expected.mates)
+    np.testing.assert_array_equal(rows.teammates, expected.teammates)
 
 
 def test_what_follows_is_valued_set_by_set_however_many_teammates_go_on():

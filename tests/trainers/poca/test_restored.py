@@ -123,7 +123,7 @@ def test_steps_that_were_saved_and_new_ones_of_the_same_numbers_are_kept_apart()
     assert len(found.obs[0]) == 24
     np.testing.assert_array_equal(found.obs[0], expected.obs[0])
     np.testing.assert_array_equal(found.own, expected.own)
-    np.testing.assert_array_equal(found.mates, expected.mates)
+    np.testing.assert_array_equal(found.teammates, expected.teammates)
     assert (joined.mates[:, 1] == -1).all(), "nobody stays nobody"
 
 

@@ -236,8 +236,9 @@ class TorchSettings(Settings):
     device: Text | None = None
     """cpu, cuda, cuda:1, mps. Not given: cuda if there is one, else cpu."""
     num_threads: Integer | None = own(None, ge=1, le=1024)
-    """Processor threads of a policy update. Not given: 1 or as many as there are processors, at most 4,
-    whichever turns out faster; 1 with --deterministic or threaded: true. Acting takes one."""
+    """Processor threads of a policy update. Not given: 1 where minibatches are small and networks are dense,
+    else as many as there are processors, at most 4; 1 with --deterministic or threaded: true. Acting takes
+    one."""
     learners: Integer = own(1, ge=1, le=64)
     """Processes that make the updates together, each the gradient of its part of every minibatch. With cuda
     each has a GPU of its own; environments and acting stay with the first. docs/learners.md says what for."""
