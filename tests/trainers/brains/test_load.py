@@ -184,7 +184,7 @@ def test_unitys_own_brains(path):
     assert actions.continuous.shape == (policy.continuous_size,)
     assert actions.discrete.shape == (len(policy.branches),)
     if not policy._policy.has_deterministic:
-        with pytest.raises(ValueError, match="drawn actions only"):
+        with pytest.raises(ValueError, match="sampled actions only"):
             policy.act([np.zeros(shape) for shape in shapes], deterministic=True)
 
 
@@ -217,12 +217,12 @@ def test_a_run_stands_for_its_newest_brain(tmp_path):
 def test_several_behaviours_are_asked_for(tmp_path):
     for name in ("Ball", "Goal [2]"):
         write(tmp_path / name, SPECS["continuous"], name=name)
-    with pytest.raises(LoadError, match=r"behaviours Ball, Goal \[2\]: say which, by behavior='Ball'"):
+    with pytest.raises(LoadError, match=r"behaviors Ball, Goal \[2\]: choose one with behavior='Ball'"):
         lanista.load(tmp_path)
-    with pytest.raises(LoadError, match="holds no behaviour 'Bell'"):
+    with pytest.raises(LoadError, match="holds no behavior 'Bell'"):
         lanista.load(tmp_path, behavior="Bell")
     assert lanista.load(tmp_path, behavior="Goal [2]").path.name == "Goal [2]-5.onnx"
-    with pytest.raises(LoadError, match=r"folder of the behaviour Goal \[2\]: found behavior='Ball'"):
+    with pytest.raises(LoadError, match=r"folder of the behavior Goal \[2\]: found behavior='Ball'"):
         lanista.load(tmp_path / "Goal [2]", behavior="Ball")
 
 

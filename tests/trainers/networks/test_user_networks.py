@@ -45,7 +45,7 @@ class Scale(nn.Module):
 
 class Ray(Scale):
     def export(self, graph, inputs):
-        flat = nodes.reshaped(graph, inputs, [-1, self.layer.in_features])
+        flat = nodes.reshape(graph, inputs, [-1, self.layer.in_features])
         return graph.add("Tanh", nodes.dense(graph, "ray", self.layer.weight.T, self.layer.bias, flat))
 
 
@@ -71,7 +71,7 @@ class Everything(nn.Module):
 
     def export(self, graph, inputs):
         values = [layer.export(graph, value) for layer, value in zip(self.layers, inputs)]
-        return nodes.dense(graph, "last", self.last.weight.T, self.last.bias, nodes.joined(graph, values))
+        return nodes.dense(graph, "last", self.last.weight.T, self.last.bias, nodes.concat(graph, values))
 
 
 class Wavering(Ray):

@@ -277,7 +277,7 @@ class Replay:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state` returned, in a new replay; to be followed by `on_arrays_filled`."""
+        """Restore what `state` returned, in a new replay; to be followed by `after_load`."""
         self.tail, self.head = int(state["tail"]), int(state["head"])
         self.over_capacity = bool(state["overfull"])
         self.finals.restore(int(state["ends"]), state["free"])
@@ -289,7 +289,7 @@ class Replay:
         if self.priorities is not None:
             self.priorities.largest = float(state["largest"])
 
-    def on_arrays_filled(self) -> None:
+    def after_load(self) -> None:
         """Restore what is computed from the arrays."""
         if self.priorities is not None:
             self.priorities.tree.build()

@@ -232,7 +232,7 @@ def load_replay(name: str, folder: Path, new: Replay, step: int) -> Replay | Non
         loaded = _like(new, saved.about["layout"])
         loaded.restore(state)
         saved.fill(loaded.saved_rows())
-        loaded.on_arrays_filled()
+        loaded.after_load()
     except FileNotFoundError:
         logger.warning("%s %s: there is no %s.", NOT_LOADED, name, path)
         return None

@@ -1,4 +1,4 @@
-"""The encoders of observations as ONNX nodes."""
+"""Observation encoders as ONNX nodes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from .graph import (
     GraphBuilder,
     activation,
     array,
+    concat,
     dense,
-    dense_of_sets,
-    joined,
+    dense_over_sets,
     layer_norm,
     one_minus,
-    reshaped,
-    turned,
+    reshape,
+    transpose,
 )
 
 
@@ -56,9 +56,9 @@ def encode(graph: GraphBuilder, encoder: ObservationEncoder, observations: list[
         else:
             sets.append((value, int(encoder.specs[part.index].shape[0])))
     if encoder.entities is not None:
-        own_vector = joined(graph, encodings) if encodings else None
+        own_vector = concat(graph, encodings) if encodings else None
         encodings.append(entities(graph, encoder.entities, sets, own_vector))
-    return joined(graph, encodings)
+    return concat(graph, encodings)
 
 
 @runtime_checkable
@@ -91,10 +91,10 @@ def _custom(graph: GraphBuilder, network: nn.Module, inputs: str | list[str]) ->
 
 
 def _prepared(graph: GraphBuilder, encoder: ObservationEncoder, observations: list[str]) -> list[str]:
-    """One value per part: vectors joined and normalised, all others as they come."""
+    """One value per part: vectors concat and normalized, all others as they come."""
     values, run = [], 0
     for part in encoder.groups:
-        value = joined(graph, [observations[k] for k in part.indices])
+        value = concat(graph, [observations[k] for k in part.indices])
         if part.kind is ObservationKind.VECTOR and encoder.normalizers is not None:
             normalizer = encoder.normalizers[run]
             assert isinstance(normalizer, Normalizer)
@@ -120,7 +120,7 @@ def visual(graph: GraphBuilder, encoder: VisualEncoder, value: str, name: str) -
             assert isinstance(layer, Convolution)
             value = _convolved(graph, layer, value, f"{name}.{i}")
             value = activation(graph, Activation.LEAKY_RELU, value)
-    flat = reshaped(graph, value, [-1, encoder.dense.weight.shape[0]])
+    flat = reshape(graph, value, [-1, encoder.dense.weight.shape[0]])
     features = dense(graph, f"{name}.dense", encoder.dense.weight, encoder.dense.bias, flat)
     return activation(graph, Activation.RELU if residual else Activation.LEAKY_RELU, features)
 
@@ -162,7 +162,7 @@ def entities(
     embedded, masks, start = [], [], encoder.own_size
     for i, (value, _) in enumerate(sets):
         layer, name = encoder.embedding(i), f"entities.{i}"
-        rows = dense_of_sets(graph, name, layer.weight[start:], layer.bias, value)
+        rows = dense_over_sets(graph, name, layer.weight[start:], layer.bias, value)
         if own is not None:
             of_own = graph.add("MatMul", own, graph.constant(f"{name}.of_own", array(layer.weight[:start])))
             rows = graph.add("Add", rows, graph.add("Unsqueeze", of_own, axes=[1]))
@@ -170,7 +170,7 @@ def entities(
         squares = graph.add("ReduceSum", graph.add("Mul", value, value), axes=[2], keepdims=0)
         masks.append(graph.add("Cast", graph.add("Less", squares, graph.scalar(ABSENT_BELOW)), to=FLOAT))
     count = sum(n for _, n in sets)
-    return _attention(graph, encoder.attention, joined(graph, embedded), joined(graph, masks), count)
+    return _attention(graph, encoder.attention, concat(graph, embedded), concat(graph, masks), count)
 
 
 def _attention(graph: GraphBuilder, network: SelfAttention, value: str, absent: str, count: int) -> str:
@@ -179,22 +179,22 @@ def _attention(graph: GraphBuilder, network: SelfAttention, value: str, absent: 
 
     def heads(name: str) -> str:
         layer = getattr(network, name)
-        rows = dense_of_sets(graph, f"attention.{name}", layer.weight, layer.bias, x)
-        split = reshaped(graph, rows, [-1, count, HEADS, network.head_size])
-        return turned(graph, split, [0, 2, 1, 3])
+        rows = dense_over_sets(graph, f"attention.{name}", layer.weight, layer.bias, x)
+        split = reshape(graph, rows, [-1, count, HEADS, network.head_size])
+        return transpose(graph, split, [0, 2, 1, 3])
 
     query, key, values = heads("query"), heads("key"), heads("value")
-    # The scale stands between two transpositions, which importers must not merge: Barracuda lacks the result.
-    key = turned(graph, graph.add("Mul", key, graph.scalar(network.scale)), [0, 1, 3, 2])
+    # The scale keeps importers from merging the two transpositions: Barracuda does not support the result.
+    key = transpose(graph, graph.add("Mul", key, graph.scalar(network.scale)), [0, 1, 3, 2])
     there = one_minus(graph, absent)
-    penalty = graph.add("Mul", reshaped(graph, absent, [-1, 1, 1, count]), graph.scalar(-MASKED_LOGIT))
-    logits = graph.add("Mul", graph.add("MatMul", query, key), reshaped(graph, there, [-1, 1, 1, count]))
+    penalty = graph.add("Mul", reshape(graph, absent, [-1, 1, 1, count]), graph.scalar(-MASKED_LOGIT))
+    logits = graph.add("Mul", graph.add("MatMul", query, key), reshape(graph, there, [-1, 1, 1, count]))
     p = graph.add("Softmax", graph.add("Sub", logits, penalty), axis=3)
-    mixed = turned(graph, graph.add("MatMul", p, values), [0, 2, 1, 3])
-    mixed = reshaped(graph, mixed, [-1, count, ENTITY_SIZE])
-    out = dense_of_sets(graph, "attention.out", network.out.weight, network.out.bias, mixed)
+    mixed = transpose(graph, graph.add("MatMul", p, values), [0, 2, 1, 3])
+    mixed = reshape(graph, mixed, [-1, count, ENTITY_SIZE])
+    out = dense_over_sets(graph, "attention.out", network.out.weight, network.out.bias, mixed)
     rows = layer_norm(graph, graph.add("Add", out, x), 2)
-    kept = graph.add("Mul", rows, reshaped(graph, there, [-1, count, 1]))
+    kept = graph.add("Mul", rows, reshape(graph, there, [-1, count, 1]))
     total = graph.add("ReduceSum", kept, axes=[1], keepdims=0)
     number = graph.add("ReduceSum", there, axes=[1], keepdims=1)
     return graph.add("Div", total, graph.add("Add", number, graph.scalar(POOL_EPS)))

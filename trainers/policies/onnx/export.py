@@ -1,4 +1,4 @@
-"""From a network to a brain file."""
+"""Exports a network as a brain, an ONNX file."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from ...._version import __version__
 from ...networks.actor import ActingNetwork
 from ...networks.custom import not_exportable
 from ...utils.atomic_files import atomic_write_bytes
-from . import encoders as senses
 from . import layers
-from . import layers as heads
+from .encoders import encode
 from .graph import BATCH, BrainVerificationError, GraphBuilder
 from .verify import verify
 
 VERSION_NUMBER = 3.0
-"""The version of the brain's interface that Unity's ML-Agents packages since 2.0 read."""
+"""The version of the interface that Unity's ML-Agents packages since 2.0 read."""
 
 
 @torch.no_grad()
@@ -32,12 +31,12 @@ def export_brain(
     step: int = 0,
     reward: float | None = None,
 ) -> None:
-    """Write the actor of `network` to `path` as ONNX, once it is verified to act as the network does.
+    """Write the actor of `network` to `path` as ONNX, after verifying that it acts as the network does.
 
     Args:
-        network: read once, at the beginning: a trainer may go on changing it.
-        path: replaced whole, or left as it was if anything fails.
-        behavior: the behaviour's name. It, `step` and `reward` are noted in the file's metadata.
+        network: copied first: a trainer may go on changing it.
+        path: replaced atomically, or unchanged if anything fails.
+        behavior: the behavior's name; stored in the file's metadata with `step` and `reward`.
         step: how many agent steps the policy was trained for.
         reward: its mean cumulative reward, if any episode ended.
 
@@ -49,8 +48,8 @@ def export_brain(
     refused = not_exportable(snapshot)
     if refused:
         raise BrainVerificationError(
-            f"The network of '{behavior}' has parts that cannot leave as ONNX: {', '.join(refused)} has no "
-            "method export(graph, inputs). See docs/extending.md."
+            f"The network of '{behavior}' has parts that cannot be exported to ONNX: {', '.join(refused)} "
+            "has no method export(graph, inputs). See docs/extending.md."
         )
     model = build_brain(snapshot, behavior=behavior, step=step, reward=reward)
     verify(model, snapshot)
@@ -66,14 +65,14 @@ def build_brain(
     specs = network.spec.observation_specs
     observations = [graph.input(f"obs_{i}", *spec.shape) for i, spec in enumerate(specs)]
     masks = graph.input("action_masks", sum(network.spec.action_spec.discrete_branches))
-    encoding = layers.body(graph, network.body, 0, senses.encode(graph, network.encoder, observations))
+    encoding = layers.body(graph, network.body, 0, encode(graph, network.encoder, observations))
     after = None
     if network.memory_size:
         before = graph.input("recurrent_in", 1, network.memory_size)
         encoding, after = layers.memory(graph, network.memory(0), encoding, before)
     graph.constant_output("version_number", np.array([VERSION_NUMBER], np.float32))
     graph.constant_output("memory_size", np.array([network.memory_size], np.float32))
-    heads.actions(graph, network.actions, encoding, masks)
+    layers.actions(graph, network.actions, encoding, masks)
     if after is not None:
         graph.output(after, [BATCH, 1, network.memory_size])
     metadata = {"behavior": behavior, "step": str(step)}

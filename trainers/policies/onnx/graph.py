@@ -1,13 +1,8 @@
-"""Writes ONNX graphs. Independent of torch's exporters, which change from release to release.
+"""Writes ONNX graphs, independently of torch's exporters, which change from release to release.
 
-Common pieces of graphs. Users' networks may write theirs with these, see docs/extending.md.
-
-Only operators of the lists in `operators.py`. The forms are those that Unity's importers know from ML-Agents'
-own files: Gemm with the weight transposed, Swish as Sigmoid and Mul, 1 - x as -1 * x + 1.
-
-Which ONNX operators Unity imports.
-
-What exporting refuses.
+Custom networks may use the functions of this module to write their own nodes, see docs/extending.md. Only
+operators of `IMPORTABLE` are used, in the forms that Unity's importers know from ML-Agents' files: Gemm with
+the weight transposed, Swish as Sigmoid and Mul, 1 - x as -1 * x + 1.
 """
 
 from __future__ import annotations
@@ -27,16 +22,16 @@ from ...networks.modules.layers import GELU_CUBE, GELU_SCALE, LEAK
 from ...settings.models.networks import Activation
 
 OPSET = 9
-"""What every Unity package since Barracuda imports."""
+"""The version that every Unity package since Barracuda imports."""
 IR_VERSION = 4
 FLOAT = int(TensorProto.FLOAT)
 INT64 = int(TensorProto.INT64)
 BATCH = "batch"
-"""The symbolic name of the first axis of everything that has one row per agent."""
+"""The symbolic name of the first axis of all values with one row per agent."""
 
 
 class GraphBuilder:
-    """Collects the nodes of one graph. Values are known by their names, as in ONNX itself."""
+    """Collects the nodes of one graph. Values are identified by name, as in ONNX itself."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -47,12 +42,12 @@ class GraphBuilder:
         self._used: set[str] = set()
 
     def input(self, name: str, *row: int) -> str:
-        """Declare a float32 input [batch, *row]. One that no node reads is left out of the file."""
+        """Declare a float32 input [batch, *row]. An input that no node reads is omitted from the file."""
         self._inputs.append(helper.make_tensor_value_info(name, FLOAT, [BATCH, *row]))
         return name
 
     def constant(self, name: str, value: NDArray[Any]) -> str:
-        """Store an array and return its name: `name`, or one like it where that is taken.
+        """Store an array and return its name: `name`, or `name`.2 and so on if that is taken.
 
         float64 becomes float32.
         """
@@ -66,7 +61,7 @@ class GraphBuilder:
         return name
 
     def add(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
-        """Append a node with one output, and return that output's name (`name`, or one made up)."""
+        """Append a node with one output, and return that output's name (`name`, or a generated one)."""
         output = name or f"{operator.lower()}_{len(self._nodes)}"
         self._nodes.append(
             helper.make_node(operator, list(inputs), [output], name=f"node_{output}", **attributes)
@@ -75,14 +70,14 @@ class GraphBuilder:
         return output
 
     def add_many(self, operator: str, *inputs: str, outputs: Sequence[str], **attributes: Any) -> None:
-        """Append a node with several outputs. An input of "" is one that the operator may do without."""
+        """Append a node with several outputs. An input of "" is an optional one that is not given."""
         self._nodes.append(
             helper.make_node(operator, list(inputs), list(outputs), name=f"node_{outputs[0]}", **attributes)
         )
         self._used.update(inputs)
 
     def shape(self, sizes: Sequence[int]) -> str:
-        """A constant for Reshape; -1 stands for what is left."""
+        """A constant for Reshape; -1 stands for the remaining size."""
         tensor = numpy_helper.from_array(np.array(sizes, np.int64))
         return self.add("Constant", value=tensor)
 
@@ -92,11 +87,11 @@ class GraphBuilder:
         return self.add("Constant", value=tensor)
 
     def output(self, value: str, shape: Sequence[int | str], dtype: int = FLOAT) -> None:
-        """Declare that `value` leaves the graph, in the order of these calls."""
+        """Declare `value` an output of the graph, in the order of these calls."""
         self._outputs.append(helper.make_tensor_value_info(value, dtype, list(shape)))
 
     def constant_output(self, name: str, value: NDArray[np.float32]) -> None:
-        """An output that is a stored array: engines read it without running anything."""
+        """A stored array as an output, which engines read without running the graph."""
         self.add("Identity", self.constant(f"{name}.value", value), name=name)
         self.output(name, value.shape)
 
@@ -121,7 +116,7 @@ class GraphBuilder:
 
 
 def array(tensor: Tensor) -> NDArray[np.float32]:
-    """A tensor's numbers, to be stored."""
+    """A tensor's values, to be stored."""
     return np.asarray(tensor.detach().cpu().numpy(), np.float32)
 
 
@@ -138,14 +133,14 @@ def dense(graph: GraphBuilder, name: str, weight: Tensor, bias: Tensor, value: s
     )
 
 
-def dense_of_sets(graph: GraphBuilder, name: str, weight: Tensor, bias: Tensor, value: str) -> str:
+def dense_over_sets(graph: GraphBuilder, name: str, weight: Tensor, bias: Tensor, value: str) -> str:
     """[batch, n, in] -> [batch, n, out]; `weight` is [in, out]."""
     product = graph.add("MatMul", value, graph.constant(f"{name}.weight", array(weight)))
     return graph.add("Add", product, graph.constant(f"{name}.bias", array(bias)))
 
 
 def activation(graph: GraphBuilder, kind: Activation, value: str) -> str:
-    """As `networks.activations.activate`."""
+    """As `networks.modules.layers.activate`."""
     if kind is Activation.SWISH:
         return graph.add("Mul", value, graph.add("Sigmoid", value))
     if kind is Activation.GELU:
@@ -159,30 +154,30 @@ def activation(graph: GraphBuilder, kind: Activation, value: str) -> str:
 
 
 def layer_norm(graph: GraphBuilder, value: str, axis: int) -> str:
-    """Mean 0 and deviation 1 along the last axis, whose number is `axis`."""
+    """Mean 0 and standard deviation 1 along the last axis, whose index is `axis`."""
     centred = graph.add("Sub", value, graph.add("ReduceMean", value, axes=[axis], keepdims=1))
     variance = graph.add("ReduceMean", graph.add("Mul", centred, centred), axes=[axis], keepdims=1)
     deviation = graph.add("Sqrt", graph.add("Add", variance, graph.scalar(LAYER_NORM_EPS)))
     return graph.add("Div", centred, deviation)
 
 
-def reshaped(graph: GraphBuilder, value: str, shape: Sequence[int], name: str | None = None) -> str:
-    """-1 stands for what is left."""
+def reshape(graph: GraphBuilder, value: str, shape: Sequence[int], name: str | None = None) -> str:
+    """-1 stands for the remaining size."""
     return graph.add("Reshape", value, graph.shape(shape), name=name)
 
 
-def turned(graph: GraphBuilder, value: str, axes: Sequence[int], name: str | None = None) -> str:
-    """The axes in another order."""
+def transpose(graph: GraphBuilder, value: str, axes: Sequence[int], name: str | None = None) -> str:
+    """Permute the axes."""
     return graph.add("Transpose", value, perm=list(axes), name=name)
 
 
-def joined(graph: GraphBuilder, values: Sequence[str], axis: int = 1) -> str:
-    """Side by side."""
+def concat(graph: GraphBuilder, values: Sequence[str], axis: int = 1) -> str:
+    """Concatenate along `axis`."""
     return values[0] if len(values) == 1 else graph.add("Concat", *values, axis=axis)
 
 
-def sliced(graph: GraphBuilder, value: str, axis: int, start: int, end: int) -> str:
-    """Some of an axis."""
+def slice_axis(graph: GraphBuilder, value: str, axis: int, start: int, end: int) -> str:
+    """From `start` to before `end` along an axis."""
     return graph.add("Slice", value, axes=[axis], starts=[start], ends=[end])
 
 
@@ -191,7 +186,7 @@ def one_minus(graph: GraphBuilder, value: str) -> str:
     return graph.add("Add", graph.add("Mul", value, graph.scalar(-1.0)), graph.scalar(1.0))
 
 
-# Barracuda 2.0's list. All but ImageScaler, which is left out here, are also imported by Sentis 2.1 and
+# Barracuda 2.0's list. All but ImageScaler, which is omitted here, are also imported by Sentis 2.1 and
 # Inference Engine 2.4, so a brain of these runs in every Unity project that ML-Agents' packages support.
 # fmt: off
 IMPORTABLE = frozenset((
@@ -220,4 +215,4 @@ def not_importable(model: ModelProto) -> Counter[str]:
 
 
 class BrainVerificationError(Exception):
-    """A brain that must not be written; the message says what is wrong with it."""
+    """A brain that must not be written; the message says why."""

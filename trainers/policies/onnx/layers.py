@@ -1,7 +1,4 @@
-"""The hidden layers and the memory of a network as ONNX nodes.
-
-The action outputs as ONNX nodes.
-"""
+"""The hidden layers, the memory and the action outputs of a network as ONNX nodes."""
 
 from __future__ import annotations
 
@@ -21,13 +18,13 @@ from .graph import (
     GraphBuilder,
     activation,
     array,
+    concat,
     dense,
-    joined,
     layer_norm,
     one_minus,
-    reshaped,
-    sliced,
-    turned,
+    reshape,
+    slice_axis,
+    transpose,
 )
 
 
@@ -51,25 +48,25 @@ def _after(graph: GraphBuilder, network: Body, value: str) -> str:
 
 def _conditioned(graph: GraphBuilder, layer: HyperLayer, stream: int, value: str, encoding: str) -> str:
     """The layer whose weights are made from the goals in `encoding`."""
-    goals = [sliced(graph, encoding, 1, columns.start, columns.stop) for columns in layer.goal_columns]
-    hidden = joined(graph, goals)
+    goals = [slice_axis(graph, encoding, 1, columns.start, columns.stop) for columns in layer.goal_columns]
+    hidden = concat(graph, goals)
     for i, inner in enumerate((layer.first, layer.second)):
         hidden = dense(graph, f"goal.{i}", inner.weight[stream], inner.bias[stream, 0], hidden)
         hidden = activation(graph, Activation.SWISH, hidden)
     hidden, last = layer_norm(graph, hidden, 1), layer.weights
     made = dense(graph, "goal.weights", last.weight[stream], last.bias[stream, 0], hidden)
-    weights = reshaped(graph, made, [-1, layer.in_features, layer.out_features])
+    weights = reshape(graph, made, [-1, layer.in_features, layer.out_features])
     product = graph.add("MatMul", graph.add("Unsqueeze", value, axes=[1]), weights)
     bias = graph.constant("goal.bias", array(layer.bias[stream, 0]))
     return graph.add("Add", graph.add("Squeeze", product, axes=[1]), bias)
 
 
 _SWAPPED = [1, 0, 2]
-"""Agents and time: the first two axes."""
+"""The permutation that swaps agents and time, the first two axes."""
 
 
 def memory(graph: GraphBuilder, network: Memory, value: str, states: str) -> tuple[str, str]:
-    """One step of a recurrent memory: what it says, [batch, output size], and the new states.
+    """One step of a recurrent memory: its outputs [batch, output size], and the new states.
 
     `states`, before and after, are [batch, 1, size], as engines keep them.
     """
@@ -80,8 +77,8 @@ def memory(graph: GraphBuilder, network: Memory, value: str, states: str) -> tup
 
 def _lstm(graph: GraphBuilder, network: Memory, value: str, states: str) -> tuple[str, str]:
     hidden = network.output_size
-    sequence = turned(graph, reshaped(graph, value, [-1, 1, network.weight_ih.shape[1]]), _SWAPPED)
-    before = turned(graph, states, _SWAPPED)
+    sequence = transpose(graph, reshape(graph, value, [-1, 1, network.weight_ih.shape[1]]), _SWAPPED)
+    before = transpose(graph, states, _SWAPPED)
     outputs = ("memory.outputs", "memory.hidden", "memory.cell")
     graph.add_many(
         "LSTM",
@@ -92,14 +89,14 @@ def _lstm(graph: GraphBuilder, network: Memory, value: str, states: str) -> tupl
             "memory.bias", np.concatenate([_onnx_gates(b) for b in (network.bias_ih, network.bias_hh)])[None]
         ),
         "",  # all sequences are of one length
-        sliced(graph, before, 2, 0, hidden),
-        sliced(graph, before, 2, hidden, 2 * hidden),
+        slice_axis(graph, before, 2, 0, hidden),
+        slice_axis(graph, before, 2, hidden, 2 * hidden),
         outputs=outputs,
         hidden_size=hidden,
     )
-    said = turned(graph, graph.add("Squeeze", outputs[0], axes=[1]), _SWAPPED)
-    after = turned(graph, graph.add("Concat", *outputs[1:], axis=2), _SWAPPED, name="recurrent_out")
-    return reshaped(graph, said, [-1, hidden]), after
+    output = transpose(graph, graph.add("Squeeze", outputs[0], axes=[1]), _SWAPPED)
+    after = transpose(graph, graph.add("Concat", *outputs[1:], axis=2), _SWAPPED, name="recurrent_out")
+    return reshape(graph, output, [-1, hidden]), after
 
 
 def _onnx_gates(stacked: Tensor) -> NDArray[np.float32]:
@@ -109,28 +106,28 @@ def _onnx_gates(stacked: Tensor) -> NDArray[np.float32]:
 
 
 def _gru(graph: GraphBuilder, network: Memory, value: str, states: str) -> tuple[str, str]:
-    """Written as its arithmetic, since engines do not import ONNX's GRU."""
+    """Written as elementary operations, since engines do not import ONNX's GRU."""
     hidden = network.output_size
-    before = reshaped(graph, states, [-1, hidden])
+    before = reshape(graph, states, [-1, hidden])
     of_input = dense(graph, "memory.input", network.weight_ih.T, network.bias_ih, value)
     of_state = dense(graph, "memory.state", network.weight_hh.T, network.bias_hh, before)
 
     def gate(columns: str, index: int) -> str:
-        return sliced(graph, columns, 1, index * hidden, (index + 1) * hidden)
+        return slice_axis(graph, columns, 1, index * hidden, (index + 1) * hidden)
 
     reset, update = (
         graph.add("Sigmoid", graph.add("Add", gate(of_input, k), gate(of_state, k))) for k in (0, 1)
     )
     new = graph.add("Tanh", graph.add("Add", gate(of_input, 2), graph.add("Mul", reset, gate(of_state, 2))))
     # (1 - update) new + update before
-    said = graph.add("Add", new, graph.add("Mul", update, graph.add("Sub", before, new)))
-    return said, reshaped(graph, said, [-1, 1, hidden], name="recurrent_out")
+    output = graph.add("Add", new, graph.add("Mul", update, graph.add("Sub", before, new)))
+    return output, reshape(graph, output, [-1, 1, hidden], name="recurrent_out")
 
 
 def actions(graph: GraphBuilder, head: Head, encoding: str, action_masks: str) -> None:
-    """All action outputs, sampled and deterministic, in the order of the contract.
+    """All action outputs, sampled and deterministic, in the order of the interface.
 
-    Those of a greedy policy are the same: engines read the sampled ones by default.
+    Those of a greedy policy are identical: engines read the sampled ones by default.
     """
     weight, bias = head.acting_layer()
     size = head.continuous_size
@@ -181,11 +178,11 @@ def _masked(graph: GraphBuilder, logits: str, action_masks: str) -> str:
 def _discrete(graph: GraphBuilder, masked: str, sizes: tuple[int, ...], *, greedy: bool) -> None:
     chosen, likeliest, start = [], [], 0
     for size in sizes:
-        branch = sliced(graph, masked, 1, start, start + size)
-        # Values of actions are compared as they are: a softmax would round close ones to equal.
-        weighed = branch if greedy else graph.add("Softmax", branch, axis=1)
-        chosen.append(_best(graph, weighed) if greedy else _drawn(graph, weighed))
-        likeliest.append(_best(graph, weighed))
+        branch = slice_axis(graph, masked, 1, start, start + size)
+        # Action values are compared directly: a softmax would round close ones to equal ones.
+        weights = branch if greedy else graph.add("Softmax", branch, axis=1)
+        chosen.append(_best(graph, weights) if greedy else _sample(graph, weights))
+        likeliest.append(_best(graph, weights))
         start += size
     graph.add("Concat", *chosen, axis=1, name="discrete_actions")
     graph.output("discrete_actions", [BATCH, len(sizes)], INT64)
@@ -194,9 +191,9 @@ def _discrete(graph: GraphBuilder, masked: str, sizes: tuple[int, ...], *, greed
     graph.output("deterministic_discrete_actions", [BATCH, len(sizes)], INT64)
 
 
-def _drawn(graph: GraphBuilder, probabilities: str) -> str:
+def _sample(graph: GraphBuilder, probabilities: str) -> str:
     return graph.add("Multinomial", graph.add("Log", probabilities), dtype=INT64, sample_size=1)
 
 
-def _best(graph: GraphBuilder, weighed: str) -> str:
-    return graph.add("ArgMax", weighed, axis=1, keepdims=1)
+def _best(graph: GraphBuilder, weights: str) -> str:
+    return graph.add("ArgMax", weights, axis=1, keepdims=1)

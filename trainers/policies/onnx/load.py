@@ -1,4 +1,4 @@
-"""Finds the policy that a path means, and lets it act without any environment: `lanista.load`."""
+"""`lanista.load`: finds the policy that a path refers to, which then acts without an environment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .loaded_policy import LoadedPolicy, LoadError, Playable
+from .loaded_policy import LoadedPolicy, LoadError, PlayablePolicy
 from .runtime import Brain, BrainError
 
 __all__ = ["LoadError", "LoadedPolicy", "load"]
@@ -24,14 +24,14 @@ def load(
 
     Args:
         path: a brain (.onnx; Lanista's, ML-Agents' or Unity's), a checkpoint of Lanista (.pt), the folder of
-            a behaviour in a run, or the folder of a run. A folder stands for its newest brain, or for its
+            a behavior in a run, or the folder of a run. A folder stands for its newest brain, or for its
             checkpoint where there is no brain. A brain needs no torch.
-        behavior: which one, where a run has several.
-        place: whose, where agents act by their place in the team (COMA with share_parameters: false).
-        seed: of sampled actions; without it each call differs.
+        behavior: which one, if a run has several.
+        place: whose, if agents act by their slot in the team (COMA with share_parameters: false).
+        seed: of sampled actions; without it they differ each time.
 
     Raises:
-        LoadError: there is no such file, it is damaged or no policy, or it is not clear which is meant.
+        LoadError: there is no such file, it is damaged or no policy, or several match.
     """
     return LoadedPolicy(*find_policy(path, behavior=behavior, place=place, seed=seed))
 
@@ -42,8 +42,8 @@ def find_policy(
     behavior: str | None = None,
     place: int | None = None,
     seed: int | None = None,
-) -> tuple[Path, Playable]:
-    """The file that a path means, and its policy for agents that are known by their ids; as `load`."""
+) -> tuple[Path, PlayablePolicy]:
+    """The file that a path refers to, and its policy for agents with ids; arguments as for `load`."""
     source = Path(path)
     if source.is_dir():
         source = _in_folder(source, behavior, place)
@@ -60,33 +60,33 @@ def find_policy(
 
 
 def _in_folder(folder: Path, behavior: str | None, place: int | None) -> Path:
-    """The file that the folder of a run, or of one behaviour, stands for."""
+    """The file that the folder of a run, or of one behavior, stands for."""
     if _has_policy(folder):
         if behavior not in (None, folder.name):
-            raise LoadError(f"{folder} is the folder of the behaviour {folder.name}: found {behavior=}.")
+            raise LoadError(f"{folder} is the folder of the behavior {folder.name}: found {behavior=}.")
         return _newest(folder, folder.parent, place)
     found = sorted(inner.name for inner in folder.iterdir() if inner.is_dir() and _has_policy(inner))
     if not found:
         raise LoadError(
-            f"{folder} holds no policy: no behaviour has a brain (.onnx) or a checkpoint.pt there."
+            f"{folder} holds no policy: no behavior has a brain (.onnx) or a checkpoint.pt there."
         )
     if behavior is None and len(found) > 1:
         raise LoadError(
-            f"{folder} holds the behaviours {', '.join(found)}: say which, by behavior='{found[0]}'."
+            f"{folder} holds the behaviors {', '.join(found)}: choose one with behavior='{found[0]}'."
         )
     wanted = behavior or found[0]
     if wanted not in found:
-        raise LoadError(f"{folder} holds no behaviour {wanted!r}; it holds {', '.join(found)}.")
+        raise LoadError(f"{folder} holds no behavior {wanted!r}; it holds {', '.join(found)}.")
     return _newest(folder / wanted, folder, place)
 
 
 def _has_policy(folder: Path) -> bool:
-    """Whether it is the folder of a behaviour; a run's folder has brains, but no checkpoints."""
+    """Whether it is the folder of a behavior; a run's folder has brains, but no checkpoints."""
     return (folder / "checkpoint.pt").is_file() or any(folder.glob(f"{_escaped(folder.name)}-*.onnx"))
 
 
 def _newest(folder: Path, run: Path, place: int | None) -> Path:
-    """The brain that was written last, the run's own (its end's) or a checkpoint's; else the checkpoint."""
+    """The brain that was written last, the run's final one or a checkpoint's; else the checkpoint."""
     name, suffix = folder.name, "" if place is None else f"-place{place}"
     numbered = [
         path
@@ -94,16 +94,16 @@ def _newest(folder: Path, run: Path, place: int | None) -> Path:
         if path.stem.removeprefix(f"{name}-").removesuffix(suffix).isdigit()
     ]
     final = [path for path in [run / f"{name}{suffix}.onnx"] if path.is_file()]
-    brains = [*final, *numbered]  # the run's first: of files of one age, it is taken
+    brains = [*final, *numbered]  # the final one first: it wins among files of the same age
     return max(brains, key=lambda path: path.stat().st_mtime) if brains else folder / "checkpoint.pt"
 
 
 def _escaped(name: str) -> str:
-    """A name as a pattern for itself."""
+    """A glob pattern that matches the name only."""
     return "".join(f"[{c}]" if c in "[*?" else c for c in name)
 
 
-def _brain(path: Path, seed: int | None) -> Playable:
+def _brain(path: Path, seed: int | None) -> PlayablePolicy:
     if seed is not None:
         import onnxruntime
 
@@ -114,7 +114,7 @@ def _brain(path: Path, seed: int | None) -> Playable:
         raise LoadError(str(error)) from error
 
 
-def _checkpoint(path: Path, place: int | None, seed: int | None) -> Playable:
+def _checkpoint(path: Path, place: int | None, seed: int | None) -> PlayablePolicy:
     from ...checkpoints.file import CheckpointError, load_checkpoint
     from ...checkpoints.metadata import build_network
     from ...checkpoints.mlagents.detect import is_mlagents_file

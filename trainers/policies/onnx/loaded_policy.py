@@ -1,4 +1,4 @@
-"""A policy in the hand: arrays in, arrays out, with the memories of its agents kept inside."""
+"""A loaded policy: arrays in, arrays out; it keeps the recurrent states of its agents."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ....envs.images import as_floats
 
 
 class LoadError(Exception):
-    """A policy that cannot be loaded; the message names the file and what is wrong."""
+    """A policy that cannot be loaded; the message names the file and the reason."""
 
 
-class Playable(Protocol):
-    """What acts for agents that are known by their ids, as `Brain` does."""
+class PlayablePolicy(Protocol):
+    """A policy for agents that are identified by their ids, such as `Brain`."""
 
     continuous_size: int
     branches: tuple[int, ...]
@@ -26,12 +26,12 @@ class Playable(Protocol):
 
     @property
     def has_deterministic(self) -> bool:
-        """Whether it knows the likeliest actions."""
+        """Whether it can choose the likeliest actions."""
         ...
 
     @property
     def observations(self) -> Mapping[int, tuple[int | None, ...]]:
-        """What it reads: an observation's position -> shape (None: any)."""
+        """The observations that it reads: position -> shape (None: any size)."""
         ...
 
     def act(self, steps: DecisionSteps, deterministic: bool = False) -> ActionTuple:
@@ -44,7 +44,7 @@ class Playable(Protocol):
 
 
 class Action(NamedTuple):
-    """What agents do, as an engine takes it."""
+    """Actions as an engine takes them."""
 
     continuous: NDArray[np.float32]
     """[n, A], or [A] of a single agent; -1 to 1."""
@@ -53,19 +53,19 @@ class Action(NamedTuple):
 
 
 class LoadedPolicy:
-    """A trained policy. It holds no environment, and is not for several threads at once."""
+    """A trained policy without an environment; not thread-safe."""
 
-    def __init__(self, path: Path, policy: Playable) -> None:
+    def __init__(self, path: Path, policy: PlayablePolicy) -> None:
         self.path = path
         self._policy = policy
         self._agents: int | None = None
-        """The rows of the last call, where agents have memories."""
+        """The number of agents of the last call, if they have memories."""
 
-    # What it is ---------------------------------------------------------------------------------------
+    # Description --------------------------------------------------------------------------------------
 
     @property
     def observations(self) -> dict[int, tuple[int | None, ...]]:
-        """Position in the behaviour's list of observations -> shape of one agent's (None: any size)."""
+        """Position in the behavior's list of observations -> shape of one agent's (None: any size)."""
         return dict(self._policy.observations)
 
     @property
@@ -88,7 +88,7 @@ class LoadedPolicy:
         actions = f"{self.continuous_size} continuous, branches {self.branches}"
         return f"<policy {self.path}: observations {{{shapes}}}, actions {actions}>"
 
-    # What it does -------------------------------------------------------------------------------------
+    # Acting -------------------------------------------------------------------------------------------
 
     def act(
         self,
@@ -100,13 +100,13 @@ class LoadedPolicy:
         """Decide for one agent, or for n at once.
 
         Args:
-            obs: one array per observation, in the behaviour's order: [n, *shape] each, or [*shape] each for a
-                single agent. Where the policy reads one observation, the array alone will do. Pictures are
+            obs: one array per observation, in the behavior's order: [n, *shape] each, or [*shape] each for a
+                single agent. If the policy reads one observation, the array alone suffices. Images are
                 channels first, and 0 to 1 or uint8.
             action_mask: which discrete actions are forbidden (True), as in `DecisionSteps.action_mask`: one
                 array [n, branch size] per branch, or all side by side [n, sum of sizes]; without n for a
                 single agent.
-            deterministic: the likeliest actions, or drawn ones. By default the likeliest, if the file has
+            deterministic: the likeliest actions, or sampled ones. By default the likeliest, if the file has
                 them.
 
         Returns:
@@ -121,7 +121,7 @@ class LoadedPolicy:
         if self.memory_size and self._agents not in (None, count):
             raise ValueError(
                 f"found {count} agents, and {self._agents} at the last call: row k is always the same agent, "
-                "for the sake of its memory. Call reset() before other agents act."
+                "because of its memory. Call reset() before other agents act."
             )
         self._agents = count
         ids, zeros = np.arange(count, dtype=np.int32), np.zeros(count, np.float32)
@@ -129,7 +129,7 @@ class LoadedPolicy:
         steps = DecisionSteps(arrays, zeros, ids, mask, ids, zeros)
         likeliest = self._policy.has_deterministic if deterministic is None else deterministic
         if likeliest and not self._policy.has_deterministic:
-            raise ValueError(f"{self.path} has drawn actions only: leave deterministic out, or give False.")
+            raise ValueError(f"{self.path} has sampled actions only: omit deterministic, or pass False.")
         if count == 0:
             return Action(
                 np.zeros((0, self.continuous_size), np.float32), np.zeros((0, len(self.branches)), np.int32)
@@ -140,7 +140,7 @@ class LoadedPolicy:
         return Action(continuous[0], discrete[0]) if single else Action(continuous, discrete)
 
     def reset(self, agents: ArrayLike | None = None) -> None:
-        """Episodes have ended: their agents' memories begin anew.
+        """Reset the memories of agents whose episodes have ended.
 
         Args:
             agents: their rows, as numbers or as a mask [n]; all by default.
@@ -213,7 +213,7 @@ class LoadedPolicy:
 
 
 def _is_numbers(values: Any) -> bool:
-    """Whether a list is one array written out, not a list of arrays."""
+    """Whether a list is one array, not a list of arrays."""
     return all(isinstance(value, (int, float, bool, np.number, np.bool_)) for value in values)
 
 

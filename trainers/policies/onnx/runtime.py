@@ -17,26 +17,26 @@ from ....envs.images import as_floats
 from ..agent_states import AgentMemories
 
 READABLE_VERSION = 3.0
-"""Of the brain's interface (`version_number`). Version 2, of the 1.x packages, has other inputs."""
+"""Of the interface (`version_number`). Version 2, of the 1.x packages, has other inputs."""
 _OBSERVATION = re.compile(r"obs_([0-9]+)")
 _LEGACY = ("vector_observation", "visual_observation_", "epsilon", "prev_action", "sequence_length")
 
 
 class BrainError(Exception):
-    """A brain that cannot be run, or not with these agents; the message names the file and what is wrong."""
+    """A brain that cannot be run, or not with these agents; the message names the file and the reason."""
 
 
 class Brain:
     """A trained policy in an ONNX file: Lanista's, ML-Agents' or Unity's own.
 
-    Recurrent brains keep a memory for each agent; `forget` ends it with the agent's episode.
+    Recurrent brains keep a memory for each agent; `reset_agents` drops it at the end of the agent's episode.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Load the file and check its inputs and outputs.
 
         Raises:
-            BrainError: it is absent, no ONNX file, or not a brain that this can run.
+            BrainError: it is missing, not an ONNX file, or not a supported brain.
         """
         self.path = Path(path)
         self._session = self._load()
@@ -51,11 +51,11 @@ class Brain:
         self.branches = tuple(
             int(b) for b in constants.get("discrete_action_output_shape", np.zeros(0)).ravel()
         )
-        # The input tells the size that is used: `memory_size` is 0 in some of Unity's own recurrent files.
+        # The input states the size that is used: `memory_size` is 0 in some of Unity's own recurrent files.
         self.memory_size = int(self._inputs["recurrent_in"][-1]) if "recurrent_in" in self._inputs else 0
         self._memories = AgentMemories(self.memory_size)
 
-    # What it is ---------------------------------------------------------------------------------------
+    # Description --------------------------------------------------------------------------------------
 
     @property
     def has_deterministic(self) -> bool:
@@ -69,7 +69,7 @@ class Brain:
 
     @property
     def observations(self) -> dict[int, tuple[int | None, ...]]:
-        """What the brain reads: an observation's position in the behaviour's list -> shape (None: any)."""
+        """The observations that the brain reads: position in the behavior -> shape (None: any size)."""
         return {
             int(match[1]): tuple(size if isinstance(size, int) else None for size in shape[1:])
             for name, shape in self._inputs.items()
@@ -77,10 +77,10 @@ class Brain:
         }
 
     def check(self, spec: BehaviorSpec) -> None:
-        """Check that the brain fits the behaviour.
+        """Check that the brain fits the behavior.
 
         Raises:
-            BrainError: it reads other observations or gives other actions; the message names all of these.
+            BrainError: it reads other observations or has other actions; the message lists all differences.
         """
         problems = [
             problem
@@ -98,9 +98,9 @@ class Brain:
                 f"{tuple(spec.action_spec.discrete_branches)}"
             )
         if problems:
-            raise self._error(f"it does not fit the behaviour: {'; '.join(problems)}")
+            raise self._error(f"it does not fit the behavior: {'; '.join(problems)}")
 
-    # What it does -------------------------------------------------------------------------------------
+    # Acting -------------------------------------------------------------------------------------------
 
     def act(self, steps: DecisionSteps, deterministic: bool = False) -> ActionTuple:
         """Decide for the n agents of `steps`: [n, continuous] and [n, branches], as the engine takes them.
@@ -111,7 +111,7 @@ class Brain:
 
         Raises:
             BrainError: an observation has another shape than the brain reads, or deterministic actions are
-                asked for and the file has none.
+                requested and the file has none.
         """
         if deterministic and not self.has_deterministic:
             raise self._error(

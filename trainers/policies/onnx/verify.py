@@ -1,4 +1,4 @@
-"""Checks a brain before it is announced: whoever loads the file must get the policy that was trained."""
+"""Verifies a brain before it is written: the file must act as the policy that was trained."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from .graph import BrainVerificationError, not_importable
 
 BATCHES = (1, 64)
 STEPS = 4
-"""How often a recurrent brain is run upon its own memory."""
+"""How many steps a recurrent brain is run with its own memory."""
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 NEARLY_EQUAL = 1e-4
-"""Actions whose probabilities differ by less may be told apart differently by different arithmetic."""
+"""The choice between actions whose probabilities differ by less may depend on rounding."""
 ABSENT = 0.3
-"""Share of a set's entities that are not there in what is tried."""
+"""The share of absent entities in the tested sets."""
 DRAWS = 1024
 QUANTILES = (-1.5, -0.5, 0.0, 0.5, 1.5)
 """Standard deviations from the mean at which the sampled actions' distribution is compared."""
 # Dvoretzky, Kiefer and Wolfowitz: the largest distance between the distribution of n draws and the true one
-# exceeds sqrt(ln(2 / p) / 2n) with a chance below p. A right file is refused once in 10^12 components.
+# exceeds sqrt(ln(2 / p) / 2n) with a probability below p: a correct file is refused once in 10^12 components.
 CONFIDENT_DISTANCE = math.sqrt(math.log(2e12) / (2 * DRAWS))
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -53,7 +53,7 @@ def verify(model: ModelProto, network: ActingNetwork) -> None:
         session = onnxruntime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-    except Exception as error:  # Both packages raise types of their own, onnxruntime a dozen.
+    except Exception as error:  # both packages raise types of their own, onnxruntime a dozen
         raise BrainVerificationError(f"The brain of '{name}' is not valid ONNX: {error}") from error
     unknown = not_importable(model)
     if unknown:
@@ -67,15 +67,15 @@ def verify(model: ModelProto, network: ActingNetwork) -> None:
     if network.actions.greedy:
         return
     inputs = _random_inputs(network, 1, random)
-    _check_sampled(name, _drawn(session, inputs), _expected(network, inputs)[0])
+    _check_sampled(name, _sample(session, inputs), _expected(network, inputs)[0])
 
 
 def _check_in_closed_loop(
     name: str, session: Any, network: ActingNetwork, batch: int, random: np.random.Generator
 ) -> None:
-    """Compare the likeliest actions; with a memory over several steps, each with what it gave at the last.
+    """Compare the likeliest actions; with a memory over several steps, each with the state from the last one.
 
-    The first step's state is random: zeros, as at an episode's beginning, would not tell all weights apart.
+    The first step's state is random: with zeros, as at an episode's start, not all weights would matter.
     """
     remembered: Arrays = {}
     for step in range(STEPS if network.memory_size else 1):
@@ -101,8 +101,8 @@ def _run(session: Any, inputs: Arrays) -> Arrays:
         raise BrainVerificationError(f"The brain of '{name}' cannot be run: {error}") from error
 
 
-def _drawn(session: Any, inputs: Arrays) -> Arrays:
-    """`DRAWS` rows of outputs for one row of inputs; not all at once, since images are large."""
+def _sample(session: Any, inputs: Arrays) -> Arrays:
+    """`DRAWS` rows of outputs for one row of inputs; in several runs, since images are large."""
     batch = BATCHES[-1]
     repeated = {key: value.repeat(batch, axis=0) for key, value in inputs.items()}
     runs = [_run(session, repeated) for _ in range(DRAWS // batch)]
@@ -120,7 +120,7 @@ def _check_finite(model: ModelProto) -> None:
 
 
 def _random_inputs(network: ActingNetwork, batch: int, random: np.random.Generator) -> Arrays:
-    """Observations where the network's normalisers expect them; masks that allow at least one action."""
+    """Observations in the range of the network's normalizers; masks that allow at least one action."""
     obs = {f"obs_{i}": rows for i, rows in enumerate(_observations(network, batch, random))}
     sizes = network.spec.action_spec.discrete_branches
     masks = random.random((batch, sum(sizes))) < 0.7
@@ -185,11 +185,11 @@ def _check_deterministic(name: str, found: Arrays, expected: ActionDistribution,
         actions = wanted.discrete.numpy()
         _same_shape(name, "deterministic_discrete_actions", found, actions.shape)
         chosen = torch.from_numpy(found["deterministic_discrete_actions"])
-        behind = expected.shortfall(chosen)
-        if not (behind <= NEARLY_EQUAL).all():
+        shortfall = expected.shortfall(chosen)
+        if not (shortfall <= NEARLY_EQUAL).all():
             raise BrainVerificationError(
                 f"The brain of '{name}' does not choose the network's likeliest action (batch of {batch}, "
-                f"branch {int(behind.max(0).values.argmax())}, {float(behind.max()):.3g} behind it)."
+                f"branch {int(shortfall.max(0).values.argmax())}, {float(shortfall.max()):.3g} less likely)."
             )
 
 
@@ -232,7 +232,7 @@ def _check_gaussians(name: str, drawn: NDArray[np.float32], expected: ActionDist
             f"engines take -1 to 1."
         )
     mu, sigma = expected.mu[0], expected.log_sigma.expand_as(expected.mu)[0].exp()
-    # Where sigma is lost in the rounding of mu, there is no distribution to speak of.
+    # Where sigma is lost in the rounding of mu, there is no distribution to compare.
     resolved = (sigma > 1e-4 * mu.abs().clamp(min=1.0)).numpy()
     for quantile in QUANTILES:
         raw = mu + quantile * sigma
@@ -248,5 +248,5 @@ def _check_distance(name: str, what: str, distance: float) -> None:
     if not distance <= CONFIDENT_DISTANCE:
         raise BrainVerificationError(
             f"The brain of '{name}' does not sample its {what} as the network does: the distributions are "
-            f"{distance:.2f} apart (of at most {CONFIDENT_DISTANCE:.2f} by chance, in {DRAWS} draws)."
+            f"{distance:.2f} apart (at most {CONFIDENT_DISTANCE:.2f} is expected in {DRAWS} draws)."
         )
