@@ -17,7 +17,7 @@ from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import DecisionSteps
 from referencenets import vector_spec
 
-UNITYS = sorted((Path(__file__).parents[2] / "real" / "onnx").glob("*.onnx"))
+UNITYS = sorted((Path(__file__).parents[3] / "real" / "onnx").glob("*.onnx"))
 SPEC = vector_spec([3, 2], continuous=2, branches=(3, 2))
 
 

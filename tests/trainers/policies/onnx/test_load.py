@@ -20,7 +20,7 @@ from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagentscheckpoints import FOLDER
 from referencenets import vector_spec
 
-UNITYS = sorted((Path(__file__).parents[2] / "real" / "onnx").glob("*.onnx"))
+UNITYS = sorted((Path(__file__).parents[3] / "real" / "onnx").glob("*.onnx"))
 SPECS = {
     "hybrid": vector_spec([3, 2], continuous=2, branches=(3, 2)),
     "continuous": vector_spec([4], continuous=2),

@@ -18,7 +18,7 @@ from mlagents_envs.base_env import DecisionSteps
 from onnx import numpy_helper
 from referencenets import spec_of_shapes
 
-UNITYS = Path(__file__).parents[2] / "real" / "onnx"
+UNITYS = Path(__file__).parents[3] / "real" / "onnx"
 
 COMBINATIONS = {
     "two cameras and a vector": ([(3, 20, 24), (2,), (1, 22, 20)], (), {}),
