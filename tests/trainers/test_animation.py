@@ -4,7 +4,7 @@ import io
 
 import numpy as np
 import pytest
-from lanista.trainers.callbacks.video import Frame, gif, makes_mp4, mp4
+from lanista.trainers.callbacks.video import Frame, gif, has_mp4_encoder, mp4
 from PIL import Image
 
 
@@ -43,7 +43,7 @@ def test_a_frame_gives_back_what_it_was_given():
     assert (Frame(picture).pixels() == picture).all() and Frame(picture).size == (96, 64)
 
 
-@pytest.mark.skipif(not makes_mp4(), reason="imageio and imageio-ffmpeg are not installed")
+@pytest.mark.skipif(not has_mp4_encoder(), reason="imageio and imageio-ffmpeg are not installed")
 def test_an_mp4_shows_every_picture_without_an_odd_row():
     import imageio.v2 as imageio
 

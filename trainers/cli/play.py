@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..callbacks.video import Palette, gif_of
+from ..callbacks.video import Frame, gif
 from ..utils.atomic_files import atomic_write_bytes
 from .errors import CommandError
 
 if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv
-    from PIL.Image import Image
 
     from ...envs.demonstrations.recorder import DemonstrationRecorder
     from .player import BehaviorResult
@@ -247,14 +246,13 @@ class Film:
     def __init__(self, draw: Draw, frames: int) -> None:
         self.draw = draw
         self.frames = frames
-        self._palette = Palette()
-        self._pictures: list[Image] = []
+        self._recorded: list[Frame] = []
 
     def take(self) -> None:
         """Take a picture of now. Raises NotImplementedError where a scene's world does not draw itself."""
-        if len(self._pictures) < self.frames:
-            self._pictures.append(self._palette.picture(self.draw()))
+        if len(self._recorded) < self.frames:
+            self._recorded.append(Frame(self.draw()))
 
     def save(self, path: Path) -> None:
         """Write the animation. Raises OSError."""
-        atomic_write_bytes(path, gif_of(self._pictures, FRAME_MS))
+        atomic_write_bytes(path, gif(self._recorded, FRAME_MS))

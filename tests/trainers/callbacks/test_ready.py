@@ -17,7 +17,7 @@ from lanista.trainers.callbacks import video as write_video
 from lanista.trainers.callbacks.events import EpisodeScore
 from lanista.trainers.callbacks.keep_best import KeepBest
 from lanista.trainers.callbacks.stop_at_reward import StopAtReward
-from lanista.trainers.callbacks.video import WriteVideo, makes_mp4
+from lanista.trainers.callbacks.video import WriteVideo, has_mp4_encoder
 from lanista.trainers.settings import RunOptions
 from line_game import LineGame
 from line_runs import Runs
@@ -169,14 +169,14 @@ def test_the_best_that_could_not_be_saved_does_not_count(tmp_path):
     assert (tmp_path / "best" / "A.pt").read_text() == "2" and keep.state_dict()["best"] == {"A": 4.0}
 
 
-def step(number, ended=(), oldest=0, newest=0, picture=None):
-    drawn = picture or (lambda: np.full((8, 8, 3), number, np.uint8))
+def step(number, ended=(), oldest=0, newest=0, render=None):
+    drawn = render or (lambda: np.full((8, 8, 3), number, np.uint8))
     return EvaluationStep(number, None, {"A": 10}, ended, oldest, newest, drawn)
 
 
 def test_the_film_is_the_best_episode_from_its_beginning(tmp_path, monkeypatch):
     films = []
-    monkeypatch.setattr(write_video, "makes_mp4", lambda: False)
+    monkeypatch.setattr(write_video, "has_mp4_encoder", lambda: False)
     monkeypatch.setattr(
         write_video, "gif", lambda frames, ms: films.append([f.pixels()[0, 0, 0] for f in frames]) or b"film"
     )
@@ -197,7 +197,7 @@ def test_the_film_is_the_best_episode_from_its_beginning(tmp_path, monkeypatch):
 def test_what_does_not_draw_itself_is_said_once(caplog, tmp_path):
     film = WriteVideo()
     for _ in range(2):
-        film.on_evaluation_step(step(0, picture=lambda: None))
+        film.on_evaluation_step(step(0, render=lambda: None))
         film.on_evaluation_end(judged(1.0, folder=tmp_path))
     assert sum("There will be no videos" in record.message for record in caplog.records) == 1
     assert not list(tmp_path.iterdir())
@@ -208,7 +208,7 @@ def test_a_film_that_cannot_be_written_is_warned_of(tmp_path, monkeypatch, caplo
     def mp4(frames, ms):
         raise RuntimeError("no codec")
 
-    monkeypatch.setattr(write_video, "makes_mp4", lambda: fails == "mp4")
+    monkeypatch.setattr(write_video, "has_mp4_encoder", lambda: fails == "mp4")
     monkeypatch.setattr(write_video, "mp4", mp4)
     if fails == "disk":
         (tmp_path / "videos").write_text("in the way")
@@ -242,7 +242,7 @@ def test_a_run_with_test_video_films_its_tests(runs, tmp_path, capsys, monkeypat
     write(tmp_path, "[]", "  test_video: true\n")
     assert runs(*START) == 0
     out, folder = capsys.readouterr().out, tmp_path / "results" / "r" / "Tiny"
-    films = sorted((folder / "videos").glob(f"Tiny-*.{'mp4' if makes_mp4() else 'gif'}"))
+    films = sorted((folder / "videos").glob(f"Tiny-*.{'mp4' if has_mp4_encoder() else 'gif'}"))
     assert len(_tests(out)) == 4, "the tests themselves take place"
     if fails:
         assert out.count("Evaluations are not filmed: OSError: no screen") == 1 and not films
