@@ -1,4 +1,4 @@
-"""Keeps the best weights and brain of each behaviour in a folder of their own."""
+"""Keeps the best weights and brain of each behavior in a folder of their own."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ logger = logging.getLogger(__name__)
 
 
 class KeepBest(Callback):
-    """Copies the best checkpoint of a behaviour, and its brains, to `<run>/<folder>/`, over the one before.
+    """Copies the best checkpoint of a behavior, and its brains, to `<run>/<folder>/`, over the one before.
 
-    A behaviour that is tested is judged by its tests, and saved after one that was better than all before;
+    A behavior that is tested is judged by its tests, and saved after one that was better than all before;
     another one whenever a checkpoint is saved, by the mean reward that the checkpoint is listed with.
     The setting keep_best is for checkpoints that a run can be resumed from; this is for taking brains out.
     """

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 class MLflow(Callback):
     """Logs every summary and test to a run of MLflow, named as the run is.
 
-    The curves of a behaviour are named `<behavior>/<statistic>`. A resumed run goes on in the same run there.
+    The curves of a behavior are named `<behavior>/<statistic>`. A resumed run goes on in the same run there.
     Where the runs go is said by `tracking_uri`, or by MLflow's own environment variables.
     """
 

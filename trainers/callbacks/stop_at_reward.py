@@ -10,10 +10,10 @@ from .events import EpisodeEnd, EvaluationEnd, TrainingBegin
 
 
 class StopAtReward(Callback):
-    """Ends the whole run once a behaviour's mean reward is high enough.
+    """Ends the whole run once a behavior's mean reward is high enough.
 
-    The setting stop_at_reward ends the training of one behaviour and counts rewards of groups; this ends the
-    run, and can go by tests. An inference, in which nothing is learnt, goes on.
+    The setting stop_at_reward ends the training of one behavior and counts rewards of groups; this ends the
+    run, and can go by tests. An inference, in which nothing is learned, goes on.
     """
 
     def __init__(

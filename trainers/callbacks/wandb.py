@@ -12,7 +12,7 @@ from .optional import not_installed
 class WeightsAndBiases(Callback):
     """Logs every summary and test to a run of Weights & Biases, named as the run is.
 
-    The curves of a behaviour are named `<behavior>/<statistic>`, over `<behavior>/step`. A resumed run goes
+    The curves of a behavior are named `<behavior>/<statistic>`, over `<behavior>/step`. A resumed run goes
     on in the same run there.
     """
 
@@ -56,7 +56,7 @@ class WeightsAndBiases(Callback):
         """Log the statistics."""
         step = f"{event.behavior}/step"
         if event.behavior not in self._known:
-            # Behaviours have steps of their own, and one run of theirs has one step that only grows.
+            # Behaviors have steps of their own, and one run of theirs has one step that only grows.
             self._known.add(event.behavior)
             self._run.define_metric(step, hidden=True)
             self._run.define_metric(f"{event.behavior}/*", step_metric=step)

@@ -1,4 +1,4 @@
-"""The best checkpoints of one behaviour (`keep_best`): which they are, and the copies of the very best."""
+"""The best checkpoints of one behavior (`keep_best`), and the copy of the very best."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .status import Checkpoint, TrainingStatus, listed
 logger = logging.getLogger(__name__)
 
 STATUS_KEY = "best_checkpoints"
-"""Where training_status.json lists them, the best first; `reward` is what they were judged by."""
+"""Where training_status.json lists them, the best first; `reward` is the score that ranks them."""
 
 
 class BestCheckpoints:
@@ -27,38 +27,38 @@ class BestCheckpoints:
     def __init__(
         self, behavior: str, folder: Path, keep: int, status: TrainingStatus, suffixes: Sequence[str] = ("",)
     ) -> None:
-        """`keep`: how many; 0 leaves those alone that an earlier process has kept."""
+        """`keep`: how many; 0 leaves those of an earlier process as they are."""
         self.behavior = behavior
         self.folder = folder
         self.keep = keep
         self.status = status
         self.suffixes = tuple(suffixes)
         self.entries: list[Checkpoint] = []
-        """The best first; behind them those that give way to any other, without a reward."""
+        """The best first; then those without a reward, which any other replaces."""
         self._reset_pending = False
 
     def reset(self) -> None:
-        """What was earned before says nothing any more: those that are listed give way to any from now on.
+        """Earlier rewards do not compare any more: from now on any checkpoint replaces those that are listed.
 
-        From any thread; it counts when the next checkpoint is saved, or one is judged.
+        Thread-safe; takes effect when the next checkpoint is saved or compared.
         """
         self._reset_pending = True
 
-    def settle(self) -> None:
-        """Look whether another measure counts by now."""
+    def apply_reset(self) -> None:
+        """Clear the rewards of the listed checkpoints if a `reset` is pending."""
         if self._reset_pending:
             self._reset_pending = False
             self._list([replace(entry, reward=None) for entry in self.entries])
 
     def admits(self, reward: float) -> bool:
-        """Whether a policy of this reward is one of the best so far; of equals the older one stays."""
+        """Whether a policy with this reward is one of the best so far; among equals the older one stays."""
         if not self.keep or not math.isfinite(reward):
             return False
-        self.settle()
+        self.apply_reset()
         return len(self.entries) < self.keep or reward > _reward(self.entries[self.keep - 1])
 
     def add(self, saved: Checkpoint, reward: float) -> list[Checkpoint]:
-        """List a checkpoint, and return those that are no longer among the best."""
+        """Add a checkpoint, and return those that are no longer among the best."""
         others = [entry for entry in self.entries if entry.steps != saved.steps]
         entries = sorted([*others, replace(saved, reward=reward)], key=_reward, reverse=True)
         self._list(entries[: self.keep])
@@ -68,8 +68,8 @@ class BestCheckpoints:
         self.entries = entries
         self.status.set(self.behavior, STATUS_KEY, [asdict(entry) for entry in entries])
 
-    def renew_copies(self) -> None:
-        """Copy the best one's files to the names that do not change; a failing disk is warned of."""
+    def update_copies(self) -> None:
+        """Copy the files of the best one to the fixed names; a failing disk costs a warning."""
         if not self.entries or not self.keep:
             return
         best = f"{self.behavior}-{self.entries[0].steps}"
@@ -77,13 +77,13 @@ class BestCheckpoints:
         for source, target in [(f"{best}{name}", f"{self.behavior}-best{name}") for name in names]:
             try:
                 atomic_write_bytes(self.folder / target, (self.folder / source).read_bytes())
-            except FileNotFoundError:  # the brain could not be verified: no other one is to stand for it
+            except FileNotFoundError:  # the model could not be verified: no other one may take its place
                 (self.folder / target).unlink(missing_ok=True)
             except OSError as error:
                 logger.warning("%s could not be copied to %s (%s).", source, self.folder / target, error)
 
     def restore(self) -> None:
-        """Take over those of the status file whose weights are still there.
+        """Restore those listed in the status file whose weights still exist.
 
         Raises:
             TrainingStatusError: an entry is malformed.
@@ -92,11 +92,11 @@ class BestCheckpoints:
         self.entries = [entry for entry in entries if self._weights(entry.steps).exists()]
 
     def resume(self, step: int, judged: float | None) -> None:
-        """A run goes on from `step`; a kill may have come before the status file named it as one of the best.
+        """Resume from `step`; a kill may have come before the status file listed it as one of the best.
 
         Args:
             step: of the checkpoint.
-            judged: the reward by which it was saved as one of the best, if it was.
+            judged: the reward with which it was saved as one of the best, if it was.
         """
         missing = all(entry.steps != step for entry in self.entries)
         if judged is not None and missing and self.admits(judged):
@@ -104,7 +104,7 @@ class BestCheckpoints:
             if weights.exists():
                 model = str(weights.with_suffix(".onnx"))
                 self.add(Checkpoint(step, model, judged, weights.stat().st_mtime, [str(weights)]), judged)
-        self.renew_copies()
+        self.update_copies()
 
     def _weights(self, step: int) -> Path:
         return self.folder / f"{self.behavior}-{step}.pt"

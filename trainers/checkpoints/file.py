@@ -1,4 +1,4 @@
-"""One checkpoint file: written whole, read without executing anything, refused when damaged."""
+"""One checkpoint file: written atomically, read without executing anything, rejected if damaged."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def save_checkpoint(path: str | os.PathLike[str], state: Mapping[str, Any]) -> N
 def load_checkpoint(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> dict[str, Any]:
     """Read what `save_checkpoint` (or ML-Agents) wrote, its tensors on `device`.
 
-    Nothing in the file is executed (`weights_only`), and every byte is held against the archive's checksums,
-    which torch alone does not do: a file that was cut or altered is refused.
+    Nothing in the file is executed (`weights_only`), and every byte is checked against the archive's
+    checksums, which torch alone does not do: a truncated or altered file is rejected.
 
     Raises:
-        CheckpointError: names the file, what is wrong with it and what can be used in its place.
+        CheckpointError: names the file, what is wrong with it and what can be used instead.
     """
     file = Path(path)
     try:
@@ -72,7 +72,7 @@ def _complaint(file: Path, size: int, error: Exception) -> str:
     advice = (
         "Older checkpoints in its folder: " + ", ".join(path.name for path in others[:5])
         if others
-        else "There is no older checkpoint in its folder: train anew, or restore the file from a copy"
+        else "There is no older checkpoint in its folder: train again, or restore the file from a copy"
     )
     return f"The checkpoint {file} ({size} bytes) cannot be used: {cause}. {advice}."
 
@@ -99,7 +99,7 @@ def serialize(state: Mapping[str, Any]) -> bytes:
 
 
 def _check(value: Any, where: str) -> None:
-    """Refuse what could not be read back, and weights that would poison every later run."""
+    """Reject what could not be read back, and weights that would poison every later run."""
     kind = type(value)  # exact: subclasses (a NumPy float is a float) are stored as foreign objects
     if kind in _TENSORS:
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):

@@ -1,4 +1,4 @@
-"""The checkpoints of one behaviour: names, order of writing, which are kept, which one is resumed from."""
+"""The checkpoints of one behavior: names, order of writing, which are kept, which one resumes a run."""
 
 from __future__ import annotations
 
@@ -39,13 +39,12 @@ LATEST = "checkpoint.pt"
 
 
 class CheckpointManager:
-    """Writes the checkpoints of one behaviour in an order that survives a kill at any instant.
+    """Writes the checkpoints of one behavior in an order that survives a kill at any instant.
 
     A save writes `<behavior>-<step>.pt`, then `checkpoint.pt`, then the ONNX file, each of them atomically;
     removes what `keep` no longer allows; and last writes the status file. At every instant `checkpoint.pt` is
-    thus the checkpoint just saved or the one before it, and the status file lists nothing that never was.
-    `checkpoint.pt` is a copy, which nothing that happens to the other file harms; where there is no room for
-    one, a second name.
+    thus the checkpoint just saved or the one before it, and the status file lists nothing that never existed.
+    `checkpoint.pt` is a copy, independent of the other file; if there is no room for a copy, a hard link.
     """
 
     def __init__(
@@ -57,15 +56,15 @@ class CheckpointManager:
         suffixes: Sequence[str] = ("",),
         keep_best: int = 0,
     ) -> None:
-        """Look after the files of one behaviour.
+        """Manage the files of one behavior.
 
         Args:
             behavior: its name.
             run_folder: where its own folder lies.
-            keep: how many numbered checkpoints stay; 0 or less keeps all.
+            keep: how many numbered checkpoints are kept; 0 or less keeps all.
             status: the run's status file.
-            suffixes: what is added to the names of brains, of which there may be several.
-            keep_best: how many of the best stay, beside those that `keep` lets stay.
+            suffixes: of the names of the ONNX files, of which there may be several.
+            keep_best: how many of the best are kept in addition to those.
         """
         self.behavior = behavior
         self.run_folder = Path(run_folder)
@@ -74,7 +73,7 @@ class CheckpointManager:
         self.suffixes = tuple(suffixes)
         self.status = status
         self.checkpoints: list[Checkpoint] = []
-        """Those that `keep` lets stay, oldest first."""
+        """Those that `keep` counts, oldest first."""
         self.best = BestCheckpoints(behavior, self.folder, keep_best, status, self.suffixes)
         remove_partials(self.folder)
         remove_partials(self.run_folder)
@@ -106,12 +105,12 @@ class CheckpointManager:
             state: what `save_checkpoint` takes.
             reward: mean return of the recent episodes, for the status file.
             export: writes the ONNX file to the path that it is given; each of several with its suffix.
-            judged: it is one of the best, with this reward.
+            judged: the reward that makes it one of the best; None: it is not.
             due: it is one of those that `keep` counts.
 
         Returns:
-            None where the file system failed: a warning says so, the older checkpoints are untouched, and
-            the run goes on.
+            None if the file system failed: this is logged, the older checkpoints are untouched, and the run
+            continues.
 
         Raises:
             CheckpointError: the state must not be saved (see `save_checkpoint`).
@@ -125,12 +124,12 @@ class CheckpointManager:
             self.folder.mkdir(parents=True, exist_ok=True)
             atomic_write_bytes(weights, data)
         except OSError as error:
-            self._give_up(step, error)
+            self._warn_not_saved(step, error)
             return None
-        self._renew_latest(weights, data)
+        self._update_latest(weights, data)
         for model in models:
             _remove(model)  # of a save at the same step, with other weights
-        if reward is None:  # saved again by a run that was resumed at its end: it has earned nothing since
+        if reward is None:  # saved again by a run that was resumed at its end, without new episodes
             reward = next((entry.reward for entry in self.checkpoints if entry.steps == step), None)
         others = [str(path) for path in (weights, *models[1:])]
         saved = Checkpoint(step, str(models[0]), reward, time.time(), others)
@@ -141,10 +140,10 @@ class CheckpointManager:
             self._list(saved, judged, due)
             self.save_status()
             if judged is not None:
-                self.best.renew_copies()
+                self.best.update_copies()
         return saved
 
-    def _renew_latest(self, weights: Path, data: bytes) -> None:
+    def _update_latest(self, weights: Path, data: bytes) -> None:
         try:
             try:
                 atomic_write_bytes(self.latest_path, data)
@@ -164,8 +163,8 @@ class CheckpointManager:
                 "%s could not be written (%s); the weights are saved and training goes on.", model, error
             )
 
-    def _give_up(self, step: int, error: OSError) -> None:
-        """Say what a failed save means."""
+    def _warn_not_saved(self, step: int, error: OSError) -> None:
+        """Warn of a failed save and its consequences."""
         last = (
             f"the last one is of step {self.checkpoints[-1].steps}"
             if self.checkpoints
@@ -181,8 +180,8 @@ class CheckpointManager:
         )
 
     def _list(self, saved: Checkpoint, judged: float | None, due: bool) -> None:
-        """Add an entry, in place of one of the same step, and remove the files of those that do not stay."""
-        self.best.settle()
+        """Add an entry, replacing one of the same step, and remove the files that are no longer kept."""
+        self.best.apply_reset()
         gone = self.best.add(saved, judged) if judged is not None else []
         if due:
             self.checkpoints = [entry for entry in self.checkpoints if entry.steps != saved.steps] + [saved]
@@ -195,11 +194,11 @@ class CheckpointManager:
         self.status.set(self.behavior, "checkpoints", [asdict(entry) for entry in self.checkpoints])
 
     def _located(self, entry: Checkpoint) -> list[Path]:
-        """The entry's files where they are now: the folder may have been moved since they were listed."""
+        """The entry's files at their current place: the folder may have been moved since they were listed."""
         return [self.folder / file.name for file in entry.files]
 
     def save_status(self) -> bool:
-        """Write the status file; False, after a warning, where that fails."""
+        """Write the status file; False, after a warning, if that fails."""
         try:
             self.status.save()
         except OSError as error:
@@ -211,8 +210,8 @@ class CheckpointManager:
         """Copy the newest checkpoint's models to `<run>/<behavior>.onnx` and list it as the final one.
 
         Returns:
-            The (first) copy, or None where the newest checkpoint has no model or it could not be copied (a
-            warning said so); what was there and listed before is then as it was.
+            The (first) copy, or None if the newest checkpoint has no model or it could not be copied (which
+            is logged); earlier copies and entries are then unchanged.
         """
         if not self.checkpoints:
             return None
@@ -237,9 +236,9 @@ class CheckpointManager:
     def load(self, device: str | torch.device = "cpu") -> dict[str, Any]:
         """The state of `checkpoint.pt`, or, after a warning, of the newest numbered one that is intact.
 
-        A numbered one that was written behind `checkpoint.pt` comes first: it was saved, and a kill or a full
-        disk kept `checkpoint.pt` from following. (Who copies an older one to `checkpoint.pt` to go back there
-        makes that the younger file.)
+        A numbered one that is newer than `checkpoint.pt` comes first: it was saved, and a kill or a full disk
+        prevented `checkpoint.pt` from being updated. (Copying an older one to `checkpoint.pt`, in order to go
+        back to it, makes that the newer file.)
 
         The list of checkpoints is taken from the status file, together with those that a killed run had
         written and not yet listed.
@@ -271,7 +270,7 @@ class CheckpointManager:
         return [*ahead, self.latest_path, *numbered[len(ahead) :]]
 
     def _restore_list(self) -> None:
-        """Take over the listed checkpoints that exist, and newer ones that a kill kept from being listed."""
+        """Restore the listed checkpoints that exist, and newer ones that a kill left unlisted."""
         known = listed(self.status, self.behavior, "checkpoints")
         self.checkpoints = [entry for entry in known if any(file.exists() for file in self._located(entry))]
         self.best.restore()

@@ -1,4 +1,4 @@
-"""What a checkpoint says of its network, so that the brain can be rebuilt from the file alone."""
+"""The description of its network that a checkpoint holds, from which the network can be rebuilt."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def describe_network(
     actors: Mapping[str, Any] | None = None,
     head: HeadConfig | None = None,
 ) -> dict[str, Any]:
-    """Plain values, fit for a checkpoint, from which `build_network` makes the same network.
+    """Plain values for a checkpoint, from which `build_network` makes the same network.
 
-    `shared_critic` is None where the network is an actor alone; `actors` are the arguments of `MultiActor`,
+    `shared_critic` is None if the network is only an actor; `actors` are the arguments of `MultiActor`,
     where actors differ from slot to slot; `head` is that of an actor alone.
     """
     return {
@@ -51,7 +51,7 @@ def describe_network(
 
 
 def describe_spec(spec: BehaviorSpec) -> dict[str, Any]:
-    """Plain values, from which `build_spec` makes the same."""
+    """Plain values, from which `build_spec` makes the same spec."""
     return {
         "observations": [
             {
@@ -68,7 +68,7 @@ def describe_spec(spec: BehaviorSpec) -> dict[str, Any]:
 
 
 def build_network(state: Mapping[str, Any]) -> tuple[str, Network]:
-    """The behaviour's name and its network with the checkpoint's weights.
+    """The behavior's name and its network with the checkpoint's weights.
 
     Raises:
         CheckpointError: the state has no description (ML-Agents' checkpoints have none), or its weights do
@@ -76,7 +76,7 @@ def build_network(state: Mapping[str, Any]) -> tuple[str, Network]:
     """
     if KEY not in state:
         raise CheckpointError(
-            "it does not say what its network looks like, so it is not one of Lanista's "
+            "it has no description of its network, so it is not one of Lanista's "
             f"(found {', '.join(sorted(map(str, state)))}; expected {KEY!r} and 'Policy')"
         )
     try:
@@ -96,7 +96,7 @@ def build_network(state: Mapping[str, Any]) -> tuple[str, Network]:
 
 
 def build_spec(described: Mapping[str, Any]) -> BehaviorSpec:
-    """What `describe_spec` described."""
+    """The spec that `describe_spec` described."""
     observations = [
         ObservationSpec(
             tuple(sensor["shape"]),
@@ -111,5 +111,5 @@ def build_spec(described: Mapping[str, Any]) -> BehaviorSpec:
 
 
 def step_of(state: Mapping[str, Any]) -> int:
-    """The trainer's step counter when the checkpoint was saved; 0 where it does not say."""
+    """The trainer's step counter when the checkpoint was saved; 0 if it is not recorded."""
     return int(state.get("step", 0))

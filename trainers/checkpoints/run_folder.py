@@ -1,7 +1,4 @@
-"""The folder of a run: may it be used, and what becomes of an older run of the same name.
-
-A behaviour's name becomes the name of a folder and of files.
-"""
+"""The folder of a run: claiming it, what happens to an older run of the same name, and folder-safe names."""
 
 from __future__ import annotations
 
@@ -28,11 +25,11 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
-    """The run's folder, made or found as the settings ask; while the context is open, nobody else's.
+    """The run's folder, created or found as the settings ask, and locked while the context is open.
 
     Raises:
         TrainerError: there is an older run and neither resume nor force; or resume without one; or another
-            process is at work in it.
+            process is using it.
     """
     folder = Path(settings.write_path)
     with ExitStack() as claimed:
@@ -46,7 +43,7 @@ def claimed_run_folder(settings: CheckpointSettings) -> Iterator[Path]:
                 logger.info("The old run was set aside as %s.", set_aside(folder))
             (folder / "run_logs").mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            # Windows renames no folder of which somebody has a file open.
+            # Windows renames no folder in which a file is open.
             close = (
                 "Close what has its files open (TensorBoard, an editor), or choose"
                 if os.name == "nt"
@@ -81,10 +78,10 @@ def _lock(folder: Path) -> ProcessLock:
 
 
 def require_usable(folder: Path, settings: CheckpointSettings) -> None:
-    """Refuse to resume nothing, and to write over something.
+    """Refuse to resume a run that does not exist, and to overwrite one that does.
 
     Raises:
-        TrainerError: says which, and what can be done.
+        TrainerError: says which of them, and what to do.
     """
     if settings.resume and not folder.is_dir():
         close = nearest(folder.name, (run.name for run in runs_in(folder.parent)))
@@ -102,7 +99,7 @@ def require_usable(folder: Path, settings: CheckpointSettings) -> None:
 
 
 def runs_in(results: Path) -> list[Path]:
-    """The folders of runs in a results folder, the youngest first; those of ML-Agents too."""
+    """The folders of runs in a results folder, the newest first; those of ML-Agents too."""
     if not results.is_dir():
         return []
     found = [path for path in results.iterdir() if (path / "run_logs").is_dir()]
@@ -119,17 +116,17 @@ def write_configuration(folder: Path, options: RunOptions) -> None:
     try:
         atomic_write_text(path, yaml.safe_dump(options.as_dict(), sort_keys=False))
     except OSError as error:
-        with suppress(OSError):  # of a run that has not begun nothing stays; what is not empty does
+        with suppress(OSError):  # a run that has not started leaves nothing behind, unless it is not empty
             (folder / "run_logs").rmdir()
             folder.rmdir()
         raise TrainerError(
-            f"{path} cannot be written: {error.strerror}. The run has not begun: free some space, or choose "
-            "another place with --results-dir."
+            f"{path} cannot be written: {error.strerror}. The run has not started: free some space, or "
+            "choose another place with --results-dir."
         ) from error
 
 
 def remove_empty_run(folder: Path) -> None:
-    """Remove the curves of a new run that ended before any of its behaviours had a learner.
+    """Remove the event files of a new run that ended before any of its behaviors had a learner.
 
     They are empty, and the corrected command would find an older run in the folder.
     """
@@ -143,9 +140,9 @@ def remove_empty_run(folder: Path) -> None:
 
 
 def recorded_seed(folder: Path) -> int | None:
-    """The seed with which the run in `folder` began; None, after a warning, where that cannot be told.
+    """The seed with which the run in `folder` started; None, after a warning, if it is unknown.
 
-    ML-Agents does not write a seed that it has drawn.
+    ML-Agents does not record a seed that it has chosen at random.
     """
     path = folder / "configuration.yaml"
     cause = "it is not there"
@@ -164,10 +161,10 @@ def recorded_seed(folder: Path) -> int | None:
 
 
 def recorded_start(folder: Path) -> str | None:
-    """What the run in `folder` was told to begin with (`initialize_from`), while it has saved no weights yet.
+    """The `initialize_from` of the run in `folder`, while it has not saved any weights yet.
 
-    None where there is nothing to begin with again: for want of a readable record too, of which the seed's
-    warning tells.
+    None if there is nothing to initialize from again; also if the record is unreadable, which the warning
+    about the seed reports.
     """
     if next(folder.glob("*/*.pt"), None) is not None:
         return None
@@ -180,19 +177,19 @@ def recorded_start(folder: Path) -> str | None:
 
 
 def _is_older_run(folder: Path) -> bool:
-    """Whether something is there that is not to be written over.
+    """Whether something is there that must not be overwritten.
 
-    What a run leaves whose engines did not start is nothing: settings and logs.
+    The settings and logs of a run whose engines did not start do not count.
     """
     if not folder.exists():
         return False
     names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-    never_began = "run_logs" in names and names <= {"configuration.yaml", "run_logs"}
-    return not never_began or (folder / "run_logs" / "training_status.json").exists()
+    never_started = "run_logs" in names and names <= {"configuration.yaml", "run_logs"}
+    return not never_started or (folder / "run_logs" / "training_status.json").exists()
 
 
 def set_aside(folder: Path) -> Path:
-    """Rename the folder of an older run or sweep; its new name."""
+    """Rename the folder of an older run or sweep; returns its new path."""
     dated = f"{folder.name}.{time.strftime('%Y%m%d-%H%M%S')}"
     names = chain([dated], (f"{dated}-{k}" for k in count(2)))
     aside = next(path for path in map(folder.with_name, names) if not path.exists())
@@ -200,22 +197,22 @@ def set_aside(folder: Path) -> Path:
     return aside
 
 
-TAKEN = frozenset({"run_logs", "metadata", "configuration.yaml"})
-"""Names that a run's folder and its status file have already."""
-LONGEST = 200
-"""Bytes; names of files have at most 255, and steps and endings are added."""
+RESERVED_NAMES = frozenset({"run_logs", "metadata", "configuration.yaml"})
+"""Names that a run's folder and its status file already use."""
+MAX_NAME_BYTES = 200
+"""Bytes; file names have at most 255, and steps and suffixes are added."""
 
-_NOWHERE = re.compile(r"[/\x00-\x1f\x7f]")
-_NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\\]|[. ]$')
-_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
+_FORBIDDEN = re.compile(r"[/\x00-\x1f\x7f]")
+_FORBIDDEN_ON_WINDOWS = re.compile(r'[<>:"|?*\\]|[. ]$')
+_WINDOWS_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)
 
 
 def require_folder_name(behavior: str, windows: bool = os.name == "nt") -> None:
-    """Refuse a behaviour after which no folder can be named.
+    """Refuse a behavior whose name cannot be the name of a folder.
 
-    Engines allow any text. Nothing may be written outside the run's folder, and a slash would make folders
-    inside folders (ML-Agents fails at the first checkpoint of such a behaviour). What only Windows cannot
-    have is refused there alone: elsewhere such runs have always worked.
+    Engines allow any text. Nothing may be written outside the run's folder, and a slash would make nested
+    folders (ML-Agents fails at the first checkpoint of such a behavior). Names that are invalid only on
+    Windows are refused only there: elsewhere such runs have always worked.
 
     Raises:
         TrainerError: says what is wrong with the name.
@@ -230,16 +227,16 @@ def require_folder_name(behavior: str, windows: bool = os.name == "nt") -> None:
 
 
 def _cause(name: str, windows: bool) -> str:
-    """What is wrong with the name; empty for nothing."""
+    """What is wrong with the name; empty if nothing is."""
     if not name.strip() or name in (".", ".."):
-        return "a folder cannot be called so"
-    if name in TAKEN:
+        return "this is not a valid name of a folder"
+    if name in RESERVED_NAMES:
         return "the run itself has a file or an entry of that name"
-    if len(name.encode("utf-8", "surrogatepass")) > LONGEST:
-        return f"it is longer than {LONGEST} bytes"
-    found = _NOWHERE.search(name) or (_NOT_ON_WINDOWS.search(name) if windows else None)
+    if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+        return f"it is longer than {MAX_NAME_BYTES} bytes"
+    found = _FORBIDDEN.search(name) or (_FORBIDDEN_ON_WINDOWS.search(name) if windows else None)
     if found:
         return f"a folder's name cannot hold {found[0]!r} there"
-    if windows and _DEVICES.fullmatch(name):
+    if windows and _WINDOWS_DEVICES.fullmatch(name):
         return "Windows keeps that name for a device"
     return ""

@@ -1,7 +1,4 @@
-"""training_status.json: what a resumed run needs beside the weights, in ML-Agents' format.
-
-What training_status.json says of a checkpoint.
-"""
+"""training_status.json: what a resumed run needs in addition to the weights, in ML-Agents' format."""
 
 from __future__ import annotations
 
@@ -26,17 +23,16 @@ logger = logging.getLogger(__name__)
 
 
 class TrainingStatusError(Exception):
-    """training_status.json is there and is not what this program or ML-Agents wrote."""
+    """training_status.json exists, but is not what this program or ML-Agents wrote."""
 
 
 class TrainingStatus:
     """A tree `category -> key -> value` of plain JSON values that lives in one file.
 
-    Categories are behaviour names ("checkpoints", "final_checkpoint", "best_checkpoints", "elo") and
-    environment parameters ("lesson_num"). The two share one namespace, as the format wants it; no key is
-    both a behaviour's and a parameter's, so that those of one name share an object and do not disturb each
-    other, and a parameter may even be called "metadata". Everything is kept in memory; `save` writes
-    the whole file at once, so that a reader never sees half of it. Any thread may call any method.
+    Categories are behavior names ("checkpoints", "final_checkpoint", "best_checkpoints", "elo") and
+    environment parameters ("lesson_num"). The format has one namespace for both; no key belongs to both, so a
+    behavior and a parameter of the same name share an object without conflict, and a parameter may even be
+    called "metadata". Everything is kept in memory; `save` writes the whole file atomically. Thread-safe.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -50,9 +46,9 @@ class TrainingStatus:
             return self._tree.get(category, {}).get(key, default)
 
     def set(self, category: str, key: str, value: Any) -> None:
-        """Remember a JSON value; the file changes with the next `save`."""
+        """Set a JSON value; the file changes with the next `save`."""
         if category == METADATA and key in _metadata():
-            raise ValueError(f"{METADATA}.{key} is said by the status file itself.")
+            raise ValueError(f"{METADATA}.{key} is reserved for the status file itself.")
         with self._lock:
             self._tree.setdefault(category, {})[key] = value
 
@@ -68,7 +64,7 @@ class TrainingStatus:
         """Read the file of the run that is resumed.
 
         Returns:
-            False, after a warning, where there is no file.
+            False, after a warning, if there is no file.
 
         Raises:
             TrainingStatusError: the file cannot be read or is no status file.
@@ -82,7 +78,7 @@ class TrainingStatus:
         except (OSError, ValueError) as error:
             raise TrainingStatusError(
                 f"{self.path} cannot be read: {error}. Remove it to resume with the weights alone "
-                "(lessons, ratings and the list of checkpoints begin anew)."
+                "(lessons, ratings and the list of checkpoints start over)."
             ) from error
         _check(self.path, tree)
         _compare(tree[METADATA])
@@ -103,7 +99,7 @@ def _metadata() -> dict[str, str]:
 
 
 def _strict(value: Any) -> Any:
-    """The same tree with what JSON cannot say (NaN, infinities) as null."""
+    """The same tree with what JSON cannot represent (NaN, infinities) as null."""
     if isinstance(value, Mapping):
         return {str(key): _strict(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -142,10 +138,10 @@ class Checkpoint:
 
     @classmethod
     def read(cls, entry: Any) -> Checkpoint:
-        """The entry as JSON holds it; what else it says is passed over.
+        """Parse an entry; other keys are ignored.
 
         Raises:
-            ValueError: a key is missing, or its value is of another kind.
+            ValueError: a key is missing, or its value has the wrong type.
         """
         if not isinstance(entry, Mapping):
             raise ValueError(f"found {entry!r}, expected an object")
@@ -158,7 +154,7 @@ class Checkpoint:
 
     @property
     def files(self) -> list[Path]:
-        """The model and what belongs to it."""
+        """The model and its auxiliary files."""
         return [Path(self.file_path), *map(Path, self.auxillary_file_paths)]
 
 
@@ -176,11 +172,11 @@ _ENTRY: dict[str, tuple[str, Callable[[Any], bool]]] = {
         lambda value: isinstance(value, list) and all(isinstance(path, str) for path in value),
     ),
 }
-"""What the keys of an entry must hold, in words and as a test."""
+"""The expected value of each key of an entry, in words and as a predicate."""
 
 
 def listed(status: TrainingStatus, behavior: str, key: str) -> list[Checkpoint]:
-    """The entries that the status file has under a key.
+    """The checkpoints that the status file lists under a key.
 
     Raises:
         TrainingStatusError: names the one that is malformed.

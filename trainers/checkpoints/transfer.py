@@ -1,4 +1,4 @@
-"""The saved weights that a new run begins with: where they are, and how much of them fits."""
+"""The saved weights that a new run starts from: finding them, and loading what fits."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LATEST = "checkpoint.pt"
 
 
 def check_initial_weights(options: RunOptions) -> None:
-    """Refuse a run whose listed behaviours are to begin with weights that do not exist.
+    """Refuse a run whose listed behaviors are to start from weights that do not exist.
 
     Raises:
-        TrainerError: names what was looked for, and what is there.
+        TrainerError: names what was looked for, and what exists.
     """
     settings = options.checkpoint_settings
     if settings.resume:
@@ -40,19 +40,19 @@ def _require_another_run(start: Path | None, settings: CheckpointSettings) -> No
     own = Path(settings.write_path).resolve()
     if start is not None and (start.resolve() == own or own in start.resolve().parents):
         raise TrainerError(
-            f"The run {settings.run_id} is to begin with its own weights ({start}): continue it with "
+            f"The run {settings.run_id} is to start from its own weights ({start}): continue it with "
             "--resume, or give the new run another --run-id."
         )
 
 
 def find_start(settings: CheckpointSettings) -> Path | None:
-    """What --initialize-from means: the folder of a run, or one checkpoint; None where it is not given.
+    """Resolve --initialize-from to the folder of a run, or one checkpoint; None if it is not given.
 
     It may be the id of a run in the results folder (that comes first), the path of a run's folder, of a
-    behaviour's folder with a checkpoint.pt, or of a checkpoint file.
+    behavior's folder with a checkpoint.pt, or of a checkpoint file.
 
     Raises:
-        TrainerError: there is nothing of the kind.
+        TrainerError: there is no such run or file.
     """
     wanted = settings.initialize_from
     if wanted is None:
@@ -76,13 +76,13 @@ def find_start(settings: CheckpointSettings) -> Path | None:
 
 
 def initial_checkpoint(behavior: str, init_path: str | None, start: Path | None) -> Path | None:
-    """The checkpoint that a behaviour begins with; None for random weights.
+    """The checkpoint that a behavior starts from; None for random weights.
 
     Args:
         behavior: its name.
         init_path: a .pt file or a folder with a checkpoint.pt. A bare file name is looked for among the
             checkpoints of the run `start`, if there is one.
-        start: the folder of the run to begin from, or one checkpoint for all behaviours.
+        start: the folder of the run to start from, or one checkpoint for all behaviors.
 
     Raises:
         TrainerError: there is no such file.
@@ -97,17 +97,17 @@ def initial_checkpoint(behavior: str, init_path: str | None, start: Path | None)
         wanted = Path(init_path)
     path = wanted / LATEST if wanted.is_dir() else wanted
     if path.suffix != ".pt" or not path.is_file():
-        told = "--initialize-from" if init_path is None else f"behaviors.{behavior}.init_path: {init_path}"
+        source = "--initialize-from" if init_path is None else f"behaviors.{behavior}.init_path: {init_path}"
         raise TrainerError(
-            f"{behavior}: Could not initialize from {path} ({told}): the file does not exist or is not a .pt "
-            f"file. Expected a checkpoint such as results/run/{behavior}/{LATEST}, or a folder that holds a "
-            f"{LATEST}.{_there(path, start)}"
+            f"{behavior}: Could not initialize from {path} ({source}): the file does not exist or is not a "
+            f".pt file. Expected a checkpoint such as results/run/{behavior}/{LATEST}, or a folder that holds "
+            f"a {LATEST}.{_alternatives(path, start)}"
         )
     return path
 
 
-def _there(missing: Path, start: Path | None) -> str:
-    """What there is in place of a checkpoint that was not found."""
+def _alternatives(missing: Path, start: Path | None) -> str:
+    """What exists instead of a checkpoint that was not found."""
     if missing.name != LATEST and missing.parent.is_dir():
         found, what = sorted(path.name for path in missing.parent.glob("*.pt")), missing.parent
     elif start is not None and start.is_dir():
@@ -118,7 +118,7 @@ def _there(missing: Path, start: Path | None) -> str:
 
 
 class Optimizer(Protocol):
-    """An optimiser whose state is tensors and numbers by name."""
+    """An optimizer whose state is tensors and numbers by name."""
 
     def state_dict(self) -> dict[str, Any]:
         """The state."""

@@ -75,9 +75,9 @@ def make_attach_server(env: EnvironmentSettings, on_engine: OnEngine) -> AttachS
 
 
 class NewBehaviors:
-    """Which behaviours that nobody has shown before may come in.
+    """Which behaviors that nobody has shown before may come in.
 
-    What the configuration does not list, or what cannot be learnt, is for the one engine to hear, and no
+    What the configuration does not list, or what cannot be learned, is for the one engine to hear, and no
     reason to end a run that others take part in. For the first of a run it is: nobody would come in ever.
 
     Args:
@@ -89,7 +89,7 @@ class NewBehaviors:
         self._tried: dict[str, tuple[BehaviorSpec, str | None]] = {}
 
     def refusal(self, behavior_id: str, spec: BehaviorSpec, among_others: bool) -> str | None:
-        """Why an engine with this behaviour cannot take part; None if it can."""
+        """Why an engine with this behavior cannot take part; None if it can."""
         options, name = self._options, BehaviorName.parse(behavior_id).name
         settings = options.behaviors.get(name, options.default_settings)
         if settings is None and options.file is not None:
@@ -111,7 +111,7 @@ class NewBehaviors:
 
 @dataclass(frozen=True)
 class _Relays:
-    """How relays are recognised, and how they recognise us."""
+    """How relays are recognized, and how they recognize us."""
 
     context: ssl.SSLContext | None = None
     """None where no relay is let in."""

@@ -42,7 +42,7 @@ def next_steps(
         options: of the run.
         folder: the run's.
         behaviors: names of those that were trained.
-        unfinished: some behaviour has not had all of its steps.
+        unfinished: some behavior has not had all of its steps.
     """
     for name in behaviors:
         brain = folder / f"{name}.onnx"

@@ -215,7 +215,7 @@ def make_evaluation_environment(
 
 
 def tested(options: RunOptions) -> bool:
-    """Whether any behaviour of a training is tested, or would be if an environment showed it."""
+    """Whether any behavior of a training is tested, or would be if an environment showed it."""
     settings = [*options.behaviors.values(), options.default_settings or TrainerSettings()]
     return not options.checkpoint_settings.inference and any(one.tested for one in settings)
 

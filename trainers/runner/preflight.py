@@ -40,9 +40,9 @@ def set_malloc_thresholds() -> None:
 
 
 def check_demonstrations(options: RunOptions) -> None:
-    """Refuse a run whose listed behaviours are to learn from files that are not there.
+    """Refuse a run whose listed behaviors are to learn from files that are not there.
 
-    What is in those that are there is looked at when agents of the behaviour appear.
+    What is in those that are there is looked at when agents of the behavior appear.
 
     Raises:
         TrainerConfigError: naming each such key.

@@ -15,7 +15,7 @@ from ..settings.options import RunOptions
 
 
 def takes_state(options: RunOptions) -> bool:
-    """Whether all behaviours would have the global state read by their critics alone, if there is one.
+    """Whether all behaviors would have the global state read by their critics alone, if there is one.
 
     Otherwise the agents of some would act by it, and could not where it is not to be had.
     """
@@ -75,6 +75,6 @@ def hosted_source(options: RunOptions) -> HostedSource:
 
 
 def _plays_itself(options: RunOptions) -> bool:
-    """Whether a behaviour is to learn by self-play, or would if an environment showed it."""
+    """Whether a behavior is to learn by self-play, or would if an environment showed it."""
     settings = [*options.behaviors.values(), options.default_settings]
     return any(one is not None and one.self_play is not None for one in settings)

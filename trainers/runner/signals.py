@@ -49,7 +49,7 @@ class StopSignals:
 
     def _signal(self, number: int, frame: FrameType | None) -> None:
         if self._ask is None:
-            raise KeyboardInterrupt("before anything was learnt")
+            raise KeyboardInterrupt("before anything was learned")
         if self._asked:
             raise KeyboardInterrupt("at once; what was saved before is whole")
         self._asked = True

@@ -190,7 +190,7 @@ def _curriculum(options: RunOptions, status: TrainingStatus) -> Curriculum:
 
 
 def _tell_lessons(controller: TrainerController) -> None:
-    """Log the lessons; warn of one that waits for a behaviour which may never appear."""
+    """Log the lessons; warn of one that waits for a behavior which may never appear."""
     curriculum = controller.curriculum
     for parameter in curriculum.lessons:
         logger.info("%s", curriculum.line(parameter))

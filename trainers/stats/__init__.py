@@ -1,1 +1,1 @@
-"""Statistics: collected per behaviour, summed up, written to TensorBoard, the console and a display."""
+"""Statistics: collected per behavior, summed up, written to TensorBoard, the console and a display."""

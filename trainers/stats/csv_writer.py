@@ -1,4 +1,4 @@
-"""Summaries as one table per behaviour, for spreadsheets and data frames."""
+"""Summaries as one table per behavior, for spreadsheets and data frames."""
 
 from __future__ import annotations
 

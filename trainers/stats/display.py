@@ -37,7 +37,7 @@ class Display(StatsWriter):
         """Begin to show something."""
 
     def progress(self, behavior: str, step: int) -> None:
-        """The behaviour stands at `step`; cheap enough for every tick."""
+        """The behavior stands at `step`; cheap enough for every tick."""
 
     def checkpoint(self, behavior: str, step: int) -> None:
         """A checkpoint was saved at `step`."""
@@ -72,7 +72,7 @@ class SilentDisplay(Display):
 
 
 class LiveDisplay(Display):
-    """Steps, rate, reward curve, time left and checkpoints of every behaviour, redrawn in place.
+    """Steps, rate, reward curve, time left and checkpoints of every behavior, redrawn in place.
 
     A thread of rich redraws it `per_second` times a second; what the trainers pay is the setting of a number.
     The last picture stays on the terminal when the run is over.
@@ -119,7 +119,7 @@ class LiveDisplay(Display):
             self._live.stop()
 
     def progress(self, behavior: str, step: int) -> None:
-        """The behaviour stands at `step`."""
+        """The behavior stands at `step`."""
         self._of(behavior).step = step
         if self.doing == _STARTING:
             self.doing = "training"
@@ -145,7 +145,7 @@ class LiveDisplay(Display):
             behavior.step = max(behavior.step, step)
 
     def add_property(self, category: str, property_type: StatsPropertyType, value: Any) -> None:
-        """Learn when the behaviour's training ends."""
+        """Learn when the behavior's training ends."""
         steps = None
         if property_type is StatsPropertyType.HYPERPARAMETERS:
             steps = value.get("max_steps")

@@ -1,4 +1,4 @@
-"""How far each behaviour has come and how fast it goes: what a display shows.
+"""How far each behavior has come and how fast it goes: what a display shows.
 
 Small curves made of characters: a history of bounded length, drawn in Braille dots or in blocks.
 """
@@ -20,7 +20,7 @@ _WINDOW = 15.0
 
 
 class BehaviorProgress:
-    """The state of one behaviour's training, for a display. Times are seconds of any steady clock."""
+    """The state of one behavior's training, for a display. Times are seconds of any steady clock."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -46,7 +46,7 @@ class BehaviorProgress:
             self.rewards.add(self.reward)
 
     def sample(self, now: float) -> None:
-        """Note where the behaviour stands; the rate is that between such notes."""
+        """Note where the behavior stands; the rate is that between such notes."""
         self._samples.append((now, self.step))
         while len(self._samples) > 2 and self._samples[1][0] <= now - _WINDOW:
             self._samples.popleft()

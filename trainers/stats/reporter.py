@@ -1,4 +1,4 @@
-"""Collects statistics of one behaviour and hands them to the writers at every summary."""
+"""Collects statistics of one behavior and hands them to the writers at every summary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Chunks = list["float | NDArray[np.float64]"]
 
 
 class StatsReporter:
-    """The statistics of one category (a behaviour's name), from any thread.
+    """The statistics of one category (a behavior's name), from any thread.
 
     Values are kept as they come, arrays as arrays, until the next summary: what a key costs per environment
     step is one append, however many agents there are. The aggregation of a key is that of its latest report.

@@ -15,7 +15,7 @@ from .progress import BehaviorProgress, braille, clock_text, count_text, figure_
 
 _CURVE_ROWS = 5
 _ROOMY_LINES = _CURVE_ROWS + 3
-"""Lines that a behaviour takes in the roomy layout, the empty one after it included."""
+"""Lines that a behavior takes in the roomy layout, the empty one after it included."""
 _ROOMY_WIDTH = 72
 _FIGURES = (
     ("episode length", "Environment/Episode Length"),
@@ -78,7 +78,7 @@ def _lessons(lessons: Mapping[str, str]) -> RenderableType:
 
 
 def _block(behavior: BehaviorProgress, width: int) -> RenderableType:
-    """A behaviour with a curve of several lines and its figures beside it."""
+    """A behavior with a curve of several lines and its figures beside it."""
     grid = Table.grid(padding=(0, 0), expand=True)
     grid.add_column(ratio=1)
     grid.add_row(_headline(behavior, width))
@@ -154,7 +154,7 @@ def _reward(behavior: BehaviorProgress) -> Text:
 
 
 def _table(behaviors: Sequence[BehaviorProgress], width: int) -> RenderableType:
-    """One line per behaviour, for narrow terminals or many behaviours."""
+    """One line per behavior, for narrow terminals or many behaviors."""
     wide = width >= 84
     table = Table(box=None, expand=True, padding=(0, 1), pad_edge=False, header_style=FAINT)
     table.add_column("behavior", no_wrap=True, overflow="ellipsis", ratio=2)

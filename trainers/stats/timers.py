@@ -7,7 +7,7 @@ The nodes have the names that ML-Agents gives to what does the same:
       TrainerController._reset_env           engines start, first observations
       TrainerController.advance              one turn of the loop
         env_step                             steps to trajectories
-          SubprocessEnvManager._take_step    answers: one forward pass per behaviour
+          SubprocessEnvManager._take_step    answers: one forward pass per behavior
             TorchPolicy.evaluate
         trainer_advance
           process_trajectory                 values, rewards

@@ -1,6 +1,6 @@
 """The seam at which summaries leave the trainer: files, the console, a display, a plug-in.
 
-A behaviour's settings as text, for the console and for TensorBoard.
+A behavior's settings as text, for the console and for TensorBoard.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ class StatsPropertyType(Enum):
     """What a trainer tells its writers once, beside the statistics."""
 
     HYPERPARAMETERS = "hyperparameters"
-    """The behaviour's settings, nested dictionaries of plain values."""
+    """The behavior's settings, nested dictionaries of plain values."""
     SELF_PLAY = "selfplay"
-    """bool: the behaviour plays against itself and has a rating."""
+    """bool: the behavior plays against itself and has a rating."""
     MAX_STEPS = "max_steps"
     """int: the step at which training ends."""
 
 
 class StatsWriter(ABC):
-    """Takes the summaries of all categories; a category is a behaviour's name.
+    """Takes the summaries of all categories; a category is a behavior's name.
 
     Trainers may report from several threads: calls for one category never overlap, calls for different
     categories may.

@@ -1,4 +1,4 @@
-"""The files of one behaviour in a run: what is saved, and what a run begins with or goes on from."""
+"""The files of one behavior in a run: what is saved, and what a run begins with or goes on from."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SELF_PLAY = "self_play"
 
 
 class LearnerCheckpointer:
-    """Writes and reads the checkpoints of one behaviour's trainer and policy, and exports its brains."""
+    """Writes and reads the checkpoints of one behavior's trainer and policy, and exports its brains."""
 
     def __init__(
         self,
@@ -49,8 +49,8 @@ class LearnerCheckpointer:
         """Look after the files.
 
         Args:
-            name, spec, run, trainer: the behaviour's.
-            network: what is learnt and becomes brains.
+            name, spec, run, trainer: the behavior's.
+            network: what is learned and becomes brains.
             policy: what acts, whose generator is saved.
             evaluation_schedule: when the next one falls due, which is saved too.
             self_play: its self-play, of which rating and opponents are saved too.
@@ -103,7 +103,7 @@ class LearnerCheckpointer:
 
     @property
     def folder(self) -> Path:
-        """Where the behaviour's checkpoints are."""
+        """Where the behavior's checkpoints are."""
         return self.checkpoints.folder
 
     def weights(self, step: int) -> Path:

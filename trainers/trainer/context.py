@@ -1,4 +1,4 @@
-"""What all behaviours of one run share."""
+"""What all behaviors of one run share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .self_play.team_rotation import TeamRotation
 
 @dataclass(frozen=True)
 class RunContext:
-    """What all behaviours of one run share."""
+    """What all behaviors of one run share."""
 
     folder: Path
     """`<results>/<run id>`."""
@@ -48,6 +48,6 @@ class RunContext:
     curriculum: Curriculum = field(default_factory=Curriculum)
     """The lesson of each environment parameter."""
     rotation: TeamRotation = field(default_factory=TeamRotation)
-    """Which team learns, of the behaviours with self-play."""
+    """Which team learns, of the behaviors with self-play."""
     callbacks: CallbackDispatcher = field(default_factory=CallbackDispatcher)
     """Whom the run tells what happens."""

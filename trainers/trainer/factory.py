@@ -1,4 +1,4 @@
-"""The trainer of a behaviour, by what its settings ask for.
+"""The trainer of a behavior, by what its settings ask for.
 
 Which algorithm learns for which `trainer_type`.
 
@@ -70,7 +70,7 @@ def make_algorithm(
     non_finite: NonFinitePolicy,
     precision: Precision = Precision.FLOAT32,
 ) -> Algorithm:
-    """The networks and the update of a behaviour.
+    """The networks and the update of a behavior.
 
     Raises:
         TrainerError: a plug-in's algorithm cannot be imported, or does not do what it has to.
@@ -84,7 +84,7 @@ def make_algorithm(
 
 
 def untrainable(spec: BehaviorSpec, settings: TrainerSettings) -> str | None:
-    """Why a behaviour cannot be learnt by these settings; None if it can.
+    """Why a behavior cannot be learned by these settings; None if it can.
 
     It is tried out with networks that are thrown away. A plug-in's are not: theirs may leave something.
     """
@@ -108,13 +108,13 @@ def make_reward_providers(
     seed: int,
     non_finite: NonFinitePolicy,
 ) -> dict[str, RewardProvider]:
-    """The reward signals of a behaviour, by name, in their order.
+    """The reward signals of a behavior, by name, in their order.
 
     What the environment gives a team's members is the team's; what is new to one of them, or looks like the
     expert, is that one's own.
 
     Raises:
-        DemonstrationError: one that a signal needs cannot be read, or is not of this behaviour.
+        DemonstrationError: one that a signal needs cannot be read, or is not of this behavior.
     """
     signals = settings.reward_signals
     learned = make_learned_rewards(spec, signals, device, seed, non_finite, squashed=_squashed(algorithm))
@@ -146,7 +146,7 @@ def make_cloning(
     """What teaches the policy by demonstrations; None where nothing does.
 
     Raises:
-        DemonstrationError: the demonstration cannot be read, or is not of this behaviour.
+        DemonstrationError: the demonstration cannot be read, or is not of this behavior.
     """
     own, hyper, memory = (
         settings.behavioral_cloning,
@@ -206,7 +206,7 @@ def make_trainer(
     `seed` is the run's; the others are as of the trainers.
 
     Raises:
-        DemonstrationError: one that is to be learnt from cannot be read, or is not of this behaviour.
+        DemonstrationError: one that is to be learned from cannot be read, or is not of this behavior.
         TrainerError: a replay does not fit into the memory, or a plug-in's algorithm cannot be taught.
     """
     providers = make_reward_providers(algorithm, spec, settings, device, seed, non_finite)

@@ -45,7 +45,7 @@ KEPT_SHARE = 0.8
 
 
 class OffPolicyTrainer(Trainer):
-    """Collects steps of one behaviour in a replay, and learns from batches of them again and again."""
+    """Collects steps of one behavior in a replay, and learns from batches of them again and again."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class OffPolicyTrainer(Trainer):
     def _on_engine_restart(self) -> None:
         super()._on_engine_restart()
         if not self.hyper.save_replay_buffer:
-            self.replay = None  # a run that is resumed here has none, nor priorities that were learnt
+            self.replay = None  # a run that is resumed here has none, nor priorities that were learned
 
     def _before_summary(self) -> None:
         if self.training:
@@ -209,11 +209,11 @@ class OffPolicyTrainer(Trainer):
     def _gradient_step(self, replay: Replay) -> dict[str, float]:
         with self.timers.span("Replay.sample"):
             batch = self._batch(replay)
-        learnt = self._learn_from(batch)
-        self.sampler.update_priorities(replay, learnt.td_errors)
-        for key, value in learnt.metrics.items():
+        learned = self._learn_from(batch)
+        self.sampler.update_priorities(replay, learned.td_errors)
+        for key, value in learned.metrics.items():
             self.stats.add_stat(key, value, AVERAGE)
-        return learnt.metrics
+        return learned.metrics
 
     def _learn_from(self, batch: ReplayBatch) -> UpdateResult:
         """The policy's own gradient step, and those by demonstrations."""

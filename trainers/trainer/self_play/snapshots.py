@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor
 
 NEWEST = -1
-"""In place of a slot: the weights that are being learnt. Their rating is the last one."""
+"""In place of a slot: the weights that are being learned. Their rating is the last one."""
 
 
 @dataclass(frozen=True, eq=False)
