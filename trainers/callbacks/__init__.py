@@ -1,4 +1,4 @@
-"""What a run calls as it goes on: callbacks of the user's, and those that come along."""
+"""Callbacks: hooks that a run calls, and the ones that come with Lanista."""
 
 from .base import Callback
 from .events import (

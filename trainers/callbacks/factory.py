@@ -1,4 +1,4 @@
-"""From the names in the YAML to the callbacks of a run."""
+"""Makes the callbacks of a run from the names in the YAML."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .video import WriteVideo
 
 
 def make_callbacks(options: RunOptions, more: Sequence[Callback] = ()) -> dict[str, Callback]:
-    """The callbacks that the options name, those that settings stand for, and `more`, in this order.
+    """The callbacks that the options name, those that settings imply, and `more`, in this order.
 
     Args:
         options: of the run.
-        more: callbacks that a script brings.
+        more: callbacks from a script.
 
     Raises:
         TrainerConfigError: one cannot be found or made; the message names it and the cause.
-        TrainerError: something in `more` is no Callback.
+        TrainerError: something in `more` is not a Callback.
     """
     made = []
     for index, entry in enumerate(options.callbacks):
@@ -50,7 +50,7 @@ def make_callbacks(options: RunOptions, more: Sequence[Callback] = ()) -> dict[s
 
 
 def _of_settings(options: RunOptions) -> list[tuple[str, Callback]]:
-    """What `test_video` stands for."""
+    """The callbacks that `test_video` implies."""
     filmed = [name for name, settings in options.behaviors.items() if settings.test_video]
     made: list[tuple[str, Callback]] = [("test_video", WriteVideo(behavior=name)) for name in filmed]
     if options.default_settings is not None and options.default_settings.test_video:
@@ -90,7 +90,7 @@ def _signature(kind: Callable[..., Any]) -> str:
 
 
 def _found(name: str) -> Any:
-    """The class, or whatever else makes the callback."""
+    """The class, or another callable that makes the callback."""
     if ":" not in name and name not in READY:
         try:
             return load(plugins(CALLBACKS)[name])

@@ -8,27 +8,28 @@ import re
 import time
 from typing import Any
 
+from ..stats.writer import flattened
 from .base import Callback
 from .events import SummaryDue, TrainingBegin, TrainingEnd
-from .optional import flattened, not_installed
+from .optional import not_installed
 
 _FORBIDDEN = re.compile(r"[^\w\-. /]")
-"""What names of metrics and parameters must not hold."""
+"""Characters that names of metrics and parameters must not contain."""
 _LONGEST = 500
-"""Letters of a parameter's value that every store takes."""
+"""The longest value of a parameter that every store accepts."""
 _AT_ONCE = 100
-"""Parameters that one call takes."""
+"""Parameters per call."""
 _METRICS_AT_ONCE = 1000
-"""The same of metrics."""
+"""Metrics per call."""
 
 logger = logging.getLogger(__name__)
 
 
 class MLflow(Callback):
-    """Logs every summary and test to a run of MLflow, named as the run is.
+    """Logs every summary and evaluation to an MLflow run of the same name.
 
-    The curves of a behavior are named `<behavior>/<statistic>`. A resumed run goes on in the same run there.
-    Where the runs go is said by `tracking_uri`, or by MLflow's own environment variables.
+    The curves of a behavior are named `<behavior>/<statistic>`. A resumed run continues the same MLflow run.
+    The server is set by `tracking_uri`, or by MLflow's own environment variables.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class MLflow(Callback):
             del self._unsent[: len(some)]
 
     def on_training_end(self, event: TrainingEnd) -> None:
-        """Log the brains if so wanted, and end the run there."""
+        """Log the models if `brains` is set, and end the MLflow run."""
         if self._id is None:
             return
         self._send()
@@ -109,9 +110,9 @@ class MLflow(Callback):
         self._client.set_terminated(self._id, "FINISHED" if event.error is None else "FAILED")
 
     def state_dict(self) -> dict[str, Any]:
-        """By what id the run is known there."""
+        """The id of the MLflow run."""
         return {"id": self._id} if self._id else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with that run."""
+        """Continue that run."""
         self._id = str(state["id"])

@@ -1,4 +1,4 @@
-"""Ends the run where agents earn enough."""
+"""Stops the run once agents earn enough."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from .events import EpisodeEnd, EvaluationEnd, TrainingBegin
 
 
 class StopAtReward(Callback):
-    """Ends the whole run once a behavior's mean reward is high enough.
+    """Stops the whole run once a behavior's mean reward is high enough.
 
-    The setting stop_at_reward ends the training of one behavior and counts rewards of groups; this ends the
-    run, and can go by tests. An inference, in which nothing is learned, goes on.
+    The setting stop_at_reward ends the training of one behavior and counts rewards of groups; this stops the
+    run, and can use evaluations. It does not apply to inference.
     """
 
     def __init__(
         self, reward: float, behavior: str | None = None, episodes: int = 100, evaluation: bool = False
     ) -> None:
-        """Say when.
+        """Set the condition.
 
         Args:
-            reward: the mean that is enough.
-            behavior: whose; None: whichever reaches it first.
-            episodes: how many of the last episodes the mean is of.
-            evaluation: go by the score of every test instead.
+            reward: the mean reward to reach.
+            behavior: whose; None: of any behavior.
+            episodes: the number of last episodes that the mean is taken over.
+            evaluation: use the score of every evaluation instead.
 
         Raises:
             ValueError: `episodes` is not at least 1.
@@ -40,11 +40,11 @@ class StopAtReward(Callback):
         self._learns = True
 
     def on_training_begin(self, event: TrainingBegin) -> None:
-        """Look whether it is one."""
+        """Check whether the run is an inference."""
         self._learns = not event.options.checkpoint_settings.inference
 
     def on_episode_end(self, event: EpisodeEnd) -> str | None:
-        """Look at the mean of the last episodes."""
+        """Check the mean of the last episodes."""
         if self.evaluation or not self._learns or not self._watches(event.behavior):
             return None
         recent = self._recent.setdefault(event.behavior, deque(maxlen=self.episodes))
@@ -57,7 +57,7 @@ class StopAtReward(Callback):
         )
 
     def on_evaluation_end(self, event: EvaluationEnd) -> str | None:
-        """Look at the score of a test."""
+        """Check the score of an evaluation."""
         if not self.evaluation or not self._watches(event.behavior) or event.score < self.reward:
             return None
         return f"the mean reward of {event.behavior} in a test is {event.score:.3f}, at least {self.reward:g}"
@@ -70,5 +70,5 @@ class StopAtReward(Callback):
         return {"recent": {name: list(rewards) for name, rewards in self._recent.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with them."""
+        """Restore them."""
         self._recent = {name: deque(old, self.episodes) for name, old in state["recent"].items()}

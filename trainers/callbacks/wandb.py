@@ -1,4 +1,4 @@
-"""Weights & Biases: curves, settings and brains of a run in its web pages, or in a folder to sync later."""
+"""Weights & Biases: logs curves, settings and models of a run online, or in a folder to sync later."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .optional import not_installed
 
 
 class WeightsAndBiases(Callback):
-    """Logs every summary and test to a run of Weights & Biases, named as the run is.
+    """Logs every summary and evaluation to a W&B run of the same name.
 
-    The curves of a behavior are named `<behavior>/<statistic>`, over `<behavior>/step`. A resumed run goes
-    on in the same run there.
+    The curves of a behavior are named `<behavior>/<statistic>`, over `<behavior>/step`. A resumed run
+    continues the same W&B run.
     """
 
     def __init__(self, project: str = "lanista", brains: bool = False, **init: Any) -> None:
@@ -22,7 +22,7 @@ class WeightsAndBiases(Callback):
         Args:
             project: of Weights & Biases.
             brains: upload the brains when the run ends.
-            init: what else `wandb.init` takes, such as entity, group, tags or mode.
+            init: other arguments of `wandb.init`, such as entity, group, tags or mode.
 
         Raises:
             TrainerError: the package wandb is not installed.
@@ -40,7 +40,7 @@ class WeightsAndBiases(Callback):
         self._known: set[str] = set()
 
     def on_training_begin(self, event: TrainingBegin) -> None:
-        """Begin the run there, or go on with it."""
+        """Start the W&B run, or continue it."""
         arguments = {
             "project": self.project,
             "name": event.run_id,
@@ -56,7 +56,7 @@ class WeightsAndBiases(Callback):
         """Log the statistics."""
         step = f"{event.behavior}/step"
         if event.behavior not in self._known:
-            # Behaviors have steps of their own, and one run of theirs has one step that only grows.
+            # Behaviors have separate step counters, but a W&B run has one step that only grows.
             self._known.add(event.behavior)
             self._run.define_metric(step, hidden=True)
             self._run.define_metric(f"{event.behavior}/*", step_metric=step)
@@ -64,7 +64,7 @@ class WeightsAndBiases(Callback):
         self._run.log({**metrics, step: event.step})
 
     def on_training_end(self, event: TrainingEnd) -> None:
-        """Upload the brains if so wanted, and end the run there."""
+        """Upload the models if `brains` is set, and end the W&B run."""
         if self._run is None:
             return
         if self.brains and event.brains:
@@ -75,9 +75,9 @@ class WeightsAndBiases(Callback):
         self._run.finish(exit_code=0 if event.error is None else 1)
 
     def state_dict(self) -> dict[str, Any]:
-        """By what id the run is known there."""
+        """The id of the W&B run."""
         return {"id": self._id} if self._id else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with that run."""
+        """Continue that run."""
         self._id = str(state["id"])

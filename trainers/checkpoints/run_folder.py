@@ -229,7 +229,7 @@ def require_folder_name(behavior: str, windows: bool = os.name == "nt") -> None:
 def _cause(name: str, windows: bool) -> str:
     """What is wrong with the name; empty if nothing is."""
     if not name.strip() or name in (".", ".."):
-        return "this is not a valid name of a folder"
+        return "this is not a valid name for a folder"
     if name in RESERVED_NAMES:
         return "the run itself has a file or an entry of that name"
     if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:

@@ -100,7 +100,7 @@ def initial_checkpoint(behavior: str, init_path: str | None, start: Path | None)
         source = "--initialize-from" if init_path is None else f"behaviors.{behavior}.init_path: {init_path}"
         raise TrainerError(
             f"{behavior}: Could not initialize from {path} ({source}): the file does not exist or is not a "
-            f".pt file. Expected a checkpoint such as results/run/{behavior}/{LATEST}, or a folder that holds "
+            f".pt file. Expected a checkpoint such as results/run/{behavior}/{LATEST}, or a folder with "
             f"a {LATEST}.{_alternatives(path, start)}"
         )
     return path

@@ -1,1 +1,1 @@
-"""Statistics: collected per behavior, summed up, written to TensorBoard, the console and a display."""
+"""Statistics: collected per behavior, summarized, written to TensorBoard, the console and a display."""

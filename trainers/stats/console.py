@@ -1,4 +1,4 @@
-"""One line per summary, word for word as ML-Agents prints it: tools search for it."""
+"""One line per summary, exactly as ML-Agents prints it: tools search for it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ConsoleWriter(StatsWriter):
         logger.info("%s", self.line(category, values, step))
 
     def line(self, category: str, values: Mapping[str, StatsSummary], step: int) -> str:
-        """The line without the level in front of it."""
+        """The line without the level that precedes it."""
         parts = [category, f"Step: {step}", f"Time Elapsed: {self._clock() - self._start:0.3f} s"]
         rewards = values.get(REWARD)
         if rewards is not None and rewards.num:
@@ -48,7 +48,7 @@ class ConsoleWriter(StatsWriter):
         return ". ".join(parts) + "."
 
     def add_property(self, category: str, property_type: StatsPropertyType, value: Any) -> None:
-        """Log the hyper-parameters; remember who plays against itself."""
+        """Log the hyperparameters; remember which behaviors use self-play."""
         if property_type is StatsPropertyType.HYPERPARAMETERS:
             text = hyperparameter_text(value)
             logger.info("Hyperparameters for behavior name %s: \n%s", category, text)

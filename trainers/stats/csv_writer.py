@@ -22,10 +22,10 @@ FIRST_COLUMNS = ("step", "time")
 class CsvWriter(StatsWriter):
     """Writes `<run>/<category>/summaries.csv`, a row per summary.
 
-    A statistic has its column from the first summary on in which it appears, and the deviation of a
-    histogram's values one named `<key>_std`. Columns keep their places: later ones come behind, empty in
-    earlier rows. A resumed run goes on in the same file; it goes back to its checkpoint, so that a step may
-    come again, and its last row counts.
+    A statistic has a column from the first summary in which it appears, and the standard deviation of a
+    histogram's values one named `<key>_std`. Columns keep their positions: new ones are appended, empty in
+    earlier rows. A resumed run continues in the same file, from its checkpoint: a step may occur twice, and
+    its last row counts.
     """
 
     def __init__(self, run_folder: str | Path, clock: Callable[[], float] = time.time) -> None:
@@ -37,8 +37,8 @@ class CsvWriter(StatsWriter):
         """Append the row of one summary.
 
         Raises:
-            OSError: it could not be written; the table is then as it was before.
-            ValueError: a file of this name is there, and is no such table.
+            OSError: it could not be written; the table is then unchanged.
+            ValueError: the existing file is not such a table.
         """
         table = self._tables.get(category)
         if table is None:
@@ -54,32 +54,33 @@ class CsvWriter(StatsWriter):
 
 
 class CsvTable:
-    """A file of rows under named columns, which is whole after every row."""
+    """A file of rows under named columns, complete after every row."""
 
     def __init__(self, path: Path) -> None:
-        """Go on with the table at `path`, if there is one.
+        """Continue the table at `path`, if there is one.
 
         Raises:
-            OSError, ValueError: what is there cannot be read, or does not begin with the first columns.
+            OSError: it cannot be read.
+            ValueError: it does not start with the first columns.
         """
         self.path = path
         self.columns: list[str] = []
         if not path.exists():
             return
-        self._mend()
+        self._repair()
         with open(path, encoding="utf-8", newline="") as file:
             self.columns = next(csv.reader(file), [])
         if self.columns and tuple(self.columns[: len(FIRST_COLUMNS)]) != FIRST_COLUMNS:
             raise ValueError(
-                f"{path} is no table of summaries: its columns begin with {', '.join(self.columns[:2])}, "
-                f"expected {', '.join(FIRST_COLUMNS)}. Move it away to have one written."
+                f"{path} is not a table of summaries: its columns start with {', '.join(self.columns[:2])}, "
+                f"expected {', '.join(FIRST_COLUMNS)}. Move it away, and a new one is written."
             )
 
     def append(self, row: Mapping[str, object]) -> None:
-        """Add a row; columns that the table has not are added behind the others.
+        """Append a row, and new columns after the existing ones.
 
         Raises:
-            OSError: it could not be written; the table is then as it was before.
+            OSError: it could not be written; the table is then unchanged.
         """
         named = {_one_line(key): value for key, value in row.items()}
         new = [key for key in named if key not in self.columns]
@@ -95,7 +96,7 @@ class CsvTable:
             raise
 
     def _widen(self, columns: list[str]) -> None:
-        """Write the table anew under more columns."""
+        """Rewrite the table with more columns."""
         rows: list[list[str]] = []
         if self.path.exists():
             with open(self.path, encoding="utf-8", newline="") as file:
@@ -105,8 +106,8 @@ class CsvTable:
         atomic_write_text(self.path, "".join([_line(columns), *map(_line, padded)]))
         self.columns = columns
 
-    def _mend(self) -> None:
-        """Cut off the part of a row that a killed process left behind."""
+    def _repair(self) -> None:
+        """Remove the partial row that a killed process has left."""
         data = self.path.read_bytes()
         if data and not data.endswith(b"\n"):
             with open(self.path, "r+b") as file:
@@ -120,5 +121,5 @@ def _line(values: list[object] | list[str]) -> str:
 
 
 def _one_line(key: str) -> str:
-    """A name that an engine chose, so that a line of the file is a row."""
+    """A column name without line breaks, which an engine may have sent: each row is one line."""
     return " ".join(key.splitlines()) if "\n" in key or "\r" in key else key

@@ -1,4 +1,4 @@
-"""What a person sees while agents train: a live picture on a terminal, plain lines elsewhere."""
+"""The console output of a run: a live display on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 _STARTING = "starting"
 _ECHO = 2
-"""Columns left free on the right: the terminal writes ^C there when the user stops the run. In a line of its
-own it would push the picture up, and a piece of that would stay behind."""
+"""Columns left free on the right for the ^C that the terminal echoes when the user stops the run. On its own
+line it would push the display up and leave a piece of it on the screen."""
 
 
 class Display(StatsWriter):
-    """A writer that also learns how the run goes on between summaries. By default it shows none of that."""
+    """A writer that is also notified of progress between summaries. By default it shows nothing."""
 
     @property
     def terminal(self) -> Console | None:
-        """The terminal that log lines must be printed through while the display is live; None without one."""
+        """The terminal through which log lines must be printed while the display is live; else None."""
         return None
 
     def write_between(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
-        """Show nothing: a test logs a line of its own."""
+        """Show nothing: an evaluation logs its own line."""
 
     def start(self) -> None:
-        """Begin to show something."""
+        """Start the display."""
 
     def progress(self, behavior: str, step: int) -> None:
-        """The behavior stands at `step`; cheap enough for every tick."""
+        """The behavior is at `step`; cheap enough for every tick."""
 
     def checkpoint(self, behavior: str, step: int) -> None:
         """A checkpoint was saved at `step`."""
@@ -46,7 +46,7 @@ class Display(StatsWriter):
         """An environment parameter is in the lesson `name`, the `number`th of `lessons`."""
 
     def status(self, text: str) -> None:
-        """What the run is doing now, in a few words."""
+        """Show what the run is doing, in a few words."""
 
 
 class PlainDisplay(Display):
@@ -60,12 +60,12 @@ class PlainDisplay(Display):
         self._lines.write_stats(category, values, step)
 
     def add_property(self, category: str, property_type: StatsPropertyType, value: Any) -> None:
-        """Log the hyper-parameters."""
+        """Log the hyperparameters."""
         self._lines.add_property(category, property_type, value)
 
 
 class SilentDisplay(Display):
-    """Nothing: the run was told to write its summaries elsewhere."""
+    """Shows nothing: the summaries are written elsewhere."""
 
     def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
         """Show nothing."""
@@ -74,8 +74,8 @@ class SilentDisplay(Display):
 class LiveDisplay(Display):
     """Steps, rate, reward curve, time left and checkpoints of every behavior, redrawn in place.
 
-    A thread of rich redraws it `per_second` times a second; what the trainers pay is the setting of a number.
-    The last picture stays on the terminal when the run is over.
+    A thread of rich redraws it `per_second` times a second; trainers only set a number.
+    The final display stays on the terminal when the run is over.
     """
 
     def __init__(
@@ -95,31 +95,31 @@ class LiveDisplay(Display):
         """The lesson of each environment parameter that has several."""
         self.doing = _STARTING
         self._clock = clock
-        self._begin = clock()
+        self._start = clock()
         self._lock = Lock()
         self._live = Live(
             console=self.console,
-            get_renderable=self.picture,
+            get_renderable=self.render,
             refresh_per_second=per_second,
             vertical_overflow="ellipsis",
         )
 
     @property
     def terminal(self) -> Console:
-        """What the display is drawn on."""
+        """The terminal of the display."""
         return self.console
 
     def start(self) -> None:
-        """Draw for the first time and keep drawing."""
+        """Draw the display and keep redrawing it."""
         self._live.start(refresh=True)
 
     def close(self) -> None:
-        """Draw for the last time, unless the terminal is gone: that must not end a run that saves itself."""
+        """Draw a last time, unless the terminal is gone: that must not end a run that is being saved."""
         with suppress(OSError):
             self._live.stop()
 
     def progress(self, behavior: str, step: int) -> None:
-        """The behavior stands at `step`."""
+        """The behavior is at `step`."""
         self._of(behavior).step = step
         if self.doing == _STARTING:
             self.doing = "training"
@@ -129,23 +129,23 @@ class LiveDisplay(Display):
         self._of(behavior).checkpoint = step
 
     def lesson(self, parameter: str, name: str, number: int, lessons: int) -> None:
-        """Show the lesson of a parameter in a line of its own."""
+        """Show the lesson of a parameter on its own line."""
         with self._lock:
             self.lessons[parameter] = f"{name} ({number}/{lessons})"
 
     def status(self, text: str) -> None:
-        """Show `text` at the foot of the picture."""
+        """Show `text` at the bottom of the display."""
         self.doing = text
 
     def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
-        """Take in a summary."""
+        """Update the display with a summary."""
         behavior = self._of(category)
         with self._lock:
-            behavior.take(values)
+            behavior.update(values)
             behavior.step = max(behavior.step, step)
 
     def add_property(self, category: str, property_type: StatsPropertyType, value: Any) -> None:
-        """Learn when the behavior's training ends."""
+        """Set the behavior's maximum number of steps."""
         steps = None
         if property_type is StatsPropertyType.HYPERPARAMETERS:
             steps = value.get("max_steps")
@@ -161,8 +161,8 @@ class LiveDisplay(Display):
                 found = self.behaviors.setdefault(behavior, BehaviorProgress(behavior))
         return found
 
-    def picture(self) -> RenderableType:
-        """The picture of this moment."""
+    def render(self) -> RenderableType:
+        """The display in its current state."""
         from .rich_display import draw
 
         now = self._clock()
@@ -172,15 +172,15 @@ class LiveDisplay(Display):
             width, height = self.console.size
             width = max(width - _ECHO, 1)
             behaviors = list(self.behaviors.values())
-            return draw(self.title, self.doing, behaviors, now - self._begin, width, height, self.lessons)
+            return draw(self.title, self.doing, behaviors, now - self._start, width, height, self.lessons)
 
 
 def make_display(title: str, plain: bool = False, silent: bool = False) -> Display:
-    """A live display where standard output is a terminal that can show one, else plain lines.
+    """A live display if standard output is a terminal that can show one, else plain lines.
 
     Args:
         title: the run's name.
-        plain: lines in any case (ML-Agents' output word for word).
+        plain: always plain lines (ML-Agents' exact output).
         silent: no summaries at all.
     """
     if silent:

@@ -1,4 +1,4 @@
-"""Stats writers that were written for ML-Agents' classes, as writers of ours."""
+"""Adapts stats writers that were written for ML-Agents' classes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BASE = "StatsWriter"
 
 
 def adapted(writer: Any) -> StatsWriter:
-    """A writer of ours as it is; any other object with ML-Agents' methods in the form of one.
+    """A StatsWriter as it is; an adapter for any other object with ML-Agents' methods.
 
     Raises:
         TypeError: it has no method `write_stats`.
@@ -28,7 +28,7 @@ def adapted(writer: Any) -> StatsWriter:
 
 
 class ForeignWriter(StatsWriter):
-    """Hands on what `writer` knows of. Enums and summaries are ML-Agents' own where it is installed."""
+    """Forwards to `writer` what it supports, with ML-Agents' own enums and summaries if it is installed."""
 
     def __init__(self, writer: Any) -> None:
         self.writer = writer
@@ -39,29 +39,29 @@ class ForeignWriter(StatsWriter):
         return type(self.writer).__name__
 
     def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
-        """Hand a summary on."""
+        """Forward a summary."""
         theirs = {key: _their_summary(summary) for key, summary in values.items()}
         self.writer.write_stats(category, theirs, step)
 
     def add_property(self, category: str, property_type: StatsPropertyType, value: Any) -> None:
-        """Hand a fact on, unless ML-Agents has no such property."""
+        """Forward a property, unless ML-Agents has no such property."""
         if property_type is not StatsPropertyType.MAX_STEPS and hasattr(self.writer, "add_property"):
             kind = _their("StatsPropertyType")
             theirs = property_type if kind is None else kind(property_type.value)
             self.writer.add_property(category, theirs, value)
 
     def close(self) -> None:
-        """ML-Agents' writers have no end; those that have a method `close` are told."""
+        """Call `close` if the writer has it; ML-Agents' writers do not."""
         close = getattr(self.writer, "close", None)
         if callable(close):
             close()
 
 
 class ListeningForeignWriter(ForeignWriter):
-    """The same for a writer that wants every single value."""
+    """The same for a writer that takes every single value."""
 
     def on_add_stat(self, category: str, key: str, value: float, aggregation: StatsAggregationMethod) -> None:
-        """Hand a value on."""
+        """Forward a value."""
         self.writer.on_add_stat(category, key, value, _their_method(aggregation))
 
 
@@ -71,7 +71,7 @@ def _listens(writer: Any) -> bool:
 
 
 def _their(name: str) -> Any:
-    """A class of ML-Agents, whose module is loaded where a plug-in was written for it; else None."""
+    """A class of ML-Agents, whose module is loaded if a plug-in was written for it; else None."""
     return getattr(sys.modules.get(_THEIRS), name, None)
 
 

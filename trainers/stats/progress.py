@@ -1,7 +1,4 @@
-"""How far each behavior has come and how fast it goes: what a display shows.
-
-Small curves made of characters: a history of bounded length, drawn in Braille dots or in blocks.
-"""
+"""The progress of each behavior for the display: steps, rate, time left, and curves made of characters."""
 
 from __future__ import annotations
 
@@ -26,34 +23,34 @@ class BehaviorProgress:
         self.name = name
         self.step: int = 0
         self.max_steps: int | None = None
-        """Steps at which training ends; None where it is not known, or goes on until it is stopped."""
+        """Steps at which training ends; None if unknown, or if training runs until it is stopped."""
         self.checkpoint: int | None = None
         """The step of the newest checkpoint."""
         self.rewards = History()
         self.reward: float | None = None
         """Mean reward of the latest summary in which an episode ended."""
         self.reward_std: float | None = None
-        self.figures: dict[str, float] = {}
+        self.latest: dict[str, float] = {}
         """The latest value of every other statistic."""
         self._samples: deque[tuple[float, int]] = deque()
 
-    def take(self, values: Mapping[str, StatsSummary]) -> None:
-        """Take in a summary."""
-        self.figures.update({key: summary.aggregated_value for key, summary in values.items()})
+    def update(self, values: Mapping[str, StatsSummary]) -> None:
+        """Add a summary."""
+        self.latest.update({key: summary.aggregated_value for key, summary in values.items()})
         rewards = values.get(GROUP_REWARD) or values.get(REWARD)
         if rewards is not None and rewards.num:
             self.reward, self.reward_std = rewards.mean, rewards.std
             self.rewards.add(self.reward)
 
     def sample(self, now: float) -> None:
-        """Note where the behavior stands; the rate is that between such notes."""
+        """Sample the step counter; the rate is measured between samples."""
         self._samples.append((now, self.step))
         while len(self._samples) > 2 and self._samples[1][0] <= now - _WINDOW:
             self._samples.popleft()
 
     @property
     def rate(self) -> float | None:
-        """Agent-steps per second of late; None before it can be told."""
+        """Recent agent-steps per second; None while unknown."""
         if len(self._samples) < 2:
             return None
         (first, start), (last, end) = self._samples[0], self._samples[-1]
@@ -66,7 +63,7 @@ class BehaviorProgress:
 
     @property
     def time_left(self) -> float | None:
-        """Seconds until `max_steps` at the present rate; None where nobody can tell."""
+        """Seconds until `max_steps` at the current rate; None if unknown."""
         rate = self.rate
         if not rate or self.max_steps is None or rate < 0:
             return None
@@ -87,7 +84,7 @@ def count_text(number: float | None) -> str:
     return "—" if number is None else f"{number:,.0f}"
 
 
-def figure_text(number: float | None, like: float | None = None) -> str:
+def number_text(number: float | None, like: float | None = None) -> str:
     """About four significant digits, as many decimals as `like` would get; a dash for None and NaN."""
     if number is None or number != number:
         return "—"
@@ -104,9 +101,9 @@ _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
 
 class History:
-    """A series that keeps its whole shape within `capacity` points: when full, neighbours are averaged.
+    """A series of at most `capacity` points: when it is full, pairs of neighbors are averaged.
 
-    Every point then stands for twice as many values as before; values that are not finite are left out.
+    Every point then stands for twice as many values as before. Values that are not finite are ignored.
     """
 
     def __init__(self, capacity: int = 512) -> None:
@@ -158,7 +155,7 @@ def braille(values: Sequence[float], width: int, rows: int) -> list[str]:
 
 
 def _heights(values: Sequence[float]) -> list[float]:
-    """Each value between 0 (the lowest) and 1 (the highest); all in the middle where they are equal."""
+    """The values scaled to 0 (the lowest) to 1 (the highest); all 0.5 if they are equal."""
     if not values:
         return []
     low, high = min(values), max(values)
@@ -166,7 +163,7 @@ def _heights(values: Sequence[float]) -> list[float]:
 
 
 def _resample(values: Sequence[float], count: int) -> list[float]:
-    """`count` values along the line through `values`; means where there are more of them than that."""
+    """`count` values: means of neighbors if there are more of them, else linear interpolation."""
     if len(values) > count:
         bounds = [index * len(values) // count for index in range(count + 1)]
         return [sum(values[a:b]) / (b - a) for a, b in pairwise(bounds)]

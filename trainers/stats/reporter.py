@@ -22,8 +22,8 @@ _Chunks = list["float | NDArray[np.float64]"]
 class StatsReporter:
     """The statistics of one category (a behavior's name), from any thread.
 
-    Values are kept as they come, arrays as arrays, until the next summary: what a key costs per environment
-    step is one append, however many agents there are. The aggregation of a key is that of its latest report.
+    Values are stored as they come, arrays as arrays, until the next summary: a step costs one append per
+    key, however many agents there are. The aggregation of a key is that of its latest report.
     """
 
     def __init__(self, category: str, writers: Sequence[StatsWriter] = ()) -> None:
@@ -48,7 +48,7 @@ class StatsReporter:
         with self._lock:
             self._chunks.setdefault(key, []).append(number)
             self._aggregation[key] = aggregation
-        self._tell(key, [number], aggregation)
+        self._notify(key, [number], aggregation)
 
     def add_stats(
         self,
@@ -64,7 +64,7 @@ class StatsReporter:
             self._chunks.setdefault(key, []).append(numbers)
             self._aggregation[key] = aggregation
         if self._listeners:
-            self._tell(key, numbers.tolist(), aggregation)
+            self._notify(key, numbers.tolist(), aggregation)
 
     def set_stat(self, key: str, value: float) -> None:
         """Report a value that replaces everything collected under `key` (MOST_RECENT)."""
@@ -72,58 +72,58 @@ class StatsReporter:
         with self._lock:
             self._chunks[key] = [number]
             self._aggregation[key] = StatsAggregationMethod.MOST_RECENT
-        self._tell(key, [number], StatsAggregationMethod.MOST_RECENT)
+        self._notify(key, [number], StatsAggregationMethod.MOST_RECENT)
 
     def add_property(self, property_type: StatsPropertyType, value: Any) -> None:
-        """Tell every writer a fact about this category."""
+        """Forward a property of this category to every writer."""
         self._each(lambda writer: writer.add_property(self.category, property_type, value))
 
     def get_stats_summaries(self, key: str) -> StatsSummary:
-        """What `key` has collected so far; an empty summary for a key that nobody reported."""
+        """What `key` has collected so far; an empty summary for an unknown key."""
         with self._lock:
             chunks = list(self._chunks.get(key, ()))
             aggregation = self._aggregation.get(key, StatsAggregationMethod.AVERAGE)
         return StatsSummary(_joined(chunks), aggregation)
 
     def write_stats(self, step: int) -> None:
-        """Hand a summary labelled `step` to every writer and begin anew.
+        """Pass a summary labeled `step` to every writer and start over.
 
-        A writer that fails is named in one warning and the run goes on; it is asked again at the next one.
+        A writer that fails costs one warning, and the run continues; it is called again for the next summary.
         """
         with self._lock:
             chunks, self._chunks = self._chunks, {}
             aggregation, self._aggregation = self._aggregation, {}
         values = {key: StatsSummary(_joined(parts), aggregation[key]) for key, parts in chunks.items()}
-        # What one writer removes others get.
+        # A copy each: what one writer removes, others still get.
         self._each(lambda writer: writer.write_stats(self.category, dict(values), step))
 
     def write_between(self, values: Mapping[str, StatsSummary], step: int) -> None:
-        """Hand figures that belong to `step` alone to every writer; what is collected stays as it is."""
+        """Pass statistics of `step` alone to every writer; what is collected is not affected."""
         self._each(lambda writer: writer.write_between(self.category, dict(values), step))
 
     def add_video(self, key: str, gif: bytes, size: tuple[int, int], step: int) -> None:
-        """Hand an animation of (width, height) pixels to every writer."""
+        """Pass an animation of (width, height) pixels to every writer."""
         self._each(lambda writer: writer.add_video(self.category, key, gif, size, step))
 
     def _each(self, call: Callable[[StatsWriter], None]) -> None:
-        """Call every writer; one that fails is named in one warning and the run goes on."""
+        """Call every writer; one that fails costs one warning, and the run continues."""
         with self._writing:
             for index, writer in enumerate(self.writers):
                 try:
                     call(writer)
                 except Exception as error:
-                    self._complain(index, error)
+                    self._warn(index, error)
 
-    def _tell(self, key: str, numbers: Sequence[float], aggregation: StatsAggregationMethod) -> None:
-        """Hand single values to the writers that want them."""
+    def _notify(self, key: str, numbers: Sequence[float], aggregation: StatsAggregationMethod) -> None:
+        """Pass single values to the writers that take them."""
         for index, writer in self._listeners:
             try:
                 for number in numbers:
                     writer.on_add_stat(self.category, key, number, aggregation)
             except Exception as error:
-                self._complain(index, error)
+                self._warn(index, error)
 
-    def _complain(self, index: int, error: Exception) -> None:
+    def _warn(self, index: int, error: Exception) -> None:
         if index not in self._failed:
             self._failed.add(index)
             name = self.writers[index].name

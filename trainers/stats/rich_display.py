@@ -11,13 +11,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from .progress import BehaviorProgress, braille, clock_text, count_text, figure_text, sparkline
+from .progress import BehaviorProgress, braille, clock_text, count_text, number_text, sparkline
 
 _CURVE_ROWS = 5
 _ROOMY_LINES = _CURVE_ROWS + 3
 """Lines that a behavior takes in the roomy layout, the empty one after it included."""
 _ROOMY_WIDTH = 72
-_FIGURES = (
+_DETAILS = (
     ("episode length", "Environment/Episode Length"),
     ("entropy", "Policy/Entropy"),
     ("value loss", "Losses/Value Loss"),
@@ -36,9 +36,9 @@ def draw(
     height: int,
     lessons: Mapping[str, str] | None = None,
 ) -> RenderableType:
-    """The whole picture for a terminal of `width` x `height` characters; `elapsed` in seconds.
+    """The display for a terminal of `width` x `height` characters; `elapsed` in seconds.
 
-    `lessons`: what to say of each environment parameter that has several.
+    `lessons`: the text for each environment parameter that has several lessons.
     """
     inner = max(width - 6, 20)
     roomy = width >= _ROOMY_WIDTH and len(behaviors) * _ROOMY_LINES + 3 + bool(lessons) <= height
@@ -86,7 +86,7 @@ def _block(behavior: BehaviorProgress, width: int) -> RenderableType:
     lower = Table.grid(padding=(0, 3))
     lower.add_column(width=width - figures_width - 3)
     lower.add_column(width=figures_width)
-    lower.add_row(_curve(behavior, width - figures_width - 3), _figures(behavior))
+    lower.add_row(_curve(behavior, width - figures_width - 3), _details(behavior))
     grid.add_row(lower)
     return grid
 
@@ -120,7 +120,7 @@ def _curve(behavior: BehaviorProgress, width: int) -> RenderableType:
         return Group(*[Text("")] * (_CURVE_ROWS // 2), waiting, *[Text("")] * (_CURVE_ROWS // 2))
     low, high = min(points), max(points)
     largest = max(abs(low), abs(high))
-    top, bottom = figure_text(high, largest), figure_text(low, largest)
+    top, bottom = number_text(high, largest), number_text(low, largest)
     margin = max(len(top), len(bottom))
     lines = braille(points, max(width - margin - 2, 4), _CURVE_ROWS)
     out = []
@@ -131,7 +131,7 @@ def _curve(behavior: BehaviorProgress, width: int) -> RenderableType:
     return Group(*out)
 
 
-def _figures(behavior: BehaviorProgress) -> RenderableType:
+def _details(behavior: BehaviorProgress) -> RenderableType:
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
@@ -139,17 +139,17 @@ def _figures(behavior: BehaviorProgress) -> RenderableType:
     table.add_row(Text("steps/s"), Text(count_text(behavior.rate), style="bold"))
     if behavior.max_steps is not None:
         table.add_row(Text("time left"), Text(clock_text(behavior.time_left), style="bold"))
-    shown = [(label, behavior.figures[key]) for label, key in _FIGURES if key in behavior.figures]
+    shown = [(label, behavior.latest[key]) for label, key in _DETAILS if key in behavior.latest]
     for label, value in shown[: _CURVE_ROWS - 4]:
-        table.add_row(Text(label), Text(figure_text(value)))
+        table.add_row(Text(label), Text(number_text(value)))
     table.add_row(Text("checkpoint"), Text(count_text(behavior.checkpoint)))
     return table
 
 
 def _reward(behavior: BehaviorProgress) -> Text:
-    text = Text(figure_text(behavior.reward), style=f"bold {GOOD}")
+    text = Text(number_text(behavior.reward), style=f"bold {GOOD}")
     if behavior.reward is not None:
-        text.append(f" ± {figure_text(behavior.reward_std, behavior.reward)}", style=FAINT)
+        text.append(f" ± {number_text(behavior.reward_std, behavior.reward)}", style=FAINT)
     return text
 
 
@@ -173,7 +173,7 @@ def _table(behaviors: Sequence[BehaviorProgress], width: int) -> RenderableType:
             Text(count_text(behavior.step)),
             Text(f"{behavior.fraction:.0%}" if behavior.max_steps else ""),
             Text(count_text(behavior.rate)),
-            Text(figure_text(behavior.reward), style=f"bold {GOOD}"),
+            Text(number_text(behavior.reward), style=f"bold {GOOD}"),
             Text(clock_text(behavior.time_left)),
         ]
         if wide:

@@ -1,4 +1,4 @@
-"""What became of one key between two summaries."""
+"""The values of one key between two summaries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...envs.base import StatsAggregationMethod
 
 @dataclass
 class StatsSummary:
-    """The values of one key since the last summary, and the figures drawn from them.
+    """The values of one key since the last summary, and statistics of them.
 
     Without a value, mean and standard deviation are NaN and the sum is 0.
     """

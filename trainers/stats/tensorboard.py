@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ...envs.base import StatsAggregationMethod
 from .summary import StatsSummary
-from .writer import StatsPropertyType, StatsWriter, hyperparameter_text
+from .writer import StatsPropertyType, StatsWriter, flattened, hyperparameter_text
 
 logger = logging.getLogger(__name__)
 
@@ -82,20 +82,9 @@ def settings_values(settings: Mapping[str, Any]) -> list[Value]:
         ),
         metadata=SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text")),
     )
-    return [text, *hparams_pb(dict(_flat(settings))).value]
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, bool | float | str]]:
-    """Nested settings by their paths; what is no number and no text is shown as text."""
-    pairs: list[tuple[str, bool | float | str]] = []
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            pairs += _flat(value, f"{prefix}{key}.")
-        else:
-            pairs.append(
-                (f"{prefix}{key}", value if isinstance(value, (bool, int, float, str)) else str(value))
-            )
-    return pairs
+    plain = (bool, int, float, str)
+    hparams = {k: v if isinstance(v, plain) else str(v) for k, v in flattened(settings).items()}
+    return [text, *hparams_pb(hparams).value]
 
 
 def animation(tag: str, gif: bytes, size: tuple[int, int]) -> Value:

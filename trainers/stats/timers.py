@@ -1,4 +1,4 @@
-"""The timers of run_logs/timers.json: how the run's time was spent.
+"""run_logs/timers.json: where the run's time went, and gauges with the last value of every statistic.
 
 The nodes have the names that ML-Agents gives to what does the same:
 
@@ -17,8 +17,6 @@ The nodes have the names that ML-Agents gives to what does the same:
       TrainerController._save_models
     trainer_threads                          with `threaded: true`, what learns beside the loop
       thread_root
-
-The gauges of run_logs/timers.json: the last figures of every statistic.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ from .writer import StatsWriter
 
 @dataclass
 class Gauge:
-    """A figure that is overwritten: its last value, its range, and how often it was set."""
+    """A value that is overwritten: the last one, the range, and how often it was set."""
 
     value: float
     min: float = math.inf
@@ -64,7 +62,7 @@ def gauge_name(text: str) -> str:
 
 
 class GaugeWriter(StatsWriter):
-    """Keeps mean and sum of every statistic for timers.json; numbers that are not finite are left out."""
+    """Keeps mean and sum of every statistic for timers.json; values that are not finite are ignored."""
 
     def __init__(self) -> None:
         self._gauges: dict[str, Gauge] = {}
@@ -105,7 +103,7 @@ class TimerNode:
     children: dict[str, TimerNode] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """The node in the file's form; `self` is the time that no child accounts for."""
+        """The node in the file's format; `self` is the time not spent in any child."""
         tree: dict[str, Any] = {
             "total": self.total,
             "count": self.count,
@@ -162,7 +160,7 @@ class Timers:
         node.count += 1
 
     def of_thread(self) -> Timers:
-        """A tree of its own for a thread beside this one's; it ends up in the same file."""
+        """A separate tree for another thread; it is written to the same file."""
         self._threads.append(Timers(self.clock))
         return self._threads[-1]
 
@@ -176,7 +174,7 @@ class Timers:
             self.root.children["trainer_threads"] = whole
 
     def save(self, path: str | Path, gauges: Mapping[str, Gauge] | None = None) -> None:
-        """Write the file; where that fails a warning says so, and an old file is as it was."""
+        """Write the file; a failure costs a warning, and an old file stays unchanged."""
         self._add_threads()
         self.root.total = self.clock() - self.started
         tree: dict[str, Any] = {"name": "root"}

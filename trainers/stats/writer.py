@@ -1,7 +1,4 @@
-"""The seam at which summaries leave the trainer: files, the console, a display, a plug-in.
-
-A behavior's settings as text, for the console and for TensorBoard.
-"""
+"""The interface of stats writers: files, the console, a display, plug-ins."""
 
 from __future__ import annotations
 
@@ -15,18 +12,18 @@ from .summary import StatsSummary
 
 
 class StatsPropertyType(Enum):
-    """What a trainer tells its writers once, beside the statistics."""
+    """Facts about a behavior that writers get once, in addition to the statistics."""
 
     HYPERPARAMETERS = "hyperparameters"
     """The behavior's settings, nested dictionaries of plain values."""
     SELF_PLAY = "selfplay"
-    """bool: the behavior plays against itself and has a rating."""
+    """bool: the behavior uses self-play and has a rating."""
     MAX_STEPS = "max_steps"
     """int: the step at which training ends."""
 
 
 class StatsWriter(ABC):
-    """Takes the summaries of all categories; a category is a behavior's name.
+    """Receives the summaries of all categories; a category is a behavior's name.
 
     Trainers may report from several threads: calls for one category never overlap, calls for different
     categories may.
@@ -34,19 +31,19 @@ class StatsWriter(ABC):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name used in messages."""
         return type(self).__name__
 
     @abstractmethod
     def write_stats(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
-        """A summary is due at `step`; `values` maps each key to what was reported since the last one."""
+        """Write the summary of `step`; `values` has what was reported since the last one, by key."""
 
     def write_between(self, category: str, values: Mapping[str, StatsSummary], step: int) -> None:
-        """Figures that belong to `step` alone, such as a test's; by default as a summary of these alone."""
+        """Write statistics of `step` alone, such as an evaluation's; by default as a summary."""
         self.write_stats(category, values, step)
 
     def add_video(self, category: str, key: str, gif: bytes, size: tuple[int, int], step: int) -> None:  # noqa: B027
-        """An animation of (width, height) pixels that belongs to `step`."""
+        """Write an animation of (width, height) pixels that belongs to `step`."""
 
     def on_add_stat(  # noqa: B027 (optional)
         self,
@@ -55,13 +52,13 @@ class StatsWriter(ABC):
         value: float,
         aggregation: StatsAggregationMethod,
     ) -> None:
-        """Called for every single value, where a writer overrides it (each value then costs a call)."""
+        """Called for every single value if a writer overrides it (each value then costs a call)."""
 
     def add_property(self, category: str, property_type: StatsPropertyType, value: Any) -> None:  # noqa: B027
-        """A fact about the category, told once."""
+        """Called once per category and property."""
 
     def close(self) -> None:  # noqa: B027
-        """The run is over: write what is left, close files."""
+        """The run is over: write what is pending, close files."""
 
 
 def hyperparameter_text(settings: Mapping[str, Any], level: int = 0) -> str:
@@ -73,3 +70,14 @@ def hyperparameter_text(settings: Mapping[str, Any], level: int = 0) -> str:
         if nested and value:
             lines.append(hyperparameter_text(value, level + 1))
     return "\n".join(lines)
+
+
+def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """`{"a": {"b": 1}}` -> `{"a.b": 1}`; lists stay as they are."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            flat.update(flattened(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

@@ -1,4 +1,4 @@
-"""The stats writers of a run: those that come along, and those of plug-ins."""
+"""The stats writers of a run: built-in ones and those of plug-ins."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _MAKERS: dict[str, Callable[[Path], StatsWriter]] = {TENSORBOARD: TensorBoardWri
 
 
 def make_writers(options: RunOptions, folder: Path) -> list[StatsWriter]:
-    """What `stats_writers` asks for, except the console, which is the display's.
+    """The writers in `stats_writers`, except the console, which is the display's.
 
-    A plug-in that cannot be used is named in a warning and left out.
+    A plug-in that cannot be used is skipped with a warning.
     """
     writers = [make(folder) for name, make in _MAKERS.items() if writes_to(options.stats_writers, name)]
     for entry in _chosen(options.stats_writers):
         try:
             writers += _of_plugin(entry, options)
         except PluginError as error:
-            logger.warning("This stats writer is left out: %s", error)
+            logger.warning("This stats writer is skipped: %s", error)
     return writers
 
 
 def _chosen(names: list[str] | None) -> list[EntryPoint]:
-    """Plug-ins that are named; where nothing is, all that ML-Agents would have called."""
+    """The plug-ins that are named; without the setting, all that ML-Agents would have called."""
     theirs = plugins(MLAGENTS_STATS_WRITERS)
     if names is None:
         return list(theirs.values())
@@ -56,7 +56,7 @@ def _of_plugin(entry: EntryPoint, options: RunOptions) -> list[StatsWriter]:
     """The writers that a plug-in makes for this run.
 
     Raises:
-        PluginError: It cannot be loaded, fails, or gives something else.
+        PluginError: It cannot be loaded, fails, or returns something else.
     """
     make: Any = _loaded(entry)
     try:
@@ -82,7 +82,7 @@ def _loaded(entry: EntryPoint) -> Any:
 
 
 def close_writers(writers: Iterable[StatsWriter]) -> None:
-    """Close all of them; one that fails is named in a warning."""
+    """Close all of them; one that fails costs a warning."""
     for writer in writers:
         try:
             writer.close()

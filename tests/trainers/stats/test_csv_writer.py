@@ -95,7 +95,7 @@ def test_a_table_that_was_moved_away_begins_anew(tmp_path):
 def test_somebody_elses_file_is_left_alone(tmp_path):
     path = tmp_path / "summaries.csv"
     path.write_text("name,price\napples,3\n")
-    with pytest.raises(ValueError, match="no table of summaries"):
+    with pytest.raises(ValueError, match="not a table of summaries"):
         CsvTable(path)
     assert path.read_text() == "name,price\napples,3\n"
 

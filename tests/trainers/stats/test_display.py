@@ -15,7 +15,7 @@ from lanista.trainers.stats.progress import (
     braille,
     clock_text,
     count_text,
-    figure_text,
+    number_text,
     sparkline,
 )
 from lanista.trainers.stats.reporter import StatsReporter
@@ -43,7 +43,7 @@ def live(clock, width=100, height=40):
 
 def shown(display):
     console = Console(file=io.StringIO(), width=display.console.width, color_system=None)
-    console.print(display.picture())
+    console.print(display.render())
     return console.file.getvalue()
 
 
@@ -52,7 +52,7 @@ def train(display, clock, behavior="Ball", max_steps=10_000):
     reporter.add_property(StatsPropertyType.HYPERPARAMETERS, {"max_steps": max_steps})
     for step in (0, 1000, 2000):
         display.progress(behavior, step)
-        display.picture()
+        display.render()
         clock.now += 2.0
     reporter.add_stats("Environment/Cumulative Reward", [10.0, 14.0], StatsAggregationMethod.HISTOGRAM)
     reporter.write_stats(2000)
@@ -135,7 +135,7 @@ def test_the_rate_is_that_of_the_last_seconds():
 def test_times_and_numbers_read_well():
     assert [clock_text(x) for x in (None, 5, 65.4, 3723)] == ["—", "0:05", "1:05", "1:02:03"]
     assert [count_text(x) for x in (None, 0, 1234567.8)] == ["—", "0", "1,234,568"]
-    texts = [figure_text(x) for x in (None, math.nan, 0.0, 1.23456, -12.345, 971.74, 1e-5, 123456.0)]
+    texts = [number_text(x) for x in (None, math.nan, 0.0, 1.23456, -12.345, 971.74, 1e-5, 123456.0)]
     assert texts == ["—", "—", "0.000", "1.235", "-12.35", "971.7", "1.00e-05", "1.23e+05"]
 
 
