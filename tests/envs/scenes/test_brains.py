@@ -99,7 +99,7 @@ class HallwayScore:
             self.right += int((terminals.reward > 0.5).sum())
             running[terminals.agent_id] = 0
             running[decisions.agent_id] += decisions.reward
-            brain.forget(terminals.agent_id if remembers else decisions.agent_id)
+            brain.reset_agents(terminals.agent_id if remembers else decisions.agent_id)
             env.set_actions(hallway.BEHAVIOR, brain.act(decisions))
             env.step()
 

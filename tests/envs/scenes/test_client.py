@@ -114,6 +114,14 @@ class Trainer:
         return self.status
 
 
+def started(log, *arguments, **options):
+    """A trainer whose engine has answered the first reset, and that answer."""
+    trainer = Trainer("-logFile", str(log), *arguments, **options)
+    trainer.handshake()
+    trainer.answer(encode_reset(b""))
+    return trainer, trainer.receive()
+
+
 def actions(continuous, discrete, side_channel=b""):
     tuple_ = ActionTuple(np.float32(continuous)[:, None], np.int32(discrete)[:, None])
     return encode_actions({"Counter?team=0": tuple_}, side_channel)
@@ -196,11 +204,9 @@ def test_parameters_and_statistics_travel(log):
     finally:
         env.close()
 
-    trainer = Trainer("-logFile", str(log))
-    trainer.handshake()
-    trainer.answer(encode_reset(b""))
+    trainer, first = started(log)
     statistics = StatsSideChannel()
-    SideChannelManager([statistics]).process(trainer.receive().side_channel)
+    SideChannelManager([statistics]).process(first.side_channel)
     assert statistics.get_and_reset_stats() == {"Counter/Steps": [(0.0, StatsAggregationMethod.SUM)]}
     trainer.answer(encode_quit())
     trainer.end()
@@ -217,10 +223,7 @@ def test_a_step_before_the_first_reset_is_one(log):
 
 
 def test_wrong_actions_end_the_session_with_the_reason_in_the_log(log):
-    trainer = Trainer("-logFile", str(log))
-    trainer.handshake()
-    trainer.answer(encode_reset(b""))
-    trainer.receive()
+    trainer, _ = started(log)
     trainer.answer(actions([0.5], [1]))
     assert trainer.end() == 1
     assert "(2, 1) and (2, 1); the trainer sent (1, 1) and (1, 1)" in log.read_text()
@@ -243,10 +246,7 @@ def test_a_world_that_fails_leaves_its_traceback_in_the_log(log):
         def step(self, actions):
             raise RuntimeError("the world ends here")
 
-    trainer = Trainer("-logFile", str(log), world=Failing)
-    trainer.handshake()
-    trainer.answer(encode_reset(b""))
-    trainer.receive()
+    trainer, _ = started(log, world=Failing)
     trainer.answer(actions([0, 0], [0, 0]))
     assert trainer.end() == 1
     assert "RuntimeError: the world ends here" in log.read_text()

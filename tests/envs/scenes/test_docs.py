@@ -1,10 +1,12 @@
-"""The game in the documentation is one."""
+"""The game in the documentation is one, and its tables are those of the scenes."""
 
+import dataclasses
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
+from lanista.envs.scenes.registry import SCENES
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.base_env import ActionTuple
 
@@ -14,8 +16,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "scenes.md"
 def test_the_example_is_an_engine(tmp_path):
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     game = tmp_path / "walk.py"
-    game.write_text(code.replace("#!/usr/bin/env python", f"#!{sys.executable}"), encoding="utf-8")
-    game.chmod(0o755)
+    game.write_text(code, encoding="utf-8")
     env = UnityEnvironment(str(game), additional_args=["--walkers", "3"])
     try:
         env.reset()
@@ -31,3 +32,18 @@ def test_the_example_is_an_engine(tmp_path):
         assert places[1] > places[0]
     finally:
         env.close()
+
+
+@pytest.mark.parametrize("name", [name for name in SCENES if name not in ("ball3d", "basic")])
+def test_every_option_is_in_the_scenes_table_with_its_values(name):
+    """Rows such as "`ground`, meters; `goal`, meters | 25; 4.3 | 7; 2": full and small, or one for both."""
+    (section,) = re.findall(rf"^### {name}\n(.*?)(?=^##)", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    fields = {field.name: field for field in dataclasses.fields(SCENES[name].load().options_type)}
+    told = {option: {} for option in fields if option not in ("areas", "size")}
+    for row in re.findall(r"^\| (.*) \|$", section, re.M):
+        first, *cells = row.split(" | ")
+        options = [option for option in re.findall(r"`(\w+)`", first) if option in told]
+        for size, cell in zip(("full", "small"), cells * 2 if len(cells) == 1 else cells):
+            for option, (text, number) in zip(options, re.findall(r"`(\w+)`|(\d+(?:\.\d+)?)", cell)):
+                told[option].setdefault(size, text or float(number))
+    assert told == {option: fields[option].metadata["sizes"] for option in told}

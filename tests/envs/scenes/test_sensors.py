@@ -41,8 +41,20 @@ def test_right_and_ahead_turn_with_the_agent():
     np.testing.assert_allclose(seen_from(HERE, RIGHT, target).ravel(), [-5, 2], atol=1e-12)
 
 
-def test_rays_count_their_numbers_as_unity_does(rays):
+@pytest.mark.parametrize(
+    ("around", "expected"),
+    [
+        # A sphere of half a meter against a circle of half a meter, 5 m away: it flies 4 m.
+        (circles_around((0, 10), (0, 5)), [0, 0, 1, 0, 0, 0, 0, 4 / 40]),
+        (circles_around(half=100), [0, 0, 0, 0, 0, 0, 1, 1]),
+        (circles_around(), [1, 0, 0, 0, 0, 0, 0, 12 / 40]),
+        (circles_around((0, 5), tag=-1), [0, 0, 0, 0, 0, 0, 0, 4 / 40]),
+    ],
+    ids=["the nearest", "nothing", "the wall", "what has no tag"],
+)
+def test_a_ray_has_what_it_hit_and_how_far_as_a_share_of_its_length(rays, around, expected):
     assert rays.size == (6 + 2) * 15 == 120
+    np.testing.assert_allclose(look(rays, around)[0], expected, rtol=1e-6)
 
 
 def test_the_middle_ray_comes_first_then_right_and_left_alternate(rays):
@@ -54,31 +66,13 @@ def test_the_middle_ray_comes_first_then_right_and_left_alternate(rays):
     np.testing.assert_array_equal(np.nonzero(look(rays, circles_around(left))[:, 2])[0], [4])
 
 
-def test_a_ray_tells_what_it_hit_and_how_far_as_a_share_of_its_length(rays):
-    (ray, *_) = look(rays, circles_around((0, 10), (0, 5)))
-    # A sphere of half a meter against a circle of half a meter, 5 m away: it flies 4 m.
-    np.testing.assert_allclose(ray, [0, 0, 1, 0, 0, 0, 0, 4 / 40], rtol=1e-6)
-
-
-def test_a_ray_that_hits_nothing_says_so(rays):
-    (ray, *_) = look(rays, circles_around(half=100))
-    np.testing.assert_array_equal(ray, [0, 0, 0, 0, 0, 0, 1, 1])
-
-
-def test_walls_are_behind_everything_and_columns_are_walls(rays):
-    (ray, *_) = look(rays, circles_around())
-    np.testing.assert_allclose(ray, [1, 0, 0, 0, 0, 0, 0, 12 / 40], rtol=1e-6)
+def test_rays_hit_boxes(rays):
     boxes = np.array([0, 6, 1, 1.0]).reshape(4, 1, 1)
     around = RayTargets(
         12.5, np.zeros((3, 1, 0)), np.zeros(0, np.intp), boxes, np.array([4]), np.zeros((1, 1, 1), bool)
     )
     (ray, *_) = look(rays, around)
     np.testing.assert_allclose(ray, [0, 0, 0, 0, 1, 0, 0, 4.5 / 40], rtol=1e-6)
-
-
-def test_what_has_no_tag_still_hides_what_is_behind_it(rays):
-    (ray, *_) = look(rays, circles_around((0, 5), tag=-1))
-    np.testing.assert_allclose(ray, [0, 0, 0, 0, 0, 0, 0, 4 / 40], rtol=1e-6)
 
 
 def test_what_is_absent_for_an_agent_is_not_seen(rays):

@@ -1,35 +1,24 @@
 """The rules of Tennis, and that it can be played."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from lanista.envs.scenes.world import Parameters
 from lanista.envs.scenes.worlds.tennis.dynamics import BALL_RADIUS, HIGHEST, LOWEST, NEAREST, SIDE, TILT
 from lanista.envs.scenes.worlds.tennis.scene import BEHAVIORS, HITS, Tennis
+from scene_play import ScenePlay
 
 LEFT, RIGHT = BEHAVIORS
 
 
-class Table:
-    """Courts on a table: acts, and keeps the last batches."""
-
-    def __init__(self, areas=1, seed=0, **options):
-        self.world = Tennis(areas=areas, **options)
-        self.rally = self.world.dynamics
-        self.parameters = Parameters()
-        self.batches = self.world.reset(np.random.default_rng(seed), self.parameters)
+class Play(ScenePlay):
+    scene = Tennis
 
     def act(self, left=(0, 0, 0), right=(0, 0, 0)):
-        areas = self.world.areas
-        none = np.zeros((areas, 0), np.int32)
-        self.batches = self.world.step(
-            {
-                name: (np.broadcast_to(np.float32(action), (areas, 3)), none)
-                for name, action in zip(BEHAVIORS, (left, right))
-            }
-        )
-        return self.batches
+        moves = zip(BEHAVIORS, (left, right))
+        return self.step({name: self.actions(name, continuous=action) for name, action in moves})
+
+    @property
+    def rally(self):
+        return self.world.dynamics
 
     def throw(self, x, y, velocity=(0, 0), turn=0, bounces=0, area=0):
         """The ball flies on from there; the rackets are out of its way."""
@@ -53,20 +42,6 @@ class Table:
         raise AssertionError("the point goes on")
 
 
-def test_both_seats_are_teams_of_one_behavior_name():
-    specs = Tennis().specs()
-    assert list(specs) == ["Tennis?team=0", "Tennis?team=1"]
-    for spec in specs.values():
-        assert [obs.shape for obs in spec.observation_specs] == [(16,)]
-        assert spec.action_spec.continuous_size == 3
-        assert spec.action_spec.discrete_branches == ()
-    assert replace(Tennis(size="small").options, size="full") == Tennis().options
-    batches = Table(areas=3).batches
-    np.testing.assert_array_equal(batches[LEFT].agent_id, [0, 1, 2])
-    np.testing.assert_array_equal(batches[RIGHT].agent_id, [3, 4, 5])
-    np.testing.assert_array_equal(batches[LEFT].group_id, 0)
-
-
 @pytest.mark.parametrize(
     ("ball", "velocity", "turn", "bounces", "paid"),
     [
@@ -84,102 +59,81 @@ def test_both_seats_are_teams_of_one_behavior_name():
     ],
 )
 def test_who_loses_the_point(ball, velocity, turn, bounces, paid):
-    table = Table()
-    table.throw(*ball, velocity, turn, bounces)
-    assert table.play_on() == paid
-    for batch in table.batches.values():
+    play = Play()
+    play.throw(*ball, velocity, turn, bounces)
+    assert play.play_on() == paid
+    for batch in play.batches.values():
         np.testing.assert_array_equal(batch.done, [True, False])
         assert not batch.interrupted.any()
         assert batch.reward[1] == 0
 
 
 def test_a_ball_over_the_net_and_into_the_court_is_the_others_to_play():
-    table = Table()
-    table.throw(-4, 1.5, (7, 4), turn=1)
-    while table.rally.bounces[0] == 0:
-        assert not table.act()[LEFT].done.any()
-    assert 0 < table.rally.ball[0, 0] < 6
-    assert table.rally.turn[0] == 1
-    assert table.play_on() == (1, -1)
+    play = Play()
+    play.throw(-4, 1.5, (7, 4), turn=1)
+    while play.rally.bounces[0] == 0:
+        assert not play.act()[LEFT].done.any()
+    assert 0 < play.rally.ball[0, 0] < 6
+    assert play.rally.turn[0] == 1
+    assert play.play_on() == (1, -1)
 
 
 def test_a_racket_sends_the_ball_back_and_gives_it_its_own_speed():
-    still, swung = Table(), Table()
-    for table, action in ((still, 0), (swung, 1)):
-        table.throw(-3, 1.5, (-6, 1), turn=0)
-        table.rally.gravity = 0.0
-        tilt = table.hold(-3.5, 1.5)[2]
-        table.act(left=(action, 0, tilt))
-        assert table.rally.turn[0] == 1
-        assert table.rally.hits[0] == 1
+    still, swung = Play(), Play()
+    for play, action in ((still, 0), (swung, 1)):
+        play.throw(-3, 1.5, (-6, 1), turn=0)
+        play.rally.gravity = 0.0
+        tilt = play.hold(-3.5, 1.5)[2]
+        play.act(left=(action, 0, tilt))
+        assert play.rally.turn[0] == 1
+        assert play.rally.hits[0] == 1
     np.testing.assert_allclose(still.rally.ball_velocity[:, 0], [0.8 * 6, 1], atol=1e-9)
     assert swung.rally.ball_velocity[0, 0] > 0.8 * 6 + 2
 
 
-def test_a_tilted_racket_sends_it_up():
-    table = Table()
-    table.throw(-3, 1.5, (-6, 0), turn=0)
-    table.rally.gravity = 0.0
-    table.act(left=table.hold(-3.6, 1.5, degrees=45))
-    x, y = table.rally.ball_velocity[:, 0]
-    assert (x, y) == pytest.approx((-6 + 1.8 * 3, 1.8 * 3))
-
-
-def test_no_ball_is_too_fast_for_a_racket():
-    table = Table()
-    table.throw(-1, 1.5, (-80, 0), turn=0)
-    table.rally.gravity = 0.0
-    table.act(left=table.hold(-5.2, 1.5))
-    assert table.rally.hits[0] == 1
-    assert table.rally.ball_velocity[0, 0] > 0
-
-
-def test_nobody_hits_a_ball_that_is_the_others():
-    table = Table()
-    table.throw(-3, 1.5, (-3, 0), turn=1)
-    action = table.hold(-3.2, 1.5)
-    table.act(left=action)
-    assert table.rally.hits[0] == 0
-    assert table.rally.ball_velocity[0, 0] == -3
+@pytest.mark.parametrize(
+    ("ball", "velocity", "turn", "racket", "sent"),
+    [
+        ((-3, 1.5), (-6, 0), 0, (-3.6, 1.5, 45), (-6 + 1.8 * 3, 1.8 * 3)),  # a tilted racket sends it up
+        ((-1, 1.5), (-80, 0), 0, (-5.2, 1.5, 0), (0.8 * 80, 0)),  # none is too fast
+        ((-3, 1.5), (-3, 0), 1, (-3.2, 1.5, 0), (-3, 0)),  # it is the other player's
+    ],
+)
+def test_a_racket_hits_its_players_ball(ball, velocity, turn, racket, sent):
+    play = Play()
+    play.throw(*ball, velocity, turn)
+    play.rally.gravity = 0.0
+    play.act(left=play.hold(*racket))
+    assert play.rally.hits[0] == (turn == 0)
+    np.testing.assert_allclose(play.rally.ball_velocity[:, 0], sent, atol=1e-5)
 
 
 def test_rackets_stay_in_reach_and_below_their_speed():
-    table = Table(areas=20)
+    play = Play(areas=20)
     random = np.random.default_rng(0)
     for _ in range(100):
-        before = table.rally.racket.copy()
-        ended = table.act(random.choice([-3, 3], (20, 3)), random.choice([-3, 3], (20, 3)))[LEFT]
+        before = play.rally.racket.copy()
+        ended = play.act(random.choice([-3, 3], (20, 3)), random.choice([-3, 3], (20, 3)))[LEFT]
         going = ~np.isin(np.arange(20), ended.agent_id[ended.done])
-        moved = np.abs(table.rally.racket - before)[:, :, going]
+        moved = np.abs(play.rally.racket - before)[:, :, going]
         assert moved.max() <= 0.1 * 7 + 1e-9
-        x, y = table.rally.racket[0] * SIDE, table.rally.racket[1]
+        x, y = play.rally.racket[0] * SIDE, play.rally.racket[1]
         assert x.max() <= -NEAREST
         assert x.min() >= -8.5
         assert LOWEST <= y.min() <= y.max() <= HIGHEST
-        assert TILT[0] - 1e-9 <= table.rally.tilt.min() <= table.rally.tilt.max() <= TILT[1] + 1e-9
-
-
-def test_time_interrupts_both_unpaid():
-    table = Table(max_steps=50)
-    for decision in range(1, 11):
-        table.throw(-3, 3)
-        batches = table.act()
-        assert batches[LEFT].done.any() == (decision == 10)
-    for batch in batches.values():
-        np.testing.assert_array_equal(batch.interrupted, [True, False])
-        np.testing.assert_array_equal(batch.reward, 0)
+        assert TILT[0] - 1e-9 <= play.rally.tilt.min() <= play.rally.tilt.max() <= TILT[1] + 1e-9
 
 
 def test_gravity_follows_its_parameter_at_once():
-    table = Table()
-    table.throw(-3, 3)
-    table.parameters.set("gravity", 1.0)
-    table.act()
-    np.testing.assert_allclose(table.rally.ball_velocity[1, 0], -0.1)
+    play = Play()
+    play.throw(-3, 3)
+    play.parameters.set("gravity", 1.0)
+    play.act()
+    np.testing.assert_allclose(play.rally.ball_velocity[1, 0], -0.1)
 
 
 def test_serves_go_to_both_as_often_and_fall_before_them():
-    rally = Table(areas=1000).rally
+    rally = Play(areas=1000).rally
     assert 400 < rally.turn.sum() < 600
     own = np.where(rally.turn == 0, -1, 1) * rally.ball[0]
     assert 2.4 <= own.min() < 2.5
@@ -188,8 +142,8 @@ def test_serves_go_to_both_as_often_and_fall_before_them():
 
 
 def test_both_seats_see_the_same_of_a_mirrored_court():
-    table = Table(areas=2)
-    rally, random = table.rally, np.random.default_rng(1)
+    play = Play(areas=2)
+    rally, random = play.rally, np.random.default_rng(1)
     mirror = np.array([-1, 1])
     rally.racket[..., 0], rally.racket_velocity[..., 0] = random.normal(size=(2, 2, 2))
     rally.racket[..., 1] = rally.racket[:, ::-1, 0] * mirror[:, None]
@@ -200,24 +154,12 @@ def test_both_seats_see_the_same_of_a_mirrored_court():
     rally.ball[:, 1] = rally.ball[:, 0] * mirror
     rally.ball_velocity[:, 1] = rally.ball_velocity[:, 0] * mirror
     rally.turn[:], rally.bounces[:] = (0, 1), (1, 1)
-    batches = table.world._request_decisions()
+    batches = play.world._request_decisions()
     left, right = batches[LEFT].obs[0], batches[RIGHT].obs[0]
     np.testing.assert_allclose(left[0], right[1], atol=1e-6)
     np.testing.assert_allclose(left[1], right[0], atol=1e-6)
     assert left[0, 14] == 1
     assert right[0, 14] == 0
-
-
-def test_the_seed_decides_everything():
-    def run(seed):
-        table = Table(areas=3, seed=seed)
-        random = np.random.default_rng(5)
-        seen = [table.act(random.uniform(-1, 1, (3, 3)))[LEFT].obs[0] for _ in range(60)]
-        return np.concatenate(seen)
-
-    first = run(3)
-    np.testing.assert_array_equal(run(3), first)
-    assert run(4).shape != first.shape or np.any(run(4) != first)
 
 
 def player(world, seat):
@@ -250,30 +192,15 @@ def player(world, seat):
 
 
 def test_who_knows_the_game_keeps_the_ball_up_against_another_and_beats_chance():
-    table = Table(areas=32)
+    play = Play(areas=32)
     for _ in range(250):
-        batches = table.act(player(table.world, 0), player(table.world, 1))
+        batches = play.act(player(play.world, 0), player(play.world, 1))
         assert not batches[LEFT].done.any()
-    assert table.rally.hits.min() > 15
+    assert play.rally.hits.min() > 15
     random, won = np.random.default_rng(0), []
     for _ in range(400):
-        batch = table.act(player(table.world, 0), random.uniform(-1, 1, (32, 3)))[LEFT]
+        batch = play.act(player(play.world, 0), random.uniform(-1, 1, (32, 3)))[LEFT]
         won += batch.reward[batch.done].tolist()
     assert len(won) > 200
     assert np.mean(won) > 0.8
-    assert {name for name, _, _ in table.world.statistics()} == {HITS}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"size": "smal"}, "no size 'smal'. Did you mean 'small'"),
-        ({"areas": 0}, "areas is 0"),
-        ({"length": 2.0}, "at least 2.8 m long"),
-        ({"net": 5.0}, "the net not higher than the rackets reach"),
-        ({"max_steps": 4}, "max-steps is 4; it must be at least 5"),
-    ],
-)
-def test_options_that_make_no_world_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        Tennis(**options)
+    assert {name for name, _, _ in play.world.statistics()} == {HITS}

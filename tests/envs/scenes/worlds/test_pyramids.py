@@ -4,30 +4,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.world import Parameters
 from lanista.envs.scenes.worlds.pyramids.dynamics import PyramidsDynamics, Rooms
 from lanista.envs.scenes.worlds.pyramids.scene import BEHAVIOR, Pyramids
 from lanista.trainers.buffers.demonstrations import load_demonstrations
+from scene_play import ScenePlay
 
-DEMO = Path(__file__).parents[2] / "real" / "demos" / "ExpertPyramid.demo"
+DEMO = Path(__file__).parents[3] / "real" / "demos" / "ExpertPyramid.demo"
 
 NOTHING, FORWARD, BACK, TURN_RIGHT, TURN_LEFT = range(5)
 STEP = -1 / 5000
 BLOCK, WALL, GOLD, SWITCH_OFF, SWITCH_ON, STONE, MISSED, DISTANCE = range(8)
 
 
-class Table:
-    """Areas on a table: acts, and keeps the last batch."""
-
-    def __init__(self, areas=1, seed=0, **options):
-        self.world = Pyramids(areas=areas, **options)
-        self.batch = self.world.reset(np.random.default_rng(seed), Parameters())[BEHAVIOR]
-
-    def act(self, chosen=NOTHING):
-        discrete = np.broadcast_to(np.int32(chosen).reshape(-1, 1), (self.world.areas, 1))
-        none = np.zeros((self.world.areas, 0), np.float32)
-        self.batch = self.world.step({BEHAVIOR: (none, discrete)})[BEHAVIOR]
-        return self.batch
+class Play(ScenePlay):
+    scene = Pyramids
 
     def place(self, x, z, heading=0.0, velocity=(0, 0), area=0):
         explorers = self.world.dynamics
@@ -48,29 +38,18 @@ class Table:
         return self.act().obs[fan][-1].reshape(7, 8)
 
 
-def test_at_full_size_the_sensors_and_actions_are_unitys():
-    """As in the demonstration that Unity ships: three sensors of 56, one of 4, one branch of 5."""
-    (name,), (spec,) = zip(*Pyramids().specs().items())
-    assert name == "Pyramids?team=0"
-    assert [obs.shape for obs in spec.observation_specs] == [(56,), (56,), (56,), (4,)]
-    names = [obs.name for obs in spec.observation_specs]
-    assert names == sorted(names)
-    assert spec.action_spec.discrete_branches == (5,)
-    assert spec.action_spec.continuous_size == 0
-
-
 def test_unitys_demonstration_is_one_of_this_behavior():
     """Its shapes and actions are refused where they differ; its rays have the tags in the same order."""
     steps = load_demonstrations(DEMO, Pyramids().specs()[BEHAVIOR])
     assert len(steps) > 1700
-    table = Table(areas=200)
+    play = Play(areas=200)
     random = np.random.default_rng(1)
     ours = []
     for decision in range(16):
         if decision == 8:
-            table.world.switched[:] = table.world.stands[:] = True
-        table.act(random.choice([FORWARD, TURN_LEFT], 200))
-        ours.append([obs[-200:] for obs in table.batch.obs])
+            play.world.switched[:] = play.world.stands[:] = True
+        play.act(random.choice([FORWARD, TURN_LEFT], 200))
+        ours.append([obs[-200:] for obs in play.batch.obs])
     for seen in (steps.obs, [np.concatenate(each) for each in zip(*ours)]):
         switched = seen[3][:, 0] == 1
         tags = np.concatenate(seen[:3], axis=1).reshape(len(switched), 21, 8)[..., :6].any(axis=1)
@@ -82,9 +61,7 @@ def test_unitys_demonstration_is_one_of_this_behavior():
 
 
 def test_at_full_size_everything_is_placed_as_in_unity():
-    world = Table(areas=500).world
-    assert Pyramids().areas == 16
-    assert (world.options.max_steps, world.options.speed, world.options.stone_blocks) == (5000, 2, 6)
+    world = Play(areas=500).world
     middles = world.rooms.middles
     assert sorted(set(middles[0])) == sorted(set(middles[1])) == [-30, 0, 30]
     things = [world.boxes[:2, :, n] for n in range(world.stones.start, world.pyramid + 1)]
@@ -124,37 +101,37 @@ def test_motion_is_what_a_player_recorded_in_unity():
 
 
 def test_the_switch_builds_the_pyramid_once_and_pays_nothing():
-    table = Table()
-    table.arrange(switch=(0, 5), pyramid=(0, -30))
-    table.place(0, 0)
-    before = table.act(FORWARD)
+    play = Play()
+    play.arrange(switch=(0, 5), pyramid=(0, -30))
+    play.place(0, 0)
+    before = play.act(FORWARD)
     assert before.obs[3][0, 0] == 0
-    rewards = [table.act(FORWARD).reward[0] for _ in range(4)]
-    assert table.world.switched[0]
-    assert table.world.stands[0]
-    assert table.batch.obs[3][0, 0] == 1
+    rewards = [play.act(FORWARD).reward[0] for _ in range(4)]
+    assert play.world.switched[0]
+    assert play.world.stands[0]
+    assert play.batch.obs[3][0, 0] == 1
     np.testing.assert_allclose(rewards, 5 * STEP, rtol=1e-5)
-    table.world.stands[0] = False
-    table.act(FORWARD)
-    assert not table.world.stands[0]
+    play.world.stands[0] = False
+    play.act(FORWARD)
+    assert not play.world.stands[0]
 
 
 def test_a_pyramid_falls_only_when_run_into_and_the_gold_brick_ends_the_episode():
-    table = Table()
-    world = table.world
-    table.arrange(pyramid=(0, 5))
-    table.build()
-    table.place(0, 5 - 1.5 - 0.6, velocity=(0, 4.5))
-    table.act()
+    play = Play()
+    world = play.world
+    play.arrange(pyramid=(0, 5))
+    play.build()
+    play.place(0, 5 - 1.5 - 0.6, velocity=(0, 4.5))
+    play.act()
     assert world.stands[0]
-    table.place(0, 0)
+    play.place(0, 0)
     for _ in range(3):
-        batch = table.act(FORWARD)
+        batch = play.act(FORWARD)
     assert not world.stands[0]
     x, z = world.boxes[:2, 0, world.gold]
     assert (x, z) == pytest.approx((0, 6.5))
     while not batch.done.any():
-        batch = table.act(FORWARD)
+        batch = play.act(FORWARD)
     np.testing.assert_array_equal(batch.done, [True, False])
     assert not batch.interrupted.any()
     assert batch.reward[0] == 2
@@ -162,63 +139,63 @@ def test_a_pyramid_falls_only_when_run_into_and_the_gold_brick_ends_the_episode(
 
 
 def test_gold_is_not_to_be_had_from_a_pyramid_that_stands_or_is_not_there():
-    table = Table()
-    table.arrange(pyramid=(0, 5))
+    play = Play()
+    play.arrange(pyramid=(0, 5))
     for velocity in ((0, 0), (0, 4.0)):
-        table.place(0, 5, velocity=velocity)
-        assert not table.act().done.any()
-    table.build()
-    table.place(0, 3)
-    assert not table.act(NOTHING).done.any()
+        play.place(0, 5, velocity=velocity)
+        assert not play.act().done.any()
+    play.build()
+    play.place(0, 3)
+    assert not play.act(NOTHING).done.any()
 
 
 def test_steps_cost_and_their_limit_interrupts():
-    table = Table(max_steps=50)
+    play = Play(max_steps=50)
     for decision in range(1, 11):
-        batch = table.act(TURN_LEFT)
+        batch = play.act(TURN_LEFT)
         assert batch.done.any() == (decision == 10)
     np.testing.assert_array_equal(batch.interrupted, [True, False])
     np.testing.assert_allclose(batch.reward, [-0.1, 0], rtol=1e-5)
 
 
 def test_rays_tell_what_they_hit_in_which_direction_and_how_far():
-    table = Table()
-    table.arrange(switch=(0, 8), pyramid=(-9, 0))
-    table.place(0, 0)
-    middle = table.rays()[0]
+    play = Play()
+    play.arrange(switch=(0, 8), pyramid=(-9, 0))
+    play.place(0, 0)
+    middle = play.rays()[0]
     np.testing.assert_allclose(middle, [0, 0, 0, 1, 0, 0, 0, (8 - 0.75 - 0.5) / 35], rtol=1e-5)
-    table.build()
-    assert table.rays()[0, SWITCH_ON] == 1
-    table.place(0, 0, heading=-90)
-    np.testing.assert_allclose(table.rays()[0, [BLOCK, DISTANCE]], [1, (9 - 1.5 - 0.5) / 35], rtol=1e-5)
-    table.place(0, 0, heading=135)
-    rays = table.rays()
+    play.build()
+    assert play.rays()[0, SWITCH_ON] == 1
+    play.place(0, 0, heading=-90)
+    np.testing.assert_allclose(play.rays()[0, [BLOCK, DISTANCE]], [1, (9 - 1.5 - 0.5) / 35], rtol=1e-5)
+    play.place(0, 0, heading=135)
+    rays = play.rays()
     assert rays[0, WALL] == 1
     np.testing.assert_allclose(rays[0, DISTANCE], (12.5 - 5 - 0 + 4.5) * np.sqrt(2) / 35, rtol=0.1)
 
 
 def test_rising_rays_pass_over_what_is_low_and_see_the_gold_on_the_pyramid():
-    table = Table()
-    table.arrange(pyramid=(0, 11.5))
-    table.build()
-    table.place(0, -5)
-    level, middle, steep = (table.rays(fan)[0] for fan in range(3))
+    play = Play()
+    play.arrange(pyramid=(0, 11.5))
+    play.build()
+    play.place(0, -5)
+    level, middle, steep = (play.rays(fan)[0] for fan in range(3))
     assert level[BLOCK] == 1
     assert middle[BLOCK] == 1
     # At 16 m the steepest ray is higher than a pyramid, but not higher than the brick on it.
     assert steep[GOLD] == 1
-    table.place(0, 0)
-    assert table.rays(2)[0, BLOCK] == 1
-    table.world.stands[0] = False
-    table.place(0, -5)
-    assert table.rays(2)[0, GOLD] == 0
+    play.place(0, 0)
+    assert play.rays(2)[0, BLOCK] == 1
+    play.world.stands[0] = False
+    play.place(0, -5)
+    assert play.rays(2)[0, GOLD] == 0
 
 
 def test_the_own_velocity_is_seen_in_the_own_axes():
-    table = Table()
-    table.arrange()
-    table.place(0, 0, heading=90, velocity=(20, 5))
-    switched, right, up, ahead = table.act().obs[3][0]
+    play = Play()
+    play.arrange()
+    play.place(0, 0, heading=90, velocity=(20, 5))
+    switched, right, up, ahead = play.act().obs[3][0]
     assert (switched, up) == (0, 0)
     assert 13 < ahead < 18
     assert -5 < right < -3
@@ -226,11 +203,11 @@ def test_the_own_velocity_is_seen_in_the_own_axes():
 
 @pytest.mark.parametrize("size", ["full", "small"])
 def test_nobody_gets_into_anything(size):
-    table = Table(areas=40, seed=1, size=size)
-    world, random = table.world, np.random.default_rng(2)
+    play = Play(areas=40, seed=1, size=size)
+    world, random = play.world, np.random.default_rng(2)
     solid = np.arange(world.gold)
     for _ in range(150):
-        table.act(random.choice([FORWARD, FORWARD, FORWARD, BACK, TURN_LEFT, TURN_RIGHT], 40))
+        play.act(random.choice([FORWARD, FORWARD, FORWARD, BACK, TURN_LEFT, TURN_RIGHT], 40))
         room = world.dynamics.reach(world.boxes)[:, solid]
         room[:, world.pyramid][~world.stands] = 1
         there = np.ones_like(room, np.bool_)
@@ -303,11 +280,11 @@ class Guide:
     [({"size": "small", "knock": 3.0}, 300, 1.6), ({"size": "full"}, 300, 1.6)],
 )
 def test_who_knows_where_things_are_earns_much(options, decisions, least):
-    table = Table(areas=16, **options)
-    guide = Guide(table.world)
+    play = Play(areas=16, **options)
+    guide = Guide(play.world)
     running, returns = np.zeros(16), []
     for _ in range(decisions):
-        batch = table.act(guide.act())
+        batch = play.act(guide.act())
         done = batch.done
         returns += (running[batch.agent_id[done]] + batch.reward[done]).tolist()
         running[batch.agent_id[done]] = 0
@@ -318,40 +295,11 @@ def test_who_knows_where_things_are_earns_much(options, decisions, least):
 
 
 def test_who_acts_by_chance_hardly_ever_finds_the_gold():
-    table = Table(areas=128, size="small")
+    play = Play(areas=128, size="small")
     random, found, ended = np.random.default_rng(0), 0, 0
     for _ in range(600):
-        batch = table.act(random.integers(0, 5, 128))
+        batch = play.act(random.integers(0, 5, 128))
         found += int((batch.done & ~batch.interrupted).sum())
         ended += int(batch.done.sum())
     assert ended >= 256
     assert found < 0.02 * ended
-
-
-def test_the_seed_decides_everything():
-    def run(seed):
-        table = Table(areas=4, seed=seed)
-        random = np.random.default_rng(5)
-        return np.concatenate([table.act(random.integers(0, 5, 4)).obs[0] for _ in range(20)])
-
-    first = run(3)
-    np.testing.assert_array_equal(run(3), first)
-    assert np.any(run(4) != first)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"size": "smal"}, "no size 'smal'. Did you mean 'small'"),
-        ({"areas": 0}, "areas is 0"),
-        ({"rooms": 2}, "2 x 2 rooms are fewer than the 9"),
-        ({"room": 5.0, "door": 2.0}, "a room of 5 m with doorways of 2 m"),
-        ({"door": 0.9}, "doorways more than 1 m"),
-        ({"clear": 13.0}, "clear must be at most half"),
-        ({"max_steps": 4}, "max-steps is 4; it must be at least 5"),
-        ({"knock": float("nan")}, "knock is nan"),
-    ],
-)
-def test_options_that_make_no_world_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        Pyramids(**options)

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.worlds.push_block.dynamics import ACTIONS, PushBlockMotion, RandomPlacement
+from lanista.envs.scenes.worlds.dungeon_escape.scene import DungeonEscape
+from lanista.envs.scenes.worlds.push_block.dynamics import PushBlockMotion, RandomPlacement
+from lanista.envs.scenes.worlds.push_block.scene import CoopPush
 
 NOTHING, FORWARD, BACK, TURN_RIGHT, TURN_LEFT, LEFT, RIGHT = range(7)
 EVERYBODY = np.arange(2)
@@ -17,30 +19,38 @@ def commanded(action, heading):
     return [*motion_control.push[:, 0, 1], np.degrees(motion_control.heading[0, 1] - heading)]
 
 
-def test_there_is_one_branch_of_seven():
-    assert ACTIONS.discrete_branches == (7,)
-    assert ACTIONS.continuous_size == 0
+@pytest.mark.parametrize(
+    ("action", "heading", "expected"),
+    [
+        (NOTHING, 0, (0, 0, 0)),
+        (FORWARD, 0, (0, 3, 0)),
+        (BACK, 0, (0, -3, 0)),
+        (TURN_RIGHT, 0, (0, 0, 4)),
+        (TURN_LEFT, 0, (0, 0, -4)),
+        (LEFT, 0, (-2.25, 0, 0)),
+        (RIGHT, 0, (2.25, 0, 0)),
+        (FORWARD, np.pi / 2, (3, 0, 0)),
+        (RIGHT, np.pi / 2, (0, -2.25, 0)),
+    ],
+)
+def test_what_each_action_does_in_the_agents_axes(action, heading, expected):
+    np.testing.assert_allclose(commanded(action, heading), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("action", "expected"),
+    ("world", "masses", "drags"),
     [
-        (NOTHING, (0, 0, 0)),
-        (FORWARD, (0, 3, 0)),
-        (BACK, (0, -3, 0)),
-        (TURN_RIGHT, (0, 0, 4)),
-        (TURN_LEFT, (0, 0, -4)),
-        (LEFT, (-2.25, 0, 0)),
-        (RIGHT, (2.25, 0, 0)),
+        (CoopPush(areas=1), [10] * 5 + [100] * 2 + [150] * 2, [4] * 3 + [0.5] * 6),
+        (DungeonEscape(areas=1), [10] * 3 + [np.inf] * 4, [4] * 3 + [0] * 4),
     ],
 )
-def test_what_each_action_does(action, expected):
-    np.testing.assert_allclose(commanded(action, 0.0), expected, atol=1e-12)
-
-
-def test_forward_turns_with_the_agent():
-    np.testing.assert_allclose(commanded(FORWARD, np.pi / 2), (3, 0, 0), atol=1e-12)
-    np.testing.assert_allclose(commanded(RIGHT, np.pi / 2), (0, -2.25, 0), atol=1e-12)
+def test_at_full_size_what_pushes_is_as_strong_and_what_resists_as_heavy_as_in_unity(world, masses, drags):
+    bodies = world.bodies
+    np.testing.assert_allclose(bodies._inverse_mass.reshape(3, -1)[:2], [1 / np.array(masses)] * 2)
+    np.testing.assert_allclose((1 - bodies._keep[:2, 0]) / 0.02, [drags] * 2, atol=1e-12)
+    assert bodies._grip == pytest.approx(0.6 * 1.5 * 9.81 * 0.02)
+    world.motion_control.command(np.arange(3), np.full(3, FORWARD))
+    np.testing.assert_allclose(np.hypot(*world.motion_control.push), 3.0)
 
 
 def test_who_is_stopped_does_nothing_until_the_next_action():

@@ -2,34 +2,17 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.world import Parameters
 from lanista.envs.scenes.worlds.wall_jump.dynamics import WallJumpDynamics
 from lanista.envs.scenes.worlds.wall_jump.scene import BIG, SMALL, WallJump
+from scene_play import ScenePlay
 
 STILL, FORWARD, BACK, JUMP = (0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 0, 0), (0, 0, 0, 1)
 STEP = -0.0005
 FAR = np.array([[8.0], [-8.0]])
 
 
-class Table:
-    """A wall-jump world on a table: acts, and keeps the last batches."""
-
-    def __init__(self, areas=1, seed=0, parameters=(), **options):
-        self.world = WallJump(areas=areas, **options)
-        self.parameters = Parameters()
-        for key, value in dict(parameters).items():
-            self.parameters.set(key, value)
-        self.batches = self.world.reset(np.random.default_rng(seed), self.parameters)
-
-    def act(self, chosen=STILL):
-        actions = {}
-        for name, batch in self.batches.items():
-            count = int((~batch.done).sum())
-            if count:
-                rows = np.broadcast_to(np.array(chosen, np.int32), (count, 4))
-                actions[name] = (np.zeros((count, 0), np.float32), rows)
-        self.batches = self.world.step(actions)
-        return self.batches
+class Play(ScenePlay):
+    scene = WallJump
 
     def told(self):
         """The rows of the agents whose episodes ended: behavior, agent, reward, interrupted."""
@@ -53,22 +36,9 @@ def run(yard, steps, direction=(0, 0), speed=3.0, jump=False):
         yard.step()
 
 
-def test_at_full_size_both_behaviors_have_unitys_sensors_and_actions():
-    specs = WallJump().specs()
-    assert list(specs) == ["SmallWallJump?team=0", "BigWallJump?team=0"]
-    for spec in specs.values():
-        assert [sensor.shape for sensor in spec.observation_specs] == [(210,), (210,), (24,)]
-        names = [sensor.name for sensor in spec.observation_specs]
-        assert names == sorted(names) and "Offset" in names[0]
-        assert spec.action_spec.discrete_branches == (3, 3, 3, 2)
-        assert spec.action_spec.continuous_size == 0
-
-
 def test_at_full_size_everything_is_as_large_and_as_long_as_in_unity():
-    table = Table(areas=600)
-    world = table.world
-    assert (WallJump().areas, world.options.platform, world.options.goal) == (24, 20, 4)
-    assert (world.options.speed, world.options.max_steps) == (3, 2000)
+    play = Play(areas=600)
+    world = play.world
     x, z = world.dynamics.position[0], world.dynamics.position[2]
     assert (z == -12).all() and 8.5 < np.abs(x).max() <= 9
     block_x, block_z = world.dynamics.block
@@ -79,27 +49,27 @@ def test_at_full_size_everything_is_as_large_and_as_long_as_in_unity():
 
 
 def test_one_wall_in_five_is_not_there_one_is_small_and_three_are_big():
-    table = Table(areas=5000)
-    walls, behavior = table.world.dynamics.wall, table.world.agents.behavior
+    play = Play(areas=5000)
+    walls, behavior = play.world.dynamics.wall, play.world.agents.behavior
     shares = [np.mean(walls == height) for height in (0, 2, 4)]
     np.testing.assert_allclose(shares, [0.2, 0.2, 0.6], atol=0.03)
     np.testing.assert_array_equal(behavior == 1, walls == 4)
     for number, name in enumerate((SMALL, BIG)):
-        np.testing.assert_array_equal(table.batches[name].agent_id, np.flatnonzero(behavior == number))
+        np.testing.assert_array_equal(play.batches[name].agent_id, np.flatnonzero(behavior == number))
 
 
 def test_the_trainer_sets_the_walls():
     heights = {"no_wall_height": 1.0, "small_wall_height": 5.0, "big_wall_height": 7.0}
-    table = Table(areas=200, parameters=heights)
-    assert set(table.world.dynamics.wall) == {0.5, 2.5, 3.5}
+    play = Play(areas=200, parameters=heights)
+    assert set(play.world.dynamics.wall) == {0.5, 2.5, 3.5}
 
 
 def test_an_agent_ends_under_its_old_behavior_and_asks_under_the_new_one():
-    table = Table(areas=300, seed=3)
-    before = table.world.agents.behavior.copy()
-    table.world._age[:] = table.world.options.max_steps - 5
-    batches = table.act()
-    after = table.world.agents.behavior
+    play = Play(areas=300, seed=3)
+    before = play.world.agents.behavior.copy()
+    play.world._age[:] = play.world.options.max_steps - 5
+    batches = play.act()
+    after = play.world.agents.behavior
     assert np.any(before != after)
     for number, name in enumerate((SMALL, BIG)):
         batch = batches[name]
@@ -108,65 +78,56 @@ def test_an_agent_ends_under_its_old_behavior_and_asks_under_the_new_one():
         np.testing.assert_array_equal(batch.agent_id[~batch.done], np.flatnonzero(after == number))
         np.testing.assert_allclose(batch.reward[batch.done], 5 * STEP, rtol=1e-5)
         np.testing.assert_array_equal(batch.reward[~batch.done], 0)
-    table.act(FORWARD)
-    assert (np.hypot(*table.world.dynamics.velocity[::2]) > 1).all()
-
-
-def test_every_physics_step_costs():
-    batches = Table(areas=4).act()
-    rewards = np.concatenate([batch.reward for batch in batches.values()])
-    np.testing.assert_allclose(rewards, 5 * STEP, rtol=1e-5)
+    play.act(FORWARD)
+    assert (np.hypot(*play.world.dynamics.velocity[::2]) > 1).all()
 
 
 @pytest.mark.parametrize("who", ["agent", "block"])
 def test_off_the_platform_costs_one_in_place_of_all_else(who):
-    table = Table(seed=2)
-    place = table.world.dynamics.position[::2] if who == "agent" else table.world.dynamics.block
+    play = Play(seed=2)
+    place = play.world.dynamics.position[::2] if who == "agent" else play.world.dynamics.block
     place[0, 0] = 10.1
-    name = (SMALL, BIG)[table.world.agents.behavior[0]]
-    table.act()
-    assert table.told() == [(name, 0, -1.0, False)]
+    name = (SMALL, BIG)[play.world.agents.behavior[0]]
+    play.act()
+    assert play.told() == [(name, 0, -1.0, False)]
 
 
 def test_standing_in_the_goal_pays_one_in_place_of_all_else_and_flying_over_it_nothing():
-    table = Table(seed=2)
-    world = table.world
+    play = Play(seed=2)
+    world = play.world
     world.dynamics.position[:, 0] = 0, 6, world.goal_middle
-    table.act()
-    assert not table.told()
+    play.act()
+    assert not play.told()
     for _ in range(6):
-        table.act()
-        if table.told():
+        play.act()
+        if play.told():
             break
-    ((_, agent, reward, interrupted),) = table.told()
+    ((_, agent, reward, interrupted),) = play.told()
     assert (agent, reward, interrupted) == (0, 1.0, False)
 
 
-def test_a_jump_clears_the_small_wall_and_not_the_big_one():
-    yard = at(0, -5)
+def test_a_jump_is_as_high_as_in_unity():
+    yard, tops = at(0, -5), []
     run(yard, 1, jump=True)
-    tops = []
     for _ in range(30):
         run(yard, 1)
         tops.append(yard.position[1, 0] - 0.5)
     assert 2.2 < max(tops) <= 2.75
     assert tops[-1] == 0
-    for wall, over in ((2.0, True), (4.0, False)):
-        yard = at(0, -3, wall=wall)
-        for _ in range(40):
-            run(yard, 1, direction=(0, 1), speed=1.0, jump=True)
-            if yard.position[2, 0] > 1.25:
-                break
-        assert (yard.position[2, 0] > 1.25) == over
 
 
-def test_from_the_block_a_jump_clears_the_big_wall():
-    yard = at(0, -5, wall=4.0, block=[[0.0], [-2.25]])
+@pytest.mark.parametrize(
+    ("wall", "start", "speed", "block", "clears"),
+    [(2.0, -3, 1.0, FAR, True), (4.0, -3, 1.0, FAR, False), (4.0, -5, 0.5, [[0.0], [-2.25]], True)],
+    ids=["small", "big", "big, from the block"],
+)
+def test_which_walls_a_jump_clears(wall, start, speed, block, clears):
+    yard = at(0, start, wall=wall, block=block)
+    farthest = start
     for _ in range(200):
-        run(yard, 1, direction=(0, 1), speed=0.5, jump=True)
-        if yard.position[2, 0] > 1.25:
-            break
-    assert yard.position[2, 0] > 1.25
+        run(yard, 1, direction=(0, 1), speed=speed, jump=True)
+        farthest = max(farthest, yard.position[2, 0])
+    assert (farthest > 1.25) == clears
 
 
 def test_who_falls_falls_fast_and_stops_on_what_is_below():
@@ -202,8 +163,8 @@ def test_an_agent_runs_at_half_the_speed_in_the_air():
 
 
 def test_the_upper_rays_see_only_what_is_high():
-    table = Table()
-    world = table.world
+    play = Play()
+    world = play.world
     world.heading[:] = 0
     world.dynamics.position[:, 0] = 0, 0.5, -5
     world.dynamics.block[:, 0] = 6, -5
@@ -226,41 +187,12 @@ def test_the_upper_rays_see_only_what_is_high():
 
 
 def test_the_place_is_told_from_the_platforms_middle_for_six_decisions():
-    table = Table()
-    world = table.world
+    play = Play()
+    world = play.world
     for _ in range(7):
-        batches = table.act()
+        batches = play.act()
     (batch,) = [batch for batch in batches.values() if len(batch.agent_id)]
+    assert batch.reward[0] == pytest.approx(5 * STEP)
     place = batch.obs[2].reshape(6, 4)
     np.testing.assert_allclose(place[:, 1:], [[0.5 / 20, (-12 + 4) / 20, 1]] * 6, atol=1e-6)
     np.testing.assert_allclose(place[:, 0], world.dynamics.position[0, 0] / 20, atol=1e-6)
-
-
-@pytest.mark.parametrize("size", ["full", "small"])
-def test_the_seed_decides_everything(size):
-    def play(seed):
-        table, random = Table(areas=6, seed=seed, size=size), np.random.default_rng(5)
-        seen = []
-        for _ in range(60):
-            batches = table.act(tuple(random.integers(0, 2, 4)))
-            seen.append(np.concatenate([batch.obs[-1][~batch.done] for batch in batches.values()]))
-        assert np.isfinite(np.stack(seen)).all()
-        return np.stack(seen)
-
-    np.testing.assert_array_equal(play(3), play(3))
-    assert np.any(play(3) != play(4))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"size": "ful"}, "no size 'ful'. Did you mean 'full'"),
-        ({"areas": 0}, "areas is 0"),
-        ({"platform": 9.0}, "platform of 9 m has no room for a block and a goal of 4 m"),
-        ({"senses": "grid"}, "no senses 'grid'; it has rays, vector"),
-        ({"max_steps": 4}, "max-steps is 4; it must be at least 5"),
-    ],
-)
-def test_options_that_make_no_world_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        WallJump(**options)

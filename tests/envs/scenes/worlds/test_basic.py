@@ -18,26 +18,14 @@ def act(world, *moves):
     return world.step({BEHAVIOR: (np.zeros((len(moves), 0), np.float32), discrete)})[BEHAVIOR]
 
 
-def test_describes_itself_as_unity_does():
-    (spec,) = Basic().specs().values()
-    assert spec.observation_specs[0].name == "Basic"
-    assert spec.observation_specs[0].shape == (20,)
-    assert spec.action_spec.discrete_branches == (3,)
-
-
-def test_starts_at_ten():
-    _, batch = start()
-    np.testing.assert_array_equal(batch.obs[0], np.eye(20, dtype=np.float32)[[10]])
-    assert batch.action_mask is None
-
-
 @pytest.mark.parametrize(("move", "position"), [(STAY, 10), (LEFT, 9), (RIGHT, 11)])
-def test_a_move_costs_a_hundredth(move, position):
-    world, _ = start()
+def test_a_move_from_the_start_at_ten_costs_a_hundredth(move, position):
+    world, batch = start()
+    np.testing.assert_array_equal(batch.obs[0], np.eye(20, dtype=np.float32)[[10]])
     batch = act(world, move)
     assert batch.obs[0].argmax() == position
     assert batch.reward[0] == pytest.approx(-0.01)
-    assert not batch.done.any()
+    assert not batch.done.any() and batch.action_mask is None
 
 
 @pytest.mark.parametrize(("move", "moves", "value"), [(RIGHT, 7, 0.93), (LEFT, 3, 0.07)])

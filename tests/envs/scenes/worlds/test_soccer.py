@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from lanista.envs.scenes.world import Parameters
 from lanista.envs.scenes.worlds.soccer.dynamics import BALL, BALL_RADIUS
 from lanista.envs.scenes.worlds.soccer.scene import BEHAVIORS, DECIDED, SoccerTwos
+from scene_play import ScenePlay
 
 BLUE, PURPLE = BEHAVIORS
 OWN_GOAL, OTHER_GOAL, WALL, OWN_TEAM, OTHER_TEAM = range(1, 6)
@@ -12,25 +12,12 @@ FAR = ((-9.0, 6.0), (-9.0, -6.0), (9.0, 6.0), (9.0, -6.0))
 """Where players are out of the way."""
 
 
-class Table:
-    """Pitches on a table: acts, and keeps the last batches."""
+class Play(ScenePlay):
+    scene = SoccerTwos
 
-    def __init__(self, areas=1, seed=0, parameters=(), **options):
-        self.world = SoccerTwos(areas=areas, **options)
-        self.parameters = Parameters()
-        for name, value in parameters:
-            self.parameters.set(name, value)
-        self.batches = self.world.reset(np.random.default_rng(seed), self.parameters)
-
-    def act(self, blue=(0, 0, 0), purple=(0, 0, 0)):
-        rows = 2 * self.world.areas
-        none = np.zeros((rows, 0), np.float32)
-        chosen = {
-            name: (none, np.broadcast_to(np.int32(action), (rows, 3)))
-            for name, action in zip(BEHAVIORS, (blue, purple))
-        }
-        self.batches = self.world.step(chosen)
-        return self.batches
+    def act(self, blue=0, purple=0):
+        moves = zip(BEHAVIORS, (blue, purple))
+        return self.step({name: self.actions(name, action) for name, action in moves})
 
     def place(self, ball, players=FAR, area=0, headings=(90, 90, -90, -90), rolling=(0, 0)):
         game = self.world.dynamics
@@ -39,24 +26,9 @@ class Table:
         game.velocity[:, area, BALL] = rolling
 
 
-def test_at_full_size_the_sensors_and_actions_are_unitys():
-    specs = SoccerTwos().specs()
-    assert list(specs) == ["SoccerTwos?team=0", "SoccerTwos?team=1"]
-    for spec, team in zip(specs.values(), ("Blue", "Purple")):
-        assert [obs.shape for obs in spec.observation_specs] == [(264,), (72,)]
-        names = [obs.name for obs in spec.observation_specs]
-        assert names == sorted(names)
-        assert all(team in name for name in names)
-        assert spec.action_spec.discrete_branches == (3, 3, 3)
-        assert spec.action_spec.continuous_size == 0
-
-
 def test_at_full_size_everything_is_where_and_as_fast_as_in_unity():
-    table = Table(areas=400)
-    world = table.world
-    assert SoccerTwos().areas == 8
-    assert (world.pitch.length, world.pitch.width, world.pitch.goal) == (31, 15, 8.5)
-    assert (world.options.max_steps, world.options.speed, world.options.kick) == (5000, 2, 2000)
+    play = Play(areas=400)
+    world = play.world
     x = world.dynamics.position[0]
     for low, high, players in ((-10, 0, x[:, :2]), (0, 10, x[:, 2:BALL])):
         assert low <= players.min() < low + 0.2
@@ -65,15 +37,15 @@ def test_at_full_size_everything_is_where_and_as_fast_as_in_unity():
     off = np.degrees(world.heading) - [90, 90, -90, -90]
     assert 9.5 < np.abs(off).max() <= 10
     # Fully ahead for long: (v + 2) (1 - 3 x 0.02) = v.
-    table.place((0, 7), players=((-14, 0), (-9, -6), (14, 3), (9, -6)))
+    play.place((0, 7), players=((-14, 0), (-9, -6), (14, 3), (9, -6)))
     for _ in range(8):
-        table.act(blue=(1, 0, 0))
+        play.act(blue=(1, 0, 0))
     speed = (1 - 0.94**40) * 2 * 0.94 / 0.06
     np.testing.assert_allclose(world.dynamics.velocity[0, 0, 0], speed, rtol=1e-6)
 
 
 def test_agents_groups_and_teams_are_told_apart():
-    batches = Table(areas=3).batches
+    batches = Play(areas=3).batches
     np.testing.assert_array_equal(batches[BLUE].agent_id, [0, 1, 4, 5, 8, 9])
     np.testing.assert_array_equal(batches[PURPLE].agent_id, [2, 3, 6, 7, 10, 11])
     np.testing.assert_array_equal(batches[BLUE].group_id, [1, 1, 3, 3, 5, 5])
@@ -82,14 +54,14 @@ def test_agents_groups_and_teams_are_told_apart():
 
 @pytest.mark.parametrize("scorer", [0, 1])
 def test_a_goal_pays_the_sooner_the_more_costs_the_others_one_and_ends_both_episodes(scorer):
-    table = Table(areas=2)
+    play = Play(areas=2)
     for _ in range(10):
-        table.place((0, 0), area=0)
-        table.place((0, 0), area=1)
-        table.act()
+        play.place((0, 0), area=0)
+        play.place((0, 0), area=1)
+        play.act()
     way = 1 if scorer == 0 else -1
-    table.place((way * 14.7, 0), rolling=(way * 10, 0), area=1)
-    batches = table.act()
+    play.place((way * 14.7, 0), rolling=(way * 10, 0), area=1)
+    batches = play.act()
     won, lost = batches[BEHAVIORS[scorer]], batches[BEHAVIORS[1 - scorer]]
     for batch in (won, lost):
         np.testing.assert_array_equal(batch.done, [True] * 2 + [False] * 4)
@@ -98,80 +70,67 @@ def test_a_goal_pays_the_sooner_the_more_costs_the_others_one_and_ends_both_epis
         np.testing.assert_array_equal(batch.group_reward[2:], 0)
     np.testing.assert_allclose(won.group_reward[:2], 1 - 51 / 5000, atol=1e-6)
     np.testing.assert_array_equal(lost.group_reward[:2], -1)
-    ((name, value, _),) = table.world.statistics()
+    ((name, value, _),) = play.world.statistics()
     assert (name, value) == (DECIDED, 1)
 
 
-def test_time_interrupts_both_and_pays_nobody():
-    table = Table(max_steps=50)
-    for decision in range(1, 11):
-        table.place((0, 0))
-        for batch in table.act().values():
-            assert batch.done.any() == (decision == 10)
-    for batch in table.batches.values():
-        np.testing.assert_array_equal(batch.interrupted, [True, True, False, False])
+def test_time_pays_nobody():
+    play = Play(max_steps=5)
+    for batch in play.act().values():
         np.testing.assert_array_equal(batch.group_reward, 0)
-    assert table.world.statistics()[0][1] == 0
+    assert play.world.statistics()[0][1] == 0
 
 
 def test_who_runs_into_the_ball_kicks_it_along_the_line_between_them():
-    table = Table()
-    game = table.world.dynamics
-    table.place((0, 0), players=((-1.3, 0), *FAR[1:]))
-    table.act(blue=(1, 0, 0))
+    play = Play()
+    game = play.world.dynamics
+    play.place((0, 0), players=((-1.3, 0), *FAR[1:]))
+    play.act(blue=(1, 0, 0))
     kicked = game.velocity[:, 0, BALL].copy()
     assert kicked[0] > 13
     assert abs(kicked[1]) < 1e-9
     # Who steps back into it only bumps it.
-    table.place((0, 0), players=((-1.3, 0), *FAR[1:]), headings=(-90, 90, -90, -90))
-    table.act(blue=(2, 0, 0))
+    play.place((0, 0), players=((-1.3, 0), *FAR[1:]), headings=(-90, 90, -90, -90))
+    play.act(blue=(2, 0, 0))
     assert 0 < game.velocity[0, 0, BALL] < kicked[0] - 9
 
 
 def test_a_touch_pays_its_player_alone_as_the_parameter_says():
     for value, paid in ((0.0, 0), (0.5, 0.1)):
-        table = Table(parameters=[("ball_touch", value)])
-        table.place((0, 0), players=((-1.3, 0), *FAR[1:]))
-        batches = table.act(blue=(1, 0, 0))
+        play = Play(parameters=[("ball_touch", value)])
+        play.place((0, 0), players=((-1.3, 0), *FAR[1:]))
+        batches = play.act(blue=(1, 0, 0))
         np.testing.assert_allclose(batches[BLUE].reward, [paid, 0], atol=1e-7)
         np.testing.assert_array_equal(batches[PURPLE].reward, 0)
         np.testing.assert_array_equal(batches[BLUE].group_reward, 0)
 
 
-def test_the_ball_bounces_off_walls_and_nothing_leaves_the_pitch():
-    table = Table(areas=30)
-    game = table.world.dynamics
-    table.place((0, 6.5), rolling=(0, 8))
-    table.act()
-    assert -0.8 * 8 < game.velocity[1, 0, BALL] < -0.8 * 8 * 0.9
-    normals, distances = table.world.pitch.planes
-    random = np.random.default_rng(1)
+def test_the_ball_bounces_off_walls():
+    play = Play()
+    play.place((0, 6.5), rolling=(0, 8))
+    play.act()
+    assert -0.8 * 8 < play.world.dynamics.velocity[1, 0, BALL] < -0.8 * 8 * 0.9
+
+
+def test_players_and_ball_stay_on_the_pitch_and_out_of_each_other():
+    play, random, deepest = Play(areas=30), np.random.default_rng(1), 0.0
+    game, (normals, distances) = play.world.dynamics, play.world.pitch.planes
+    reach = np.where(np.arange(5) == BALL, BALL_RADIUS, 0.5)
     for _ in range(100):
-        table.act(random.integers(0, 3, (60, 3)), random.integers(0, 3, (60, 3)))
+        play.act_randomly(random)
         out = np.einsum("eb,bkn->ekn", normals, game.position) - distances[:, None, None]
         assert out[..., BALL].max() < -BALL_RADIUS + 0.01
         assert out[..., :BALL].max() < -0.5 + 0.1
-
-
-def test_players_and_ball_stay_out_of_each_other():
-    table = Table(areas=30)
-    game = table.world.dynamics
-    random = np.random.default_rng(2)
-    deepest = 0.0
-    for _ in range(100):
-        table.act(random.integers(0, 3, (60, 3)), random.integers(0, 3, (60, 3)))
         apart = np.hypot(*(game.position[..., :, None] - game.position[..., None, :]))
-        reach = np.where(np.arange(5) == BALL, BALL_RADIUS, 0.5)
-        depth = reach[:, None] + reach - apart
-        depth[:, np.arange(5), np.arange(5)] = -1
+        depth = reach[:, None] + reach - apart - 2 * np.eye(5)
         deepest = max(deepest, float(np.median(depth.max(axis=(1, 2)))))
     assert deepest < 0.05
 
 
 def test_rays_tell_what_they_hit_in_each_teams_own_words():
-    table = Table()
-    table.place((-9, 1), players=((-9, -2), (-2, -2), (3, -2), (9, 6)), headings=(90, -90, 90, -90))
-    batches = table.act()
+    play = Play()
+    play.place((-9, 1), players=((-9, -2), (-2, -2), (3, -2), (9, 6)), headings=(90, -90, 90, -90))
+    batches = play.act()
     blue = batches[BLUE].obs[0].reshape(2, 3, 11, 8)[:, -1]
     purple = batches[PURPLE].obs[0].reshape(2, 3, 11, 8)[:, -1]
     assert blue[0, 0, OWN_TEAM] == 1
@@ -183,35 +142,23 @@ def test_rays_tell_what_they_hit_in_each_teams_own_words():
     behind = batches[PURPLE].obs[1].reshape(2, 3, 3, 8)[0, -1]
     assert behind[0, OTHER_TEAM] == 1
     # Turned to the left, towards the ball.
-    table.place((-9, 3), players=((-9, -2), *FAR[1:]), headings=(0, 90, -90, -90))
-    ahead = table.act()[BLUE].obs[0].reshape(2, 3, 11, 8)[0, -1]
+    play.place((-9, 3), players=((-9, -2), *FAR[1:]), headings=(0, 90, -90, -90))
+    ahead = play.act()[BLUE].obs[0].reshape(2, 3, 11, 8)[0, -1]
     np.testing.assert_allclose(ahead[0, [0, -1]], [1, (5 - 0.5 - BALL_RADIUS) / 20], rtol=1e-5)
     assert ahead[-2, WALL] == ahead[-1, OWN_GOAL] == 1
 
 
 @pytest.mark.parametrize("senses", ["rays", "vector"])
 def test_both_teams_see_the_same_of_a_mirrored_pitch(senses):
-    table = Table(senses=senses)
+    play = Play(senses=senses)
     players = np.array([(-5, 2), (-3, -1), (4, 3), (6, -2)], float)
     turned = -players[[2, 3, 0, 1]]
-    table.place((1, 2), players=players, headings=(60, 100, -80, 200), rolling=(2, 1))
-    blue = table.world._request_decisions()[BLUE].obs[0]
-    table.place((-1, -2), players=turned, headings=(100, 20, 240, 280), rolling=(-2, -1))
-    purple = table.world._request_decisions()[PURPLE].obs[0]
+    play.place((1, 2), players=players, headings=(60, 100, -80, 200), rolling=(2, 1))
+    blue = play.world._request_decisions()[BLUE].obs[0]
+    play.place((-1, -2), players=turned, headings=(100, 20, 240, 280), rolling=(-2, -1))
+    purple = play.world._request_decisions()[PURPLE].obs[0]
     size = blue.shape[1] // (3 if senses == "rays" else 1)
     np.testing.assert_allclose(blue[:, -size:], purple[:, -size:], atol=1e-6)
-
-
-def test_the_seed_decides_everything():
-    def run(seed):
-        table = Table(areas=3, seed=seed, size="small")
-        random = np.random.default_rng(5)
-        seen = [table.act(random.integers(0, 3, (6, 3)))[BLUE].obs[0] for _ in range(250)]
-        return np.concatenate(seen)
-
-    first = run(3)
-    np.testing.assert_array_equal(run(3), first)
-    assert run(4).shape != first.shape or np.any(run(4) != first)
 
 
 class Scorer:
@@ -249,30 +196,12 @@ class Scorer:
 
 
 def test_who_knows_the_game_beats_who_does_not():
-    table = Table(areas=16, size="small")
-    player, random = Scorer(table.world), np.random.default_rng(0)
+    play = Play(areas=16, size="small")
+    player, random = Scorer(play.world), np.random.default_rng(0)
     won = lost = 0
     for _ in range(400):
-        batch = table.act(player.act(), random.integers(0, 3, (32, 3)))[BLUE]
+        batch = play.act(player.act(), random.integers(0, 3, (32, 3)))[BLUE]
         won += int((batch.group_reward[batch.done] > 0).sum()) // 2
         lost += int((batch.group_reward[batch.done] < 0).sum()) // 2
     assert won > 50
     assert won > 3 * lost
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"size": "smal"}, "no size 'smal'. Did you mean 'small'"),
-        ({"areas": 0}, "areas is 0"),
-        ({"goal": 1.0}, "goals wider than the ball"),
-        ({"width": 40.0}, "must be longer than it is wide"),
-        ({"width": 8.5}, "narrower than the pitch"),
-        ({"width": 4.0, "goal": 2.0}, "at least 4.48 m wide"),
-        ({"max_steps": 4}, "max-steps is 4; it must be at least 5"),
-        ({"senses": "eyes"}, "no senses 'eyes'"),
-    ],
-)
-def test_options_that_make_no_world_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        SoccerTwos(**options)
