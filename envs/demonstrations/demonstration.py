@@ -1,4 +1,4 @@
-"""A demonstration: what an expert saw, earned and did, read from a `.demo` file."""
+"""A demonstration: an expert's observations, rewards and actions, read from a `.demo` file."""
 
 from __future__ import annotations
 
@@ -16,82 +16,82 @@ from ..protocol.agents import AgentColumns
 from ..protocol.messages import AgentInfoActionPairProto
 from ..protocol.specs import describe_behavior
 from ..protocol.wire_format import Malformed
-from .format import Outline, check_announced, outline, parsed
-from .pairs import Actions, PairReader
+from .format import Outline, check_pair_count, outline, parsed
+from .pairs import PairActions, PairReader
 
 SUFFIX = ".demo"
 
 
 @dataclass(frozen=True, slots=True)
-class Announced:
-    """What the metadata of a file say of it."""
+class Metadata:
+    """The metadata of a file."""
 
     name: str
     steps: int
-    """Pairs."""
+    """The number of pairs."""
     episodes: int
-    """Unity's recorder counts one more when it is closed in the middle of an episode, or behind it."""
+    """Unity's recorder counts one more if it is closed during or after an episode."""
     mean_reward: float
-    """Of these episodes."""
+    """Over these episodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
     """The n pairs of a file as columns.
 
-    Pair k is what the agent reported and what it did then. An episode ends with a pair that is `done`: its
-    observation is the last one, and its action was never taken.
+    Pair k is the agent's observation and the action that followed. An episode ends with a pair that is
+    `done`: its observation is the final one, and its action was never taken.
     """
 
     path: Path
-    announced: Announced
+    metadata: Metadata
     behavior: str
-    """The behaviour's full name, such as `3DBall?team=0`."""
+    """The behavior's full name, such as `3DBall?team=0`."""
     spec: BehaviorSpec
-    """Pictures are channels first, also those of old files."""
+    """Images are channels first, also in old files."""
     obs: list[ObsArray]
-    """Per sensor [n, *shape]: float32, or uint8 where pictures came as bytes and were asked for so."""
+    """Per sensor [n, *shape]: float32, or uint8 for images if requested."""
     reward: NDArray[np.float32]
-    """[n] since the pair before: what led to this observation."""
+    """[n] The reward since the previous pair, which came with this observation."""
     done: NDArray[np.bool_]
     interrupted: NDArray[np.bool_]
-    """[n] the episode was ended by a limit of steps."""
+    """[n] The episode was interrupted, by a step limit for example."""
     agent_id: NDArray[np.int32]
     group_id: NDArray[np.int32]
     group_reward: NDArray[np.float32]
     action_mask: NDArray[np.bool_]
-    """[n, sum of the branches' sizes], True where an action was not allowed."""
+    """[n, sum of branch sizes] True for actions that were not allowed."""
     continuous: NDArray[np.float32]
-    """[n, continuous_size] as the engine got them: mostly within -1 and 1."""
+    """[n, continuous_size] As sent to the engine: mostly within -1 and 1."""
     discrete: NDArray[np.int32]
     """[n, branches]"""
     note: str | None = None
-    """What is odd about a file that can be used."""
+    """A warning about a file that is usable."""
 
     def __len__(self) -> int:
         return len(self.reward)
 
     @property
     def episode_starts(self) -> NDArray[np.int64]:
-        """[J] the first pair of each episode, be it finished or not."""
+        """[J] The first pair of each episode, finished or not."""
         first = np.ones(len(self), np.bool_)
-        # An id is an agent's for an episode at least; a file of several agents changes it without `done`.
+        # An agent keeps its id for an episode; in a file of several agents the id changes without `done`.
         first[1:] = self.done[:-1] | (self.agent_id[1:] != self.agent_id[:-1])
         return np.flatnonzero(first)
 
     @property
     def returns(self) -> NDArray[np.float64]:
-        """[J] what was earned in each episode; not the first pair's reward, which no action has earned."""
+        """[J] Each episode's return, without the first pair's reward, which no action has earned."""
         earned = self.reward.astype(np.float64)
         earned[self.episode_starts] = 0.0
         return np.add.reduceat(earned, self.episode_starts)
 
 
 def demonstration_files(path: str | Path) -> list[Path]:
-    """The file, or the `.demo` files of a folder, sorted by their names.
+    """The file, or the `.demo` files of a folder, sorted by name.
 
     Raises:
-        DemonstrationError: there is none.
+        DemonstrationError: There is none.
     """
     path = Path(path)
     if path.is_dir():
@@ -107,14 +107,14 @@ def demonstration_files(path: str | Path) -> list[Path]:
 
 
 def read_demonstration(path: str | Path, images: Images = "float32") -> Demonstration:
-    """Read one file. Nothing of it is executed, and nothing is taken for granted.
+    """Read one file. Nothing in it is executed, and everything is checked.
 
     Args:
-        path: the file.
-        images: what compressed pictures are given out as: 0 to 1, or their bytes.
+        path: The file.
+        images: The dtype of compressed images: 0 to 1, or bytes.
 
     Raises:
-        DemonstrationError: it cannot be read, or it breaks off, or it is something else. The error names the
+        DemonstrationError: It cannot be read, is truncated, or is not a demonstration. The error names the
             byte.
     """
     path = Path(path)
@@ -143,7 +143,7 @@ def _read(path: Path, data: bytes, images: Images) -> Demonstration:
     meta = found.meta
     return Demonstration(
         path,
-        Announced(meta.demonstration_name, meta.number_steps, meta.number_episodes, meta.mean_reward),
+        Metadata(meta.demonstration_name, meta.number_steps, meta.number_episodes, meta.mean_reward),
         found.brain.brain_name,
         known.spec,
         columns.obs,
@@ -156,24 +156,25 @@ def _read(path: Path, data: bytes, images: Images) -> Demonstration:
         columns.mask,
         actions.continuous,
         actions.discrete,
-        check_announced(meta.number_steps, found.starts),
+        check_pair_count(meta.number_steps, found.starts),
     )
 
 
-def _check_values(found: Outline, columns: AgentColumns, actions: Actions) -> None:
-    """Raise Malformed at the first pair whose numbers nothing could be learnt from."""
+def _check_values(found: Outline, columns: AgentColumns, actions: PairActions) -> None:
+    """Raise Malformed at the first pair with values that cannot be learned from."""
     numbers: dict[str, ObsArray] = {"a reward": columns.reward, "a group's reward": columns.group_reward}
     numbers |= {f"observation {k}": obs for k, obs in enumerate(columns.obs) if obs.dtype != BYTES}
     numbers["a continuous action"] = actions.continuous
     for what, values in numbers.items():
-        _refuse(found, ~np.isfinite(values), f"{what} is no finite number")
+        _refuse(found, ~np.isfinite(values), f"{what} is not finite")
     if actions.spec.continuous_size or actions.spec.discrete_size:
         idle = ~actions.there & ~columns.done
         idle[-1] = False
-        _refuse(found, idle, "there is no action, although the agent goes on")
+        _refuse(found, idle, "there is no action, although the episode continues")
     for branch, size in enumerate(actions.spec.discrete_branches):
         chosen = actions.discrete[:, branch]
-        _refuse(found, (chosen < 0) | (chosen >= size), f"an action of branch {branch} is none of its {size}")
+        what = f"an action of branch {branch} is not one of its {size}"
+        _refuse(found, (chosen < 0) | (chosen >= size), what)
 
 
 def _refuse(found: Outline, wrong: NDArray[np.bool_], what: str) -> None:

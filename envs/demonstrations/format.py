@@ -1,8 +1,8 @@
-"""The outline of a `.demo` file: what stands at which byte.
+"""The outline of a `.demo` file: what is at which byte.
 
-At byte 0 the metadata, behind its length. At byte 33, wherever the metadata end, the behaviour's parameters
-behind their length; then pairs of an agent's report and its action, each behind its length. The recorder of
-Unity leaves a few bytes behind the last pair.
+Each part is preceded by its length. At byte 0 are the metadata; at byte 33, wherever the metadata end, the
+behavior's parameters; then pairs of an agent's report and its action. Unity's recorder leaves a few bytes
+after the last pair.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from ..protocol.messages import BrainParametersProto, DemonstrationMetaProto
 from ..protocol.wire_format import Malformed, Place, UnknownLayout, fields, varint
 
 HEADER = 33
-"""Bytes that are kept for the metadata: Unity writes them at last."""
+"""Bytes that are reserved for the metadata, which are written last."""
 VERSIONS = (0, 1)
-"""Of the format; 0 are files from before it was counted, and those whose recorder was not closed."""
+"""Of the format; 0: files from before versions, and those whose recorder was not closed."""
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """Where the parts of a file are."""
+    """The parts of a file."""
 
     meta: DemonstrationMetaProto
     brain: BrainParametersProto
     starts: NDArray[np.intp]
     lengths: NDArray[np.intp]
-    """[n] of each pair."""
+    """[n] Of each pair; `starts` likewise."""
 
 
 def outline(data: bytes) -> Outline:
     """Find the parts of a file.
 
     Raises:
-        Malformed: the bytes are no demonstration, or the file ends within a part of it.
+        Malformed: The bytes are not a demonstration, or the file is truncated.
     """
     meta = _meta(data)
     if len(data) <= HEADER:
@@ -61,7 +61,7 @@ def _meta(data: bytes) -> DemonstrationMetaProto:
     if place[1] > HEADER:
         raise Malformed(
             0,
-            f"the metadata would take {place[1]} bytes, and have room for {HEADER}: this is no demonstration",
+            f"the metadata would take {place[1]} bytes, but at most {HEADER} fit: it is not a demonstration",
         )
     meta = parsed(DemonstrationMetaProto, data, place, "metadata of a demonstration")
     if meta.api_version not in VERSIONS:
@@ -72,18 +72,18 @@ def _meta(data: bytes) -> DemonstrationMetaProto:
     if meta.number_steps < 0 or meta.number_episodes < 0:
         raise Malformed(
             0,
-            f"it tells of {meta.number_steps} steps in {meta.number_episodes} episodes: no file has so many",
+            f"it announces {meta.number_steps} steps in {meta.number_episodes} episodes, which is impossible",
         )
     return meta
 
 
-def _pairs(data: bytes, at: int, announced: int) -> tuple[list[int], list[int]]:
-    """Start and length of each pair; of `announced` ones what lies behind is not looked at, 0 means all."""
+def _pairs(data: bytes, at: int, count: int) -> tuple[list[int], list[int]]:
+    """Start and length of the first `count` pairs; 0: of all."""
     starts: list[int] = []
     lengths: list[int] = []
     end = len(data)
-    while at < end and (not announced or len(starts) < announced):
-        # Most lengths are of one or two bytes; a function's call for each would take longer than all else.
+    while at < end and (not count or len(starts) < count):
+        # Most lengths take one or two bytes; a function call for each would take longer than everything else.
         length = data[at]
         if length < 0x80:
             at += 1
@@ -101,7 +101,7 @@ def _pairs(data: bytes, at: int, announced: int) -> tuple[list[int], list[int]]:
 
 
 def _delimited(data: bytes, at: int, what: str) -> Place:
-    """Where a part is that stands behind its length."""
+    """Find a part that is preceded by its length."""
     length, start = _length(data, at, what)
     if start + length > len(data):
         raise _cut(start, length, len(data), what)
@@ -120,16 +120,16 @@ def _cut(start: int, length: int, end: int, what: str) -> Malformed:
 
 
 def parsed(kind: type[AnyMessage], data: bytes, place: Place, what: str) -> AnyMessage:
-    """The message at a place. Raises Malformed with the byte where it breaks, as far as that can be told."""
+    """Parse the message at a place. Raises Malformed, with the byte of the error if that can be found."""
     try:
         return kind.FromString(data[slice(*place)])
     except DecodeError as error:
         _walk(data, place)
-        raise Malformed(place[0], f"this is no {what} ({error})") from error
+        raise Malformed(place[0], f"this is not a {what} ({error})") from error
 
 
 def _walk(data: bytes, place: Place) -> None:
-    """Raise Malformed at the field that does not fit into its message, if one does not."""
+    """Raise Malformed at the field that does not fit into its message, if there is one."""
     try:
         for _ in fields(data, *place):
             pass
@@ -137,10 +137,8 @@ def _walk(data: bytes, place: Place) -> None:
         return
 
 
-def check_announced(announced: int, found: Sequence[int] | NDArray[np.intp]) -> str | None:
-    """What is to be said of a file that holds fewer pairs than its metadata tell; None of any other."""
-    if len(found) >= announced:
+def check_pair_count(count: int, found: Sequence[int] | NDArray[np.intp]) -> str | None:
+    """A warning if a file contains fewer pairs than its metadata announce; else None."""
+    if len(found) >= count:
         return None
-    return (
-        f"its metadata tell of {announced} steps and it holds {len(found)}: was its recorder stopped midway?"
-    )
+    return f"its metadata announce {count} steps, but it contains {len(found)}: was its recorder interrupted?"

@@ -1,4 +1,4 @@
-"""The pairs of a demonstration as columns: what an agent reported, and what it did then."""
+"""The pairs of a demonstration as columns: agents' observations, and the actions that followed."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .format import Outline, parsed
 _FLOAT = np.dtype("<f4")
 _INFO, _ACTION = 1, 2
 _OLD, _CONTINUOUS, _DISCRETE = 1, 6, 7
-"""Fields of an action: as it was before hybrid actions, and as it is."""
+"""Field numbers of an action: before hybrid actions, and since."""
 
 
-class Actions:
-    """[n, continuous] and [n, branches], one row for each pair."""
+class PairActions:
+    """[n, continuous] and [n, branches], one row per pair."""
 
     def __init__(self, count: int, spec: ActionSpec) -> None:
         self.spec = spec
         self.continuous = np.zeros((count, spec.continuous_size), np.float32)
         self.discrete = np.zeros((count, spec.discrete_size), np.int32)
         self.there = np.zeros(count, np.bool_)
-        """Unity's recorder leaves the actions out where an agent had not acted any more."""
+        """[n] Whether the pair has an action; Unity's recorder omits it when the agent no longer acts."""
 
     def fill(self, layout: Layout, rows: Rows, pairs: Any) -> None:
-        """Fill rows from pairs of one layout: a structured array of as many."""
+        """Fill rows from pairs of one layout, a structured array of the same length."""
         self.there[rows] = bool(layout.names & {"old", "continuous", "discrete0"})
         if "old" in layout.names:
             self._fill_old(rows, pairs["old"])
@@ -45,7 +45,7 @@ class Actions:
                 self.discrete[rows, branch] = ints(pairs[f"discrete{branch}"])
 
     def fill_one(self, row: int, action: AgentActionProto, at: int) -> None:
-        """Fill one row. Raises Malformed at the byte `at` where these are no actions of the behaviour."""
+        """Fill one row. Raises Malformed at byte `at` if these are not actions of the behavior."""
         sizes = (self.spec.continuous_size, self.spec.discrete_size)
         found = (len(action.continuous_actions), len(action.discrete_actions))
         old = action.vector_actions_deprecated
@@ -64,29 +64,30 @@ class Actions:
             )
 
     def _fill_old(self, rows: Rows, values: NDArray[np.float32]) -> None:
-        """From the field that held continuous and discrete actions alike, as floats."""
+        """From the old field with both continuous and discrete actions, as floats."""
         size = self.spec.continuous_size
         self.continuous[rows] = values[:, :size]
-        with np.errstate(invalid="ignore"):  # a number that is none is found when the range is looked at
+        with np.errstate(invalid="ignore"):  # NaN is found by the range check
             self.discrete[rows] = values[:, size:].astype(np.int32)
 
 
 class PairReader:
-    """Reads the pairs of one behaviour: those whose bytes look alike together, as the wire's agents are."""
+    """Reads the pairs of one behavior: those of equal layout together, like agents in the protocol."""
 
     def __init__(self, behavior: BehaviorFormat, where: str) -> None:
-        """`where`: what errors call the file."""
+        """`where`: the file in messages."""
         self._agents = AgentReader(behavior, where)
         self._compressed = behavior.compressed
         self._actions = behavior.spec.action_spec
 
-    def read(self, data: bytes, found: Outline) -> tuple[AgentColumns, Actions]:
-        """What agents reported, and what they did.
+    def read(self, data: bytes, found: Outline) -> tuple[AgentColumns, PairActions]:
+        """Read the agents' reports and actions.
 
         Raises:
-            Malformed: a pair is none, or has observations or actions that are not the behaviour's.
+            Malformed: A pair is not valid, or its observations or actions are not the behavior's.
         """
-        columns, actions = self._agents.columns(len(found.starts)), Actions(len(found.starts), self._actions)
+        columns = self._agents.columns(len(found.starts))
+        actions = PairActions(len(found.starts), self._actions)
         if self._compressed:
             pairs = GroupedAgents([], list(range(len(found.starts))))
         else:
@@ -103,7 +104,7 @@ class PairReader:
         return columns, actions
 
     def _fill_one(
-        self, columns: AgentColumns, actions: Actions, row: int, data: bytes, start: int, length: int
+        self, columns: AgentColumns, actions: PairActions, row: int, data: bytes, start: int, length: int
     ) -> None:
         place = (start, start + length)
         pair = parsed(AgentInfoActionPairProto, data, place, "pair of an agent's report and its action")
@@ -117,7 +118,7 @@ class PairReader:
         actions.fill_one(row, pair.action_info, start)
 
     def _layout(self, data: bytes, start: int, stop: int) -> Layout:
-        """The layout of the pair in data[start:stop]. Raises UnknownLayout where there can be none."""
+        """The layout of the pair in data[start:stop]. Raises an error if it is irregular."""
         builder = LayoutBuilder(data, start, stop)
         found = parts(data, (start, stop), {_INFO: BYTES, _ACTION: BYTES})
         if found.keys() != {_INFO, _ACTION}:
@@ -163,7 +164,7 @@ def _full(place: tuple[int, int]) -> bool:
 
 
 def _decode(columns: AgentColumns, places: list[int]) -> None:
-    """Decode the pictures; `places`: the byte where the pair of each stands."""
+    """Decode the images; `places`: the byte offset of each one's pair."""
     if not columns.images:
         return
     try:

@@ -32,38 +32,38 @@ class _Episode:
     continuous: list[NDArray[np.float32]] = field(default_factory=list)
     discrete: list[NDArray[np.int32]] = field(default_factory=list)
 
-    def see(self, steps: DecisionSteps | TerminalSteps, row: int) -> None:
-        """The agent reports."""
+    def observe(self, steps: DecisionSteps | TerminalSteps, row: int) -> None:
+        """Append the agent's observation and rewards."""
         self.obs.append([np.array(values[row]) for values in steps.obs])
         self.reward.append(float(steps.reward[row]))
         self.group_reward.append(float(steps.group_reward[row]))
 
-    def do(
+    def act(
         self, continuous: NDArray[np.float32], discrete: NDArray[np.int32], mask: NDArray[np.bool_]
     ) -> None:
-        """The agent acts."""
+        """Append the agent's action and mask."""
         self.continuous.append(np.array(continuous))
         self.discrete.append(np.array(discrete))
         self.mask.append(mask)
 
     def end(self) -> None:
-        """The pair that ends it has the last action again, as in Unity's recordings; nothing is masked."""
-        self.do(self.continuous[-1], self.discrete[-1], np.zeros_like(self.mask[-1]))
+        """Complete the final pair: as in Unity's recordings, it repeats the last action, without a mask."""
+        self.act(self.continuous[-1], self.discrete[-1], np.zeros_like(self.mask[-1]))
 
 
 class DemonstrationRecorder:
-    """Writes the finished episodes of every behaviour into a file of its own, `<folder>/<behaviour>.demo`.
+    """Writes the finished episodes of each behavior to a file, `<folder>/<behavior>.demo`.
 
-    Where there is such a file already, the new one gets a number: nothing is written over. An episode is
-    written when it ends, in one piece; those that have not ended when the recorder is closed are left out.
+    If the file exists, the new one gets a number: nothing is overwritten. An episode is written when it ends;
+    unfinished episodes are dropped when the recorder is closed.
     """
 
     def __init__(self, folder: str | Path, name: str | None = None) -> None:
-        """`folder` is made with the first episode; `name` is that of the demonstrations, else the files'."""
+        """`folder` is created with the first episode; `name`: the demonstrations', by default the files'."""
         self.folder = Path(folder)
         self.name = name
         self.writers: dict[str, DemonstrationWriter] = {}
-        """By the behaviours' full names."""
+        """By the behaviors' full names."""
         self._episodes: dict[str, dict[int, _Episode]] = {}
 
     def __enter__(self) -> DemonstrationRecorder:
@@ -80,10 +80,10 @@ class DemonstrationRecorder:
         return [writer.path for writer in self.writers.values()]
 
     def end(self, behavior: str, spec: BehaviorSpec, terminals: TerminalSteps) -> None:
-        """Episodes have ended; before `act` of the same step.
+        """Record the ends of episodes; call it before `act` of the same step.
 
         Raises:
-            OSError: a file cannot be written.
+            OSError: A file cannot be written.
         """
         running = self._episodes.get(behavior, {})
         for row, agent in enumerate(np.asarray(terminals.agent_id).tolist()):
@@ -100,18 +100,18 @@ class DemonstrationRecorder:
         wanted: Collection[int] | None = None,
         cut: Collection[int] = (),
     ) -> None:
-        """Agents act.
+        """Record the agents' actions.
 
         Args:
-            behavior: full name.
-            spec: of the behaviour.
-            decisions: of the n agents that asked.
-            action: [n] what they are sent, as the engine gets it.
-            wanted: agents whose episodes are recorded if they begin now; None: all.
-            cut: agents whose episode is taken for interrupted by this step, and begins anew with it.
+            behavior: The behavior's full name.
+            spec: The behavior's specification.
+            decisions: Of n agents.
+            action: [n] Their actions, as sent to the engine.
+            wanted: Agents whose episodes are recorded if they start now; None: all.
+            cut: Agents whose episode counts as interrupted by this step, and restarts with it.
 
         Raises:
-            OSError: a file cannot be written.
+            OSError: A file cannot be written.
         """
         running = self._episodes.setdefault(behavior, {})
         masks = _flat_masks(spec, decisions)
@@ -123,11 +123,11 @@ class DemonstrationRecorder:
                     continue
                 running[agent] = _Episode(int(decisions.group_id[row]))
             episode = running[agent]
-            episode.see(decisions, row)
-            episode.do(action.continuous[row], action.discrete[row], masks[row])
+            episode.observe(decisions, row)
+            episode.act(action.continuous[row], action.discrete[row], masks[row])
 
     def close(self) -> list[Path]:
-        """Close all files. Returns what was written."""
+        """Close all files; returns their paths."""
         for writer in self.writers.values():
             writer.close()
         self._episodes.clear()
@@ -143,7 +143,7 @@ class DemonstrationRecorder:
         interrupted: bool,
     ) -> None:
         episode = self._episodes[behavior].pop(agent)
-        episode.see(steps, row)
+        episode.observe(steps, row)
         episode.end()
         if behavior not in self.writers:
             path = free_path(self.folder, behavior)
@@ -165,7 +165,7 @@ class DemonstrationRecorder:
 
 
 def free_path(folder: Path, behavior: str) -> Path:
-    """`<folder>/<behaviour>.demo`, of a team but the first with its number; numbered where it is taken."""
+    """`<folder>/<behavior>.demo`, with the team's number unless it is 0; numbered if the file exists."""
     parsed = BehaviorName.parse(behavior)
     stem = re.sub(r"[^\w .-]", "-", parsed.name) + (f"-team{parsed.team_id}" if parsed.team_id else "")
     path, number = folder / f"{stem}{SUFFIX}", 0
@@ -176,14 +176,14 @@ def free_path(folder: Path, behavior: str) -> Path:
 
 
 def _flat_masks(spec: BehaviorSpec, decisions: DecisionSteps) -> NDArray[np.bool_]:
-    """[n, sum of the branches' sizes], True where an action is not allowed."""
+    """[n, sum of branch sizes] True for actions that are not allowed."""
     if decisions.action_mask is None:
         return np.zeros((len(decisions), sum(spec.action_spec.discrete_branches)), np.bool_)
     return np.concatenate(decisions.action_mask, axis=1).astype(np.bool_)
 
 
 def _stacked(obs: list[list[ObsArray]]) -> list[Observed]:
-    """[sensor] arrays [n, *shape]; pictures that are bytes / 255 as these bytes, which become PNG."""
+    """One array [n, *shape] per sensor; images that are bytes / 255 as these bytes, which become PNG."""
     return [_smaller(np.stack(values)) for values in zip(*obs)]
 
 
@@ -191,7 +191,7 @@ def _smaller(column: ObsArray) -> Observed:
     if column.dtype == BYTES:
         return column.astype(np.uint8, copy=False)
     numbers = column.astype(np.float32, copy=False)
-    # A grid of zeros and ones may have other numbers in the next episode.
+    # A grid of zeros and ones may have other values in the next episode.
     picture = numbers.ndim == 4 and bool(((numbers > 0) & (numbers < 1)).any())
     pixels = as_bytes(numbers) if picture else None
     return numbers if pixels is None else pixels

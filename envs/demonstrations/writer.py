@@ -1,4 +1,4 @@
-"""Writes `.demo` files that Unity, ML-Agents and this package read."""
+"""Writes `.demo` files for Unity, ML-Agents and this package."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from ..protocol.wire_format import head, records, varints, width
 from .format import HEADER
 
 VERSION = 1
-LONGEST_NAME = 16
-"""As Unity's recorder cuts names, which have to fit into the header together with the rest."""
+MAX_NAME = 16
+"""Unity's recorder truncates names to this, as they must fit into the header with the rest."""
 
 
 class DemonstrationWriter:
     """Writes one file, episode by episode.
 
-    The metadata are written when it is closed. Until then they are empty, which readers take for a file of
-    unknown length: what a recording that was killed has written can be read.
+    The metadata are written on close. Until then they are empty, which readers take for a file of unknown
+    length: the file of a process that was killed is readable.
     """
 
     def __init__(self, path: str | Path, behavior: str, spec: BehaviorSpec, name: str | None = None) -> None:
-        """Begin a new file.
+        """Start a new file.
 
         Args:
-            path: the file, which must not exist; its folder is made.
-            behavior: full name, such as `3DBall?team=0`.
-            spec: of the behaviour.
-            name: of the demonstration; the file's if it is not given. It is cut to what the header holds.
+            path: The file, which must not exist; its folder is created.
+            behavior: The behavior's full name, such as `3DBall?team=0`.
+            spec: The behavior's specification.
+            name: The demonstration's name, by default the file's. It is truncated to fit into the header.
 
         Raises:
-            FileExistsError: there is such a file.
-            OSError: it cannot be written.
+            FileExistsError: The file exists.
+            OSError: It cannot be written.
         """
         self.path = Path(path)
         self.spec = spec
@@ -62,15 +62,15 @@ class DemonstrationWriter:
         self.close()
 
     def write(self, agents: AgentBatch, action: ActionTuple) -> None:
-        """Append pairs, mostly an episode of one agent, in the order of its decisions.
+        """Append pairs, usually one agent's episode, in the order of its decisions.
 
         Args:
-            agents: what it reported, [n]; of an episode's last pair `done`. Pictures of bytes become PNG.
-            action: what it did then, as the engine got it, [n].
+            agents: Its reports, [n], with `done` in an episode's last pair. Images of bytes become PNG.
+            action: The actions that followed, [n], as sent to the engine.
 
         Raises:
-            ValueError: an array does not have its shape.
-            OSError: the disk is full.
+            ValueError: An array has the wrong shape.
+            OSError: The disk is full.
         """
         self._file.write(encode_pairs(self._agents, agents, action))
         self._file.flush()
@@ -79,7 +79,7 @@ class DemonstrationWriter:
         self.total_reward += float(agents.reward.sum(dtype=np.float64))
 
     def close(self) -> None:
-        """Write the metadata and close the file; a second time does nothing."""
+        """Write the metadata and close the file; does nothing if it is closed."""
         if self._file.closed:
             return
         with self._file:
@@ -88,10 +88,10 @@ class DemonstrationWriter:
 
 
 def encode_pairs(writer: AgentWriter, agents: AgentBatch, action: ActionTuple) -> bytes:
-    """The pairs of a file, each behind its length.
+    """Encode pairs, each preceded by its length.
 
     Raises:
-        ValueError: an array does not have its shape.
+        ValueError: An array has the wrong shape.
     """
     count = len(agents.agent_id)
     shapes = (len(action.continuous), len(action.discrete))
@@ -110,8 +110,8 @@ def encode_pairs(writer: AgentWriter, agents: AgentBatch, action: ActionTuple) -
 
 
 def encode_meta(name: str, steps: int, episodes: int, mean_reward: float) -> bytes:
-    """Metadata, the name cut to what fits into the header."""
-    name = re.sub(r"[^a-zA-Z0-9 -]", "", name)[:LONGEST_NAME]
+    """Encode metadata, with the name truncated to fit into the header."""
+    name = re.sub(r"[^a-zA-Z0-9 -]", "", name)[:MAX_NAME]
     while True:
         meta = DemonstrationMetaProto(
             api_version=VERSION,
@@ -147,7 +147,7 @@ def _brain(behavior: str, spec: BehaviorSpec) -> bytes:
 
 
 def _encode_actions(action: ActionTuple) -> list[bytes]:
-    """Field 2 of each pair: the actions, also in the old field, where ML-Agents looks for previous ones."""
+    """Field 2 of each pair: the actions, also in the old field, where ML-Agents expects previous ones."""
     continuous = np.asarray(action.continuous, np.float32)
     discrete = np.asarray(action.discrete, np.int32)
     columns: dict[str, NDArray[np.generic]] = {

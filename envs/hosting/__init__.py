@@ -1,1 +1,1 @@
-"""Python environments as engines: stepped in processes of their own, which speak the wire."""
+"""Python environments as engines: processes of their own that speak ML-Agents' protocol."""

@@ -1,4 +1,4 @@
-"""`python -m lanista.envs.hosting ENV --mlagents-port N`: an environment in Python as an engine."""
+"""`python -m lanista.envs.hosting ENV --mlagents-port N`: a Python environment as an engine."""
 
 import faulthandler
 import logging
@@ -6,17 +6,17 @@ import os
 import sys
 from collections.abc import Sequence
 
-# Small arrays gain nothing from more threads, and the trainer wants the other cores. Before NumPy loads.
+# Small arrays gain nothing from more threads, and the trainer needs the other cores. Before NumPy loads.
 for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Host what the first argument names.
+    """Host the environment that the first argument names.
 
     Returns:
-        The exit status: 0 after the trainer's goodbye, 1 when the trainer vanished or the environment failed,
-        2 for a command line that cannot be understood.
+        The exit status: 0 after the trainer ended the session, 1 if the trainer vanished or the environment
+        failed, 2 for an invalid command line.
     """
     from ..grpc.client import EngineEndpoint
     from ..scenes.client import USAGE_STATUS, Session, serve, start_log
@@ -32,10 +32,13 @@ def run(arguments: Sequence[str]) -> int:
         usage = error.usage if isinstance(error, UsageError) else ""
         print(f"{PROGRAM}: {error}\n\n{usage}".rstrip(), file=sys.stderr)
         return USAGE_STATUS
-    faulthandler.enable(log)  # a crash below Python tells where it was
+    faulthandler.enable(log)  # to locate crashes in native code
     source = given.source
     logging.getLogger(__name__).info(
-        "%s calls the trainer on port %d; arguments %s.", source.path, given.port, list(source.arguments)
+        "%s connects to the trainer on port %d; arguments %s.",
+        source.path,
+        given.port,
+        list(source.arguments),
     )
     world = HostedWorld(source)
     try:

@@ -1,8 +1,6 @@
-"""A hosted environment as the trainer knows it.
+"""A hosted environment in the trainer, and the side channel for faults of the game and lost lives.
 
-What a hosted environment tells beside its agents' steps: faults of the game, and lives that were lost.
-
-The channel is Lanista's own. Trainers that do not know it pass it over.
+The channel is Lanista's own. Other trainers ignore it.
 """
 
 from __future__ import annotations
@@ -24,9 +22,9 @@ from .source import HostedSource
 
 
 class HostedEnvironment(UnityEnvironment):
-    """An environment in Python that is stepped in a process of its own, launched by this.
+    """A Python environment in a process of its own, which this launches.
 
-    Its agents' steps, statistics and lost lives are those that it has when it is stepped in place.
+    Its agents' steps, statistics and lost lives are the same as when it is stepped in this process.
     """
 
     def __init__(
@@ -44,10 +42,10 @@ class HostedEnvironment(UnityEnvironment):
         images: Images = "float32",
         connect: Connect | None = None,
     ) -> None:
-        """Launch the process. The arguments are those of `UnityEnvironment`, and raise what it raises.
+        """Launch the process. Arguments and errors are those of `UnityEnvironment`.
 
         Args:
-            source: What to host; `num_areas` copies of it. With `connect` it is said by who brings it about.
+            source: What to host; `num_areas` copies of it. With `connect`, the launcher specifies it.
         """
         self._reports = ReportReader()
         self._where = ""
@@ -71,19 +69,19 @@ class HostedEnvironment(UnityEnvironment):
         )
 
     def receive(self) -> None:
-        """Take the engine's answer in, waiting for it.
+        """Wait for the engine's message, and read it.
 
         Raises:
-            GameFaultError: The environment cannot be made, gives what is not of its spaces, or raises an
-                exception; as the one that is stepped in place.
+            GameFaultError: The environment cannot be made, returns what is not in its spaces, or raises an
+                exception, as if it were stepped in this process.
         """
-        self._reports.forget_lives()
+        self._reports.start_message()
         super().receive()
         if self._reports.fault is not None:
             raise GameFaultError(f"{self._reports.fault}{self._where}")
 
     def lost_lives(self, behavior_name: str) -> NDArray[np.int32]:
-        """[n] the agents of the last DecisionSteps that lost a life on the way there and go on."""
+        """[n] The agents of the last DecisionSteps that lost a life in the last step, but not the episode."""
         return self._reports.lives.get(behavior_name, NO_AGENTS)
 
 
@@ -91,21 +89,21 @@ _ID = uuid.UUID("b1f2ad6e-5c5e-4b2b-9a5d-7e3d0d6c1a48")
 _FAULT, _LIVES = 0, 1
 
 
-class Reports(SideChannel):
-    """The engine's end."""
+class ReportSender(SideChannel):
+    """The engine's side of the channel."""
 
     def __init__(self) -> None:
         super().__init__(_ID)
 
     def fault(self, text: str) -> None:
-        """Tell that the game cannot go on, and why; a new start would not mend it."""
+        """Report that the game cannot continue, and why; a restart would not help."""
         message = OutgoingMessage()
         message.write_int32(_FAULT)
         message.write_string(text)
         self.queue_message_to_send(message)
 
     def lives(self, behavior: str, agents: NDArray[np.int32]) -> None:
-        """Tell of agents that have lost a life and go on, [n] ids; nothing where there are none."""
+        """Report agents that have lost a life but not the episode, [n] ids."""
         if not len(agents):
             return
         message = OutgoingMessage()
@@ -117,29 +115,29 @@ class Reports(SideChannel):
         self.queue_message_to_send(message)
 
     def on_message_received(self, msg: IncomingMessage) -> None:
-        """Refuse it: trainers only listen here."""
-        raise UnitySideChannelException("The trainer sent a report; they only go to the trainer.")
+        """Refuse it: trainers send nothing on this channel."""
+        raise UnitySideChannelException("The trainer sent a report; reports are only sent to the trainer.")
 
 
 class ReportReader(SideChannel):
-    """The trainer's end: what the engine's last message told."""
+    """The trainer's side of the channel: the reports of the engine's last message."""
 
     def __init__(self) -> None:
         super().__init__(_ID)
         self.fault: str | None = None
-        """Why the game cannot go on."""
+        """Why the game cannot continue."""
         self.lives: dict[str, NDArray[np.int32]] = {}
-        """[n] ids by behaviour."""
+        """[n] Ids of agents that lost a life, by behavior."""
 
-    def forget_lives(self) -> None:
-        """Begin a new message."""
+    def start_message(self) -> None:
+        """Start a new message."""
         self.lives.clear()
 
     def on_message_received(self, msg: IncomingMessage) -> None:
-        """Take a report in.
+        """Read a report.
 
         Raises:
-            UnitySideChannelException: It is of no kind that is known.
+            UnitySideChannelException: Its kind is unknown.
         """
         kind = msg.read_int32(-1)
         if kind == _FAULT:
@@ -148,4 +146,4 @@ class ReportReader(SideChannel):
             behavior = msg.read_string()
             self.lives[behavior] = np.array([msg.read_int32() for _ in range(msg.read_int32())], np.int32)
         else:
-            raise UnitySideChannelException(f"A report of the kind {kind} came; known are 0 and 1.")
+            raise UnitySideChannelException(f"Received a report of the unknown kind {kind}; expected 0 or 1.")

@@ -1,4 +1,4 @@
-"""What environment a process is to host, as its command line says it."""
+"""The environment that a process hosts, and its command line."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from ..scenes.options import UsageError
 PROGRAM = "python -m lanista.envs.hosting"
 _WORDS: dict[str, bool | None] = {"yes": True, "no": False, "auto": None}
 _END = "--"
-"""Stands before the environment's own arguments."""
+"""Precedes the environment's own arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostedSource:
-    """An environment in Python, and how it is wanted."""
+    """A Python environment and its options."""
 
     path: str
-    """As `make_source` takes it."""
+    """As for `make_source`."""
     arguments: tuple[str, ...] = ()
     """The environment's own, `--key value`."""
     with_state: bool = False
     self_play: bool | None = False
-    """Both as `make_source` takes them."""
+    """Both as for `make_source`."""
 
     def options(self) -> list[str]:
-        """The command line of its engine, behind the path."""
-        play = next(word for word, meaning in _WORDS.items() if meaning is self.self_play)
+        """The command line of its engine, after the path."""
+        play = next(word for word, value in _WORDS.items() if value is self.self_play)
         state = ["--with-state"] if self.with_state else []
         return [*state, "--self-play", play, _END, *self.arguments]
 
     def make(self, seed: int, areas: int) -> BaseEnv:
-        """The environment; its pictures are bytes, as the wire sends them. Raises as `make_source`."""
+        """Make the environment, with images of bytes as in the protocol. Raises as `make_source`."""
         return make_source(
             *(self.path, seed, self.arguments, areas),
             with_state=self.with_state,
@@ -48,13 +48,13 @@ class HostedSource:
 
 @dataclass(frozen=True, slots=True)
 class HostArguments:
-    """The command line of a hosting process, read."""
+    """The parsed command line of a hosting process."""
 
     source: HostedSource
     port: int
-    """At which the trainer listens."""
+    """Where the trainer listens."""
     log_file: str | None
-    """Where to log; None is the standard error output, "-" the standard output."""
+    """Where to log; None for standard error, "-" for standard output."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -63,10 +63,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> HostArguments:
-    """Read a command line. What is known as an argument of Unity players (one dash) is skipped.
+    """Parse a command line. Arguments of Unity players (with one dash) are skipped.
 
     Raises:
-        UsageError: It cannot be understood.
+        UsageError: It is not valid.
     """
     parser = _parser()
     own, cut, theirs = list(arguments), _END, list[str]()
@@ -75,7 +75,7 @@ def parse(arguments: Sequence[str]) -> HostArguments:
     given, others = parser.parse_known_args(own)
     strange = next((text for text in others if text.startswith("--")), None)
     if strange is not None:
-        parser.error(f"unknown option {strange}; the environment's own arguments stand behind {_END}")
+        parser.error(f"unknown option {strange}; the environment's own arguments follow {_END}")
     if not in_process(given.env):
         parser.error(
             f"found the environment {given.env!r}; expected gymnasium:ID, pettingzoo:MODULE or "
@@ -83,7 +83,7 @@ def parse(arguments: Sequence[str]) -> HostArguments:
         )
     if given.mlagents_port is None:
         parser.error(
-            "no --mlagents-port: such an engine is started by a trainer, for example by "
+            "no --mlagents-port: a trainer starts such an engine, for example "
             f"`lanista-learn CONFIG.yaml --env {given.env} --env-workers 2`"
         )
     source = HostedSource(given.env, tuple(theirs), given.with_state, _WORDS[given.self_play])
@@ -93,8 +93,8 @@ def parse(arguments: Sequence[str]) -> HostArguments:
 def _parser() -> _Parser:
     parser = _Parser(
         prog=PROGRAM,
-        description="An environment in Python as an engine, for whatever trains through ML-Agents' protocol.",
-        epilog=f"Behind {_END} stand the environment's own arguments, --key value.",
+        description="A Python environment as an engine, for any trainer that speaks ML-Agents' protocol.",
+        epilog=f"The environment's own arguments, --key value, follow {_END}.",
         allow_abbrev=False,
     )
     parser.add_argument("env", metavar="ENV", help="such as gymnasium:CartPole-v1 or python:mygame:make")

@@ -1,4 +1,4 @@
-"""A BaseEnv as a world: what the embedded engine's client makes a process of."""
+"""A BaseEnv as a World, for the embedded engine's client to run as a process."""
 
 from __future__ import annotations
 
@@ -18,53 +18,53 @@ from ..protocol.specs import survives
 from ..python.calls import HINT
 from ..scenes.world import Actions, Batches, Parameters, Statistic, World
 from ..side_channels import SideChannel
-from .environment import Reports
+from .environment import ReportSender
 from .source import HostedSource
 
 logger = logging.getLogger(__name__)
 
 
 class HostedWorld(World):
-    """An environment that is made and begun when the trainer has said its seed and its areas.
+    """An environment that is made and reset when the trainer has sent the seed and the number of areas.
 
-    What it does wrong is reported to the trainer, and nothing more comes then.
+    After an error, which is reported to the trainer, it sends no more steps.
     """
 
     png_level = STORED
 
     def __init__(self, source: HostedSource) -> None:
         self._source = source
-        self._reports = Reports()
+        self._reports = ReportSender()
         self._env: BaseEnv | None = None
         self._specs: Mapping[str, BehaviorSpec] = {}
         self._fresh = False
-        """It has been reset, and nobody has seen that yet."""
+        """Whether it has been reset without having reported that."""
         self._fault: GameFaultError | None = None
 
     def prepare(self, seed: int, areas: int) -> None:
-        """Make the environment and reset it, which is when some of them show their behaviours."""
+        """Make the environment and reset it, which some need to report their behaviors."""
         try:
             self._env = self._source.make(seed, areas)
             self._env.reset()
-            self._show_specs()
+            self._update_specs()
             self._fresh = True
-        except UnityException as error:  # what could not be made will not be the next time
+        except UnityException as error:  # a restart would not help
             self._report(error)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """The behaviours that it has shown so far."""
+        """The behaviors that it has reported so far."""
         return self._specs
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Begin every episode anew; the environment has its own chance, and takes no parameters."""
+        """Restart all episodes; the environment has its own random numbers, and takes no parameters."""
         if self._fresh:
             self._fresh = False
             return self._batches()
         return self._advance("reset")
 
     def step(self, actions: Actions) -> Batches:
-        """Let the agents act; those without actions get zeros."""
-        env = self._living()
+        """Step all agents; those without actions get zeros."""
+        env = self._running_env()
         for name, spec in self._specs.items():
             waiting = len(env.get_steps(name)[0])
             continuous, discrete = actions.get(name, (None, None))
@@ -77,18 +77,18 @@ class HostedWorld(World):
         return self._advance("step")
 
     def over(self) -> bool:
-        """Whether the game cannot go on."""
+        """Whether the game cannot continue."""
         return self._fault is not None
 
     def statistics(self) -> Sequence[Statistic]:
-        """What the environment reports, where it can."""
-        told = getattr(self._env, "statistics", None)
-        if told is None:
+        """The environment's statistics, if it has any."""
+        report = getattr(self._env, "statistics", None)
+        if report is None:
             return ()
-        return [(key, value, how) for key, values in told().items() for value, how in values]
+        return [(key, value, how) for key, values in report().items() for value, how in values]
 
     def side_channels(self) -> Sequence[SideChannel]:
-        """That of the reports."""
+        """The channel of the reports."""
         return [self._reports]
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class HostedWorld(World):
         if self._env is not None:
             self._env.close()
 
-    def _living(self) -> BaseEnv:
+    def _running_env(self) -> BaseEnv:
         if self._fault is not None:
             raise self._fault
         assert self._env is not None, "prepare() comes first"
@@ -104,25 +104,25 @@ class HostedWorld(World):
 
     def _advance(self, method: str) -> Batches:
         try:
-            getattr(self._living(), method)()
-            self._show_specs()
+            getattr(self._running_env(), method)()
+            self._update_specs()
         except GameFaultError as error:
             self._report(error)
         return self._batches()
 
     def _report(self, error: UnityException) -> None:
         if self._fault is None:
-            logger.error("The game cannot go on.", exc_info=error)
+            logger.error("The game cannot continue.", exc_info=error)
             self._fault = error if isinstance(error, GameFaultError) else GameFaultError(str(error))
             self._reports.fault(str(error).removesuffix(HINT))
 
-    def _show_specs(self) -> None:
-        """Take over the behaviours.
+    def _update_specs(self) -> None:
+        """Read the behaviors.
 
         Raises:
-            GameFaultError: One of them would be another at the other end of the wire.
+            GameFaultError: One of them would change in the protocol.
         """
-        specs = self._living().behavior_specs
+        specs = self._running_env().behavior_specs
         if len(specs) == len(self._specs):
             return
         for name, spec in specs.items():
@@ -130,7 +130,7 @@ class HostedWorld(World):
                 if not survives(sensor):
                     raise GameFaultError(
                         f"{self._source.path} cannot be hosted: behavior {name!r}, observation "
-                        f"{sensor.name!r} of the shape {sensor.shape} would be taken for a picture whose "
+                        f"{sensor.name!r} of the shape {sensor.shape} would be taken for an image whose "
                         "channels come last. Give it the dimension properties NONE, "
                         "TRANSLATIONAL_EQUIVARIANCE, TRANSLATIONAL_EQUIVARIANCE, or leave --env-workers out."
                     )
@@ -151,18 +151,18 @@ class HostedWorld(World):
 
 
 def batch(decisions: DecisionSteps, terminals: TerminalSteps, spec: BehaviorSpec) -> AgentBatch:
-    """The agents of one behaviour as an engine reports them: first those that have ended."""
-    ended, asking = len(terminals), len(decisions)
+    """One behavior's agents as an engine sends them, those whose episode has ended first."""
+    ended, requesting = len(terminals), len(decisions)
     mask = None
     if decisions.action_mask is not None and spec.action_spec.discrete_branches:
-        mask = np.zeros((ended + asking, sum(spec.action_spec.discrete_branches)), np.bool_)
+        mask = np.zeros((ended + requesting, sum(spec.action_spec.discrete_branches)), np.bool_)
         mask[ended:] = np.concatenate(decisions.action_mask, axis=1)
-    done = np.zeros(ended + asking, np.bool_)
+    done = np.zeros(ended + requesting, np.bool_)
     done[:ended] = True
-    interrupted = np.zeros(ended + asking, np.bool_)
+    interrupted = np.zeros(ended + requesting, np.bool_)
     interrupted[:ended] = terminals.interrupted
     return AgentBatch(
-        [_joined(pair) for pair in zip(terminals.obs, decisions.obs)],
+        [_concatenate(pair) for pair in zip(terminals.obs, decisions.obs)],
         np.concatenate((terminals.reward, decisions.reward), dtype=np.float32),
         done,
         interrupted,
@@ -173,9 +173,9 @@ def batch(decisions: DecisionSteps, terminals: TerminalSteps, spec: BehaviorSpec
     )
 
 
-def _joined(pair: tuple[NDArray[Any], NDArray[Any]]) -> NDArray[Any]:
-    """Both, one behind the other; an empty one must not decide about the dtype."""
-    ended, asking = pair
+def _concatenate(pair: tuple[NDArray[Any], NDArray[Any]]) -> NDArray[Any]:
+    """Concatenate both; an empty one must not determine the dtype."""
+    ended, requesting = pair
     if not len(ended):
-        return asking
-    return np.concatenate(pair) if len(asking) else ended
+        return requesting
+    return np.concatenate(pair) if len(requesting) else ended

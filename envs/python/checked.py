@@ -1,4 +1,4 @@
-"""A BaseEnv that somebody else has written, whose every answer is looked at before it is handed on."""
+"""A user's BaseEnv, whose every result is checked before it is passed on."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from ..base import BehaviorSteps, EngineStatistics, ObsArray
 from ..errors import GameFaultError
 from ..validation import NO_AGENTS
 from .base import InProcessEnvironment
-from .calls import raised, shortened
+from .calls import game_error, shorten
 
 _NUMBERS = "biuf"
-"""The kinds of dtypes that are numbers."""
-_WHOLE = "iu"
+"""The numeric dtype kinds."""
+_INTEGERS = "iu"
 
 
-def checked(env: BaseEnv, name: str) -> BaseEnv:
-    """The environment itself where Lanista has checked its answers already, else within a CheckedEnvironment.
+def wrap_checked(env: BaseEnv, name: str) -> BaseEnv:
+    """The environment itself if its results are known to be checked, else within a CheckedEnvironment.
 
-    `name`: how messages call it.
+    `name`: the environment in messages.
     """
     own = isinstance(env, InProcessEnvironment) or hasattr(env, "send_step")
     return env if own else CheckedEnvironment(env, name)
 
 
 class CheckedEnvironment(InProcessEnvironment):
-    """Steps a BaseEnv, and hands on what fits its specifications, as arrays of the dtypes that these have."""
+    """Steps a BaseEnv, and checks that its results match its specifications, in shape and dtype."""
 
     def __init__(self, env: BaseEnv, name: str) -> None:
-        """Take `env` over; closing this closes it. `name`: how messages call it."""
+        """Wrap `env`; closing this closes it. `name`: the environment in messages."""
         super().__init__()
         self.env = env
         self.name = name
@@ -49,19 +49,19 @@ class CheckedEnvironment(InProcessEnvironment):
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
-        """The environment's behaviours as of its last answer."""
+        """The environment's behaviors as of its last step."""
         return self._specs
 
     def reset(self) -> None:
-        """Begin every episode anew.
+        """Restart all episodes.
 
         Raises:
-            GameFaultError: The environment raises an exception, or gives what does not fit.
+            GameFaultError: The environment raises an exception, or returns an invalid result.
         """
         self._advance("reset")
 
     def step(self) -> None:
-        """Let the agents act; those without actions get zeros. Raises as `reset`."""
+        """Step all agents; those without actions get zeros. Raises as `reset`."""
         if not self._steps:
             self.reset()
             return
@@ -71,20 +71,20 @@ class CheckedEnvironment(InProcessEnvironment):
         self._advance("step")
 
     def lost_lives(self, behavior_name: str) -> NDArray[np.int32]:
-        """[n] agents that lost a life, of an environment that knows of lives."""
+        """[n] Agents that lost a life, if the environment supports lives."""
         if getattr(self.env, "lost_lives", None) is None:
             return NO_AGENTS
         return np.asarray(self._call("lost_lives", behavior_name), np.int32)
 
     def statistics(self) -> EngineStatistics:
-        """What the environment reports, where it can."""
+        """The environment's statistics, if it has any."""
         if getattr(self.env, "statistics", None) is None:
             return {}
-        told: EngineStatistics = self._call("statistics")
-        return told
+        found: EngineStatistics = self._call("statistics")
+        return found
 
     def draw(self) -> NDArray[np.uint8]:
-        """A picture [height, width, 3]. Raises NotImplementedError where the environment does not draw."""
+        """A frame [height, width, 3]. Raises NotImplementedError if the environment does not draw."""
         if getattr(self.env, "draw", None) is None:
             raise NotImplementedError(f"{type(self.env).__name__} does not draw itself.")
         picture: NDArray[np.uint8] = np.asarray(self._call("draw"), np.uint8)
@@ -114,30 +114,30 @@ class CheckedEnvironment(InProcessEnvironment):
 
     @contextmanager
     def _named(self, what: str) -> Iterator[None]:
-        """While open, what the environment raises names it, and what was asked of it."""
+        """While open, convert the environment's exceptions to errors that name it and the method."""
         try:
             yield
-        except UnityException:  # an engine's failure, or a fault that has been named already
+        except UnityException:  # an engine's failure, or an error that names the environment already
             raise
-        except (Exception, SystemExit) as error:  # whatever it raises
-            raise raised(self.name, what, error) from error
+        except (Exception, SystemExit) as error:  # it may raise anything
+            raise game_error(self.name, what, error) from error
 
     def _call_specs(self) -> Mapping[str, BehaviorSpec]:
         with self._named("behavior_specs"):
             specs = self.env.behavior_specs
         if not isinstance(specs, Mapping) or not specs:
             raise GameFaultError(
-                f"{self.name}: its behavior_specs are {shortened(specs)} after a reset or step; expected a "
+                f"{self.name}: its behavior_specs are {shorten(specs)} after a reset or step; expected a "
                 "BehaviorSpec by each behavior's name."
             )
         return specs
 
     def _spec(self, behavior: str, spec: Any) -> BehaviorSpec:
-        """The specification, if it is one."""
+        """Check a behavior's specification."""
         good = isinstance(spec, BehaviorSpec) and isinstance(spec.action_spec, ActionSpec)
         if not good or not spec.observation_specs:
             raise GameFaultError(
-                f"{self.name}: the spec of the behavior {behavior!r} is {shortened(spec)}; expected a "
+                f"{self.name}: the spec of the behavior {behavior!r} is {shorten(spec)}; expected a "
                 "BehaviorSpec of at least one ObservationSpec and an ActionSpec."
             )
         return spec
@@ -147,7 +147,7 @@ class CheckedEnvironment(InProcessEnvironment):
         kinds = (DecisionSteps, TerminalSteps)
         if not isinstance(steps, tuple) or [type(each) for each in steps] != list(kinds):
             raise GameFaultError(
-                f"{where}: get_steps gave {shortened(steps)}; expected DecisionSteps and TerminalSteps."
+                f"{where}: get_steps returned {shorten(steps)}; expected DecisionSteps and TerminalSteps."
             )
         return _decisions(f"{where}, DecisionSteps", spec, steps[0]), _terminals(
             f"{where}, TerminalSteps", spec, steps[1]
@@ -161,7 +161,7 @@ def _decisions(where: str, spec: BehaviorSpec, steps: DecisionSteps) -> Decision
     if mask is not None:
         if not isinstance(mask, (list, tuple)) or len(mask) != len(branches):
             raise GameFaultError(
-                f"{where}: action_mask is {shortened(mask)}; expected None, or a list of {len(branches)} "
+                f"{where}: action_mask is {shorten(mask)}; expected None, or a list of {len(branches)} "
                 "arrays, one for each branch."
             )
         mask = [
@@ -193,33 +193,33 @@ def _terminals(where: str, spec: BehaviorSpec, steps: TerminalSteps) -> Terminal
 def _observations(where: str, spec: BehaviorSpec, given: Any, count: int) -> list[ObsArray]:
     specs = spec.observation_specs
     if not isinstance(given, (list, tuple)) or len(given) != len(specs):
-        found = f"{len(given)} arrays" if isinstance(given, (list, tuple)) else shortened(given)
+        found = f"{len(given)} arrays" if isinstance(given, (list, tuple)) else shorten(given)
         raise GameFaultError(
             f"{where}: obs is {found}; expected a list of {len(specs)}: "
             f"{', '.join(each.name for each in specs)}."
         )
     arrays = []
     for sensor, each in zip(specs, given):
-        # The bytes of a picture stay bytes; a trainer's networks take them as they are.
-        bytes_of_picture = len(sensor.shape) == 3 and getattr(each, "dtype", None) == np.uint8
-        kind = np.uint8 if bytes_of_picture else np.float32
+        # Images of bytes stay bytes; a trainer's networks accept them.
+        is_byte_image = len(sensor.shape) == 3 and getattr(each, "dtype", None) == np.uint8
+        kind = np.uint8 if is_byte_image else np.float32
         arrays.append(_array(f"{where}: obs of {sensor.name!r}", each, (count, *sensor.shape), kind))
     return arrays
 
 
 def _array(what: str, given: Any, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Numbers of this shape, in this dtype.
+    """Check the shape of an array of numbers, and convert its dtype.
 
     Raises:
-        GameFaultError: They have another shape, or are none.
+        GameFaultError: It has another shape, or is not numeric.
     """
     try:
         values = np.asarray(given)
     except ValueError as error:  # lists of unequal lengths
-        raise GameFaultError(f"{what} is no array ({error}); expected the shape {shape}.") from error
+        raise GameFaultError(f"{what} is not an array ({error}); expected the shape {shape}.") from error
     if values.shape != shape:
         raise GameFaultError(f"{what} has the shape {values.shape}; expected {shape}.")
-    allowed = _WHOLE if dtype is np.int32 else _NUMBERS
+    allowed = _INTEGERS if dtype is np.int32 else _NUMBERS
     if values.dtype.kind not in allowed and values.size:
         raise GameFaultError(f"{what} holds {values.dtype}; expected {np.dtype(dtype)}.")
     return values.astype(dtype, copy=False)

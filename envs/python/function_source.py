@@ -1,7 +1,4 @@
-"""Environments that a function of the user's own makes: `python:module:function`.
-
-What kinds of environments Python has, and which one an object is.
-"""
+"""Environments made by a user's function: `python:MODULE:FUNCTION`."""
 
 from __future__ import annotations
 
@@ -15,59 +12,59 @@ from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..images import Images
-from .calls import Copies, seed_of_copy, shortened
-from .checked import checked
+from .calls import Copies, seed_of_copy, shorten
+from .checked import wrap_checked
 from .pettingzoo.source import takes_turns
-from .source_arguments import Arguments, keyed, name_and_query
+from .source_arguments import Arguments, parse_arguments, split_query
 from .source_names import PYTHON
 from .user_function import find_function
 
 _GAME = ("reset", "step", "close", "observation_space", "action_space")
-"""What both Gymnasium's and PettingZoo's environments have."""
+"""The attributes that Gymnasium's and PettingZoo's environments have in common."""
 
 
-class Kind(Enum):
-    """Of an environment; the values are how messages call it."""
+class EnvKind(Enum):
+    """The interface of an environment; the values are for messages."""
 
     BASE_ENV = "a BaseEnv"
-    GYMNASIUM = "an environment of Gymnasium"
-    PARALLEL = "a parallel environment of PettingZoo"
-    TURNS = "an environment of PettingZoo whose agents take turns"
+    GYMNASIUM = "a Gymnasium environment"
+    PARALLEL = "a parallel PettingZoo environment"
+    TURNS = "a PettingZoo environment whose agents take turns"
 
 
-def kind_of(path: str, env: Any) -> Kind:
-    """Which kind of environment a function gave.
+def env_kind(path: str, env: Any) -> EnvKind:
+    """Determine the interface of the environment that a function returned.
 
     Raises:
-        UnityEnvironmentException: It is none; `path` begins the message.
+        UnityEnvironmentException: It is not an environment; `path` starts the message.
     """
     if isinstance(env, BaseEnv):
-        return Kind.BASE_ENV
-    other = _what_else(env)
+        return EnvKind.BASE_ENV
+    other = _describe_other(env)
     if other:
         raise UnityEnvironmentException(
-            f"{path}: the function gave {other}. Expected a BaseEnv, or an environment of Gymnasium or "
-            "PettingZoo."
+            f"{path}: the function returned {other}. Expected a BaseEnv, or a Gymnasium or PettingZoo "
+            "environment."
         )
     if takes_turns(env):
-        return Kind.TURNS
-    # PettingZoo's spaces are asked for agent by agent, Gymnasium's are there.
-    return Kind.PARALLEL if callable(env.observation_space) else Kind.GYMNASIUM
+        return EnvKind.TURNS
+    # PettingZoo's spaces are methods of an agent, Gymnasium's are attributes.
+    return EnvKind.PARALLEL if callable(env.observation_space) else EnvKind.GYMNASIUM
 
 
-def _what_else(env: Any) -> str:
-    """How to call what is no environment; nothing if it is one."""
+def _describe_other(env: Any) -> str:
+    """Describe an object that is not an environment; empty if it is one."""
     if isinstance(env, type):
-        return f"the class {env.__name__}, and not an environment of it: call it"
+        return f"the class {env.__name__} instead of an instance: call it"
     if any(each.__module__.partition(".")[0] == "gym" for each in type(env).__mro__):
         return (
-            f"{type(env).__name__}, an environment of the old package gym, which is not maintained: port it "
+            f"{type(env).__name__}, an environment of the unmaintained package gym: port it "
             "to gymnasium, or wrap it with shimmy's GymV21CompatibilityV0 or GymV26CompatibilityV0"
         )
     if hasattr(env, "single_observation_space"):
         return (
-            f"{type(env).__name__}, many environments in one (a VectorEnv): give one of them, and say with "
-            "--num-areas how many"
+            f"{type(env).__name__}, many environments in one (a VectorEnv): return one of them, and set "
+            "--num-areas"
         )
     lacks = [name for name in _GAME if not hasattr(env, name)]
     if len(lacks) == len(_GAME):
@@ -76,28 +73,28 @@ def _what_else(env: Any) -> str:
 
 
 def _named(value: Any) -> str:
-    return f"{shortened(value)} of the type {type(value).__name__}"
+    return f"{shorten(value)} of the type {type(value).__name__}"
 
 
 PICTURE = "rgb_array"
-"""The render mode in which an environment gives its picture away."""
+"""The render mode in which an environment returns its frames."""
 
-_OWN: Mapping[str, tuple[type, frozenset[Kind]]] = {
-    "areas": (int, frozenset(Kind)),
-    "stack": (int, frozenset({Kind.GYMNASIUM})),
-    "lives": (bool, frozenset({Kind.GYMNASIUM})),
-    "state_observation": (bool, frozenset({Kind.PARALLEL})),
-    "self_play": (bool, frozenset({Kind.TURNS})),
-    "stack_size": (int, frozenset({Kind.TURNS})),
-    "max_steps_per_episode": (int, frozenset({Kind.TURNS})),
-    "boards": (bool, frozenset({Kind.TURNS})),
+_OWN: Mapping[str, tuple[type, frozenset[EnvKind]]] = {
+    "areas": (int, frozenset(EnvKind)),
+    "stack": (int, frozenset({EnvKind.GYMNASIUM})),
+    "lives": (bool, frozenset({EnvKind.GYMNASIUM})),
+    "state_observation": (bool, frozenset({EnvKind.PARALLEL})),
+    "self_play": (bool, frozenset({EnvKind.TURNS})),
+    "stack_size": (int, frozenset({EnvKind.TURNS})),
+    "max_steps_per_episode": (int, frozenset({EnvKind.TURNS})),
+    "boards": (bool, frozenset({EnvKind.TURNS})),
 }
-"""Our own arguments: of what type they are, and for what kinds of environments."""
+"""Lanista's own arguments: their types, and the kinds of environments that they are for."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
-    """What is wanted of an environment, beside what its function is given."""
+class _Request:
+    """The options of an environment besides the arguments of its function."""
 
     path: str
     seed: int | None
@@ -119,18 +116,19 @@ def make(
     images: Images = "float32",
     drawn: bool = False,
 ) -> BaseEnv:
-    """The environment `python:MODULE:FUNCTION`, also with `?key=value&key=value`.
+    """Make the environment `python:MODULE:FUNCTION`, optionally with `?key=value&key=value`.
 
-    The function gets the arguments, but for our own that it has no parameter for: those of the sources
-    `gymnasium:` and `pettingzoo:`. It also gets `seed`, if it has such a parameter, which differs for every
-    copy. It gives a BaseEnv, or an environment of Gymnasium or PettingZoo. Otherwise as `make_source`.
+    The function gets the arguments, except Lanista's own (those of the sources `gymnasium:` and
+    `pettingzoo:`) unless it has a parameter of that name. It also gets `seed`, which differs for every copy,
+    if it has such a parameter. It returns a BaseEnv, or a Gymnasium or PettingZoo environment. Otherwise as
+    `make_source`.
 
     Raises:
-        UnityEnvironmentException: As `make_source`; or the function raises, or gives something else.
+        UnityEnvironmentException: As `make_source`; or the function raises, or returns something else.
         UnsupportedSpaceError: One of its spaces cannot be used.
     """
     function = find_function(path, *_read(path))
-    given = {**function.given, **keyed(path, arguments)}
+    given = {**function.given, **parse_arguments(path, arguments)}
     own = {key: given.pop(key) for key in _OWN if key in given and key not in function.parameters}
     if "areas" in function.parameters and areas > 1:
         given["areas"], areas = areas, 1
@@ -138,22 +136,22 @@ def make(
         given["render_mode"] = PICTURE
     function = replace(function, given=given)
     copies = Copies(lambda number: function(seed_of_copy(seed, number)))
-    kind = kind_of(path, copies.first)
+    kind = env_kind(path, copies.first)
     _check_own(path, own, kind)
     if drawn:
         _check_picture(path, copies.first, kind)
     own_areas = own.pop("areas", 1)
     number = areas if areas > 1 else own_areas
-    return _environment(kind, copies, _Wish(path, seed, number, own, with_state, self_play, images))
+    return _environment(kind, copies, _Request(path, seed, number, own, with_state, self_play, images))
 
 
 def check(path: str, arguments: Sequence[str]) -> None:
-    """Refuse an environment that cannot be made and begun.
+    """Refuse an environment that cannot be made and reset.
 
     Raises:
         UnityEnvironmentException: As `make_source`.
         UnsupportedSpaceError: One of its spaces cannot be used.
-        GameFaultError: It gives what is not of its spaces.
+        GameFaultError: Its first observation is not in its space.
     """
     env = make(path, 0, arguments, 1)
     try:
@@ -163,19 +161,19 @@ def check(path: str, arguments: Sequence[str]) -> None:
 
 
 def _read(path: str) -> tuple[str, str, Arguments]:
-    """The names of the module and of its function, and the arguments within the path."""
-    found = name_and_query(path.strip()[len(PYTHON) :])
+    """Parse the module's and the function's name, and the arguments within the path."""
+    found = split_query(path.strip()[len(PYTHON) :])
     named = re.fullmatch(r"(\w+(?:\.\w+)*)(?::(\w*))?", found[0]) if found else None
     if found is None or named is None or re.search(r"\.py(:|$)", found[0]):
         raise UnityEnvironmentException(
-            f"The environment {path!r} cannot be read; write 'python:MODULE:FUNCTION', such as "
+            f"The environment {path!r} is not valid; write 'python:MODULE:FUNCTION', such as "
             "'python:mygame:make' for the function make of mygame.py, or "
             "'python:MODULE:FUNCTION?key=value&key=value'."
         )
     return named[1], named[2] or "", found[1]
 
 
-def _check_own(path: str, own: Arguments, kind: Kind) -> None:
+def _check_own(path: str, own: Arguments, kind: EnvKind) -> None:
     for key, value in own.items():
         wanted, kinds = _OWN[key]
         if kind not in kinds:
@@ -185,41 +183,41 @@ def _check_own(path: str, own: Arguments, kind: Kind) -> None:
             )
         small = key in ("areas", "stack") and isinstance(value, int) and value < 1
         if type(value) is not wanted or small:
-            expected = "true or false" if wanted is bool else "a number from 1 on"
+            expected = "true or false" if wanted is bool else "a number of at least 1"
             raise UnityEnvironmentException(f"{path}: found {key} {value!r}; expected {expected}.")
 
 
-def _check_picture(path: str, env: Any, kind: Kind) -> None:
+def _check_picture(path: str, env: Any, kind: EnvKind) -> None:
     mode = getattr(env, "render_mode", None)
-    draws = hasattr(env, "draw") if kind is Kind.BASE_ENV else mode == PICTURE
+    draws = hasattr(env, "draw") if kind is EnvKind.BASE_ENV else mode == PICTURE
     if not draws:
-        missing = "it has no method draw()" if kind is Kind.BASE_ENV else f"its render_mode is {mode!r}"
+        missing = "it has no method draw()" if kind is EnvKind.BASE_ENV else f"its render_mode is {mode!r}"
         raise UnityEnvironmentException(
-            f"{path} cannot be filmed: {missing}. Let its function take render_mode and make an environment "
-            f"of the render mode {PICTURE!r}."
+            f"{path} cannot be filmed: {missing}. Let its function accept render_mode, and make an "
+            f"environment with the render mode {PICTURE!r}."
         )
 
 
-def _environment(kind: Kind, copies: Copies, wish: _Wish) -> BaseEnv:
-    makers: Mapping[Kind, Callable[[Copies, _Wish], BaseEnv]] = {
-        Kind.BASE_ENV: _of_base_env,
-        Kind.GYMNASIUM: _of_gymnasium,
-        Kind.PARALLEL: _of_parallel,
-        Kind.TURNS: _of_turns,
+def _environment(kind: EnvKind, copies: Copies, request: _Request) -> BaseEnv:
+    makers: Mapping[EnvKind, Callable[[Copies, _Request], BaseEnv]] = {
+        EnvKind.BASE_ENV: _of_base_env,
+        EnvKind.GYMNASIUM: _of_gymnasium,
+        EnvKind.PARALLEL: _of_parallel,
+        EnvKind.TURNS: _of_turns,
     }
-    return makers[kind](copies, wish)
+    return makers[kind](copies, request)
 
 
-def _of_base_env(copies: Copies, wish: _Wish) -> BaseEnv:
-    if wish.copies > 1:
+def _of_base_env(copies: Copies, request: _Request) -> BaseEnv:
+    if request.copies > 1:
         raise UnityEnvironmentException(
-            f"{wish.path}: found {wish.copies} areas (--num-areas); its function gives a BaseEnv, which is "
-            "stepped as it is. Let it take areas, and make so many itself."
+            f"{request.path}: found {request.copies} areas (--num-areas); its function returns a BaseEnv, "
+            "which is not copied. Let it accept areas, and make that many itself."
         )
-    return checked(copies(), wish.path)
+    return wrap_checked(copies(), request.path)
 
 
-def _of_gymnasium(copies: Copies, wish: _Wish) -> BaseEnv:
+def _of_gymnasium(copies: Copies, request: _Request) -> BaseEnv:
     from .gymnasium.environment import GymnasiumEnvironment
     from .gymnasium.source import behavior_of
 
@@ -227,19 +225,19 @@ def _of_gymnasium(copies: Copies, wish: _Wish) -> BaseEnv:
     spec = getattr(env, "spec", None)
     name = type(getattr(env, "unwrapped", env)).__name__ if spec is None else behavior_of(spec.id)
     return GymnasiumEnvironment(
-        *(copies, name), seed=wish.seed, copies=wish.copies, images=wish.images, **wish.own
+        *(copies, name), seed=request.seed, copies=request.copies, images=request.images, **request.own
     )
 
 
-def _of_parallel(copies: Copies, wish: _Wish) -> BaseEnv:
+def _of_parallel(copies: Copies, request: _Request) -> BaseEnv:
     from .pettingzoo.environment import PettingZooEnvironment
 
-    state = wish.own.get("state_observation", None if wish.with_state else False)
-    return PettingZooEnvironment(copies, wish.seed, wish.copies, state, wish.images)
+    state = request.own.get("state_observation", None if request.with_state else False)
+    return PettingZooEnvironment(copies, request.seed, request.copies, state, request.images)
 
 
-def _of_turns(copies: Copies, wish: _Wish) -> BaseEnv:
+def _of_turns(copies: Copies, request: _Request) -> BaseEnv:
     from .pettingzoo.turn_based import TurnBasedEnvironment
 
-    own = {"self_play": wish.self_play, **wish.own}
-    return TurnBasedEnvironment(copies, wish.seed, wish.copies, images=wish.images, **own)
+    own = {"self_play": request.self_play, **request.own}
+    return TurnBasedEnvironment(copies, request.seed, request.copies, images=request.images, **own)

@@ -1,4 +1,4 @@
-"""Names of environments with arguments in them, and arguments as on a command line."""
+"""Parse the names of environments that contain arguments, and command-line arguments."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _WORDS = {"true": True, "false": False, "none": None, "null": None}
 Arguments = dict[str, Any]
 
 
-def name_and_query(text: str) -> tuple[str, Arguments] | None:
-    """`NAME?key=value&key=value` as the name and its arguments; None if it cannot be read."""
+def split_query(text: str) -> tuple[str, Arguments] | None:
+    """Split `NAME?key=value&key=value` into the name and its arguments; None if it is not valid."""
     name, _, query = text.partition("?")
     try:
         settings = parse_qsl(query, strict_parsing=True) if query else []
@@ -25,14 +25,14 @@ def name_and_query(text: str) -> tuple[str, Arguments] | None:
         return None
     if not all(key for key, _ in settings):
         return None
-    return name, {key.replace("-", "_"): value_of(text) for key, text in settings}
+    return name, {key.replace("-", "_"): parse_value(text) for key, text in settings}
 
 
-def keyed(path: str, arguments: Sequence[str]) -> Arguments:
-    """`--key value`, `--key=value`, and `--key` alone for true.
+def parse_arguments(path: str, arguments: Sequence[str]) -> Arguments:
+    """Parse `--key value`, `--key=value`, and `--key` alone for true.
 
     Raises:
-        UnityEnvironmentException: Something else is there; `path` names the environment in the message.
+        UnityEnvironmentException: Another form; `path` names the environment in the message.
     """
     options: dict[str, Any] = {}
     key = None
@@ -42,28 +42,28 @@ def keyed(path: str, arguments: Sequence[str]) -> Arguments:
             if not name:
                 raise UnityEnvironmentException(f"{path}: found the argument {text!r}; expected --key value.")
             key = name.replace("-", "_")
-            options[key] = value_of(value) if found else True
+            options[key] = parse_value(value) if found else True
             key = None if found else key
         elif key is None:
             raise UnityEnvironmentException(f"{path}: found the argument {text!r}; expected --key value.")
         else:
-            options[key], key = value_of(text), None
+            options[key], key = parse_value(text), None
     return options
 
 
-def written(arguments: Arguments) -> str:
-    """Arguments as a message names them."""
+def format_arguments(arguments: Arguments) -> str:
+    """Format arguments for a message."""
     return ", ".join(f"{key}={value!r}" for key, value in arguments.items()) or "no arguments"
 
 
 def find_in_working_folder() -> None:
-    """Let a game in the folder one works in be found even by a command that is installed elsewhere."""
+    """Make modules in the working directory importable, also for an installed command."""
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())
 
 
-def value_of(text: str) -> Any:
-    """A number, a truth value, None, a list; else the text itself."""
+def parse_value(text: str) -> Any:
+    """Parse a number, a truth value, None, or a list; else return the text itself."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     try:

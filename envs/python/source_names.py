@@ -1,4 +1,4 @@
-"""How the names of environments in Python begin. Loads nothing, so that settings can look at names."""
+"""The prefixes of names of Python environments. Imports nothing, so that settings can check names."""
 
 GYMNASIUM = "gymnasium:"
 PETTINGZOO = "pettingzoo:"
@@ -6,5 +6,5 @@ PYTHON = "python:"
 
 
 def in_process(path: str | None) -> bool:
-    """Whether the environment is stepped by Python, here or hosted, and not a program of its own."""
+    """Whether the environment runs in Python, here or hosted, and is not an executable."""
     return path is not None and path.strip().startswith((GYMNASIUM, PETTINGZOO, PYTHON))

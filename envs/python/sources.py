@@ -1,4 +1,4 @@
-"""Environments that are stepped within this process, by how their names begin."""
+"""Environments that are stepped within this process, by the prefix of their name."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def check_source(path: str, arguments: Sequence[str] | None = None) -> None:
     """Refuse an environment that cannot be made, before anything is written or loaded for it.
 
     Raises:
-        UnityEnvironmentException: As `make_source`; of PettingZoo's, but for what only the arguments show.
-        UnsupportedSpaceError: An environment of Gymnasium, or one of a function of the user's own, has spaces
-            that cannot be used.
-        GameFaultError: An environment of Gymnasium is to be played by lives and has none; or what a function
-            of the user's own has made begins with what is not of its spaces.
+        UnityEnvironmentException: As `make_source`; for PettingZoo, except for errors in the arguments.
+        UnsupportedSpaceError: A Gymnasium environment, or one that a user's function makes, has a space that
+            cannot be used.
+        GameFaultError: A Gymnasium environment is played with lives and has none; or the first observation of
+            an environment that a user's function makes is not in its space.
     """
     if path.strip().startswith(PYTHON):
         function_source.check(path, arguments or ())
@@ -44,23 +44,22 @@ def make_source(
     images: Images = "float32",
     drawn: bool = False,
 ) -> BaseEnv:
-    """The environment `pettingzoo:MODULE`, `gymnasium:ID` or `python:MODULE:FUNCTION`, all of them with
-    `?key=value&key=value` where that is wanted.
+    """Make `pettingzoo:MODULE`, `gymnasium:ID` or `python:MODULE:FUNCTION`, optionally with `?key=value&...`.
 
     Args:
-        path: As above; see `pettingzoo_source`, `gymnasium_source` and `function_source`.
-        seed: Of its chance.
-        arguments: `--key value` for what makes the environment; they win over those of the path.
+        path: As above; see the three `source` modules.
+        seed: Seeds the environment.
+        arguments: `--key value` for the environment's constructor; they override those of the path.
         areas: How many copies; 1 leaves it to the arguments.
-        with_state: Agents observe the global state where there is one, unless the arguments decide about it.
-        self_play: One policy plays all seats of a turn-based game, unless the arguments decide about it;
-            None: if it can.
-        images: What images are given out as.
-        drawn: It is to draw itself when asked to (`draw`): the first copy, by the render mode `rgb_array`.
+        with_state: Agents observe the global state if there is one, unless the arguments say otherwise.
+        self_play: One policy plays all seats of a turn-based game, unless the arguments say otherwise; None:
+            if it can.
+        images: The dtype of image observations.
+        drawn: The environment must support `draw`: the first copy, by the render mode `rgb_array`.
 
     Raises:
-        UnityEnvironmentException: There is no such environment, a package is missing, the arguments are not
-            its own, or it cannot draw itself.
+        UnityEnvironmentException: There is no such environment, a package is missing, an argument is unknown,
+            or it cannot draw itself.
     """
     if path.strip().startswith(GYMNASIUM):
         return gymnasium_source.make(path, seed, arguments or (), areas, images=images, drawn=drawn)

@@ -1,4 +1,4 @@
-"""A function of the user's own, found by its names and called with arguments."""
+"""A user's function, looked up by name and called with arguments."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 
 from mlagents_envs.exception import UnityEnvironmentException
 
-from .calls import alike, described, load_module
-from .source_arguments import Arguments, written
+from .calls import describe_error, load_module, suggest
+from .source_arguments import Arguments, format_arguments
 
-_MOST_NAMES = 10
-"""So many functions a message lists."""
+_MAX_NAMES = 10
+"""The most functions that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What makes an environment, and what it is given."""
+    """A function that makes an environment, and its arguments."""
 
     path: str
     """The environment's name, for messages."""
@@ -27,19 +27,19 @@ class Function:
     call: Callable[..., Any]
     given: Arguments
     parameters: frozenset[str]
-    """Those that can be given by their names."""
+    """The names of its parameters."""
     any_name: bool
-    """It takes arguments of any name besides (`**options`)."""
+    """Whether it also accepts arguments of any name (`**options`)."""
 
     def takes(self, name: str) -> bool:
-        """Whether an argument of this name can be given."""
+        """Whether it accepts an argument of this name."""
         return self.any_name or name in self.parameters
 
     def __call__(self, seed: int | None) -> Any:
-        """What it gives; it gets the seed if it has a parameter of this name and was not given one.
+        """Call it, with the seed if it has such a parameter and none was given.
 
         Raises:
-            UnityEnvironmentException: It does not take these arguments, or raises an exception.
+            UnityEnvironmentException: It does not accept these arguments, or raises an exception.
         """
         given = dict(self.given)
         if "seed" in self.parameters:
@@ -47,9 +47,10 @@ class Function:
         self._check(given)
         try:
             return self.call(**given)
-        except (Exception, SystemExit) as error:  # whatever the user's function raises
+        except (Exception, SystemExit) as error:  # the user's function may raise anything
             raise UnityEnvironmentException(
-                f"{self.path}: {self.name} raised {described(error)}, called with {written(given)}."
+                f"{self.path}: {self.name} raised {describe_error(error)}, called with "
+                f"{format_arguments(given)}."
             ) from error
 
     def _check(self, given: Arguments) -> None:
@@ -57,22 +58,22 @@ class Function:
         if unknown is not None:
             takes = ", ".join(sorted(self.parameters)) or "none"
             raise UnityEnvironmentException(
-                f"{self.path}: {self.name} takes no argument {unknown!r}.{alike(unknown, self.parameters)} "
+                f"{self.path}: {self.name} takes no argument {unknown!r}.{suggest(unknown, self.parameters)} "
                 f"Its arguments: {takes}."
             )
         try:
             inspect.signature(self.call).bind(**given)
-        except ValueError:  # it has no signature, as functions in C
+        except ValueError:  # it has no signature, like functions in C
             return
         except TypeError as error:
             raise UnityEnvironmentException(
-                f"{self.path}: {self.name} cannot be called with {written(given)}: {error}. Give arguments "
-                "after --env-args as --key value."
+                f"{self.path}: {self.name} cannot be called with {format_arguments(given)}: {error}. Give "
+                "arguments after --env-args as --key value."
             ) from error
 
 
 def find_function(path: str, module_name: str, name: str, given: Arguments) -> Function:
-    """A module's function, to be called with what is given.
+    """Look up a module's function, to be called with `given`.
 
     Raises:
         UnityEnvironmentException: There is no such module, or no such function in it.
@@ -92,17 +93,19 @@ def find_function(path: str, module_name: str, name: str, given: Arguments) -> F
 
 
 def _missing(module: ModuleType, module_name: str, name: str, found: object) -> str:
-    """Why there is nothing to call, and what there is."""
+    """Why the function was not found, and which functions there are."""
     own = [
         key
         for key, thing in vars(module).items()
         if callable(thing) and not key.startswith("_") and getattr(thing, "__module__", None) == module_name
     ]
-    near = alike(name, own)
-    has = f"It has {', '.join(own[:_MOST_NAMES])}." if own else "It has no functions."
+    near = suggest(name, own)
+    has = f"It has {', '.join(own[:_MAX_NAMES])}." if own else "It has no functions."
     place = getattr(module, "__file__", None) or "a package without a file"
     if not name:
         return f"which function? Write python:{module_name}:FUNCTION. {has} ({place})"
     if found is not None:
-        return f"{name!r} of the module {module_name} is a {type(found).__name__} and no function. {has}"
+        return (
+            f"{name!r} of the module {module_name} is of type {type(found).__name__}, not a function. {has}"
+        )
     return f"the module {module_name} has no function {name!r}.{near or ' ' + has} ({place})"

@@ -1,4 +1,4 @@
-"""Gymnasium's environments as agents of one behaviour: episodes, frames, seeds, masks, lives."""
+"""Gymnasium's environments as agents of one behavior: episodes, frames, seeds, masks, lives."""
 
 import numpy as np
 import pytest
@@ -155,8 +155,8 @@ GOOD = {"place": np.zeros((2, 3)), "kind": 0, "old": (number(0),)}
     [
         ({**GOOD, "place": np.zeros((3, 2))}, r"'place' has the shape \(3, 2\); expected \(2, 3\)"),
         ({**GOOD, "place": [["a"] * 3] * 2}, r"'place' is .*<U1.*expected numbers"),
-        ({**GOOD, "kind": 1.5}, r"'kind' is 1\.5; expected a whole number"),
-        ({**GOOD, "kind": 3}, "'kind' is 3, which its space does not hold"),
+        ({**GOOD, "kind": 1.5}, r"'kind' is 1\.5; expected an integer"),
+        ({**GOOD, "kind": 3}, "'kind' is 3, which is not in its space"),
         (
             {"place": np.zeros((2, 3)), "old": ()},
             "lacks 'kind': there is no key 'kind', found 'place', 'old'",
@@ -175,13 +175,13 @@ def test_what_is_wrong_with_an_observation_is_named_with_what_was_expected(wrong
 @pytest.mark.parametrize(
     ("method", "gives", "message"),
     [
-        ("step", (number(0), 1.0, False, {}), r"gave 4 values; expected 5: observation.*old package gym"),
-        ("step", number(0), "gave a ndarray; expected 5"),
+        ("step", (number(0), 1.0, False, {}), r"returned 4 values; expected 5: observation.*old package gym"),
+        ("step", number(0), "returned a ndarray; expected 5"),
         ("step", (number(0), None, False, False, {}), r"the reward is None \(NoneType\); expected a number"),
         ("step", (number(0), "1", False, False, {}), r"the reward is '1' \(str\)"),
         ("step", (number(0), 1, None, False, {}), r"terminated is None \(NoneType\); expected True or False"),
-        ("step", (number(0), 1, False, False, None), r"gave as info None \(NoneType\); expected a dict"),
-        ("reset", number(0), "reset of .* gave a ndarray; expected 2: observation, info"),
+        ("step", (number(0), 1, False, False, None), r"returned as info None \(NoneType\); expected a dict"),
+        ("reset", number(0), "reset of .* returned a ndarray; expected 2: observation, info"),
     ],
 )
 def test_what_is_wrong_with_an_answer_is_named_with_what_was_expected(method, gives, message):
@@ -203,7 +203,7 @@ def test_what_a_game_raises_is_told_with_its_place():
 
 def test_a_number_that_a_discrete_space_does_not_hold_is_a_fault():
     env, _ = environment([moment(3)], seen=Discrete(3))
-    with pytest.raises(GameFaultError, match="is 3, which its space does not hold"):
+    with pytest.raises(GameFaultError, match="is 3, which is not in its space"):
         env.reset()
 
 
@@ -218,7 +218,7 @@ def test_actions_may_be_set_for_one_agent_and_are_zeros_else():
     assert [game.actions for game in games] == [[5, 5], [7, 5]]
     with pytest.raises(IndexError, match="agent_id 7"):
         env.set_action_for_agent(GAME, 7, ActionTuple(discrete=np.int32([[2]])))
-    with pytest.raises(UnityActionException, match="no behaviour 'Other'"):
+    with pytest.raises(UnityActionException, match="no behavior 'Other'"):
         env.get_steps("Other")
 
 
@@ -261,7 +261,7 @@ def test_lives_are_not_looked_for_unless_wanted_and_must_be_there_if_they_are():
         env.step()
     assert len(env.lost_lives("Cat?team=0")) == 0
     env, _ = environment([moment(number(0))], lives=True)
-    with pytest.raises(GameFaultError, match=r"tells of no lives.*Leave lives out"):
+    with pytest.raises(GameFaultError, match=r"reports no lives.*Leave lives out"):
         env.reset()
 
 

@@ -16,7 +16,7 @@ from mlagents_envs.exception import UnityActionException, UnityEnvironmentExcept
 from scripted_parallel import NOTHING, WALKER, Script, WithState, environment, zeros  # noqa: E402
 
 
-def test_agents_of_equal_spaces_are_one_behaviour_and_one_group():
+def test_agents_of_equal_spaces_are_one_behavior_and_one_group():
     spaces = {
         "guide_0": (Box(0, 1, (4,), np.float32), Discrete(3)),
         "guide_1": (Box(0, 1, (4,), np.float32), Box(-1, 1, (2,))),
@@ -114,7 +114,7 @@ def test_areas_end_for_themselves():
     assert all(game.closed for game in games)
 
 
-def test_a_behaviour_that_nobody_has_yet_is_known_by_its_possible_agents():
+def test_a_behavior_that_nobody_has_yet_is_known_by_its_possible_agents():
     env, (game,) = environment(NOTHING)
     assert len(env.behavior_specs) == 1
     game.possible_agents = ["walker_0", "guide_0"]

@@ -80,8 +80,8 @@ def test_what_an_agent_gets_is_to_be_a_number_or_a_flag(part, value, message):
 def test_answers_are_dicts_of_agents():
     env, (game,) = environment(NOTHING)
     for gives, message in [
-        (({}, [1.0], {}, {}, {}), r"gave as rewards \[1\.0\] \(list\); expected a dict"),
-        (({}, {}, {}, {}), "gave 4 values; expected 5: observations, rewards"),
+        (({}, [1.0], {}, {}, {}), r"returned as rewards \[1\.0\] \(list\); expected a dict"),
+        (({}, {}, {}, {}), "returned 4 values; expected 5: observations, rewards"),
     ]:
         game.step = lambda actions, gives=gives: gives
         with pytest.raises(GameFaultError, match=message):

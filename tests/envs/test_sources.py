@@ -99,10 +99,10 @@ def test_another_function_can_be_named(game):
     ("name", "message"),
     [
         (":nothing", "no function 'nothing'.*parallel_env, other"),
-        ("?=3", "cannot be read"),
-        (".", "cannot be read"),
-        (".other", r"'other' is no module but a function .* write pettingzoo:some_own_game:other"),
-        (".nothing", r"'some_own_game' is a module and no package.*parallel_env, other"),
+        ("?=3", "is not valid"),
+        (".", "is not valid"),
+        (".other", r"'other' is not a module but a function .* write pettingzoo:some_own_game:other"),
+        (".nothing", r"'some_own_game' is a module, not a package.*parallel_env, other"),
     ],
 )
 def test_refuses_before_anything_is_made(game, name, message):
@@ -132,7 +132,7 @@ def test_modules_that_are_not_there(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["", ":function", ".relative", "..relative:function", "a..b"])
 def test_names_without_a_module_cannot_be_read(name):
-    with pytest.raises(UnityEnvironmentException, match=r"cannot be read.*pettingzoo:MODULE:FUNCTION"):
+    with pytest.raises(UnityEnvironmentException, match=r"is not valid.*pettingzoo:MODULE:FUNCTION"):
         check_source(f"pettingzoo:{name}")
 
 

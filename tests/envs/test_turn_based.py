@@ -34,17 +34,17 @@ def plain_transitions(episodes, first, max_steps, actions, turns):
     while turns:
         moves = episodes[number % len(episodes)]
         number += 1
-        alive, actor = list(range(SEATS)), first
+        alive, action_decoder = list(range(SEATS)), first
         open_turn, done = {}, defaultdict(list)
         rewards, lengths = [0] * SEATS, [0] * SEATS
         for time, move in enumerate(moves):
             if not turns:
                 break
             turns -= 1
-            if actor in open_turn:
-                done[actor].append((*open_turn[actor], False, False))
-            open_turn[actor] = (time, actions(actor, time), 0)
-            lengths[actor] += 1
+            if action_decoder in open_turn:
+                done[action_decoder].append((*open_turn[action_decoder], False, False))
+            open_turn[action_decoder] = (time, actions(action_decoder, time), 0)
+            lengths[action_decoder] += 1
             for seat in alive:
                 rewards[seat] += move.rewards[seat]
                 if seat in open_turn:
@@ -65,7 +65,7 @@ def plain_transitions(episodes, first, max_steps, actions, turns):
             if not alive:
                 reports.append((rewards, lengths))
                 break
-            actor = alive[move.following % len(alive)]
+            action_decoder = alive[move.following % len(alive)]
         told.append(done)
     return told, reports
 
@@ -256,7 +256,7 @@ def test_a_game_that_breaks_the_rules_is_named():
             super().reset(seed)
             self.agent_selection = "somebody"
 
-    with pytest.raises(GameFaultError, match=r"'somebody'.*none of its possible_agents"):
+    with pytest.raises(GameFaultError, match=r"'somebody'.*not one of its possible_agents"):
         TurnBasedEnvironment(lambda: Stranger(ONE)).reset()
 
 

@@ -270,7 +270,7 @@ ENGINES = [
     Fault("an unknown id", r"`CartPol` doesn't exist\. Did you mean", ("--env", "gymnasium:CartPol-v1")),
     Fault("Atari is missing", r"ale-py: pip install it", ("--env", "gymnasium:ALE/Pong-v5")),
     Fault("no such module of games", r"no module 'nowhere'", ("--env", "gymnasium:nowhere:X-v0")),
-    Fault("no lives", r"tells of no lives.*Leave lives out", ("--env", "gymnasium:CartPole-v1?lives=true")),
+    Fault("no lives", r"reports no lives.*Leave lives out", ("--env", "gymnasium:CartPole-v1?lives=true")),
     Fault(
         "Gymnasium is missing",
         r"pip install 'lanista\[gymnasium\]'",

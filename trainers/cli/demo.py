@@ -43,7 +43,7 @@ def describe(demo: Demonstration) -> dict[str, Any]:
     """Plain values: what the metadata tell, and what is really there."""
     actions = demo.spec.action_spec
     returns = demo.returns
-    told = demo.announced
+    told = demo.metadata
     return {
         "file": str(demo.path),
         "name": told.name,

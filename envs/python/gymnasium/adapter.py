@@ -1,7 +1,4 @@
-"""One environment of Gymnasium: what is used of it, and what may be wrong with it.
-
-Lives of a game, such as Atari's: losing one ends a trajectory, but not the episode.
-"""
+"""Checked calls of one Gymnasium environment, and the lives of games such as Atari's."""
 
 from __future__ import annotations
 
@@ -11,18 +8,18 @@ from typing import Any, Protocol
 
 from ...errors import GameFaultError, UnsupportedSpaceError
 from ...images import Images
-from ..action_spaces import Actor, actor
-from ..calls import called, parts_of
-from ..spaces import Sensor, sensors
+from ..action_spaces import ActionDecoder, action_decoder
+from ..calls import call_method, check_result
+from ..spaces import SpaceSensor, sensors
 
 logger = logging.getLogger(__name__)
 
-_BEGINNING = ("observation", "info")
+_RESET = ("observation", "info")
 _STEP = ("observation", "reward", "terminated", "truncated", "info")
 
 
 class Env(Protocol):
-    """What is used of `gymnasium.Env`."""
+    """The part of `gymnasium.Env` that is used."""
 
     observation_space: Any
     action_space: Any
@@ -38,76 +35,76 @@ class Env(Protocol):
         """Observation, reward, terminated, truncated, info."""
 
     def render(self) -> Any:
-        """A picture [height, width, 3], in the render mode `rgb_array`."""
+        """A frame [height, width, 3], in the render mode `rgb_array`."""
 
     def close(self) -> None:
-        """Let go of windows and the like."""
+        """Release windows and other resources."""
 
 
-def mapped(env: Env, images: Images) -> tuple[list[Sensor], Actor]:
-    """The environment's spaces in ML-Agents' terms.
+def convert_spaces(env: Env, images: Images) -> tuple[list[SpaceSensor], ActionDecoder]:
+    """Convert the environment's spaces to sensors and an action decoder.
 
     Raises:
         UnsupportedSpaceError: One of them cannot be used.
     """
     try:
-        seen, acts = sensors(env.observation_space, images=images), actor(env.action_space)
+        seen, acts = sensors(env.observation_space, images=images), action_decoder(env.action_space)
     except UnsupportedSpaceError as error:
         raise UnsupportedSpaceError(f"{env}: {error}") from error
     if acts.unbounded:
         logger.warning(
-            "%s: numbers of %s lack a bound. They get what the policy decides, within -1 to 1; to reach "
-            "further, wrap the environment in one whose action space has bounds "
+            "%s: values of %s lack a bound. They get the policy's actions, within -1 to 1; for a larger "
+            "range, wrap the environment so that its action space has bounds "
             "(gymnasium.wrappers.TransformAction).",
             *(env, ", ".join(acts.unbounded)),
         )
     return seen, acts
 
 
-def begun(env: Env, seed: int | None) -> tuple[Any, ...]:
-    """The first observation of an episode, and the info.
+def reset_env(env: Env, seed: int | None) -> tuple[Any, ...]:
+    """Reset the environment; returns the first observation and the info.
 
     Raises:
-        GameFaultError: `reset` raises an exception, or gives something else.
+        GameFaultError: `reset` raises an exception, or returns something else.
     """
-    return parts_of(called(env, "reset", seed=seed), env, "reset", _BEGINNING)
+    return check_result(call_method(env, "reset", seed=seed), env, "reset", _RESET)
 
 
-def stepped(env: Env, action: Any) -> tuple[Any, ...]:
-    """Observation, reward, terminated, truncated and info of a step.
+def step_env(env: Env, action: Any) -> tuple[Any, ...]:
+    """Step the environment; returns observation, reward, terminated, truncated and info.
 
     Raises:
-        GameFaultError: `step` raises an exception, or gives something else.
+        GameFaultError: `step` raises an exception, or returns something else.
     """
-    return parts_of(called(env, "step", action), env, "step", _STEP)
+    return check_result(call_method(env, "step", action), env, "step", _STEP)
 
 
-def broken(env: Env, error: Exception) -> GameFaultError:
-    """What to raise where a value is not of its space."""
+def mismatch(env: Env, error: Exception) -> GameFaultError:
+    """The error for a value that is not in its space."""
     return GameFaultError(
-        f"{env} gives what does not fit: {error}. gymnasium.utils.env_checker.check_env looks an "
-        "environment over."
+        f"{env} returned what does not fit: {error}. gymnasium.utils.env_checker.check_env checks an "
+        "environment."
     )
 
 
 class Lives:
-    """How many lives each copy has left.
+    """The lives that each copy has left. Losing one ends a trajectory, but not the episode.
 
-    The last life is no loss of this kind: with it the episode ends.
+    Losing the last life does not count: the episode ends with it.
     """
 
     def __init__(self, copies: int) -> None:
         self._left = [0] * copies
 
-    def begin(self, copy: int, env: Any, info: Mapping[str, Any]) -> None:
-        """An episode begins."""
+    def reset(self, copy: int, env: Any, info: Mapping[str, Any]) -> None:
+        """Start an episode."""
         self._left[copy] = _lives(env, info)
 
     def lost(self, copy: int, env: Any, info: Mapping[str, Any]) -> bool:
         """Whether a life was lost in this step and others are left.
 
         Raises:
-            GameFaultError: The environment does not tell of lives.
+            GameFaultError: The environment does not report lives.
         """
         before, self._left[copy] = self._left[copy], _lives(env, info)
         return 0 < self._left[copy] < before
@@ -120,7 +117,7 @@ def _lives(env: Any, info: Mapping[str, Any]) -> int:
     emulator = getattr(env.unwrapped, "ale", None)
     if emulator is None:
         raise GameFaultError(
-            f"{env} was to be played with lives=true, but tells of no lives: it has neither info['lives'] "
-            "nor an Atari emulator (ale.lives()). Leave lives out."
+            f"{env} is played with lives=true, but reports no lives: it has neither info['lives'] nor an "
+            "Atari emulator (ale.lives()). Leave lives out."
         )
     return int(emulator.lives())

@@ -1,7 +1,4 @@
-"""Gymnasium's environments as a BaseEnv: many copies, whose agents are one behaviour.
-
-What the agents of a Gymnasium environment see, gathered into the arrays of a behaviour.
-"""
+"""Gymnasium environments as a BaseEnv: many copies, whose agents are one behavior."""
 
 from __future__ import annotations
 
@@ -24,11 +21,11 @@ from ...base import ObsArray
 from ...errors import UnsupportedSpaceError
 from ...images import Images
 from ...validation import NO_AGENTS
-from ..action_spaces import forbidden, given_mask
+from ..action_spaces import find_mask, forbidden_actions
 from ..base import InProcessEnvironment
-from ..calls import number, seed_of_copy, truth
-from ..spaces import Sensor
-from .adapter import Env, Lives, begun, broken, mapped, stepped
+from ..calls import as_bool, as_number, seed_of_copy
+from ..spaces import SpaceSensor
+from .adapter import Env, Lives, convert_spaces, mismatch, reset_env, step_env
 
 
 @dataclass(slots=True)
@@ -43,11 +40,11 @@ class _Ended:
 class GymnasiumEnvironment(InProcessEnvironment):
     """Any number of copies of an environment, stepped one after the other in the caller's thread.
 
-    Each copy has one agent, which decides at every step. When its episode ends, its last observation comes in
-    the TerminalSteps, and the first one of its next episode, under a new id, in the DecisionSteps of the same
+    Each copy has one agent, which decides at every step. When its episode ends, its final observation is in
+    the TerminalSteps, and the first one of its next episode, with a new id, in the DecisionSteps of the same
     step. Truncation is an interruption, unless the episode has terminated too.
 
-    Whatever the copies hand out is copied at once, so that they may use their arrays again.
+    The copies' arrays are copied at once, so that they may be reused.
     """
 
     def __init__(
@@ -64,13 +61,13 @@ class GymnasiumEnvironment(InProcessEnvironment):
         """Make the copies.
 
         Args:
-            make: Makes one.
-            behavior: What the behaviour is called, such as `CartPole-v1`.
-            seed: Of the first copy's chance; the others' are drawn from it. None: another one each time.
-            copies: How many.
-            stack: How many frames agents see at once.
-            lives: Losing a life ends the trajectory, though not the episode; see `lost_lives`.
-            images: What images are given out as: 0 to 1, or for a trainer the bytes.
+            make: Makes one copy.
+            behavior: The behavior's name, such as `CartPole-v1`.
+            seed: Seeds the first copy; the other seeds are derived from it. None: random seeds.
+            copies: The number of copies.
+            stack: The number of stacked frames in an observation.
+            lives: Losing a life ends the trajectory, but not the episode; see `lost_lives`.
+            images: The dtype of image observations: 0 to 1, or bytes for a trainer.
 
         Raises:
             UnityEnvironmentException: There are no copies.
@@ -84,24 +81,24 @@ class GymnasiumEnvironment(InProcessEnvironment):
         first = make()
         self.name = f"{behavior}?team=0"
         try:
-            seen, self._actor = mapped(first, images)
+            seen, self._decoder = convert_spaces(first, images)
         except UnsupportedSpaceError:
             first.close()
             raise
         self._envs = [first, *(make() for _ in range(copies - 1))]
         self._seeds = [seed_of_copy(seed, copy) for copy in range(copies)]
-        self._views = Views(seen, copies, stack)
+        self._buffers = ObservationBuffers(seen, copies, stack)
         self._lives = Lives(copies) if lives else None
-        self._spec = BehaviorSpec(self._views.specs, self._actor.spec)
+        self._spec = BehaviorSpec(self._buffers.specs, self._decoder.spec)
         self._ids = [0] * copies
         self._next_id = 0
         self._no_group = np.zeros(copies, np.int32), np.zeros(copies, np.float32)
-        self._nobody = self._terminals(_Ended(), np.zeros(0, np.float32))
+        self._no_terminals = self._terminals(_Ended(), np.zeros(0, np.float32))
         self._lost = NO_AGENTS
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
-        """The one behaviour."""
+        """The single behavior."""
         return BehaviorMapping({self.name: self._spec})  # type: ignore[no-any-return]
 
     @property
@@ -110,109 +107,109 @@ class GymnasiumEnvironment(InProcessEnvironment):
         return self._lives is not None
 
     def reset(self) -> None:
-        """Begin a new episode in every copy. The episodes that are cut thereby are not reported.
+        """Start a new episode in every copy. Unfinished episodes are not reported.
 
         Raises:
-            GameFaultError: An observation is not of its space.
+            GameFaultError: An observation is not in its space.
         """
-        self._begin_step()
+        self._start_step()
         masks: dict[int, Any] = {}
         for copy in range(len(self._envs)):
-            self._begin_episode(copy, masks)
-        self._finish_step(np.zeros(len(self._envs), np.float32), masks, self._nobody)
+            self._start_episode(copy, masks)
+        self._finish_step(np.zeros(len(self._envs), np.float32), masks, self._no_terminals)
 
     def step(self) -> None:
-        """Let the agents act; without actions these are zeros. A first step without a reset is a reset.
+        """Step all copies; missing actions are zeros. A first step without a reset is a reset.
 
         Raises:
-            GameFaultError: An observation, a reward or a mask is not as Gymnasium would have it.
+            GameFaultError: An observation, a reward or a mask breaks Gymnasium's rules.
         """
         if not self._steps:
             self.reset()
             return
         given = self._actions.get(self.name) or self._spec.action_spec.empty_action(len(self._envs))
-        actions = self._actor.decode(given.continuous, given.discrete)
-        self._begin_step()
+        actions = self._decoder.decode(given.continuous, given.discrete)
+        self._start_step()
         rewards = np.zeros(len(self._envs), np.float32)
         masks: dict[int, Any] = {}
         ended, lost = _Ended(), []
         for copy, (env, action) in enumerate(zip(self._envs, actions)):
-            observation, reward, terminated, truncated, info = stepped(env, action)
+            observation, reward, terminated, truncated, info = step_env(env, action)
             try:
-                rewards[copy] = number(reward)
-                self._views.see(copy, observation)
-                terminated, truncated = truth(terminated, "terminated"), truth(truncated, "truncated")
+                rewards[copy] = as_number(reward)
+                self._buffers.write(copy, observation)
+                terminated, truncated = as_bool(terminated, "terminated"), as_bool(truncated, "truncated")
             except ValueError as error:
-                raise broken(env, error) from error
+                raise mismatch(env, error) from error
             if terminated or truncated:
                 ended.copies.append(copy)
                 ended.ids.append(self._ids[copy])
                 ended.interrupted.append(not terminated)
                 continue
-            mask = given_mask(observation, info)
+            mask = find_mask(observation, info)
             if mask is not None:
                 masks[copy] = mask
             if self._lives is not None and self._lives.lost(copy, env, info):
                 lost.append(self._ids[copy])
         self._lost = np.array(lost, np.int32) if lost else NO_AGENTS
-        terminals = self._end_episodes(ended, rewards, masks) if ended.copies else self._nobody
+        terminals = self._end_episodes(ended, rewards, masks) if ended.copies else self._no_terminals
         self._finish_step(rewards, masks, terminals)
 
     def lost_lives(self, behavior_name: str) -> NDArray[np.int32]:
-        """[n] the agents of the last DecisionSteps that lost a life on the way there and go on.
+        """[n] The agents of the last DecisionSteps that lost a life in the last step, but not the episode.
 
-        What they earned until then is to be valued as if their episode had ended.
+        Their trajectories end there as if the episode had ended.
         """
         return self._lost
 
     def draw(self) -> NDArray[np.uint8]:
-        """A picture of the first copy, [height, width, 3]; its render mode is to be `rgb_array`."""
-        picture: NDArray[np.uint8] = np.asarray(self._envs[0].render(), np.uint8)
-        return picture
+        """A frame of the first copy, [height, width, 3]; its render mode must be `rgb_array`."""
+        frame: NDArray[np.uint8] = np.asarray(self._envs[0].render(), np.uint8)
+        return frame
 
     def close(self) -> None:
         """Close every copy."""
         for env in self._envs:
             env.close()
 
-    def _begin_step(self) -> None:
+    def _start_step(self) -> None:
         self._actions.clear()
         self._lost = NO_AGENTS
-        self._views.turn()
+        self._buffers.start_step()
 
-    def _begin_episode(self, copy: int, masks: dict[int, Any]) -> None:
-        """The agent of a copy gets an id and its first observation."""
+    def _start_episode(self, copy: int, masks: dict[int, Any]) -> None:
+        """Give a copy's agent an id and its first observation."""
         env = self._envs[copy]
-        observation, info = begun(env, self._seeds[copy])
-        self._seeds[copy] = None  # from now on its chance goes on
+        observation, info = reset_env(env, self._seeds[copy])
+        self._seeds[copy] = None  # later episodes continue its random numbers
         self._ids[copy] = self._next_id
         self._next_id += 1
         try:
-            self._views.begin(copy, observation)
+            self._buffers.reset(copy, observation)
         except ValueError as error:
-            raise broken(env, error) from error
-        mask = given_mask(observation, info)
+            raise mismatch(env, error) from error
+        mask = find_mask(observation, info)
         if mask is not None:
             masks[copy] = mask
         if self._lives is not None:
-            self._lives.begin(copy, env, info)
+            self._lives.reset(copy, env, info)
 
     def _end_episodes(
         self, ended: _Ended, rewards: NDArray[np.float32], masks: dict[int, Any]
     ) -> TerminalSteps:
-        """Tell of those that have ended, and begin their next episodes, which have earned nothing yet."""
+        """Make the TerminalSteps of ended episodes, and start the next ones, with rewards of 0."""
         terminals = self._terminals(ended, rewards[ended.copies])
         rewards[ended.copies] = 0
         for copy in ended.copies:
-            self._begin_episode(copy, masks)
+            self._start_episode(copy, masks)
         return terminals
 
     def _terminals(self, ended: _Ended, rewards: NDArray[np.float32]) -> TerminalSteps:
-        """What those that have ended see now."""
+        """The TerminalSteps of ended episodes."""
         count = len(ended.copies)
         group_ids, group_rewards = self._no_group
         return TerminalSteps(
-            self._views.of(ended.copies),
+            self._buffers.select(ended.copies),
             rewards,
             np.array(ended.interrupted, np.bool_),
             np.array(ended.ids, np.int32),
@@ -226,29 +223,29 @@ class GymnasiumEnvironment(InProcessEnvironment):
         ids = np.array(self._ids, np.int32)
         branches = self._spec.action_spec.discrete_branches
         closed = self._closed(masks, branches) if masks and branches else None
-        decisions = DecisionSteps(self._views.now, rewards, ids, closed, *self._no_group)
+        decisions = DecisionSteps(self._buffers.now, rewards, ids, closed, *self._no_group)
         self._steps[self.name] = (decisions, terminals)
 
     def _closed(self, masks: Mapping[int, Any], branches: tuple[int, ...]) -> list[NDArray[np.bool_]]:
-        """[copies, branch size] per branch, True where an action is forbidden."""
+        """[copies, branch size] per branch, True for actions that are not allowed."""
         flat = np.zeros((len(self._envs), sum(branches)), np.bool_)
         for copy, mask in masks.items():
             try:
-                flat[copy] = forbidden(mask, branches)
+                flat[copy] = forbidden_actions(mask, branches)
             except ValueError as error:
-                raise broken(self._envs[copy], error) from error
+                raise mismatch(self._envs[copy], error) from error
         return np.split(flat, np.cumsum(branches)[:-1], axis=1)
 
 
-class Views:
-    """The newest observation of each copy, one array [copies, *shape] per sensor.
+class ObservationBuffers:
+    """The latest observation of each copy, one array [copies, *shape] per sensor.
 
-    With several frames, a sensor shows the last ones along its first axis, the oldest first, and zeros before
-    an episode, as Unity's StackingSensor does; it is named as that one is, by which a replay knows that its
-    frames need to be kept but once.
+    With several frames, a sensor stacks the last ones along its first axis, the oldest first, and zeros
+    before an episode, as Unity's StackingSensor; it has the same name, from which a replay buffer knows that
+    it can store each frame once.
     """
 
-    def __init__(self, sensors: Sequence[Sensor], copies: int, frames: int = 1) -> None:
+    def __init__(self, sensors: Sequence[SpaceSensor], copies: int, frames: int = 1) -> None:
         self._sensors = sensors
         self._frames = frames
         self.specs = [stacked(sensor.spec, frames) for sensor in sensors]
@@ -256,41 +253,41 @@ class Views:
             np.zeros((copies, *spec.shape), sensor.dtype) for spec, sensor in zip(self.specs, sensors)
         ]
 
-    def turn(self) -> None:
-        """Begin a step: what `now` held so far belongs to whom it was given."""
+    def start_step(self) -> None:
+        """Start a step in new arrays: those in `now` have been handed out."""
         self.now = [self._following(array, sensor) for array, sensor in zip(self.now, self._sensors)]
 
-    def _following(self, array: ObsArray, sensor: Sensor) -> ObsArray:
-        """A new array, with the frames that stay visible; the newest is still to be written."""
+    def _following(self, array: ObsArray, sensor: SpaceSensor) -> ObsArray:
+        """A new array with the previous frames; the latest is still to be written."""
         new = np.empty_like(array)
         if self._frames > 1:
             size = sensor.spec.shape[0]
             new[:, :-size] = array[:, size:]
         return new
 
-    def see(self, copy: int, observation: Any) -> None:
-        """A copy's newest frame.
+    def write(self, copy: int, observation: Any) -> None:
+        """Write a copy's latest frame.
 
         Raises:
-            ValueError: The observation is not of the space.
+            ValueError: The observation is not in the space.
         """
         for sensor, array in zip(self._sensors, self.now):
             sensor.read(observation, array[copy, -sensor.spec.shape[0] :])
 
-    def begin(self, copy: int, observation: Any) -> None:
-        """The first frame of an episode. Raises as `see`."""
+    def reset(self, copy: int, observation: Any) -> None:
+        """Write the first frame of an episode. Raises as `write`."""
         if self._frames > 1:
             for array in self.now:
                 array[copy] = 0
-        self.see(copy, observation)
+        self.write(copy, observation)
 
-    def of(self, copies: Sequence[int]) -> list[ObsArray]:
-        """What these copies see now, [n, *shape] per sensor, in arrays of its own."""
+    def select(self, copies: Sequence[int]) -> list[ObsArray]:
+        """The latest observations of these copies, [n, *shape] per sensor, in new arrays."""
         return [array[copies] for array in self.now]
 
 
 def stacked(spec: ObservationSpec, frames: int) -> ObservationSpec:
-    """The specification of a sensor that shows so many of its observations, one behind another."""
+    """The specification of a sensor that stacks `frames` of its observations."""
     if frames == 1:
         return spec
     shape = (frames * spec.shape[0], *spec.shape[1:])

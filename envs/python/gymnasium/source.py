@@ -1,4 +1,4 @@
-"""Gymnasium's environments by their names: `gymnasium:ID`."""
+"""Gymnasium environments by name: `gymnasium:ID`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ...images import Images
-from ..calls import described, load_module, one_line
-from ..source_arguments import Arguments, find_in_working_folder, keyed, name_and_query, written
+from ..calls import describe_error, load_module, one_line
+from ..source_arguments import (
+    Arguments,
+    find_in_working_folder,
+    format_arguments,
+    parse_arguments,
+    split_query,
+)
 from ..source_names import GYMNASIUM
 
 PICTURE = "rgb_array"
-"""The render mode in which an environment gives its picture away."""
+"""The render mode in which an environment returns its frames."""
 
 _OWN: dict[str, int | bool] = {"areas": 1, "stack": 1, "lives": False}
-"""Our own arguments, with their defaults."""
+"""Lanista's own arguments, with their defaults."""
 
 _ATARI = "Atari's games are in the package ale-py: pip install it, and write gymnasium:ale_py:ALE/Pong-v5."
 
@@ -32,17 +38,17 @@ def make(
     images: Images = "float32",
     drawn: bool = False,
 ) -> BaseEnv:
-    """The environment `gymnasium:ID` or `gymnasium:MODULE:ID`, either with `?key=value&key=value`.
+    """Make `gymnasium:ID` or `gymnasium:MODULE:ID`, optionally with `?key=value&key=value`.
 
-    Arguments are given to `gymnasium.make`, but for our own: `areas`, copies; `stack`, frames that agents
-    see at once; `lives`, whether a lost life ends a trajectory. Otherwise as `make_source`.
+    Arguments are passed to `gymnasium.make`, except Lanista's own: `areas`, the number of copies; `stack`,
+    the number of stacked frames; `lives`, whether a lost life ends a trajectory. Otherwise as `make_source`.
 
     Raises:
         UnityEnvironmentException: As `make_source`.
         UnsupportedSpaceError: One of its spaces cannot be used.
     """
     name, query = _read(path)
-    given: Arguments = {**query, **keyed(path, arguments)}
+    given: Arguments = {**query, **parse_arguments(path, arguments)}
     own = {key: _own(path, key, given) for key in _OWN}
     if drawn:
         given["render_mode"] = PICTURE
@@ -61,53 +67,53 @@ def make(
 
 
 def check(path: str, arguments: Sequence[str]) -> None:
-    """Refuse an environment that cannot be made, or is to be played by lives and has none.
+    """Refuse an environment that cannot be made, or is played with lives and has none.
 
     Raises:
         UnityEnvironmentException: As `make_source`.
         UnsupportedSpaceError: One of its spaces cannot be used.
-        GameFaultError: It tells of no lives.
+        GameFaultError: It does not report lives.
     """
     env = make(path, None, arguments, 1)
     try:
         if env.by_lives:
-            env.reset()  # only then do games tell of their lives
+            env.reset()  # games report their lives after a reset
     finally:
         env.close()
 
 
 def behavior_of(name: str) -> str:
-    """The behaviour of an id: without module and namespace; `ale_py:ALE/Pong-v5` gives `Pong-v5`."""
+    """The behavior's name for an id: without module and namespace; `Pong-v5` for `ale_py:ALE/Pong-v5`."""
     return name.rpartition(":")[2].rpartition("/")[2]
 
 
 def _read(path: str) -> tuple[str, Arguments]:
-    """The id, perhaps with a module, and the arguments within the path."""
-    found = name_and_query(path.strip()[len(GYMNASIUM) :])
+    """Parse the id, with its module if any, and the arguments within the path."""
+    found = split_query(path.strip()[len(GYMNASIUM) :])
     if found is None or not re.fullmatch(r"([\w.]+:)?[^:\s]+", found[0]):
         raise UnityEnvironmentException(
-            f"The environment {path!r} cannot be read; write 'gymnasium:ID', such as "
-            "'gymnasium:CartPole-v1', 'gymnasium:MODULE:ID' where a module registers the environment, or "
+            f"The environment {path!r} is not valid; write 'gymnasium:ID', such as "
+            "'gymnasium:CartPole-v1', 'gymnasium:MODULE:ID' if a module registers the environment, or "
             "'gymnasium:ID?key=value&key=value'."
         )
     return found
 
 
 def _own(path: str, key: str, given: Arguments) -> Any:
-    """One of our own arguments, taken out of those that are given."""
+    """Remove one of Lanista's own arguments from the given ones, and return it."""
     default = _OWN[key]
     value = given.pop(key, default)
     if type(value) is not type(default) or (value < 1 and value is not False):
-        wanted = "true or false" if default is False else "a number from 1 on"
+        wanted = "true or false" if default is False else "a number of at least 1"
         raise UnityEnvironmentException(f"{path}: found {key} {value!r}; expected {wanted}.")
     return value
 
 
 def _spec(path: str, name: str) -> Any:
-    """What is registered under this id.
+    """Look up the registered specification of an id.
 
     Raises:
-        UnityEnvironmentException: Nothing, or a package is missing or cannot be imported.
+        UnityEnvironmentException: There is none, or a package is missing or cannot be imported.
     """
     find_in_working_folder()
     try:
@@ -128,20 +134,20 @@ def _spec(path: str, name: str) -> Any:
 
 
 def _versions(registry: Any, name: str) -> str:
-    """The full ids of what has this name without its version, if there are any."""
+    """A hint with the full id, if the name only lacks its version."""
     ids = [key for key in registry if key.rpartition("-v")[0] == name]
     return f" Write gymnasium:{ids[-1]}." if ids else ""
 
 
 def _make(path: str, spec: Any, options: Arguments) -> Any:
-    """One copy. Gymnasium's own checks of each step are left out: what matters is checked here, faster."""
+    """Make one copy, without Gymnasium's own checks of each step, which are replaced by faster ones."""
     import gymnasium
 
     try:
         env = gymnasium.make(spec, disable_env_checker=True, **options)
-    except Exception as error:  # whatever the maker of a game raises
+    except Exception as error:  # the constructor of a game may raise anything
         raise UnityEnvironmentException(
-            f"{path} cannot be made with {written(options)}: {_cause(error)}"
+            f"{path} cannot be made with {format_arguments(options)}: {_cause(error)}"
         ) from error
     if options.get("render_mode") == PICTURE and PICTURE not in env.metadata.get("render_modes", []):
         env.close()
@@ -153,9 +159,9 @@ def _make(path: str, spec: Any, options: Arguments) -> Any:
 
 
 def _cause(error: Exception) -> str:
-    """What went wrong; with its kind, and where in a file, unless Gymnasium worded it."""
+    """The cause of a failure, with its type and place in a file unless it is Gymnasium's own message."""
     import gymnasium
 
     if isinstance(error, (gymnasium.error.Error, TypeError, ValueError, ImportError)):
         return one_line(error)
-    return described(error)
+    return describe_error(error)

@@ -1,7 +1,4 @@
-"""One parallel environment of PettingZoo: what is used of it, and what may be wrong with it.
-
-What the agents of a PettingZoo environment report, gathered into the arrays of a behaviour.
-"""
+"""Checked calls of one parallel PettingZoo environment, and its agents' reports as steps of a behavior."""
 
 from __future__ import annotations
 
@@ -15,18 +12,18 @@ from numpy.typing import NDArray
 
 from ...base import ObsArray
 from ...errors import GameFaultError
-from ..action_spaces import Actor
-from ..calls import called, number, parts_of, truth
-from ..spaces import Sensor
+from ..action_spaces import ActionDecoder
+from ..calls import as_bool, as_number, call_method, check_result
+from ..spaces import SpaceSensor
 
 HELP = "PettingZoo's parallel_api_test checks an environment."
 
-_BEGINNING = ("observations", "infos")
+_RESET = ("observations", "infos")
 _STEP = ("observations", "rewards", "terminations", "truncations", "infos")
 
 
 class ParallelEnv(Protocol):
-    """What is used of `pettingzoo.ParallelEnv`. `state()`, `possible_agents` and `render()` are optional."""
+    """The used part of `pettingzoo.ParallelEnv`; `state()`, `possible_agents` and `render()` are optional."""
 
     agents: list[str]
 
@@ -37,81 +34,81 @@ class ParallelEnv(Protocol):
         """Observations, rewards, terminations, truncations and infos by agent."""
 
     def observation_space(self, agent: str) -> Any:
-        """A space of Gymnasium."""
+        """A Gymnasium space."""
 
     def action_space(self, agent: str) -> Any:
-        """A space of Gymnasium."""
+        """A Gymnasium space."""
 
     def render(self) -> Any:
-        """A picture [height, width, 3], in the render mode `rgb_array`."""
+        """A frame [height, width, 3], in the render mode `rgb_array`."""
 
     def close(self) -> None:
-        """Let go of windows and the like."""
+        """Release windows and other resources."""
 
 
-def begun(env: ParallelEnv, seed: int | None) -> tuple[Any, ...]:
-    """The first observations of an episode, and the infos, by agent.
-
-    Raises:
-        GameFaultError: `reset` raises an exception, or gives something else.
-    """
-    return parts_of(called(env, "reset", seed=seed), env, "reset", _BEGINNING, by_agent=True)
-
-
-def stepped(env: ParallelEnv, actions: dict[str, Any]) -> tuple[Any, ...]:
-    """Observations, rewards, terminations, truncations and infos of a step, by agent.
+def reset_env(env: ParallelEnv, seed: int | None) -> tuple[Any, ...]:
+    """Reset the environment; returns observations and infos by agent.
 
     Raises:
-        GameFaultError: `step` raises an exception, or gives something else.
+        GameFaultError: `reset` raises an exception, or returns something else.
     """
-    return parts_of(called(env, "step", actions), env, "step", _STEP, by_agent=True)
+    return check_result(call_method(env, "reset", seed=seed), env, "reset", _RESET, by_agent=True)
 
 
-def earned(env: ParallelEnv, agent: str, rewards: Mapping[str, Any]) -> float:
+def step_env(env: ParallelEnv, actions: dict[str, Any]) -> tuple[Any, ...]:
+    """Step the environment; returns observations, rewards, terminations, truncations, infos by agent.
+
+    Raises:
+        GameFaultError: `step` raises an exception, or returns something else.
+    """
+    return check_result(call_method(env, "step", actions), env, "step", _STEP, by_agent=True)
+
+
+def read_reward(env: ParallelEnv, agent: str, rewards: Mapping[str, Any]) -> float:
     """An agent's reward.
 
     Raises:
-        GameFaultError: There is none, or it is no number.
+        GameFaultError: There is none, or it is not a number.
     """
     if agent not in rewards:
         raise GameFaultError(f"The agent {agent!r} of {env} acted and got no reward. {HELP}")
     try:
-        return number(rewards[agent])
+        return as_number(rewards[agent])
     except ValueError as error:
-        raise misfit(env, agent, error) from error
+        raise mismatch(env, agent, error) from error
 
 
-def ends(env: ParallelEnv, agent: str, flags: Mapping[str, Any], name: str) -> bool:
-    """Whether an agent has ended by these flags; who is not among them has not.
+def read_flag(env: ParallelEnv, agent: str, flags: Mapping[str, Any], name: str) -> bool:
+    """An agent's termination or truncation; False if it is missing.
 
     Raises:
-        GameFaultError: What is there is neither true nor false.
+        GameFaultError: It is neither true nor false.
     """
     try:
-        return truth(flags.get(agent, False), name)
+        return as_bool(flags.get(agent, False), name)
     except ValueError as error:
-        raise misfit(env, agent, error) from error
+        raise mismatch(env, agent, error) from error
 
 
-def misfit(env: object, agent: str, error: ValueError, help_text: str = HELP) -> GameFaultError:
-    """What to raise where an agent got what is not of its spaces, or is not what it should be."""
+def mismatch(env: object, agent: str, error: ValueError, help_text: str = HELP) -> GameFaultError:
+    """The error for an agent's value that is not in its space, or is otherwise invalid."""
     return GameFaultError(f"What the agent {agent!r} of {env} got does not fit: {error}. {help_text}")
 
 
 @dataclass(frozen=True, slots=True)
-class Behavior:
+class AgentBehavior:
     """Agents of equal spaces."""
 
     name: str
     number: int
-    """From 0 on, in the order of their appearance."""
+    """From 0, in the order of appearance."""
     spaces: tuple[Any, Any]
     """Of observations and of actions."""
     spec: BehaviorSpec
-    sensors: list[Sensor]
-    actor: Actor
+    sensors: list[SpaceSensor]
+    decoder: ActionDecoder
     with_extra: bool
-    """The last observation of the spec is no part of an agent's own: the global state, or its seat."""
+    """Whether the spec's last observation is not the agent's own: the global state, or its seat."""
 
     @property
     def dtypes(self) -> list[type[np.float32 | np.uint8]]:
@@ -120,10 +117,10 @@ class Behavior:
         return [*own, np.float32] if self.with_extra else own
 
     def read(self, observation: Any, state: NDArray[np.float32] | None) -> list[ObsArray]:
-        """An agent's observation and the global state as arrays of the spec's shapes, its own and no views.
+        """Convert an agent's observation and the global state to new arrays of the spec's shapes.
 
         Raises:
-            ValueError: The observation is not of the agent's space.
+            ValueError: The observation is not in the agent's space.
         """
         arrays: list[ObsArray] = [
             np.empty(spec.shape, dtype) for spec, dtype in zip(self.spec.observation_specs, self.dtypes)
@@ -137,7 +134,7 @@ class Behavior:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AgentReport:
     """One agent at one step."""
 
     area: int
@@ -148,20 +145,20 @@ class Report:
     """In the spec's order and shapes."""
     reward: float
     interrupted: bool
-    """Of meaning where it has ended."""
-    forbidden: NDArray[np.bool_] | None
-    """[sum of branches], which actions are not allowed; None: all are."""
+    """Meaningful if it has ended."""
+    forbidden_actions: NDArray[np.bool_] | None
+    """[sum of branches] True for actions that are not allowed; None: all are allowed."""
 
 
-def decision_steps(behavior: Behavior, reports: Sequence[Report], areas: int = 0) -> DecisionSteps:
-    """Those who wait for a decision; in groups where `areas` are given."""
+def decision_steps(behavior: AgentBehavior, reports: Sequence[AgentReport], areas: int = 0) -> DecisionSteps:
+    """The DecisionSteps of agents that request a decision; in groups if `areas` is given."""
     masks = None
     branches = behavior.spec.action_spec.discrete_branches
     if branches and reports:
         flat = np.zeros((len(reports), sum(branches)), np.bool_)
         for row, report in enumerate(reports):
-            if report.forbidden is not None:
-                flat[row] = report.forbidden
+            if report.forbidden_actions is not None:
+                flat[row] = report.forbidden_actions
         masks = np.split(flat, np.cumsum(branches)[:-1], axis=1)
     return DecisionSteps(
         _observations(behavior, reports),
@@ -173,8 +170,8 @@ def decision_steps(behavior: Behavior, reports: Sequence[Report], areas: int = 0
     )
 
 
-def terminal_steps(behavior: Behavior, reports: Sequence[Report], areas: int = 0) -> TerminalSteps:
-    """Those who have ended; see `decision_steps`."""
+def terminal_steps(behavior: AgentBehavior, reports: Sequence[AgentReport], areas: int = 0) -> TerminalSteps:
+    """The TerminalSteps of agents whose episode has ended; see `decision_steps`."""
     return TerminalSteps(
         _observations(behavior, reports),
         _rewards(reports),
@@ -185,7 +182,7 @@ def terminal_steps(behavior: Behavior, reports: Sequence[Report], areas: int = 0
     )
 
 
-def _observations(behavior: Behavior, reports: Sequence[Report]) -> list[ObsArray]:
+def _observations(behavior: AgentBehavior, reports: Sequence[AgentReport]) -> list[ObsArray]:
     arrays: list[ObsArray] = [
         np.empty((len(reports), *spec.shape), dtype)
         for spec, dtype in zip(behavior.spec.observation_specs, behavior.dtypes)
@@ -196,16 +193,16 @@ def _observations(behavior: Behavior, reports: Sequence[Report]) -> list[ObsArra
     return arrays
 
 
-def _rewards(reports: Sequence[Report]) -> NDArray[np.float32]:
+def _rewards(reports: Sequence[AgentReport]) -> NDArray[np.float32]:
     return np.array([report.reward for report in reports], np.float32)
 
 
-def _ids(reports: Sequence[Report]) -> NDArray[np.int32]:
+def _ids(reports: Sequence[AgentReport]) -> NDArray[np.int32]:
     return np.array([report.number for report in reports], np.int32)
 
 
-def _groups(behavior: Behavior, reports: Sequence[Report], areas: int) -> NDArray[np.int32]:
-    """A group for each behaviour and area, from 1 on; 0 without areas: nobody is in a group."""
+def _groups(behavior: AgentBehavior, reports: Sequence[AgentReport], areas: int) -> NDArray[np.int32]:
+    """A group id per behavior and area, from 1; 0, no group, without areas."""
     if not areas:
         return np.zeros(len(reports), np.int32)
     return np.array([1 + behavior.number * areas + report.area for report in reports], np.int32)

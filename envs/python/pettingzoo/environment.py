@@ -1,6 +1,6 @@
-"""PettingZoo's parallel environments as a BaseEnv: teams from another source than an engine.
+"""Parallel PettingZoo environments as a BaseEnv.
 
-Agents whose observation and action spaces are equal are one behaviour, and in each area one group.
+Agents whose observation and action spaces are equal are one behavior, and in each area one group.
 """
 
 from __future__ import annotations
@@ -22,45 +22,46 @@ from numpy.typing import NDArray
 from ...base import STATE
 from ...errors import GameFaultError, UnsupportedSpaceError
 from ...images import Images
-from ..action_spaces import actor, forbidden, given_mask
+from ..action_spaces import action_decoder, find_mask, forbidden_actions
 from ..base import InProcessEnvironment
 from ..calls import seed_of_copy
 from ..spaces import sensors
 from .adapter import (
     HELP,
-    Behavior,
+    AgentBehavior,
+    AgentReport,
     ParallelEnv,
-    Report,
-    begun,
     decision_steps,
-    earned,
-    ends,
-    misfit,
-    stepped,
+    mismatch,
+    read_flag,
+    read_reward,
+    reset_env,
+    step_env,
     terminal_steps,
 )
 
 
 class _Area:
-    """One copy of the environment, and who lives in it."""
+    """One copy of the environment, and its live agents."""
 
     def __init__(self, env: ParallelEnv, index: int, seed: int | None) -> None:
         self.env = env
         self.index = index
         self.seed = seed
-        """For its first reset; afterwards its chance goes on."""
+        """For its first reset; later episodes continue its random numbers."""
         self.ids: dict[str, int] = {}
-        """The living, and their ids: one for each life."""
+        """The ids of live agents, new in each episode."""
 
 
 class PettingZooEnvironment(InProcessEnvironment):
     """Any number of copies of a parallel environment, stepped one after the other in the caller's thread.
 
-    The behaviours are known after the first `reset`. An episode ends when no agent lives any more; the next
-    begins within the same step, under new ids. An agent that is truncated is interrupted, one that is
-    terminated is not. A reward in the step in which an agent appears is not told: it has not acted yet.
+    The behaviors are known after the first `reset`. An episode ends when no agent is alive; the next one
+    starts within the same step, with new ids. An agent that is truncated is interrupted, one that is
+    terminated is not. A reward in the step in which an agent appears is not reported, since it has not acted
+    yet.
 
-    Whatever the copies hand out is copied at once, so that they may use their arrays again.
+    The copies' arrays are copied at once, so that they may be reused.
     """
 
     def __init__(
@@ -74,12 +75,12 @@ class PettingZooEnvironment(InProcessEnvironment):
         """Make the copies.
 
         Args:
-            make: Makes one.
-            seed: Of the first area's chance; the others' are drawn from it. None: another one each time.
-            areas: How many copies.
-            state_observation: Every agent also observes the global state, by a sensor named `state`. None:
-                where the environment has one.
-            images: What images are given out as: 0 to 1, or for a trainer the bytes.
+            make: Makes one copy.
+            seed: Seeds the first area; the other seeds are derived from it. None: random seeds.
+            areas: The number of copies.
+            state_observation: Every agent also observes the global state, by a sensor named `state`. None: if
+                the environment has one.
+            images: The dtype of image observations: 0 to 1, or bytes for a trainer.
 
         Raises:
             UnityEnvironmentException: There are no areas.
@@ -92,49 +93,49 @@ class PettingZooEnvironment(InProcessEnvironment):
         self._areas = [_Area(make(), index, seed_of_copy(seed, index)) for index in range(areas)]
         self._state_observation = state_observation
         self._images = images
-        self._behaviors: dict[str, Behavior] = {}
-        self._behavior_of: dict[str, Behavior] = {}
+        self._behaviors: dict[str, AgentBehavior] = {}
+        self._behavior_of: dict[str, AgentBehavior] = {}
         self._next_id = 0
-        self._waiting: dict[str, list[Report]] = {}
-        self._ended: dict[str, list[Report]] = {}
+        self._waiting: dict[str, list[AgentReport]] = {}
+        self._ended: dict[str, list[AgentReport]] = {}
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
-        """The behaviours by name, such as `agent?team=0`; none before the first reset."""
+        """The behaviors by name, such as `agent?team=0`; none before the first reset."""
         specs = {name: behavior.spec for name, behavior in self._behaviors.items()}
         return BehaviorMapping(specs)  # type: ignore[no-any-return]
 
     def reset(self) -> None:
-        """Begin a new episode in every area. The lives that are cut thereby are not reported.
+        """Start a new episode in every area. Unfinished episodes are not reported.
 
         Raises:
             UnityEnvironmentException: The environment has no global state to observe.
-            GameFaultError: It breaks the rules of PettingZoo.
+            GameFaultError: It breaks PettingZoo's rules.
         """
-        self._begin_step()
+        self._start_step()
         for area in self._areas:
-            self._begin_episode(area)
+            self._start_episode(area)
         self._finish_step()
 
     def step(self) -> None:
-        """Let the agents act; those without actions get zeros. A first step without a reset is a reset.
+        """Step all areas; missing actions are zeros. A first step without a reset is a reset.
 
         Raises:
-            GameFaultError: The environment breaks the rules of PettingZoo.
+            GameFaultError: The environment breaks PettingZoo's rules.
         """
         if not self._steps:
             self.reset()
             return
         actions = self._decoded()
-        self._begin_step()
+        self._start_step()
         for area, chosen in zip(self._areas, actions):
             self._step_area(area, chosen)
         self._finish_step()
 
     def draw(self) -> NDArray[np.uint8]:
-        """A picture of the first area, [height, width, 3]; its render mode is to be `rgb_array`."""
-        picture: NDArray[np.uint8] = np.asarray(self._areas[0].env.render(), np.uint8)
-        return picture
+        """A frame of the first area, [height, width, 3]; its render mode must be `rgb_array`."""
+        frame: NDArray[np.uint8] = np.asarray(self._areas[0].env.render(), np.uint8)
+        return frame
 
     def close(self) -> None:
         """Close every copy."""
@@ -142,16 +143,16 @@ class PettingZooEnvironment(InProcessEnvironment):
             area.env.close()
 
     def _decoded(self) -> list[dict[str, Any]]:
-        """By area and agent, what was decided in the form of the agents' action spaces."""
+        """By area and agent, the actions in the agents' action spaces."""
         chosen: list[dict[str, Any]] = [{} for _ in self._areas]
         for name, reports in self._waiting.items():
             behavior = self._behaviors[name]
             given = self._actions.get(name) or behavior.spec.action_spec.empty_action(len(reports))
-            for report, action in zip(reports, behavior.actor.decode(given.continuous, given.discrete)):
+            for report, action in zip(reports, behavior.decoder.decode(given.continuous, given.discrete)):
                 chosen[report.area][report.agent] = action
         return chosen
 
-    def _begin_step(self) -> None:
+    def _start_step(self) -> None:
         self._actions.clear()
         self._waiting = {name: [] for name in self._behaviors}
         self._ended = {name: [] for name in self._behaviors}
@@ -164,12 +165,12 @@ class PettingZooEnvironment(InProcessEnvironment):
             )
 
     def _step_area(self, area: _Area, actions: dict[str, Any]) -> None:
-        observations, rewards, terminations, truncations, infos = stepped(area.env, actions)
+        observations, rewards, terminations, truncations, infos = step_env(area.env, actions)
         state = self._state(area)
         present = set(area.env.agents)
         for agent, agent_id in list(area.ids.items()):
-            terminated = ends(area.env, agent, terminations, "the termination")
-            truncated = ends(area.env, agent, truncations, "the truncation")
+            terminated = read_flag(area.env, agent, terminations, "the termination")
+            truncated = read_flag(area.env, agent, truncations, "the truncation")
             ended = terminated or truncated
             if agent not in observations or not (ended or agent in present):
                 raise GameFaultError(
@@ -178,29 +179,29 @@ class PettingZooEnvironment(InProcessEnvironment):
                 )
             self._report(
                 area, agent, agent_id, observations[agent], infos.get(agent), state,
-                reward=earned(area.env, agent, rewards), ended=ended, interrupted=not terminated,
+                reward=read_reward(area.env, agent, rewards), ended=ended, interrupted=not terminated,
             )  # fmt: skip
             if ended:
                 del area.ids[agent]
-        came = [
+        new = [
             agent
             for agent in area.env.agents
             if agent not in area.ids and not terminations.get(agent) and not truncations.get(agent)
         ]
-        self._admit(area, came, observations, infos, state)
+        self._add_agents(area, new, observations, infos, state)
         if not area.ids:
-            self._begin_episode(area)
+            self._start_episode(area)
 
-    def _begin_episode(self, area: _Area) -> None:
-        observations, infos = begun(area.env, area.seed)
+    def _start_episode(self, area: _Area) -> None:
+        observations, infos = reset_env(area.env, area.seed)
         area.seed = None
         area.ids.clear()
         for agent in getattr(area.env, "possible_agents", None) or ():
             self._behavior(area, agent)
-        self._admit(area, area.env.agents, observations, infos, self._state(area))
+        self._add_agents(area, area.env.agents, observations, infos, self._state(area))
 
     def _state(self, area: _Area) -> NDArray[np.float32] | None:
-        """The global state now, flat, where it is to be observed."""
+        """The current global state, flat, if it is to be observed."""
         if self._state_observation is False:
             return None
         state = getattr(area.env, "state", None)
@@ -217,7 +218,7 @@ class PettingZooEnvironment(InProcessEnvironment):
                 "--state-observation out."
             ) from error
 
-    def _admit(
+    def _add_agents(
         self,
         area: _Area,
         agents: Iterable[str],
@@ -225,11 +226,11 @@ class PettingZooEnvironment(InProcessEnvironment):
         infos: Mapping[str, Any],
         state: NDArray[np.float32] | None,
     ) -> None:
-        """Give those who begin to live their ids, and let them wait for a decision."""
+        """Give new agents their ids, and report their first decision requests."""
         for agent in agents:
             if agent not in observations:
                 raise GameFaultError(
-                    f"The agent {agent!r} of {area.env} began without an observation. {HELP}"
+                    f"The agent {agent!r} of {area.env} started without an observation. {HELP}"
                 )
             area.ids[agent] = self._next_id
             self._next_id += 1
@@ -250,17 +251,17 @@ class PettingZooEnvironment(InProcessEnvironment):
     ) -> None:
         behavior = self._behavior(area, agent)
         branches = behavior.spec.action_spec.discrete_branches
-        mask = given_mask(observation, info) if branches and not ended else None
+        mask = find_mask(observation, info) if branches and not ended else None
         try:
             seen = behavior.read(observation, state)
-            closed = None if mask is None else forbidden(mask, branches)
+            closed = None if mask is None else forbidden_actions(mask, branches)
         except ValueError as error:
-            raise misfit(area.env, agent, error) from error
-        report = Report(area.index, agent, agent_id, seen, reward, interrupted, closed)
+            raise mismatch(area.env, agent, error) from error
+        report = AgentReport(area.index, agent, agent_id, seen, reward, interrupted, closed)
         (self._ended if ended else self._waiting)[behavior.name].append(report)
 
-    def _behavior(self, area: _Area, agent: str) -> Behavior:
-        """The behaviour of an agent; a new one if its spaces are."""
+    def _behavior(self, area: _Area, agent: str) -> AgentBehavior:
+        """The behavior of an agent; a new one if its spaces are new."""
         known = self._behavior_of.get(agent)
         if known is not None:
             return known
@@ -273,9 +274,9 @@ class PettingZooEnvironment(InProcessEnvironment):
         self._behavior_of[agent] = behavior
         return behavior
 
-    def _new_behavior(self, area: _Area, agent: str, spaces: tuple[Any, Any]) -> Behavior:
+    def _new_behavior(self, area: _Area, agent: str, spaces: tuple[Any, Any]) -> AgentBehavior:
         try:
-            seen, acts = sensors(spaces[0], images=self._images), actor(spaces[1])
+            seen, acts = sensors(spaces[0], images=self._images), action_decoder(spaces[1])
         except UnsupportedSpaceError as error:
             raise UnsupportedSpaceError(f"The agent {agent!r} of {area.env}: {error}") from error
         specs = [sensor.spec for sensor in seen]
@@ -285,14 +286,14 @@ class PettingZooEnvironment(InProcessEnvironment):
                 ObservationSpec(state.shape, (DimensionProperty.NONE,), ObservationType.DEFAULT, STATE)
             )
         name = _behavior_name(agent, self._behaviors)
-        return Behavior(
+        return AgentBehavior(
             name, len(self._behaviors), spaces, BehaviorSpec(specs, acts.spec), seen, acts,
             with_extra=state is not None,
         )  # fmt: skip
 
 
-def _behavior_name(agent: str, taken: Sequence[str] | Mapping[str, Any]) -> str:
-    """`agent_0` is the first of the behaviour `agent`; `agent2` if others have that name already."""
+def _behavior_name(agent: str, layout: Sequence[str] | Mapping[str, Any]) -> str:
+    """The behavior `agent` for `agent_0`; `agent2` if that name is taken."""
     stem = agent.rstrip("0123456789").rstrip("_- ") or "agent"
-    names = [stem, *(f"{stem}{k}" for k in range(2, len(taken) + 2))]
-    return next(f"{name}?team=0" for name in names if f"{name}?team=0" not in taken)
+    names = [stem, *(f"{stem}{k}" for k in range(2, len(layout) + 2))]
+    return next(f"{name}?team=0" for name in names if f"{name}?team=0" not in layout)

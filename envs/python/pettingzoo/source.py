@@ -1,4 +1,4 @@
-"""PettingZoo's environments by their names: `pettingzoo:MODULE`."""
+"""PettingZoo environments by name: `pettingzoo:MODULE`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ from mlagents_envs.base_env import BaseEnv
 from mlagents_envs.exception import UnityEnvironmentException, UnityException
 
 from ...images import Images
-from ..calls import Copies, described, one_line
-from ..source_arguments import Arguments, find_in_working_folder, keyed, name_and_query, written
+from ..calls import Copies, describe_error, one_line
+from ..source_arguments import (
+    Arguments,
+    find_in_working_folder,
+    format_arguments,
+    parse_arguments,
+    split_query,
+)
 from ..source_names import PETTINGZOO
 
 PICTURE = "rgb_array"
-"""The render mode in which an environment gives its picture away."""
+"""The render mode in which an environment returns its frames."""
 
 _FACTORY = "parallel_env"
 _TURN_BASED_FACTORY = "env"
@@ -37,7 +43,7 @@ def check(path: str) -> None:
     """Refuse an environment that cannot be made.
 
     Raises:
-        UnityEnvironmentException: As `make`, but for what only its arguments show.
+        UnityEnvironmentException: As `make`, except for errors in its arguments.
     """
     _factory(_read(path)[0])
 
@@ -53,16 +59,16 @@ def make(
     images: Images,
     drawn: bool = False,
 ) -> BaseEnv:
-    """The environment `pettingzoo:MODULE`, `pettingzoo:MODULE:FUNCTION`, either with `?key=value&key=value`.
+    """Make `pettingzoo:MODULE` or `pettingzoo:MODULE:FUNCTION`, optionally with `?key=value&key=value`.
 
-    The module's function, `parallel_env` or else `env` unless another is named, makes the environment. Of the
+    The named function makes the environment, by default the module's `parallel_env`, or else `env`. Of the
     arguments, `--areas N` and `--state-observation` are for the PettingZooEnvironment, and `--areas N`,
-    `--self-play`, `--stack-size N`, `--max-steps-per-episode N` and `--boards` for the TurnBasedEnvironment,
-    where its agents take turns. Otherwise as `make_source`.
+    `--self-play`, `--stack-size N`, `--max-steps-per-episode N` and `--boards` for the TurnBasedEnvironment
+    of games whose agents take turns. Otherwise as `make_source`.
     """
     name, query = _read(path)
     factory = _factory(name)
-    options: Arguments = {**query, **keyed(path, arguments)}
+    options: Arguments = {**query, **parse_arguments(path, arguments)}
     if drawn:
         options["render_mode"] = PICTURE
     own_areas = options.pop("areas", 1)
@@ -99,16 +105,18 @@ def _make(path: str, factory: Callable[..., Any], options: Arguments) -> Any:
         return factory(**options)
     except UnityException:
         raise
-    except Exception as error:  # whatever the maker of a game raises
-        told = one_line(error) if isinstance(error, TypeError) else described(error)
-        raise UnityEnvironmentException(f"{path} cannot be made with {written(options)}: {told}.") from error
+    except Exception as error:  # the constructor of a game may raise anything
+        cause = one_line(error) if isinstance(error, TypeError) else describe_error(error)
+        raise UnityEnvironmentException(
+            f"{path} cannot be made with {format_arguments(options)}: {cause}."
+        ) from error
 
 
 def _turn_based_arguments(path: str, factory: Callable[..., Any], options: Arguments) -> Arguments:
-    """Those of a TurnBasedEnvironment, taken out of the options unless the game has one of that name."""
+    """Remove the arguments of a TurnBasedEnvironment, except parameters of the game, and return them."""
     try:
         of_game = set(signature(factory).parameters)
-    except (TypeError, ValueError):  # a function without a signature, as those in C
+    except (TypeError, ValueError):  # a function without a signature, like those in C
         of_game = set()
     found = {key: options.pop(key) for key in _TURN_BASED if key in options and key not in of_game}
     for key, value in found.items():
@@ -119,11 +127,11 @@ def _turn_based_arguments(path: str, factory: Callable[..., Any], options: Argum
 
 
 def _read(path: str) -> tuple[str, Arguments]:
-    """The name of the module, perhaps with its function, and the arguments within the path."""
-    found = name_and_query(path.strip()[len(PETTINGZOO) :])
+    """Parse the module's name, with its function if any, and the arguments within the path."""
+    found = split_query(path.strip()[len(PETTINGZOO) :])
     if found is None or not all(found[0].partition(":")[0].split(".")):
         raise UnityEnvironmentException(
-            f"The environment {path!r} cannot be read; write 'pettingzoo:MODULE', such as "
+            f"The environment {path!r} is not valid; write 'pettingzoo:MODULE', such as "
             "'pettingzoo:mpe2.simple_spread_v3', 'pettingzoo:MODULE:FUNCTION', or "
             "'pettingzoo:MODULE?key=value&key=value'."
         )
@@ -155,7 +163,7 @@ def _functions(module: Any) -> list[str]:
 
 
 def _missing(module_name: str, missing: str) -> str:
-    """What to do about a module that is not there."""
+    """Explain that a module is missing, and what to do."""
     if missing == "pettingzoo":
         return "PettingZoo is not installed: pip install 'lanista[pettingzoo]'."
     if module_name != missing and not module_name.startswith(f"{missing}."):
@@ -171,10 +179,10 @@ def _missing(module_name: str, missing: str) -> str:
         )
     module = import_module(parent)
     if callable(getattr(module, last, None)):
-        return f"{last!r} is no module but a function of {parent}: write {PETTINGZOO}{parent}:{last}."
+        return f"{last!r} is not a module but a function of {parent}: write {PETTINGZOO}{parent}:{last}."
     if not hasattr(module, "__path__"):
         has = ", ".join(_functions(module)) or "no functions"
-        return f"{parent!r} is a module and no package: there is no {missing!r} in it. It has {has}."
+        return f"{parent!r} is a module, not a package: there is no {missing!r} in it. It has {has}."
     names = [found.name for found in pkgutil.iter_modules(module.__path__)]
     near = get_close_matches(last, names, n=3, cutoff=0.5) or names[:10]
     return f"The package {parent!r} has no module {last!r}. It has {', '.join(near)}."

@@ -1,7 +1,4 @@
-"""Turn-based games as a BaseEnv: PettingZoo's environments whose agents act one at a time (AECEnv).
-
-The seats of a turn-based game: whose behaviour each one is, and what it sees.
-"""
+"""Turn-based games as a BaseEnv: PettingZoo environments whose agents act one at a time (AECEnv)."""
 
 from __future__ import annotations
 
@@ -23,25 +20,25 @@ from numpy.typing import NDArray
 from ...base import EngineStatistics, ObsArray, StatsAggregationMethod, behavior_id
 from ...errors import UnsupportedSpaceError
 from ...images import Images
-from ..action_spaces import actor, forbidden, given_mask
+from ..action_spaces import action_decoder, find_mask, forbidden_actions
 from ..base import InProcessEnvironment
 from ..calls import seed_of_copy
 from ..gymnasium.environment import stacked
-from ..spaces import Sensor, sensors
-from .adapter import Behavior, Report, decision_steps, misfit, terminal_steps
+from ..spaces import SpaceSensor, sensors
+from .adapter import AgentBehavior, AgentReport, decision_steps, mismatch, terminal_steps
 from .turns import HELP, AECEnv, EpisodeReport, Turn, TurnLoop
 
 AVERAGE = StatsAggregationMethod.AVERAGE
 
 
 class _Area:
-    """One copy of the game, and the lives of those who sit there."""
+    """One copy of the game, and the ids and observations of its seats."""
 
     def __init__(self, loop: TurnLoop, index: int) -> None:
         self.loop = loop
         self.index = index
         self.ids: dict[int, int] = {}
-        """By seat, the agent's id for one life."""
+        """By seat, the agent's id in this episode."""
         self.seen: dict[int, list[ObsArray]] = {}
         """By seat, the stacked observation of its last turn."""
 
@@ -49,8 +46,8 @@ class _Area:
 class TurnBasedEnvironment(InProcessEnvironment):
     """Any number of copies of a turn-based game, stepped one after the other in the caller's thread.
 
-    With every step one seat of each copy acts. Its transition runs from its turn to its next turn, or to its
-    end, and earns everything that it got in between (see `TurnLoop`). A seat that never acted is not told of.
+    With every step one seat of each copy acts. Its transition lasts from its turn to its next turn, or to its
+    end, and collects all rewards in between (see `TurnLoop`). A seat that has never acted is not reported.
     """
 
     def __init__(
@@ -68,22 +65,22 @@ class TurnBasedEnvironment(InProcessEnvironment):
         """Make the copies.
 
         Args:
-            make: makes one.
-            seed: of the first area's chance; the others' are drawn from it. None: another one each time.
-            areas: how many copies.
-            self_play: all seats are teams of one behaviour, which one policy plays; each observes by a sensor
-                named `seat` which seat is its own, as a one-hot vector. Else every seat is a behaviour. None:
-                if all seats have the same spaces.
-            stack_size: so many observations of a seat's own turns are shown together, the newest last; zeros
+            make: Makes one copy.
+            seed: Seeds the first area; the other seeds are derived from it. None: random seeds.
+            areas: The number of copies.
+            self_play: All seats are teams of one behavior, which one policy plays; each observes its own seat
+                by a sensor named `seat`, as a one-hot vector. Otherwise every seat is a behavior. None: if
+                all seats have the same spaces.
+            stack_size: The number of stacked observations of a seat's own turns, the latest last; zeros
                 before its first.
-            max_steps_per_episode: turns of all seats after which an episode is interrupted; 0: never.
-            boards: observations of rows x columns x planes are images [planes, rows, columns], which
-                convolutions read; else all numbers in a row.
-            images: what images are given out as: 0 to 1, or for a trainer the bytes.
+            max_steps_per_episode: Turns of all seats after which an episode is interrupted; 0: never.
+            boards: Observations of rows x columns x planes are images [planes, rows, columns], for
+                convolutions; otherwise they are flattened.
+            images: The dtype of image observations: 0 to 1, or bytes for a trainer.
 
         Raises:
-            UnityEnvironmentException: a number is out of range, or one policy cannot play all seats.
-            GameFaultError: the game breaks the rules of PettingZoo.
+            UnityEnvironmentException: A number is out of range, or one policy cannot play all seats.
+            GameFaultError: The game breaks PettingZoo's rules.
         """
         for name, value, least in (
             ("areas", areas, 1), ("stack_size", stack_size, 1), ("max_steps_per_episode",
@@ -102,45 +99,45 @@ class TurnBasedEnvironment(InProcessEnvironment):
         self.seats: list[Seat] = make_seats(game, self_play, stack_size, images, boards=boards)
         self._names = [seat.behavior.name for seat in self.seats]
         self._next_id = 0
-        self._waiting: dict[str, list[Report]] = {}
-        self._ended: dict[str, list[Report]] = {}
+        self._waiting: dict[str, list[AgentReport]] = {}
+        self._ended: dict[str, list[AgentReport]] = {}
         self._statistics: dict[str, list[tuple[float, StatsAggregationMethod]]] = {}
 
     @property
     def num_agents(self) -> int:
-        """How many seats a game has."""
+        """The number of seats."""
         return len(self.seats)
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
-        """The behaviours by name: `player?team=0`, `player?team=1` for the seats of one policy."""
+        """The behaviors by name: `player?team=0`, `player?team=1` for the seats of one policy."""
         specs = {seat.behavior.name: seat.behavior.spec for seat in self.seats}
         return BehaviorMapping(specs)  # type: ignore[no-any-return]
 
     def reset(self) -> None:
-        """Begin a new episode in every area. The lives that are cut thereby are not reported.
+        """Start a new episode in every area. Unfinished episodes are not reported.
 
         Raises:
-            GameFaultError: the game breaks the rules of PettingZoo.
+            GameFaultError: The game breaks PettingZoo's rules.
         """
-        self._begin_step()
+        self._start_step()
         for area in self._areas:
             area.ids.clear()
             area.seen.clear()
-            self._report(area, area.loop.begin())
+            self._report(area, area.loop.reset())
         self._finish_step()
 
     def step(self) -> None:
-        """Let those act whose turn it is; those without actions get zeros. The first step is a reset.
+        """Step all areas with the acting seats' actions; missing ones are zeros. The first step is a reset.
 
         Raises:
-            GameFaultError: the game breaks the rules of PettingZoo.
+            GameFaultError: The game breaks PettingZoo's rules.
         """
         if not self._steps:
             self.reset()
             return
         actions = self._decoded()
-        self._begin_step()
+        self._start_step()
         for area, action in zip(self._areas, actions):
             turns, episode = area.loop.act(action)
             for turn in turns[:-1]:
@@ -148,19 +145,19 @@ class TurnBasedEnvironment(InProcessEnvironment):
             if episode is not None:
                 area.ids.clear()
                 area.seen.clear()
-                self._tell(episode)
+                self._record_episode(episode)
             self._report(area, turns[-1])
         self._finish_step()
 
     def statistics(self) -> EngineStatistics:
-        """Of episodes that have ended since the last call: reward and turns of each seat, and all turns."""
-        told, self._statistics = self._statistics, {}
-        return told
+        """Rewards and turns per seat, and all turns, of the episodes that have ended since the last call."""
+        stats, self._statistics = self._statistics, {}
+        return stats
 
     def draw(self) -> NDArray[np.uint8]:
-        """A picture of the first area, [height, width, 3]; its render mode is to be `rgb_array`."""
-        picture: NDArray[np.uint8] = np.asarray(self._areas[0].loop.game.render(), np.uint8)
-        return picture
+        """A frame of the first area, [height, width, 3]; its render mode must be `rgb_array`."""
+        frame: NDArray[np.uint8] = np.asarray(self._areas[0].loop.game.render(), np.uint8)
+        return frame
 
     def close(self) -> None:
         """Close every copy."""
@@ -168,18 +165,18 @@ class TurnBasedEnvironment(InProcessEnvironment):
             area.loop.game.close()
 
     def _decoded(self) -> list[Any]:
-        """By area, what was decided in the form of the action space."""
+        """By area, the action in the action space."""
         chosen: list[Any] = [None] * len(self._areas)
         behaviors = {seat.behavior.name: seat.behavior for seat in self.seats}
         for name, reports in self._waiting.items():
             if reports:
                 behavior = behaviors[name]
                 given = self._actions.get(name) or behavior.spec.action_spec.empty_action(len(reports))
-                for report, action in zip(reports, behavior.actor.decode(given.continuous, given.discrete)):
+                for report, action in zip(reports, behavior.decoder.decode(given.continuous, given.discrete)):
                     chosen[report.area] = action
         return chosen
 
-    def _begin_step(self) -> None:
+    def _start_step(self) -> None:
         self._actions.clear()
         self._waiting = {name: [] for name in self._names}
         self._ended = {name: [] for name in self._names}
@@ -195,33 +192,33 @@ class TurnBasedEnvironment(InProcessEnvironment):
     def _report(self, area: _Area, turn: Turn) -> None:
         seat = self.seats[turn.seat]
         branches = seat.behavior.spec.action_spec.discrete_branches
-        mask = given_mask(turn.observation, turn.info) if branches and not turn.ended else None
+        mask = find_mask(turn.observation, turn.info) if branches and not turn.ended else None
         try:
-            seen = seat.look(turn.observation, area.seen.get(turn.seat))
-            closed = None if mask is None else forbidden(mask, branches)
+            seen = seat.stack(turn.observation, area.seen.get(turn.seat))
+            closed = None if mask is None else forbidden_actions(mask, branches)
         except ValueError as error:
-            raise misfit(area.loop.game, seat.agent, error, HELP) from error
+            raise mismatch(area.loop.game, seat.agent, error, HELP) from error
         if turn.seat not in area.ids:
             area.ids[turn.seat] = self._next_id
             self._next_id += 1
         number = area.ids[turn.seat]
-        report = Report(area.index, seat.agent, number, seen, turn.reward, turn.interrupted, closed)
+        report = AgentReport(area.index, seat.agent, number, seen, turn.reward, turn.interrupted, closed)
         (self._ended if turn.ended else self._waiting)[seat.behavior.name].append(report)
         area.seen[turn.seat] = seen
         if turn.ended:
             del area.ids[turn.seat], area.seen[turn.seat]
 
-    def _tell(self, episode: EpisodeReport) -> None:
-        told = {"Turns/Episode Length": float(sum(episode.lengths))}
+    def _record_episode(self, episode: EpisodeReport) -> None:
+        stats = {"Turns/Episode Length": float(sum(episode.lengths))}
         for seat, reward, length in zip(self.seats, episode.rewards, episode.lengths, strict=True):
-            told[f"Turns/Reward of {seat.agent}"] = reward
-            told[f"Turns/Length of {seat.agent}"] = float(length)
-        for key, value in told.items():
+            stats[f"Turns/Reward of {seat.agent}"] = reward
+            stats[f"Turns/Length of {seat.agent}"] = float(length)
+        for key, value in stats.items():
             self._statistics.setdefault(key, []).append((value, AVERAGE))
 
 
 SEAT = "seat"
-"""The sensor that tells a policy which seat it plays."""
+"""The name of the sensor with the policy's own seat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,17 +226,17 @@ class Seat:
     """One seat of every copy of a game."""
 
     agent: str
-    behavior: Behavior
-    sensors: list[Sensor]
+    behavior: AgentBehavior
+    sensors: list[SpaceSensor]
     """Of one observation, before it is stacked."""
     own: ObsArray | None
-    """What the sensor `seat` says; None where there is none."""
+    """The observation of the sensor `seat`; None if there is none."""
 
-    def look(self, observation: Any, before: list[ObsArray] | None) -> list[ObsArray]:
-        """An observation behind those that were seen `before` (None: none), as the behaviour's arrays.
+    def stack(self, observation: Any, before: list[ObsArray] | None) -> list[ObsArray]:
+        """Stack an observation after the previous ones, `before` (None: none), in the behavior's arrays.
 
         Raises:
-            ValueError: the observation is not of the seat's space.
+            ValueError: The observation is not in the seat's space.
         """
         arrays: list[ObsArray] = []
         specs = self.behavior.spec.observation_specs
@@ -258,13 +255,13 @@ class Seat:
 def make_seats(
     game: AECEnv, self_play: bool | None, stack_size: int, images: Images, *, boards: bool = False
 ) -> list[Seat]:
-    """The seats in the order of the game's possible agents, each a team of its own.
+    """Make the seats in the order of the game's possible agents, each a team of its own.
 
-    `self_play`: one policy plays them all; None: if their spaces are equal. `boards`: as of `sensors`.
+    `self_play`: one policy plays them all; None: if their spaces are equal. `boards`: as in `sensors`.
 
     Raises:
-        UnsupportedSpaceError: a space cannot be used, or has no board where there are to be some.
-        UnityEnvironmentException: one policy is to play seats of different spaces.
+        UnsupportedSpaceError: A space cannot be used, or is not a board although `boards` is set.
+        UnityEnvironmentException: One policy is to play seats with different spaces.
     """
     agents = list(game.possible_agents)
     spaces = [(game.observation_space(agent), game.action_space(agent)) for agent in agents]
@@ -275,13 +272,13 @@ def make_seats(
             raise UnityEnvironmentException(
                 f"One policy cannot play all seats of {game}: {agents[0]!r} has the spaces {spaces[0]}, and "
                 f"{agent!r} has {each}. Leave self_play out (or give --self-play false): each seat is then a "
-                "behaviour of its own."
+                "behavior of its own."
             )
     names = [_stem(agents[0])] * len(agents) if self_play else agents
     seats = []
     for number, (agent, name, each) in enumerate(zip(agents, names, spaces)):
         try:
-            seen, acts = sensors(each[0], images=images, boards=boards), actor(each[1])
+            seen, acts = sensors(each[0], images=images, boards=boards), action_decoder(each[1])
         except UnsupportedSpaceError as error:
             raise UnsupportedSpaceError(f"The agent {agent!r} of {game}: {error}") from error
         if boards and not any(sensor.board for sensor in seen):
@@ -295,7 +292,7 @@ def make_seats(
             own = np.eye(len(agents), dtype=np.float32)[number]
             none = (DimensionProperty.NONE,)
             specs.append(ObservationSpec((len(agents),), none, ObservationType.DEFAULT, SEAT))
-        behavior = Behavior(
+        behavior = AgentBehavior(
             *(behavior_id(name, number), number, each, BehaviorSpec(specs, acts.spec), seen, acts),
             with_extra=own is not None,
         )
@@ -304,5 +301,5 @@ def make_seats(
 
 
 def _stem(agent: str) -> str:
-    """`player_0` is the first of the behaviour `player`."""
+    """`player` for `player_0`."""
     return agent.rstrip("0123456789").rstrip("_- ") or "agent"

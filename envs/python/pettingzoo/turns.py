@@ -1,4 +1,4 @@
-"""The loop of a turn-based game: who acts, and what everybody has earned between two turns of its own."""
+"""The loop of a turn-based game: the acting seat, and each seat's rewards between its turns."""
 
 from __future__ import annotations
 
@@ -7,83 +7,83 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ...errors import GameFaultError
-from ..calls import called, number
-from .adapter import misfit
+from ..calls import as_number, call_method
+from .adapter import mismatch
 
 HELP = "PettingZoo's api_test checks an environment."
 
 
 class AECEnv(Protocol):
-    """What is used of `pettingzoo.AECEnv` (agent environment cycle, Terry et al. 2021, arXiv 2009.13051)."""
+    """The used part of `pettingzoo.AECEnv` (agent environment cycle, Terry et al. 2021, arXiv 2009.13051)."""
 
     agents: list[str]
     possible_agents: list[str]
     agent_selection: str
     rewards: Mapping[str, float]
-    """What the last step has earned each agent that lives."""
+    """Each live agent's reward of the last step."""
     terminations: Mapping[str, bool]
     truncations: Mapping[str, bool]
     infos: Mapping[str, Mapping[str, Any]]
 
     def reset(self, seed: int | None = None) -> None:
-        """Begin an episode."""
+        """Start an episode."""
 
     def step(self, action: Any) -> None:
-        """Let the selected agent act; None for one that has ended, which takes it out."""
+        """Step the selected agent; None for one whose episode has ended, which removes it."""
 
     def observe(self, agent: str) -> Any:
-        """What the agent sees now."""
+        """The agent's current observation."""
 
     def observation_space(self, agent: str) -> Any:
-        """A space of Gymnasium."""
+        """A Gymnasium space."""
 
     def action_space(self, agent: str) -> Any:
-        """A space of Gymnasium."""
+        """A Gymnasium space."""
 
     def render(self) -> Any:
-        """A picture [height, width, 3], in the render mode `rgb_array`."""
+        """A frame [height, width, 3], in the render mode `rgb_array`."""
 
     def close(self) -> None:
-        """Let go of windows and the like."""
+        """Release windows and other resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A seat is to act, or its episode has ended."""
+    """A seat must act, or its episode has ended."""
 
     seat: int
     observation: Any
     info: Mapping[str, Any] | None
     reward: float
-    """All that the seat has earned since its last turn; 0 before its first."""
+    """The sum of the seat's rewards since its last turn; 0 before its first."""
     ended: bool = False
     interrupted: bool = False
-    """Of meaning where it has ended."""
+    """Meaningful if it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeReport:
-    """A whole episode, which is over."""
+    """A finished episode."""
 
     rewards: list[float]
-    """What each seat has earned, also before its first turn."""
+    """The sum of each seat's rewards, also before its first turn."""
     lengths: list[int]
-    """How often each seat has acted."""
+    """The number of each seat's turns."""
 
 
 class TurnLoop:
-    """One copy of a game. Between `begin` or `act` and the next `act` exactly one seat waits.
+    """One copy of a game. Between `reset` or `act` and the next `act` exactly one seat must act.
 
-    A transition of a seat runs from its turn to its next turn, or to its end, and earns everything that it
-    got in between. A seat that has not acted yet has no transition: what it earns then is counted to its
-    episode and to no step, and if its episode ends so, that is not told.
+    A seat's transition lasts from its turn to its next turn, or to its end, and collects all rewards in
+    between. A seat that has not acted yet has no transition: its rewards count for its episode but for no
+    step, and if its episode ends then, that is not reported.
     """
 
     def __init__(self, game: AECEnv, seed: int | None = None, max_steps: int = 0) -> None:
-        """`max_steps`: after so many turns of all seats an episode is broken off; 0: never.
+        """`max_steps`: turns of all seats after which an episode is interrupted; 0: never.
 
         Raises:
-            GameFaultError: nobody can take part.
+            GameFaultError: The game has no agents.
         """
         self.game = game
         self.seats = list(game.possible_agents)
@@ -91,82 +91,82 @@ class TurnLoop:
             raise GameFaultError(f"{game} has no possible_agents. {HELP}")
         self._number = {agent: seat for seat, agent in enumerate(self.seats)}
         self._seed = seed
-        """For the first reset; afterwards its chance goes on."""
+        """For the first reset; later episodes continue its random numbers."""
         self._max_steps = max_steps
-        self._forget_episode()
+        self._reset_episode()
 
-    def _forget_episode(self) -> None:
+    def _reset_episode(self) -> None:
         count = len(self.seats)
         self._earned = [0.0] * count
-        """Since each seat's last turn."""
+        """Rewards since each seat's last turn."""
         self._rewards = [0.0] * count
         self._lengths = [0] * count
         self._acting = [False] * count
-        """Who has acted in the life in hand."""
-        self._actor = 0
-        """The seat that waits."""
+        """Whether each seat has acted in this episode."""
+        self._acting_seat = 0
+        """The seat that must act."""
 
-    def begin(self) -> Turn:
-        """Begin an episode; whose turn it is.
+    def reset(self) -> Turn:
+        """Start an episode; returns the first turn.
 
         Raises:
-            GameFaultError: nobody may act.
+            GameFaultError: No agent can act.
         """
-        called(self.game, "reset", seed=self._seed)
+        call_method(self.game, "reset", seed=self._seed)
         self._seed = None
-        self._forget_episode()
-        turns, going = self._settle()
-        if not going:
-            raise GameFaultError(f"{self.game} began with nobody who may act. {HELP}")
+        self._reset_episode()
+        turns, running = self._advance_to_turn()
+        if not running:
+            raise GameFaultError(f"{self.game} started without an agent that can act. {HELP}")
         return turns[-1]
 
     def act(self, action: Any) -> tuple[list[Turn], EpisodeReport | None]:
-        """Let the seat act whose turn it is.
+        """Step the game with the action of the seat whose turn it is.
 
         Returns:
-            The seats that have ended, and behind them the one that is to act, of the next episode where this
-            one is over; and the episode that is over.
+            The seats whose episode has ended, followed by the one that must act, in the next episode if this
+            one is over; and the episode that is over, or None.
 
         Raises:
-            GameFaultError: the game breaks the rules of PettingZoo.
+            GameFaultError: The game breaks PettingZoo's rules.
         """
-        seat = self._actor
+        seat = self._acting_seat
         self._acting[seat] = True
         self._lengths[seat] += 1
         self._earned[seat] = 0.0
-        called(self.game, "step", action)
-        self._count()
-        turns, going = self._settle()
-        if going and 0 < self._max_steps <= sum(self._lengths):
-            turns, going = [*turns[:-1], *self._broken_off()], False
-        if going:
+        call_method(self.game, "step", action)
+        self._collect_rewards()
+        turns, running = self._advance_to_turn()
+        if running and 0 < self._max_steps <= sum(self._lengths):
+            turns, running = [*turns[:-1], *self._interrupt_all()], False
+        if running:
             return turns, None
         report = EpisodeReport(self._rewards, self._lengths)
-        return [*turns, self.begin()], report
+        return [*turns, self.reset()], report
 
-    def _settle(self) -> tuple[list[Turn], bool]:
-        """Take out those who have ended, until somebody is to act; False if nobody is left."""
+    def _advance_to_turn(self) -> tuple[list[Turn], bool]:
+        """Remove agents whose episode has ended until one must act; False if none is left."""
         turns, game = [], self.game
         while game.agents:
-            # Whatever is asked of a game goes through all its wrappers: nothing is asked twice.
+            # Each access goes through all wrappers of the game, so there are no repeated ones.
             agent = game.agent_selection
             seat = self._seat(agent)
             terminated, truncated = self._ends(agent)
             if not terminated and not truncated:
-                self._actor = seat
+                self._acting_seat = seat
                 turns.append(self._turn(seat))
                 return turns, True
             turns += self._end(seat, interrupted=not terminated)
-            called(game, "step", None)
-            self._count()
+            call_method(game, "step", None)
+            self._collect_rewards()
         return turns, False
 
-    def _broken_off(self) -> list[Turn]:
-        """The ends of all who live."""
+    def _interrupt_all(self) -> list[Turn]:
+        """End the episodes of all live agents."""
         return [turn for agent in self.game.agents for turn in self._end(self._seat(agent), interrupted=True)]
 
     def _end(self, seat: int, *, interrupted: bool) -> list[Turn]:
-        """The end of a seat's episode; nothing if it has never acted."""
+        """End a seat's episode; empty if it has never acted."""
         if not self._acting[seat]:
             return []
         self._acting[seat] = False
@@ -175,30 +175,30 @@ class TurnLoop:
     def _turn(self, seat: int, *, ended: bool = False, interrupted: bool = False) -> Turn:
         agent = self.seats[seat]
         reward = self._earned[seat] if ended or self._acting[seat] else 0.0
-        observation = called(self.game, "observe", agent)
+        observation = call_method(self.game, "observe", agent)
         return Turn(seat, observation, self.game.infos.get(agent), reward, ended, interrupted)
 
-    def _count(self) -> None:
-        """Count what the last step has earned everybody."""
+    def _collect_rewards(self) -> None:
+        """Collect all rewards of the last step."""
         for agent, reward in self.game.rewards.items():
-            earned = self._number_of(agent, reward)
+            earned = self._read_reward(agent, reward)
             if earned:
                 seat = self._seat(agent)
                 self._earned[seat] += earned
                 self._rewards[seat] += earned
 
-    def _number_of(self, agent: str, reward: Any) -> float:
+    def _read_reward(self, agent: str, reward: Any) -> float:
         try:
-            return number(reward)
+            return as_number(reward)
         except ValueError as error:
-            raise misfit(self.game, agent, error, HELP) from error
+            raise mismatch(self.game, agent, error, HELP) from error
 
     def _seat(self, agent: str) -> int:
         try:
             return self._number[agent]
         except KeyError:
             raise GameFaultError(
-                f"The agent {agent!r} of {self.game} is none of its possible_agents, "
+                f"The agent {agent!r} of {self.game} is not one of its possible_agents, "
                 f"{', '.join(self.seats)}. {HELP}"
             ) from None
 
@@ -207,6 +207,6 @@ class TurnLoop:
             return bool(self.game.terminations[agent]), bool(self.game.truncations[agent])
         except KeyError:
             raise GameFaultError(
-                f"The agent {agent!r} of {self.game} is to act, and is not among the terminations and "
+                f"The agent {agent!r} of {self.game} must act, but is not among the terminations and "
                 f"truncations. {HELP}"
             ) from None

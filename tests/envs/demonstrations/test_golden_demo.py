@@ -105,7 +105,7 @@ def test_loaded(case: dict, tmp_path: Path) -> None:
     files = files_in_order(case, path)
     demos = [read_demonstration(file) for file in files]
     assert sum(map(len, demos)) == expected["num_pairs"]
-    assert sum(demo.announced.steps for demo in demos) == expected["total_expected"]
+    assert sum(demo.metadata.steps for demo in demos) == expected["total_expected"]
     assert demos[0].spec == spec_of(expected["spec"])
     place, ours = kept_rows(demos, case["inputs"]["sequence_length"])
     if not ours.any():
@@ -130,7 +130,7 @@ def test_loaded(case: dict, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "case", goldendata.cases("demo", "load", where=lambda c: "buffer" not in c["expected"])
 )
-def test_demonstrations_of_another_behaviour_are_refused(case: dict, tmp_path: Path) -> None:
+def test_demonstrations_of_another_behavior_are_refused(case: dict, tmp_path: Path) -> None:
     with pytest.raises(DemonstrationError) as caught:
         load_demonstrations(written(case, tmp_path), spec_of(case["inputs"]["expected_spec"]))
     theirs, ours = case["expected"]["error_message"], str(caught.value)
@@ -158,7 +158,7 @@ def test_written(case: dict, tmp_path: Path) -> None:
     reference = tmp_path / "reference.demo"
     reference.write_bytes(goldendata.bytes_of(case["expected"]["file"]))
     demo = read_demonstration(reference)
-    with DemonstrationWriter(tmp_path / "demo.demo", demo.behavior, demo.spec, demo.announced.name) as writer:
+    with DemonstrationWriter(tmp_path / "demo.demo", demo.behavior, demo.spec, demo.metadata.name) as writer:
         batch = AgentBatch(
             *(demo.obs, demo.reward, demo.done, demo.interrupted, demo.agent_id, demo.group_id),
             demo.group_reward,

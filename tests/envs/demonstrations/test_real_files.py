@@ -26,8 +26,8 @@ SUMS = {
 def test_the_numbers_are_those_of_ml_agents(name: str) -> None:
     pairs, episodes, reward, continuous, discrete, observations = SUMS[name]
     demo = read_demonstration(FOLDER / f"{name}.demo")
-    assert (len(demo), demo.announced.steps, len(demo.episode_starts)) == (pairs, pairs, episodes)
-    assert demo.announced.name == name and demo.note is None
+    assert (len(demo), demo.metadata.steps, len(demo.episode_starts)) == (pairs, pairs, episodes)
+    assert demo.metadata.name == name and demo.note is None
     assert demo.reward[1:].sum(dtype=np.float64) == pytest.approx(reward, rel=1e-6)
     assert demo.continuous[:-1].sum(dtype=np.float64) == pytest.approx(continuous, rel=1e-6)
     assert demo.discrete[:-1].sum() == discrete
@@ -66,7 +66,7 @@ def test_every_cut_of_a_file_is_refused_with_its_byte_or_read_to_its_last_whole_
             assert f"cut.demo: byte {error.byte}:" in str(error)
             assert f"has {size} bytes" in str(error)
         else:
-            assert demo.note is not None and f"holds {len(demo)}" in demo.note
+            assert demo.note is not None and f"contains {len(demo)}" in demo.note
             assert len(demo) == len(whole) + 1
             whole.add(size)
     assert len(whole) > 8

@@ -50,7 +50,7 @@ def test_every_finished_episode_is_in_the_file_as_it_was(tmp_path: Path) -> None
     (path,) = recorder.paths
     assert path == tmp_path / "demos" / "Tiny.demo"
     demo = read_demonstration(path)
-    assert len(finished) > 5 and len(demo.episode_starts) == demo.announced.episodes == len(finished)
+    assert len(finished) > 5 and len(demo.episode_starts) == demo.metadata.episodes == len(finished)
     pairs = [pair for episode in finished for pair in episode]
     np.testing.assert_array_equal(demo.obs[0], [obs for obs, _, _ in pairs])
     np.testing.assert_array_equal(demo.reward, [reward for _, reward, _ in pairs])
@@ -59,7 +59,7 @@ def test_every_finished_episode_is_in_the_file_as_it_was(tmp_path: Path) -> None
         demo.continuous[acted], [action for _, _, action in pairs if action is not None]
     )
     mean = sum(float(reward) for _, reward, _ in pairs) / len(finished)
-    assert demo.announced.mean_reward == np.float32(mean)
+    assert demo.metadata.mean_reward == np.float32(mean)
 
 
 def test_only_wanted_agents_are_recorded(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_second_recording_gets_a_number(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["Tiny.demo", "Tiny_1.demo"]
 
 
-def test_behaviours_and_teams_have_files_of_their_own(tmp_path: Path) -> None:
+def test_behaviors_and_teams_have_files_of_their_own(tmp_path: Path) -> None:
     env = LineGame(3, ["Tiny?team=0", "Tiny?team=1"], agents=2, max_len=4, cont=1)
     with DemonstrationRecorder(tmp_path) as recorder:
         play(env, recorder, 12)

@@ -1,4 +1,4 @@
-"""What is written is what is read, whatever the behaviour."""
+"""What is written is what is read, whatever the behavior."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from mlagents_envs.base_env import (
     ObservationType,
 )
 
-SHAPES = {(3,): "vector", (0,): "nothing", (4, 2): "set", (3, 5, 6): "colours", (7, 5, 6): "many channels"}
+SHAPES = {(3,): "vector", (0,): "nothing", (4, 2): "set", (3, 5, 6): "colors", (7, 5, 6): "many channels"}
 
 
 def spec_of(shapes: list[tuple[int, ...]], continuous: int, branches: tuple[int, ...]) -> BehaviorSpec:
@@ -84,7 +84,7 @@ def test_what_is_written_is_read(tmp_path: Path, shapes, continuous, branches, l
         writer.write(batch, action)
     for images in ("float32", "uint8"):
         demo = read_demonstration(path, images=images)
-        assert (demo.behavior, demo.spec, demo.announced.episodes) == ("Any?team=1", spec, len(lengths))
+        assert (demo.behavior, demo.spec, demo.metadata.episodes) == ("Any?team=1", spec, len(lengths))
         for found, expected in zip(demo.obs, batch.obs, strict=True):
             np.testing.assert_array_equal(as_floats(found), as_floats(expected))
         for name in ("reward", "done", "interrupted", "agent_id", "group_id", "group_reward"):
@@ -114,7 +114,7 @@ def small(path: Path) -> DemonstrationWriter:
 def test_a_recording_that_was_killed_can_be_read(tmp_path: Path) -> None:
     writer = small(tmp_path / "a.demo")
     demo = read_demonstration(tmp_path / "a.demo")  # not closed
-    assert len(demo) == 7 and demo.announced.steps == 0
+    assert len(demo) == 7 and demo.metadata.steps == 0
     writer.close()
 
 
@@ -128,10 +128,10 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"obs": np.nan}, "pair 5: observation 0 is no finite number"),
-        ({"reward": np.inf}, "pair 5: a reward is no finite number"),
-        ({"continuous": np.nan}, "pair 5: a continuous action is no finite number"),
-        ({"discrete": 2}, "pair 5: an action of branch 0 is none of its 2"),
+        ({"obs": np.nan}, "pair 5: observation 0 is not finite"),
+        ({"reward": np.inf}, "pair 5: a reward is not finite"),
+        ({"continuous": np.nan}, "pair 5: a continuous action is not finite"),
+        ({"discrete": 2}, "pair 5: an action of branch 0 is not one of its 2"),
     ],
 )
 def test_numbers_that_nothing_can_be_learnt_from_are_refused_with_their_byte(

@@ -24,7 +24,7 @@ CASES = {
     "turns, one policy": (
         HostedSource("pettingzoo:pettingzoo.classic.connect_four_v3", self_play=True), 2, 150,
     ),
-    "turns, a behaviour each": (HostedSource("pettingzoo:pettingzoo.classic.tictactoe_v3"), 2, 30),
+    "turns, a behavior each": (HostedSource("pettingzoo:pettingzoo.classic.tictactoe_v3"), 2, 30),
 }  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def test_statistics_arrive():
         ("not_there", "has no function 'not_there'"),
         (
             "sideways",
-            r"'picture' of the shape \(9, 9, 1\) would be taken for a picture whose channels come last",
+            r"'picture' of the shape \(9, 9, 1\) would be taken for an image whose channels come last",
         ),
     ],
 )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.envs.hosting.environment import ReportReader, Reports
+from lanista.envs.hosting.environment import ReportReader, ReportSender
 from lanista.envs.hosting.source import HostedSource, parse
 from lanista.envs.scenes.options import UsageError
 from lanista.envs.side_channels import SideChannelManager
@@ -45,7 +45,7 @@ def test_a_trainer_starts_it_by_its_name():
         (["python:a:b"], r"no --mlagents-port: .*--env python:a:b --env-workers 2"),
         (
             ["python:a:b", "--size", "3"],
-            "unknown option --size; the environment's own arguments stand behind --",
+            "unknown option --size; the environment's own arguments follow --",
         ),
         (["python:a:b", "--mlagents-port", "x"], "invalid int value: 'x'"),
     ],
@@ -63,7 +63,7 @@ def test_the_program_ends_with_2_then():
 
 def sent(write):
     """What the trainer's end has after what the engine's end has written."""
-    reports, reader = Reports(), ReportReader()
+    reports, reader = ReportSender(), ReportReader()
     write(reports)
     SideChannelManager([reader]).process(SideChannelManager([reports]).generate())
     return reader
@@ -81,5 +81,5 @@ def test_reports_arrive_as_they_were_given(fault, lives):
     assert {name: agents.tolist() for name, agents in found.lives.items()} == {
         name: agents for name, agents in lives.items() if agents
     }
-    found.forget_lives()
+    found.start_message()
     assert not found.lives

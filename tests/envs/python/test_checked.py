@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from foreign_env import NAME, SPEC, Foreign
 from lanista.envs.errors import GameFaultError
-from lanista.envs.python.checked import CheckedEnvironment, checked
+from lanista.envs.python.checked import CheckedEnvironment, wrap_checked
 from lanista.envs.scenes.in_process import make_in_process
 from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
 from mlagents_envs.exception import UnityEnvironmentException
@@ -48,7 +48,7 @@ def test_closing_closes_it():
 
 def test_what_lanista_has_checked_itself_is_left_alone():
     scene = make_in_process("scene:basic")
-    assert checked(scene, "x") is scene
+    assert wrap_checked(scene, "x") is scene
 
 
 def decisions(count=2, **changed):
@@ -79,7 +79,7 @@ def terminals(**changed):
         ((decisions(obs=[[["a"] * 3] * 2]), terminals()), "obs of 'count' holds <U1; expected float32"),
         (
             (decisions(obs=[[[1, 2, 3], [1]]]), terminals()),
-            r"obs of 'count' is no array .*expected the shape \(2, 3\)",
+            r"obs of 'count' is not an array .*expected the shape \(2, 3\)",
         ),
         (
             (decisions(reward=np.zeros(3)), terminals()),
@@ -97,8 +97,8 @@ def terminals(**changed):
             r"action_mask of branch 1 has the shape \(2, 2\); expected \(2, 3\)",
         ),
         ((decisions(), terminals(interrupted=np.zeros(2))), "TerminalSteps: interrupted has the shape"),
-        ((terminals(), decisions()), "get_steps gave .*expected DecisionSteps and TerminalSteps"),
-        (None, "get_steps gave None"),
+        ((terminals(), decisions()), "get_steps returned .*expected DecisionSteps and TerminalSteps"),
+        (None, "get_steps returned None"),
     ],
 )
 def test_what_does_not_fit_is_named_with_what_was_expected(steps, message):

@@ -132,7 +132,7 @@ def test_what_cannot_be_used_is_named_by_its_path(what, space, path):
 def test_actions_without_bounds_are_named_once(caplog):
     acts = Dict(aim=Box(-1, 1, (2,)), push=Box(np.float32([0, -np.inf]), np.float32([2, np.inf])))
     env, games = environment([moment(number(0))] * 2, acts=acts, copies=3)
-    assert caplog.text.count("numbers of action.push lack a bound") == 1
+    assert caplog.text.count("values of action.push lack a bound") == 1
     env.reset()
     env.set_actions(GAME, ActionTuple(np.float32([[1, -1, 0, 0.25]] * 3)))
     env.step()

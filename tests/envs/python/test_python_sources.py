@@ -170,7 +170,7 @@ def test_copies(function, behavior, per_copy):
 def test_a_base_env_is_one_and_makes_its_areas_itself_if_it_can():
     assert agents(made("scene", areas=5)) == {"Basic?team=0": 5}
     assert agents(made("scene?areas=3")) == {"Basic?team=0": 3}
-    with pytest.raises(UnityEnvironmentException, match=r"found 2 areas .*gives a BaseEnv"):
+    with pytest.raises(UnityEnvironmentException, match=r"found 2 areas .*returns a BaseEnv"):
         made("foreign", areas=2)
 
 
@@ -200,13 +200,13 @@ def test_films_are_made_of_what_is_made_to_be_filmed():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("python:", "cannot be read; write 'python:MODULE:FUNCTION'"),
-        ("python:own_games.py:walk", "cannot be read"),
-        ("python:folder/own_games:walk", "cannot be read"),
-        ("python:own_games:walk?=3", "cannot be read"),
+        ("python:", "is not valid; write 'python:MODULE:FUNCTION'"),
+        ("python:own_games.py:walk", "is not valid"),
+        ("python:folder/own_games:walk", "is not valid"),
+        ("python:own_games:walk?=3", "is not valid"),
         ("python:own_games", r"which function\? Write python:own_games:FUNCTION\. It has Walk, Pair, walk"),
         ("python:own_games:wolk", r"no function 'wolk'\. Did you mean walk"),
-        ("python:own_games:limit", "'limit' of the module own_games is a int and no function"),
+        ("python:own_games:limit", "'limit' of the module own_games is of type int, not a function"),
         ("python:own_game:walk", r"no module 'own_game', neither installed nor in .*Did you mean own_games"),
         ("python:lanista.env:walk", r"no module 'lanista\.env', .*Did you mean envs"),
         ("python:broken_games:make", "broken_games needs the package 'not_there_at_all'"),
@@ -214,14 +214,14 @@ def test_films_are_made_of_what_is_made_to_be_filmed():
         ("python:own_games:failing", r"failing raised RuntimeError: no licence \(own_games\.py, line \d+\)"),
         ("python:own_games:walk?sice=3", r"takes no argument 'sice'\. Did you mean size\? Its arguments:"),
         ("python:own_games:seedless", "cannot be called with no arguments: missing .*'size'"),
-        ("python:own_games:number", "gave 3 of the type int"),
-        ("python:own_games:nothing", r"gave nothing \(None\)"),
-        ("python:own_games:a_class", "gave the class Walk, and not an environment of it"),
+        ("python:own_games:number", "returned 3 of the type int"),
+        ("python:own_games:nothing", r"returned nothing \(None\)"),
+        ("python:own_games:a_class", "returned the class Walk instead of an instance"),
         ("python:own_games:vector", r"many environments in one .*--num-areas"),
         ("python:own_games:half", "of the type Half, which lacks close, observation_space, action_space"),
-        ("python:own_games:walk?self_play=true", "found self_play, .*this is an environment of Gymnasium"),
-        ("python:own_games:pair?stack=2", "found stack, .*this is a parallel environment of PettingZoo"),
-        ("python:own_games:walk?stack=0", "found stack 0; expected a number from 1 on"),
+        ("python:own_games:walk?self_play=true", "found self_play, .*this is a Gymnasium environment"),
+        ("python:own_games:pair?stack=2", "found stack, .*this is a parallel PettingZoo environment"),
+        ("python:own_games:walk?stack=0", "found stack 0; expected a number of at least 1"),
         ("python:own_games:walk?lives=2", "found lives 2; expected true or false"),
         ("python:own_games:foreign?stack=2", "found stack, .*this is a BaseEnv"),
     ],

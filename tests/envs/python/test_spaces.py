@@ -9,7 +9,7 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.envs.errors import UnsupportedSpaceError
-from lanista.envs.python.action_spaces import actor, forbidden
+from lanista.envs.python.action_spaces import action_decoder, forbidden_actions
 from lanista.envs.python.spaces import sensors
 from mlagents_envs.base_env import DimensionProperty
 
@@ -77,7 +77,7 @@ def test_images_for_a_trainer_are_the_bytes_themselves():
     np.testing.assert_array_equal(into, image.transpose(2, 0, 1))
     camera.read({"camera": image.astype(float)}, into)
     np.testing.assert_array_equal(into, image.transpose(2, 0, 1))
-    with pytest.raises(ValueError, match="no uint8"):
+    with pytest.raises(ValueError, match="not uint8"):
         camera.read({"camera": image / 255 + 0.5}, into)
 
 
@@ -107,7 +107,7 @@ def test_actions_are_values_of_their_space(random):
     ]
     parts = [random.choice(kinds)() for _ in range(3)]
     space = spaces.Dict(a=parts[0], b=spaces.Tuple(parts[1:]))
-    acting = actor(space)
+    acting = action_decoder(space)
     chance = np.random.default_rng(random.randint(0, 2**30))
     agents = random.randint(1, 3)
     continuous = chance.uniform(-1, 1, (agents, acting.spec.continuous_size)).astype(np.float32)
@@ -120,7 +120,7 @@ def test_actions_are_values_of_their_space(random):
 
 def test_a_box_is_stretched_to_its_bounds_where_it_has_two():
     space = spaces.Box(np.float32([0, -np.inf, 2]), np.float32([1, np.inf, 4]))
-    acting = actor(space)
+    acting = action_decoder(space)
     decoded = acting.decode(np.float32([[-1, -1, -1], [1, 0.5, 0]]), np.zeros((2, 0), np.int32))
     np.testing.assert_allclose(decoded, [[0, -1, 2], [1, 0.5, 3]])
     assert decoded[0].dtype == np.float32
@@ -141,7 +141,7 @@ def test_a_box_is_stretched_to_its_bounds_where_it_has_two():
 @pytest.mark.filterwarnings("error")
 def test_bounds_near_the_limits_of_the_dtype_are_none(dtype, bound, stretched):
     space = spaces.Box(-bound, bound, (3,), dtype)
-    (acted,) = actor(space).decode(np.float32([[-1, 0, 1]]), np.zeros((1, 0), np.int32))
+    (acted,) = action_decoder(space).decode(np.float32([[-1, 0, 1]]), np.zeros((1, 0), np.int32))
     np.testing.assert_allclose(acted, np.array([-1, 0, 1]) * (float(bound) if stretched else 1))
     assert space.contains(acted)
 
@@ -153,18 +153,18 @@ def test_nothing_to_observe_is_refused():
 
 
 def test_masks_are_turned_round():
-    np.testing.assert_array_equal(forbidden(np.int8([1, 0]), (2,)), [False, True])
+    np.testing.assert_array_equal(forbidden_actions(np.int8([1, 0]), (2,)), [False, True])
     mask = (np.int8([1, 0]), np.int8([0, 0, 1]))
-    np.testing.assert_array_equal(forbidden(mask, (2, 3)), [False, True, True, True, False])
-    np.testing.assert_array_equal(forbidden(list(mask), (2, 3)), forbidden(mask, (2, 3)))
-    np.testing.assert_array_equal(forbidden([1, 0], (2,)), [False, True])
+    np.testing.assert_array_equal(forbidden_actions(mask, (2, 3)), [False, True, True, True, False])
+    np.testing.assert_array_equal(forbidden_actions(list(mask), (2, 3)), forbidden_actions(mask, (2, 3)))
+    np.testing.assert_array_equal(forbidden_actions([1, 0], (2,)), [False, True])
     with pytest.raises(ValueError, match=r"3 entries.*need 2"):
-        forbidden(np.ones(3), (2,))
+        forbidden_actions(np.ones(3), (2,))
     with pytest.raises(ValueError, match=r"3 entries.*need 5"):
-        forbidden([np.int8([1, 0]), np.int8([0])], (2, 3))
+        forbidden_actions([np.int8([1, 0]), np.int8([0])], (2, 3))
 
 
-@pytest.mark.parametrize("convert", [sensors, actor])
+@pytest.mark.parametrize("convert", [sensors, action_decoder])
 def test_other_spaces_are_refused(convert):
     with pytest.raises(UnsupportedSpaceError, match="Text"):
         convert(spaces.Text(4))

@@ -6,17 +6,17 @@ import pytest
 
 pytest.importorskip("gymnasium")
 
-from lanista.envs.python.calls import described
+from lanista.envs.python.calls import describe_error
 
 GAME = """
 from lanista.envs.python.pettingzoo.turn_based import TurnBasedEnvironment
-from lanista.envs.python.action_spaces import forbidden
+from lanista.envs.python.action_spaces import forbidden_actions
 
 def deep():
     TurnBasedEnvironment(None)
 
 def deeper():
-    forbidden([1, 1], (3,))
+    forbidden_actions([1, 1], (3,))
 """
 
 
@@ -28,4 +28,4 @@ def test_the_place_is_the_users_last_line_also_where_lanista_raises_below_it(tmp
         function()
     # As where it is caught in a run: the frames above the user's are not part of it.
     error = raised.value.with_traceback(raised.value.__traceback__.tb_next)
-    assert described(error).endswith(f"(game.py, line {line})")
+    assert describe_error(error).endswith(f"(game.py, line {line})")

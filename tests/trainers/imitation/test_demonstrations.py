@@ -99,7 +99,7 @@ def test_a_file_that_ends_early_is_warned_of(tmp_path: Path, caplog: pytest.LogC
             break
         except DemonstrationError:
             continue
-    assert len(steps) < len(demo) and "its metadata tell of 200 steps and it holds" in caplog.text
+    assert len(steps) < len(demo) and "its metadata announce 200 steps, but it contains" in caplog.text
 
 
 def test_it_is_an_error_that_runs_explain() -> None:
