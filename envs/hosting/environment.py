@@ -16,7 +16,7 @@ from ..errors import GameFaultError
 from ..images import Images
 from ..side_channels import IncomingMessage, OutgoingMessage, SideChannel, StatsSideChannel
 from ..unity.environment import Connect, UnityEnvironment
-from ..unity.launch import HOSTED
+from ..unity.launch import HOSTED, Transport
 from ..validation import NO_AGENTS
 from .source import HostedSource
 
@@ -41,6 +41,7 @@ class HostedEnvironment(UnityEnvironment):
         non_finite: str | None = None,
         images: Images = "float32",
         connect: Connect | None = None,
+        transport: Transport = "lean",
     ) -> None:
         """Launch the process. Arguments and errors are those of `UnityEnvironment`.
 
@@ -66,6 +67,7 @@ class HostedEnvironment(UnityEnvironment):
             non_finite=non_finite,
             images=images,
             connect=connect,
+            transport=transport,
         )
 
     def receive(self) -> None:

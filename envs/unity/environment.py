@@ -27,7 +27,7 @@ from ..side_channels import EnvironmentParametersChannel, SideChannel, SideChann
 from ..validation import NO_AGENTS, NonFinitePolicy, check_finite, check_shape, with_action
 from . import ports, shutdown
 from .connection import EngineConnection, handshake
-from .launch import Launch
+from .launch import Launch, Transport
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +65,8 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             which channels are averaged (grey ones) are float32 anyway.
         connect: Gives the connection of an engine that runs already, in place of `file_name` and all that is
             about its launch; it gets what is to be called when the engine's process ends, if it knows one.
+        transport: The gRPC server that the engine calls: `lean`, Lanista's own, or `grpcio` for an engine or
+            a proxy that needs a full one.
 
     Raises:
         ValueError: `non_finite` is none of these.
@@ -98,6 +100,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         engine_name: str | None = None,
         images: Images = "float32",
         connect: Connect | None = None,
+        transport: Transport = "lean",
     ) -> None:
         if file_name is None and worker_id != 0 and connect is None:
             raise UnityEnvironmentException(
@@ -137,6 +140,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             log_folder=None if log_folder is None else Path(log_folder),
             timeout=self.timeout_wait,
             name=self.name,
+            transport=transport,
         )
         self._connection = launch(self._announce)
         self._pending: EngineMessage | PendingMessage | WireError | None = None

@@ -5,13 +5,14 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 from urllib.parse import parse_qsl
 
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..grpc.server import ServerSession
 from . import ports
-from .connection import EngineConnection
+from .connection import EngineConnection, EngineSession
 from .executables import check_executable, find_executable
 from .process import EngineProcess
 
@@ -22,6 +23,10 @@ SCENE = "scene:"
 
 HOSTED = "hosted:"
 """Makes the name of an environment in Python that of an engine: `hosted:gymnasium:CartPole-v1`."""
+
+
+Transport = Literal["lean", "grpcio"]
+"""The gRPC server that engines call: Lanista's own, or grpcio's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class Launch:
     """Seconds that the engine has for each answer."""
     name: str
     """How messages call the environment."""
+    transport: Transport = "lean"
+    """Which gRPC server the engine calls."""
 
     def __call__(self, on_exit: Callable[[], None]) -> EngineConnection:
         """Listen, and start the engine unless it is the Editor.
@@ -55,7 +62,12 @@ class Launch:
         """
         start = [] if self.file_name is None else resolve(self.file_name)
         editor = self.file_name is None
-        session = listen(self.worker_id, self.base_port, self.listen, editor=editor, name=self.name)
+        session = listen(
+            *(self.worker_id, self.base_port, self.listen),
+            editor=editor,
+            name=self.name,
+            transport=self.transport,
+        )
         process = None
         if self.file_name is None:
             logger.info(
@@ -117,8 +129,14 @@ def start_engine(
 
 
 def listen(
-    worker_id: int, base_port: int | None, address: str, *, editor: bool, name: str = ""
-) -> ServerSession:
+    worker_id: int,
+    base_port: int | None,
+    address: str,
+    *,
+    editor: bool,
+    name: str = "",
+    transport: Transport = "lean",
+) -> EngineSession:
     """Listen where an engine will call.
 
     Args:
@@ -127,6 +145,7 @@ def listen(
         address: On which to listen.
         editor: Whether the Unity Editor will call.
         name: How messages call the environment.
+        transport: Which gRPC server the engine calls.
 
     Raises:
         UnityEnvironmentException: There is no such port or address, or this user may not use it.
@@ -141,7 +160,7 @@ def listen(
     )
     try:
         return ports.claim(
-            lambda port: ServerSession.listen(port, address),
+            lambda port: _serve(port, address, transport),
             first + worker_id,
             search=base_port is None and not editor,
             worker_id=worker_id,
@@ -156,6 +175,14 @@ def listen(
             f"{name}: cannot listen on the address {address!r} (listen, --listen): {error}. "
             "Give localhost, an address of this machine, or 0.0.0.0 for all of them."
         ) from error
+
+
+def _serve(port: int, address: str, transport: Transport) -> EngineSession:
+    if transport == "lean":
+        return ServerSession.listen(port, address)
+    from ..grpc.grpcio_server import GrpcioSession  # loads grpcio, which takes time and threads
+
+    return GrpcioSession.listen(port, address)
 
 
 def resolve(file_name: str, platform: str = sys.platform) -> list[str]:

@@ -10,6 +10,7 @@ from lanista.trainers.learn import EXPECTED
 from lanista.trainers.runner.environments import check_environment, make_env_manager
 from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.errors import TrainerConfigError
+from lanista.trainers.settings.options import RunOptions
 from mlagents_envs.exception import UnityEnvironmentException
 
 pytest.importorskip("mpe2")
@@ -94,3 +95,16 @@ def test_the_global_state_is_there_where_only_critics_read_it(tmp_path, behavior
 def test_a_scene_without_its_prefix_is_recognized(tmp_path):
     with pytest.raises(UnityEnvironmentException, match=r"named --env scene:ball3d\?areas=3\."):
         check_environment(options(tmp_path, "--env", "ball3d?areas=3"))
+
+
+@pytest.mark.parametrize(
+    ("env", "reason"),
+    [
+        ({"listen": "10.0.0.1:5004"}, "listen has a port"),
+        ({"env_path": "Game", "ray": "auto"}, "ray is given"),
+        ({"env_path": "gymnasium:CartPole-v1"}, "stepped in this process"),
+    ],
+)
+def test_grpcio_is_refused_where_it_cannot_serve(env, reason):
+    with pytest.raises(TrainerConfigError, match=rf"env_settings\.transport: found grpcio.*{reason}"):
+        RunOptions.from_dict({"env_settings": {**env, "transport": "grpcio"}})

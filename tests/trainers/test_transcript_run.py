@@ -74,22 +74,26 @@ def png(pixels: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-def trained(folder: Path, sent: list[bytes], yaml: str) -> Ended:
+def trained(folder: Path, sent: list[bytes], yaml: str, transport: str) -> Ended:
     folder.mkdir()
     (folder / "requests").write_bytes(b"\n".join(map(base64.b64encode, sent)))
     script = f"import base64\nfor line in open({str(folder / 'requests')!r}): ask(base64.b64decode(line))"
-    ended = learn(folder, "--env", executable(folder, script), yaml=yaml)
+    transport = f"env_settings.transport={transport}"
+    ended = learn(folder, "--env", executable(folder, script), "--set", transport, yaml=yaml)
     assert ended.good, ended.out
     return ended
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the replaying engine is a script with a first line")
 @pytest.mark.parametrize("path", [*filter(with_images, FILES)], ids=lambda path: path.name)
-def test_an_image_as_floats_and_as_png_teach_the_same(path: Path, tmp_path: Path) -> None:
+def test_images_as_floats_and_as_png_teach_the_same_over_either_transport(path: Path, tmp_path: Path) -> None:
     steps = {name.partition("?")[0]: 0 for name in specs_of(path)}
     steps = {name: decisions_of(path, name) * 3 // 5 for name in steps}
     yaml = YAML.format(behaviors={name: {"max_steps": count} for name, count in steps.items()})
-    runs = [trained(tmp_path / str(as_png), sent(path, as_png), yaml) for as_png in (False, True)]
+    runs = [
+        trained(tmp_path / transport, sent(path, as_png), yaml, transport)
+        for as_png, transport in ((False, "lean"), (True, "grpcio"))
+    ]
     for behavior, specification in specs_of(path).items():
         name = behavior.partition("?")[0]
         compare(*runs, name, steps[name])

@@ -256,6 +256,7 @@ def _make_env(
         engine_name=name,
         images="uint8",
         connect=connect,
+        transport=env.transport,
     )
 
 

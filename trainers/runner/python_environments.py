@@ -60,6 +60,7 @@ def make_hosted(
         listen=env.listen,
         images="uint8",
         connect=connect,
+        transport=env.transport,
     )
 
 

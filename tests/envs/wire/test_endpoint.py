@@ -15,9 +15,12 @@ import pytest
 from lanista.envs.errors import PortInUseError, TrainerGoneError
 from lanista.envs.grpc import server as endpoints
 from lanista.envs.grpc.client import EngineEndpoint
+from lanista.envs.grpc.grpcio_server import GrpcioSession
 from lanista.envs.grpc.server import ServerSession
 from lanista.envs.protocol.decoder import encode_quit
 
+Server = ServerSession | GrpcioSession
+both = pytest.mark.parametrize("server", [ServerSession, GrpcioSession], ids=["lean", "grpcio"])
 METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
 PATIENCE = 20.0
 
@@ -33,13 +36,19 @@ while True:
 
 
 @pytest.fixture
-def trainer() -> Iterator[ServerSession]:
-    endpoint = ServerSession.listen(0)
+def server() -> type[Server]:
+    """Which server is tested; `both` tests grpcio's, too."""
+    return ServerSession
+
+
+@pytest.fixture
+def trainer(server: type[Server]) -> Iterator[Server]:
+    endpoint = server.listen(0)
     yield endpoint
     endpoint.close()
 
 
-def connected(trainer: ServerSession) -> EngineEndpoint:
+def connected(trainer: Server) -> EngineEndpoint:
     engine = EngineEndpoint(trainer.port)
     engine.connect(PATIENCE)
     return engine
@@ -59,7 +68,7 @@ def in_thread(engine: EngineEndpoint, data: bytes) -> tuple[threading.Thread, li
     return thread, result
 
 
-def exchange(trainer: ServerSession, engine: EngineEndpoint, request: bytes, reply: bytes) -> object:
+def exchange(trainer: Server, engine: EngineEndpoint, request: bytes, reply: bytes) -> object:
     thread, result = in_thread(engine, request)
     assert trainer.receive(PATIENCE) == request
     trainer.reply(reply)
@@ -68,27 +77,30 @@ def exchange(trainer: ServerSession, engine: EngineEndpoint, request: bytes, rep
     return result[0]
 
 
-def test_bytes_go_to_and_fro_unchanged(trainer: ServerSession) -> None:
+@both
+def test_bytes_go_to_and_fro_unchanged(trainer: Server) -> None:
     engine = connected(trainer)
     for request, reply in ((b"", b"\x00"), (b"a", b""), (bytes(range(256)), b"b" * 1000)):
         assert exchange(trainer, engine, request, reply) == reply
     engine.close()
 
 
-def test_messages_beyond_grpcs_usual_limit_of_four_mebibytes_pass(trainer: ServerSession) -> None:
+@both
+def test_messages_beyond_grpcs_usual_limit_of_four_mebibytes_pass(trainer: Server) -> None:
     engine = connected(trainer)
     large = os.urandom(6 << 20)
     assert exchange(trainer, engine, large, large) == large
     engine.close()
 
 
-def test_receive_waits_no_longer_than_told(trainer: ServerSession) -> None:
+@both
+def test_receive_waits_no_longer_than_told(trainer: Server) -> None:
     assert trainer.receive(0) is None
     assert trainer.receive(0.01) is None
     assert not trainer.disconnected
 
 
-def test_a_selector_tells_when_there_is_something_to_take_in(trainer: ServerSession) -> None:
+def test_a_selector_tells_when_there_is_something_to_take_in(trainer: Server) -> None:
     with DefaultSelector() as selector:
         trainer.watch(selector, "token")
         listeners = len(selector.get_map())
@@ -109,8 +121,9 @@ def test_a_selector_tells_when_there_is_something_to_take_in(trainer: ServerSess
     assert result == [b"y"]
 
 
+@both
 @pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
-def test_the_trainer_listens_on_both_loopbacks(trainer: ServerSession, address: str) -> None:
+def test_the_trainer_listens_on_both_loopbacks(trainer: Server, address: str) -> None:
     if address == "[::1]" and not _has_ipv6():
         pytest.skip("no IPv6 on this machine")
     engine = EngineEndpoint(trainer.port, address)
@@ -128,7 +141,7 @@ def _has_ipv6() -> bool:
     return True
 
 
-def test_only_loopback_listens_unless_told_otherwise(trainer: ServerSession) -> None:
+def test_only_loopback_listens_unless_told_otherwise(trainer: Server) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.2" if sys.platform == "linux" else "127.0.0.1", 0))
         with pytest.raises(OSError), socket.create_connection((_address(), trainer.port), timeout=1):
@@ -175,7 +188,8 @@ def test_a_port_that_needs_privileges_is_not_called_taken(monkeypatch: pytest.Mo
         ServerSession.listen(80)
 
 
-def test_a_taken_port_is_an_error(trainer: ServerSession) -> None:
+@both
+def test_a_taken_port_is_an_error(trainer: Server) -> None:
     with pytest.raises(PortInUseError, match=str(trainer.port)):
         ServerSession.listen(trainer.port)
 
@@ -196,7 +210,8 @@ def test_a_port_that_somebody_holds_on_the_other_loopback_alone_is_an_error_too(
             ServerSession.listen(other.getsockname()[1])
 
 
-def test_a_closed_port_can_be_used_again_at_once(trainer: ServerSession) -> None:
+@both
+def test_a_closed_port_can_be_used_again_at_once(trainer: Server) -> None:
     engine = connected(trainer)
     assert exchange(trainer, engine, b"x", b"y") == b"y"
     trainer.close()
@@ -205,7 +220,8 @@ def test_a_closed_port_can_be_used_again_at_once(trainer: ServerSession) -> None
     engine.close()
 
 
-def test_a_last_answer_arrives_although_the_trainer_closes(trainer: ServerSession) -> None:
+@both
+def test_a_last_answer_arrives_although_the_trainer_closes(trainer: Server) -> None:
     engine = connected(trainer)
     thread, result = in_thread(engine, b"x")
     assert trainer.receive(PATIENCE) == b"x"
@@ -215,7 +231,8 @@ def test_a_last_answer_arrives_although_the_trainer_closes(trainer: ServerSessio
     assert result == [b"last"]
 
 
-def test_an_engine_that_waits_is_told_to_quit_when_the_trainer_closes(trainer: ServerSession) -> None:
+@both
+def test_an_engine_that_waits_is_told_to_quit_when_the_trainer_closes(trainer: Server) -> None:
     engine = connected(trainer)
     thread, result = in_thread(engine, b"x")
     assert trainer.receive(PATIENCE) == b"x"
@@ -224,7 +241,8 @@ def test_an_engine_that_waits_is_told_to_quit_when_the_trainer_closes(trainer: S
     assert result == [encode_quit()]
 
 
-def test_an_engine_that_dies_while_it_waits_is_noticed(trainer: ServerSession) -> None:
+@both
+def test_an_engine_that_dies_while_it_waits_is_noticed(trainer: Server) -> None:
     process = subprocess.Popen([sys.executable, "-c", ENGINE, str(trainer.port)], stdout=subprocess.PIPE)
     try:
         assert trainer.receive(PATIENCE) == b"step"
@@ -238,7 +256,7 @@ def test_an_engine_that_dies_while_it_waits_is_noticed(trainer: ServerSession) -
 
 
 def test_an_engine_that_hangs_up_between_two_calls_has_gone_unless_it_comes_back(
-    trainer: ServerSession,
+    trainer: Server,
 ) -> None:
     engine = connected(trainer)
     assert exchange(trainer, engine, b"one", b"1") == b"1"
@@ -252,7 +270,8 @@ def test_an_engine_that_hangs_up_between_two_calls_has_gone_unless_it_comes_back
     assert trainer.disconnected
 
 
-def test_another_engine_can_connect_after_one_has_died(trainer: ServerSession) -> None:
+@both
+def test_another_engine_can_connect_after_one_has_died(trainer: Server) -> None:
     first = connected(trainer)
     thread, result = in_thread(first, b"one")
     assert trainer.receive(PATIENCE) == b"one"
@@ -273,7 +292,7 @@ def test_another_engine_can_connect_after_one_has_died(trainer: ServerSession) -
     second.close()
 
 
-def test_a_second_engine_on_the_same_port_is_turned_away(trainer: ServerSession) -> None:
+def test_a_second_engine_on_the_same_port_is_turned_away(trainer: Server) -> None:
     first, second = connected(trainer), connected(trainer)
     thread, result = in_thread(first, b"one")
     assert trainer.receive(PATIENCE) == b"one"
@@ -289,7 +308,7 @@ def test_a_second_engine_on_the_same_port_is_turned_away(trainer: ServerSession)
     second.close()
 
 
-def test_a_second_engine_is_turned_away_also_while_the_first_computes(trainer: ServerSession) -> None:
+def test_a_second_engine_is_turned_away_also_while_the_first_computes(trainer: Server) -> None:
     first, second = connected(trainer), connected(trainer)
     assert exchange(trainer, first, b"one", b"go on") == b"go on"
     other, refusal = in_thread(second, b"two")
@@ -302,7 +321,7 @@ def test_a_second_engine_is_turned_away_also_while_the_first_computes(trainer: S
     second.close()
 
 
-def test_an_engine_that_has_said_goodbye_may_go_on_over_another_connection(trainer: ServerSession) -> None:
+def test_an_engine_that_has_said_goodbye_may_go_on_over_another_connection(trainer: Server) -> None:
     old, new = connected(trainer), connected(trainer)
     assert exchange(trainer, old, b"one", b"1") == b"1"
     old._client.connection.send_goaway()
@@ -315,7 +334,7 @@ def test_an_engine_that_has_said_goodbye_may_go_on_over_another_connection(train
 
 
 def test_without_room_for_another_connection_the_trainer_rests(
-    trainer: ServerSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    trainer: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     tries = []
 
@@ -353,7 +372,7 @@ def test_no_trainer_is_an_error_in_time() -> None:
 
 
 def test_proxies_of_the_environment_do_not_come_between(
-    trainer: ServerSession, monkeypatch: pytest.MonkeyPatch
+    trainer: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "https_proxy", "grpc_proxy", "HTTP_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
@@ -363,7 +382,8 @@ def test_proxies_of_the_environment_do_not_come_between(
     engine.close()
 
 
-def test_a_plain_grpc_client_reaches_the_method_by_its_full_name(trainer: ServerSession) -> None:
+@both
+def test_a_plain_grpc_client_reaches_the_method_by_its_full_name(trainer: Server) -> None:
     with grpc.insecure_channel(f"127.0.0.1:{trainer.port}") as channel:
         answer = channel.unary_unary(METHOD).future(b"x", wait_for_ready=True)
         assert trainer.receive(PATIENCE) == b"x"
@@ -373,7 +393,8 @@ def test_a_plain_grpc_client_reaches_the_method_by_its_full_name(trainer: Server
         while not other.done():
             trainer.pump()
         assert other.code() == grpc.StatusCode.UNIMPLEMENTED
-        assert "no method /communicator_objects.UnityToExternalProto/Other" in other.details()
+        if isinstance(trainer, ServerSession):
+            assert "no method /communicator_objects.UnityToExternalProto/Other" in other.details()
 
 
 def test_a_script_that_forgets_to_close_ends_all_the_same() -> None:

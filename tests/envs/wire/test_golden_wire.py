@@ -15,6 +15,7 @@ import pytest
 from goldendata import array, bytes_of, cases
 from lanista.envs.errors import ObservationError
 from lanista.envs.grpc.client import EngineEndpoint
+from lanista.envs.grpc.grpcio_server import GrpcioSession
 from lanista.envs.grpc.server import ServerSession
 from lanista.envs.images import Images, as_floats
 from lanista.envs.protocol import messages
@@ -71,10 +72,13 @@ def test_pictures_are_decoded_as_the_reference_decodes_them(case: dict[str, Any]
     np.testing.assert_allclose(found[0], expected, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("server", [ServerSession, GrpcioSession], ids=["lean", "grpcio"])
 @pytest.mark.parametrize("case", cases("wire", "grpc"))
-def test_a_whole_exchange_over_grpc(case: dict[str, Any]) -> None:
+def test_a_whole_exchange_over_grpc(
+    case: dict[str, Any], server: type[ServerSession | GrpcioSession]
+) -> None:
     """The engine's recorded requests, through both of our ends; our answers mean what the reference's did."""
-    trainer = ServerSession.listen(0)
+    trainer = server.listen(0)
     answers: list[bytes] = []
 
     def engine() -> None:
@@ -95,7 +99,7 @@ def test_a_whole_exchange_over_grpc(case: dict[str, Any]) -> None:
     assert [_meaning(answer) for answer in answers] == [_meaning(answer) for answer in expected]
 
 
-def _answer(trainer: ServerSession, operations: list[str]) -> None:
+def _answer(trainer: ServerSession | GrpcioSession, operations: list[str]) -> None:
     decoder = Decoder()
     actions: dict[str, ActionTuple] = {}
     for operation in operations:
@@ -124,7 +128,7 @@ def _answer(trainer: ServerSession, operations: list[str]) -> None:
         decoder.decode(_received(trainer))
 
 
-def _received(trainer: ServerSession) -> bytes:
+def _received(trainer: ServerSession | GrpcioSession) -> bytes:
     request = trainer.receive(10)
     assert request is not None
     return request

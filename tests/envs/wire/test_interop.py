@@ -13,22 +13,31 @@ from http2peer import HELLO, Caller
 from lanista.envs.errors import TrainerGoneError
 from lanista.envs.grpc import calls as unary
 from lanista.envs.grpc.client import EngineEndpoint
+from lanista.envs.grpc.grpcio_server import GrpcioSession
 from lanista.envs.grpc.server import ServerSession
 
+Server = ServerSession | GrpcioSession
+both = pytest.mark.parametrize("server", [ServerSession, GrpcioSession], ids=["lean", "grpcio"])
 METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
 PATIENCE = 30.0
 MEBIBYTE = 1 << 20
 
 
 @pytest.fixture
-def trainer() -> Iterator[ServerSession]:
-    endpoint = ServerSession.listen(0)
+def server() -> type[Server]:
+    """Which server is tested; `both` tests grpcio's, too."""
+    return ServerSession
+
+
+@pytest.fixture
+def trainer(server: type[Server]) -> Iterator[Server]:
+    endpoint = server.listen(0)
     yield endpoint
     endpoint.close()
 
 
 @pytest.fixture
-def engines(trainer: ServerSession) -> Iterator[Callable[..., Callable[[bytes], grpc.Future]]]:
+def engines(trainer: Server) -> Iterator[Callable[..., Callable[[bytes], grpc.Future]]]:
     """Makes engines on grpcio."""
     channels = []
 
@@ -51,7 +60,7 @@ def engines(trainer: ServerSession) -> Iterator[Callable[..., Callable[[bytes], 
         channel.close()
 
 
-def until_done(trainer: ServerSession, call: grpc.Future) -> grpc.Future:
+def until_done(trainer: Server, call: grpc.Future) -> grpc.Future:
     while not call.done():
         trainer.pump()
     return call
@@ -60,6 +69,7 @@ def until_done(trainer: ServerSession, call: grpc.Future) -> grpc.Future:
 # Engines on grpcio ----------------------------------------------------------------------------------------
 
 
+@both
 @pytest.mark.parametrize(
     "options",
     [
@@ -69,7 +79,7 @@ def until_done(trainer: ServerSession, call: grpc.Future) -> grpc.Future:
     ],
     ids=["plain", "without a table", "without probes"],
 )
-def test_thousands_of_exchanges(trainer: ServerSession, engines, options: dict) -> None:
+def test_thousands_of_exchanges(trainer: Server, engines, options: dict) -> None:
     engine = engines(**options)
     for number in range(1500):
         request = b"%d" % number * (number % 50)
@@ -80,7 +90,8 @@ def test_thousands_of_exchanges(trainer: ServerSession, engines, options: dict) 
     assert not trainer.disconnected
 
 
-def test_large_messages_both_ways(trainer: ServerSession, engines) -> None:
+@both
+def test_large_messages_both_ways(trainer: Server, engines) -> None:
     engine = engines()
     request, reply = os.urandom(20 * MEBIBYTE), os.urandom(2 * MEBIBYTE)
     for _ in range(2):
@@ -90,7 +101,8 @@ def test_large_messages_both_ways(trainer: ServerSession, engines) -> None:
         assert until_done(trainer, call).result() == reply
 
 
-def test_settings_that_make_everything_small(trainer: ServerSession, engines) -> None:
+@both
+def test_settings_that_make_everything_small(trainer: Server, engines) -> None:
     engine = engines(**{"http2.lookahead_bytes": 1024, "http2.max_frame_size": 16384, "http2.bdp_probe": 0})
     request, reply = os.urandom(300_000), os.urandom(300_000)
     call = engine(request)
@@ -99,7 +111,8 @@ def test_settings_that_make_everything_small(trainer: ServerSession, engines) ->
     assert until_done(trainer, call).result() == reply
 
 
-def test_keepalive_pings_are_answered_while_the_trainer_waits(trainer: ServerSession, engines) -> None:
+@both
+def test_keepalive_pings_are_answered_while_the_trainer_waits(trainer: Server, engines) -> None:
     engine = engines(keepalive_time_ms=50, keepalive_timeout_ms=2000)
     call = engine(b"x")
     assert trainer.receive(PATIENCE) == b"x"
@@ -109,13 +122,22 @@ def test_keepalive_pings_are_answered_while_the_trainer_waits(trainer: ServerSes
     assert until_done(trainer, call).result() == b"y"
 
 
-def test_compressed_messages_are_refused_with_a_reason(trainer: ServerSession, engines) -> None:
+def test_compressed_messages_are_refused_with_a_reason(trainer: Server, engines) -> None:
     call = until_done(trainer, engines()(bytes(1000), compression=grpc.Compression.Gzip))
     assert call.code() == grpc.StatusCode.UNIMPLEMENTED
     assert "Compressed" in call.details()
 
 
-def test_metadata_and_deadlines_are_no_hindrance(trainer: ServerSession, engines) -> None:
+@pytest.mark.parametrize("server", [GrpcioSession])
+def test_compressed_messages_reach_grpcio(trainer: Server, engines) -> None:
+    call = engines()(bytes(1000), compression=grpc.Compression.Gzip)
+    assert trainer.receive(PATIENCE) == bytes(1000)
+    trainer.reply(b"y")
+    assert until_done(trainer, call).result() == b"y"
+
+
+@both
+def test_metadata_and_deadlines_are_no_hindrance(trainer: Server, engines) -> None:
     engine = engines()
     for number in range(3):
         call = engine(
@@ -126,7 +148,8 @@ def test_metadata_and_deadlines_are_no_hindrance(trainer: ServerSession, engines
         assert until_done(trainer, call).result() == b"y"
 
 
-def test_a_call_that_is_cancelled_is_noticed_and_another_serves(trainer: ServerSession, engines) -> None:
+@both
+def test_a_call_that_is_cancelled_is_noticed_and_another_serves(trainer: Server, engines) -> None:
     engine = engines()
     call = engine(b"x")
     assert trainer.receive(PATIENCE) == b"x"
@@ -143,7 +166,7 @@ def test_a_call_that_is_cancelled_is_noticed_and_another_serves(trainer: ServerS
     assert until_done(trainer, call).result() == b"y"
 
 
-def test_a_second_engine_is_refused_until_the_first_has_gone(trainer: ServerSession, engines) -> None:
+def test_a_second_engine_is_refused_until_the_first_has_gone(trainer: Server, engines) -> None:
     first, second = engines(use_local_subchannel_pool=1), engines(use_local_subchannel_pool=1)
     call = first(b"one")
     assert trainer.receive(PATIENCE) == b"one"
@@ -165,7 +188,7 @@ def test_a_second_engine_is_refused_until_the_first_has_gone(trainer: ServerSess
 # Strangers ------------------------------------------------------------------------------------------------
 
 
-def stranger(trainer: ServerSession, data: bytes = b"") -> socket.socket:
+def stranger(trainer: Server, data: bytes = b"") -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", trainer.port), timeout=PATIENCE)
     connection.sendall(data)
     trainer.pump()
@@ -187,7 +210,7 @@ def hung_up(connection: socket.socket) -> bool:
     ids=["GET", "noise", "late"],
 )
 def test_a_stranger_is_sent_away_and_does_no_harm(
-    trainer: ServerSession, caplog: pytest.LogCaptureFixture, noise: bytes
+    trainer: Server, caplog: pytest.LogCaptureFixture, noise: bytes
 ) -> None:
     engine = EngineEndpoint(trainer.port)
     with ThreadPoolExecutor(1) as pool:
@@ -206,7 +229,7 @@ def test_a_stranger_is_sent_away_and_does_no_harm(
 
 
 def test_who_connects_and_says_nothing_is_in_nobodys_way(
-    trainer: ServerSession, caplog: pytest.LogCaptureFixture
+    trainer: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     silent = [stranger(trainer) for _ in range(40)]
     half = stranger(trainer, HELLO + Caller().begin(1))
@@ -327,7 +350,7 @@ def test_what_is_no_trainer_is_no_crash() -> None:
 
 
 def test_an_engine_goes_on_when_the_numbers_of_its_calls_run_out(
-    trainer: ServerSession, monkeypatch: pytest.MonkeyPatch
+    trainer: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unary, "MAX_STREAM_ID", 9)
     engine = EngineEndpoint(trainer.port)

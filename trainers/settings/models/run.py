@@ -77,6 +77,9 @@ class EnvironmentSettings(Settings):
     call. localhost: this machine only. As ADDRESS:PORT (IPv6 in brackets), without --env: train on engines
     that run already and connect there by themselves, any number, which may come and go; the run begins when
     num_envs have come."""
+    transport: Literal["lean", "grpcio"] = own("lean")
+    """The gRPC server that environments call. lean: Lanista's own, the faster one; grpcio: for a proxy or an
+    engine that needs a full gRPC server."""
     allow: Arguments | None = own(None)
     """Networks (CIDR) from which engines may connect in plain text to `listen` with a port, besides this
     machine. As a flag it takes one, and may be given several times."""
@@ -127,6 +130,7 @@ class EnvironmentSettings(Settings):
     @model_validator(mode="after")
     def _engines_of_one_kind(self) -> EnvironmentSettings:
         refusals = [*attach_refusals(self), *cluster_refusals(self), *hosting_refusals(self)]
+        refusals += transport_refusals(self)
         if refusals:
             raise refuse_all(type(self).__name__, refusals)
         return self
@@ -316,6 +320,26 @@ def cluster_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
             "(--ray-listen) names: leave this one out"
         )
         yield ("listen",), env.listen, message
+
+
+def transport_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
+    """What is wrong with the choice of the gRPC server."""
+    if env.transport == "lean":
+        return
+    if env.attaches or env.ray is not None:
+        message = (
+            f"found {env.transport}, and {'listen has a port' if env.attaches else 'ray is given'}: "
+            "connections of engines on other machines are checked before a gRPC server gets them, which only "
+            "the lean one allows. Leave this key out"
+        )
+    elif in_process(env.env_path) and not env.env_workers:
+        message = (
+            f"found {env.transport}; {env.env_path} is stepped in this process, without gRPC. Leave this key "
+            "out, or give env_workers"
+        )
+    else:
+        return
+    yield ("transport",), env.transport, message
 
 
 def hosting_refusals(env: EnvironmentSettings) -> Iterator[Refusal]:
