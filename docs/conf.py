@@ -26,7 +26,7 @@ smartquotes = False  # flags that are named in prose keep both dashes
 highlight_language = "none"  # for blocks that name no language
 
 html_theme = "furo"
-html_title = "Lanista " + VERSION.findall((ROOT / "__init__.py").read_text(encoding="utf-8"))[0]
+html_title = "Lanista " + VERSION.findall((ROOT / "_version.py").read_text(encoding="utf-8"))[0]
 html_copy_source = False
 html_show_copyright = False
 html_static_path = ["site.css"]
