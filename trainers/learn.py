@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 EXPECTED = (UnityException, TrainerConfigError, TrainerError, TrainingStatusError, FloatingPointError)
-"""What can go wrong without a fault of the program: shown as one message, not as a traceback."""
+"""Errors that are not bugs: shown as one message, not as a traceback."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The console script; ends the process with 0, or 1 after an error that was explained."""
+    """The console script; ends the process with 0, or with 1 after an error message."""
     sys.exit(run(argv))
 
 
@@ -70,7 +70,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _seed(folder: Path, *, resumed: bool) -> int:
-    """The seed of a run that was not given one: of a resumed run its own, else a random one."""
+    """The seed of a run without one: of a resumed run its recorded seed, else a random one."""
     seed = recorded_seed(folder) if resumed else None
     return random.randint(0, 9999) if seed is None else seed
 
@@ -122,7 +122,7 @@ def _train_in(
     cluster: Cluster | None,
     restart_engines_at_checkpoints: bool,
 ) -> None:
-    """The run, in the folder that is its own."""
+    """The run, in its claimed folder."""
     resumed = options.checkpoint_settings.resume
     if options.env_settings.seed == -1:
         options = options.with_seed(_seed(folder, resumed=resumed))

@@ -231,7 +231,7 @@ def test_a_run_that_is_resumed_at_its_end_says_why_nothing_happens(tmp_path, cap
     make(tmp_path, max_steps=102, run={"resume": True})
     assert "max_steps" not in caplog.text
     make(tmp_path, max_steps=100, run={"resume": True})
-    assert "Ball: its max_steps, 100, are taken" in caplog.text
+    assert "Ball: has reached max_steps (100): nothing is left to train" in caplog.text
     assert "--set behaviors.Ball.max_steps=" in caplog.text
 
 

@@ -1,4 +1,4 @@
-"""The gate of a run whose engines connect by themselves: what its settings ask for."""
+"""The server of a run whose engines connect by themselves, as its settings describe it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ T = TypeVar("T")
 
 
 def check_attaching(options: RunOptions) -> None:
-    """Refuse what a gate could not do, before anything is written.
+    """Refuse settings with which the server could not work, before anything is written.
 
     Raises:
-        TrainerConfigError: Something does not go together, or a file is not what it should be.
-        UnityEnvironmentException: Nobody can listen on the address.
-        PortInUseError: Somebody else listens there.
+        TrainerConfigError: Settings conflict, or a file cannot be used.
+        UnityEnvironmentException: The address cannot be listened on.
+        PortInUseError: Another process listens there.
     """
     env = options.env_settings
     if options.repeatable:
@@ -60,25 +60,25 @@ def check_attaching(options: RunOptions) -> None:
 
 
 def make_attach_server(env: EnvironmentSettings, on_engine: OnEngine) -> AttachServer:
-    """The gate, which listens and is not open yet; says in the log who may come in.
+    """The server, which listens but does not accept engines yet; logs which ones it will accept.
 
     Raises:
         TrainerConfigError, UnityEnvironmentException, PortInUseError: As `check_attaching`.
     """
     relays = _make_credentials(env)
     rules = AccessRules(AllowedNetworks.parse(env.allow or ()), relays.context)
-    gate = _at_the_address(
+    server = _at_the_address(
         env, lambda host, port: AttachServer(host, port, rules, token=relays.token, on_engine=on_engine)
     )
-    _announce(env, gate, rules, relays)
-    return gate
+    _announce(env, server, rules, relays)
+    return server
 
 
 class NewBehaviors:
-    """Which behaviors that nobody has shown before may come in.
+    """Decides whether an engine with a new behavior may join.
 
-    What the configuration does not list, or what cannot be learned, is for the one engine to hear, and no
-    reason to end a run that others take part in. For the first of a run it is: nobody would come in ever.
+    A behavior that the configuration does not list, or that cannot be trained, is reported to the engine that
+    has it; the run of the other engines continues. The first engine of a run ends it with an error instead.
 
     Args:
         options: The run's.
@@ -101,7 +101,7 @@ class NewBehaviors:
             return None
         known, reason = self._tried.get(name, (None, None))
         if known != spec:
-            # Whoever is asked this trains, and has loaded torch; who only checks an address need not.
+            # Torch is loaded in a run, but need not be for a check of the address.
             from ..trainer.factory import untrainable
 
             reason = untrainable(spec, settings or TrainerSettings())
@@ -111,16 +111,16 @@ class NewBehaviors:
 
 @dataclass(frozen=True)
 class _Relays:
-    """How relays are recognized, and how they recognize us."""
+    """How relays are authenticated, and how they authenticate the server."""
 
     context: ssl.SSLContext | None = None
-    """None where no relay is let in."""
+    """None if relays are not accepted."""
     fingerprint: str = ""
     token: str | None = field(default=None, repr=False)
 
 
 def _check_credentials(env: EnvironmentSettings) -> None:
-    """What `_make_credentials` would meet with, without making anything."""
+    """Check what `_make_credentials` needs, without creating anything."""
     token = _token(env)
     if token is None and env.token_file is None:
         if env.tls_cert is not None:
@@ -198,21 +198,21 @@ def _at_the_address(env: EnvironmentSettings, listens: Callable[[str, int], T]) 
         ) from error
 
 
-def _announce(env: EnvironmentSettings, gate: AttachServer, rules: AccessRules, relays: _Relays) -> None:
+def _announce(env: EnvironmentSettings, server: AttachServer, rules: AccessRules, relays: _Relays) -> None:
     host = split_address(env.listen)[0]
-    logger.info("Engines of this machine take part by calling port %d of localhost.", gate.port)
+    logger.info("Engines of this machine take part by calling port %d of localhost.", server.port)
     if rules.networks.allowed:
-        logger.info("So do engines from %s, in plain text and whoever they are.", rules.networks)
+        logger.info("So do engines from %s, in plain text and without authentication.", rules.networks)
     if relays.context is not None:
         shown = "--token-file FILE" if env.token_file is None else f"--token-file {env.token_file}"
         logger.info(
             "Engines of other machines do so beside: lanista relay %s %s --fingerprint %s",
-            join_address(host if _is_one_address(host) else "ADDRESS-OF-THIS-MACHINE", gate.port),
+            join_address(host if _is_one_address(host) else "ADDRESS-OF-THIS-MACHINE", server.port),
             *(shown, relays.fingerprint),
         )
     elif not rules.networks.allowed and not _is_loopback(host):
         logger.warning(
-            "Nobody can come in from other machines: give --token-file for relays, or --allow for a network."
+            "No other machine's engines can connect: give --token-file for relays, or --allow for networks."
         )
 
 

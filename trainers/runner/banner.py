@@ -1,7 +1,4 @@
-"""The first lines of a run: what is running, in which versions.
-
-The last lines of a run: what it has made, and what to do with it.
-"""
+"""The first and the last lines of a run: versions, and what to do with the results."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ PASSED_ENV = "lanista_env_"
 
 
 def version_block() -> str:
-    """Name and versions. The lower lines are ML-Agents', with the release that Lanista stands in for."""
+    """Name and versions. The lower lines are ML-Agents', with the release that Lanista replaces."""
     return (
         f"\n  L A N I S T A   {__version__}   in place of ML-Agents {PACKAGE_VERSION}\n\n"
         " Version information:\n"
@@ -36,13 +33,13 @@ def version_block() -> str:
 def next_steps(
     options: RunOptions, folder: Path, behaviors: Iterable[str], *, unfinished: bool
 ) -> Iterator[str]:
-    """A line for each brain, and for a run that has steps left how it goes on.
+    """A line for each ONNX file, and how to continue a run that has steps left.
 
     Args:
         options: of the run.
         folder: the run's.
         behaviors: names of those that were trained.
-        unfinished: some behavior has not had all of its steps.
+        unfinished: some behavior has steps left.
     """
     for name in behaviors:
         brain = folder / f"{name}.onnx"
@@ -70,5 +67,5 @@ def _play(options: RunOptions, brain: Path) -> str:
 
 
 def _typed(words: list[str]) -> str:
-    """A command as the system's shell takes it: that of Windows knows no single quotes."""
+    """A command, quoted for the system's shell: that of Windows does not know single quotes."""
     return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)

@@ -178,7 +178,7 @@ class TrainerController:
         return self._stopping or self._callbacks.should_stop
 
     def _should_continue(self) -> bool:
-        """Whether some behavior still wants steps, and nobody has asked for the end.
+        """Whether some behavior still wants steps, and no one has asked to stop.
 
         Raises:
             TrainerError: no agent has requested a decision within the timeout.

@@ -45,10 +45,10 @@ def check_environment(options: RunOptions) -> None:
 
     Raises:
         UnityEnvironmentException: There is no such executable, scene, option of a scene, or module; the
-            executable cannot be started; or nobody can call on the port or address that is asked for.
+            executable cannot be started; or the port or address cannot be used.
         PortInUseError: The port is taken.
-        TrainerConfigError: There are environment parameters, and the environment takes none; or there are
-            to be tests, and the environment is the Editor.
+        TrainerConfigError: There are environment parameters, and the environment takes none; or evaluations
+            are configured, and the environment is the Editor.
     """
     _refuse_tests_in_the_editor(options)
     env = options.env_settings
@@ -73,9 +73,7 @@ def check_environment(options: RunOptions) -> None:
 
 
 def _refuse_tests_in_the_editor(options: RunOptions) -> None:
-    """There is one Editor, which trains; nobody could press Play a second time. Nor are engines to spare that
-    come by themselves.
-    """
+    """Evaluations need another environment, but there is one Editor, and engines that connect all train."""
     if options.env_settings.env_path is not None or options.checkpoint_settings.inference:
         return
     attaches = options.env_settings.attaches
@@ -130,9 +128,9 @@ def _check_scene(env: EnvironmentSettings) -> None:
 
 
 def _check_ports(env: EnvironmentSettings, number: int) -> None:
-    """Listen as the environments' launch will, and stop at once."""
+    """Listen as launching the environments will, and stop at once."""
     port = _base_port(env)
-    # Who searches for a free port finds one of his own.
+    # A search for a free port finds a different one each time.
     for worker_id in range(1 if port is None else number):
         listen(worker_id, port, env.listen, editor=env.env_path is None).close()
 
@@ -140,13 +138,13 @@ def _check_ports(env: EnvironmentSettings, number: int) -> None:
 def _base_port(env: EnvironmentSettings) -> int | None:
     """The port of the first environment, if the user has chosen it; the Editor has its own.
 
-    Every recorded configuration names the default, which nobody chose: then any free port will do.
+    Every recorded configuration names the default, which is not a choice: then any free port will do.
     """
     return env.base_port if env.env_path is not None and env.base_port != FIRST_PORT else None
 
 
 def number_of_environments(options: RunOptions) -> int:
-    """How many may run at once: those of the training, and one for tests."""
+    """How many may run at once: those of the training, and one for evaluations."""
     return options.env_settings.environments + tested(options)
 
 
@@ -166,7 +164,7 @@ def make_env_manager(
         limits,
         ordered=options.repeatable,
         non_finite=NonFinitePolicy(env.non_finite),
-        spin=_may_stay_awake(options),
+        spin=_may_spin(options),
         editor=env.env_path is None,
     )
 
@@ -193,14 +191,14 @@ def _make_attached(options: RunOptions, seed: int) -> EnvManager:
         env.num_envs,
         source=AttachSource(partial(make_attach_server, env), make, NewBehaviors(options).refusal),
         non_finite=NonFinitePolicy(env.non_finite),
-        spin=_may_stay_awake(options),
+        spin=_may_spin(options),
     )
 
 
 def make_evaluation_environment(
     options: RunOptions, log_folder: Path, cluster: Cluster | None = None
 ) -> EvaluationEnvironment:
-    """The environment of tests, with the first worker id that no environment of the training has."""
+    """The environment of evaluations, with the first worker id after those of the training."""
     worker_id = options.env_settings.environments
 
     def make(drawn: bool) -> BaseEnv:
@@ -215,7 +213,7 @@ def make_evaluation_environment(
 
 
 def tested(options: RunOptions) -> bool:
-    """Whether any behavior of a training is tested, or would be if an environment showed it."""
+    """Whether any behavior is evaluated in training, or would be if an environment showed it."""
     settings = [*options.behaviors.values(), options.default_settings or TrainerSettings()]
     return not options.checkpoint_settings.inference and any(one.tested for one in settings)
 
@@ -261,7 +259,7 @@ def _make_env(
 
 
 def _side_channels(options: RunOptions) -> list[SideChannel]:
-    """What an engine is told beside its agents' actions, and tells beside their observations."""
+    """What is exchanged with an engine in addition to actions and observations."""
     engine = options.engine_settings
     configuration = EngineConfigurationChannel()
     configuration.set_configuration_parameters(
@@ -275,5 +273,5 @@ def _side_channels(options: RunOptions) -> list[SideChannel]:
     return [EnvironmentParametersChannel(), configuration, StatsSideChannel()]
 
 
-def _may_stay_awake(options: RunOptions) -> bool:
+def _may_spin(options: RunOptions) -> bool:
     return not any(settings.threaded for settings in options.behaviors.values())

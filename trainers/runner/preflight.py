@@ -1,7 +1,4 @@
-"""Keeps the memory that torch gives back for torch's next use of it.
-
-Whether the demonstrations that a configuration names are there, before a run begins.
-"""
+"""Checks and process settings before torch is imported: demonstration files, and malloc's thresholds."""
 
 from __future__ import annotations
 
@@ -20,14 +17,14 @@ from ..settings.yaml_source import Path
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _LARGEST = 64 * 2**20
-"""Bytes; mallopt takes no more for the second than half of what the heap's segments have."""
+"""Bytes; mallopt limits the second to half the size of a heap segment."""
 
 
 def set_malloc_thresholds() -> None:
-    """Let the C library serve arrays of megabytes from memory that was freed before.
+    """Let the C library reuse freed memory for arrays of megabytes.
 
-    By default glibc maps each of them anew and unmaps it at once when it is freed, and the kernel clears
-    every page each time: a tenth of the time of an update of a team. Other C libraries are left alone.
+    By default glibc maps each of them separately and unmaps it when it is freed, and the kernel clears every
+    page each time: a tenth of the time of an update of a team. Other C libraries are not changed.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -40,12 +37,12 @@ def set_malloc_thresholds() -> None:
 
 
 def check_demonstrations(options: RunOptions) -> None:
-    """Refuse a run whose listed behaviors are to learn from files that are not there.
+    """Refuse a run whose listed behaviors are to learn from files that do not exist.
 
-    What is in those that are there is looked at when agents of the behavior appear.
+    The contents are checked when agents of the behavior appear.
 
     Raises:
-        TrainerConfigError: naming each such key.
+        TrainerConfigError: names each such key.
     """
     problems = []
     for path, demo in _demonstrations(options):
@@ -58,7 +55,7 @@ def check_demonstrations(options: RunOptions) -> None:
 
 
 def _demonstrations(options: RunOptions) -> Iterator[tuple[Path, str]]:
-    """Every key that names one, and what it says."""
+    """Every key that names a demonstration, and its value."""
     for name, behavior in options.behaviors.items():
         for signal, settings in behavior.reward_signals.items():
             if isinstance(settings, GAILSettings):

@@ -1,4 +1,4 @@
-"""A run's environments in Python: stepped within its process, or hosted in others."""
+"""A run's environments in Python: stepped in its own process, or hosted in others."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..settings.options import RunOptions
 
 
 def takes_state(options: RunOptions) -> bool:
-    """Whether all behaviors would have the global state read by their critics alone, if there is one.
+    """Whether in all behaviors only the critics would read the global state, if there is one.
 
-    Otherwise the agents of some would act by it, and could not where it is not to be had.
+    Otherwise some agents would act on it, and could not where it is unavailable.
     """
     settings = list(options.behaviors.values())
     if options.default_settings is not None:
@@ -26,14 +26,14 @@ def takes_state(options: RunOptions) -> bool:
 
 
 def make_stepped(options: RunOptions, path: str, seed: int, *, drawn: bool) -> BaseEnv:
-    """One that is stepped within this process. Raises as `make_source`."""
+    """An environment that is stepped in this process. Raises as `make_source`."""
     env = options.env_settings
-    # A picture shows the first copy; the best episode may be another's.
+    # A rendered image shows the first copy; the best episode may be another's.
     arguments = [*(env.env_args or ()), "--areas", "1"] if drawn else env.env_args
     return make_source(
         *(path, seed, arguments, 1 if drawn else env.num_areas),
         with_state=takes_state(options),
-        self_play=_plays_itself(options),
+        self_play=_uses_self_play(options),
         images="uint8",
         drawn=drawn,
     )
@@ -47,7 +47,7 @@ def make_hosted(
     base_port: int | None,
     connect: Connect | None = None,
 ) -> BaseEnv:
-    """One in a process of its own, launched here unless `connect` brings it about. Raises as `make_env`."""
+    """An environment in its own process, launched here unless `connect` does that. Raises as `make_env`."""
     env = options.env_settings
     return HostedEnvironment(
         hosted_source(options),
@@ -65,17 +65,17 @@ def make_hosted(
 
 
 def hosted_source(options: RunOptions) -> HostedSource:
-    """What its process is told."""
+    """The arguments of its process."""
     env = options.env_settings
     return HostedSource(
         str(env.env_path).strip(),
         tuple(env.env_args or ()),
         with_state=takes_state(options),
-        self_play=_plays_itself(options),
+        self_play=_uses_self_play(options),
     )
 
 
-def _plays_itself(options: RunOptions) -> bool:
-    """Whether a behavior is to learn by self-play, or would if an environment showed it."""
+def _uses_self_play(options: RunOptions) -> bool:
+    """Whether any behavior uses self-play, or would if an environment showed it."""
     settings = [*options.behaviors.values(), options.default_settings]
     return any(one is not None and one.self_play is not None for one in settings)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_cluster(options: RunOptions) -> None:
-    """Refuse what no cluster could do, before anything is written.
+    """Refuse what a cluster cannot do, before anything is written.
 
     Raises:
         TrainerConfigError: The environment is stepped in the trainer's process.
@@ -37,14 +37,14 @@ def check_cluster(options: RunOptions) -> None:
 
 @contextmanager
 def joined_cluster(options: RunOptions, number: int) -> Iterator[Cluster | None]:
-    """The cluster of a run, if it has one; joined before anything is written, and left behind the run.
+    """The cluster of a run, if it has one; joined before anything is written, and left after the run.
 
     Args:
         options: of the run.
         number: of environments.
 
     Raises:
-        ClusterError: it cannot be joined, or cannot do what is wanted.
+        ClusterError: it cannot be joined, or cannot run the engines.
     """
     env = options.env_settings
     if env.ray is None:
@@ -58,7 +58,7 @@ def joined_cluster(options: RunOptions, number: int) -> Iterator[Cluster | None]
 
 
 def connect_by(cluster: Cluster, options: RunOptions, worker_id: int, log_folder: Path, name: str) -> Connect:
-    """How an environment comes about whose engine some node runs."""
+    """The `connect` of an environment whose engine runs on a node of the cluster."""
     return lambda on_exit: cluster.connect(_engine_spec(options, worker_id, log_folder), name, on_exit)
 
 

@@ -1,4 +1,4 @@
-"""What Ctrl-C and the signals that end a process mean to a run."""
+"""Signals that stop a run: Ctrl-C, SIGTERM and the like."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ INTERRUPTED = 130
 
 
 class StopSignals:
-    """While open, the first SIGINT, SIGTERM or SIGHUP asks the run to end in good order, the second ends it.
+    """While open, the first SIGINT, SIGTERM or SIGHUP stops the run gracefully, the second at once.
 
     Windows' Ctrl-Break, SIGBREAK, is one of them. Before there is anything to save, and at the second signal,
-    KeyboardInterrupt is raised wherever the main thread is: files are written whole or not at all, so that
-    nothing is lost but the last save.
+    KeyboardInterrupt is raised wherever the main thread is: files are written atomically, so that nothing is
+    lost but the last save.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class StopSignals:
     def call(self, ask: Callable[[], None]) -> None:
         """From now on there is something to save; the first signal calls `ask`.
 
-        It is called between any two instructions of the main thread: it may do no more than set flags.
+        It is called between any two instructions of the main thread, so it may only set flags.
         """
         self._ask = ask
 
@@ -36,7 +36,7 @@ class StopSignals:
             return self  # Python handles signals in the main thread alone
         for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):  # no system has all of them
             number = getattr(signal, name, None)
-            # Who starts a run with nohup does not want it to end with the terminal.
+            # A run that was started with nohup must not end with the terminal.
             if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._signal)
         return self

@@ -1,4 +1,4 @@
-"""A run from the first engine to the last file; what needs torch is first imported here."""
+"""One run, from launching the engines to the last file. Importing this module loads torch."""
 
 from __future__ import annotations
 
@@ -63,9 +63,10 @@ def train(
     """Launch the engines, train until the end, and write what is due.
 
     Raises:
-        TrainerError, TrainerConfigError, CheckpointError, UnityException: once all that could be saved is.
+        TrainerError, TrainerConfigError, CheckpointError, UnityException: after everything that could be
+            saved is saved.
     """
-    hub = CallbackDispatcher(callbacks, folder / "run_logs" / STATES)
+    dispatcher = CallbackDispatcher(callbacks, folder / "run_logs" / STATES)
     torch.set_num_threads(ACTING_THREADS)
     if options.torch_settings.learners > 1:
         raise TrainerError(
@@ -75,17 +76,17 @@ def train(
     device = _device(options.torch_settings.device)
     timers, gauges = Timers(), GaugeWriter()
     writers = [*make_writers(options, folder), gauges, display]
-    if hub.has_hook(SummaryDue):
-        writers.append(CallbackWriter(hub))
+    if dispatcher.has_hook(SummaryDue):
+        writers.append(CallbackWriter(dispatcher))
     context = _context(
-        options, folder, status, display, writers, timers, hub, restart_engines_at_checkpoints, device
+        options, folder, status, display, writers, timers, dispatcher, restart_engines_at_checkpoints, device
     )
     controller = _controller(options, context, signals, cluster)
     timers.add("run_training.setup", timers.clock() - timers.started)
     try:
         display.start()
         with (
-            training_events(hub, options, folder, lambda: _steps(controller)),
+            training_events(dispatcher, options, folder, lambda: _steps(controller)),
             timers.span("TrainerController.start_learning"),
         ):
             controller.run()
@@ -109,7 +110,7 @@ def _context(
     display: Display,
     writers: Sequence[StatsWriter],
     timers: Timers,
-    hub: CallbackDispatcher,
+    dispatcher: CallbackDispatcher,
     restart_engines: bool,
     device: torch.device,
 ) -> RunContext:
@@ -131,7 +132,7 @@ def _context(
         curriculum=_curriculum(options, status),
         update_threads=partial(_update_threads, options),
         timers=timers,
-        callbacks=hub,
+        callbacks=dispatcher,
     )
 
 
@@ -147,7 +148,7 @@ def _controller(
         context.curriculum,
         training=context.training,
         decision_timeout=options.env_settings.timeout_wait,
-        on_first_learner=lambda: _under_way(options, folder, controller, signals),
+        on_first_learner=lambda: _on_first_learner(options, folder, controller, signals),
         timers=context.timers,
         callbacks=context.callbacks,
         evaluator=_evaluator(options, folder, context.callbacks, cluster),
@@ -169,19 +170,19 @@ def _evaluator(
     return Evaluator(make_evaluation_environment(options, folder / "run_logs", cluster), callbacks)
 
 
-def _under_way(
+def _on_first_learner(
     options: RunOptions, folder: Path, controller: TrainerController, signals: StopSignals
 ) -> None:
-    """The first learner stands; of a resumed run, the settings fit what was saved."""
+    """A learner is ready, and the settings of a resumed run fit its checkpoint: from now on a stop saves."""
     signals.call(controller.stop)
     if len(controller.learners) == 1:
-        _tell_lessons(controller)
+        _log_lessons(controller)
     if options.checkpoint_settings.resume and not options.checkpoint_settings.inference:
         write_configuration(folder, options)
 
 
 def _curriculum(options: RunOptions, status: TrainingStatus) -> Curriculum:
-    """The lessons with which the run begins, or goes on."""
+    """The lessons with which the run starts or continues."""
     resumed = options.checkpoint_settings.resume
     curriculum = Curriculum(options.environment_parameters, options.env_settings.seed)
     for warning in curriculum.keep_in(status, resumed=resumed):
@@ -189,8 +190,8 @@ def _curriculum(options: RunOptions, status: TrainingStatus) -> Curriculum:
     return curriculum
 
 
-def _tell_lessons(controller: TrainerController) -> None:
-    """Log the lessons; warn of one that waits for a behavior which may never appear."""
+def _log_lessons(controller: TrainerController) -> None:
+    """Log the lessons; warn about one that depends on a behavior that may never appear."""
     curriculum = controller.curriculum
     for parameter in curriculum.lessons:
         logger.info("%s", curriculum.line(parameter))
@@ -218,14 +219,14 @@ def _make_learner(options: RunOptions, context: RunContext, name: str, spec: Beh
     if inexportable:
         logger.warning(
             "The behavior %s will have checkpoints, but no brains (.onnx): %s has no method "
-            "export(graph, inputs), by which it would become a part of one. See docs/extending.md.",
+            "export(graph, inputs), which would add it to one. See docs/extending.md.",
             *(name, ", ".join(inexportable)),
         )
     return learner
 
 
 def _device(wanted: str | None) -> torch.device:
-    """The device of this name, tried; by default the first GPU, else the CPU.
+    """The device of this name, after a test; by default the first GPU, else the CPU.
 
     Raises:
         TrainerError: torch cannot use it here.

@@ -1,4 +1,4 @@
-"""The files of one behavior in a run: what is saved, and what a run begins with or goes on from."""
+"""The checkpoints of one behavior in a run: saving, exporting, initializing and resuming."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ logger = logging.getLogger(__name__)
 ELO = "elo"
 """ML-Agents' key in training_status.json."""
 SELF_PLAY = "self_play"
-"""The part of a checkpoint that holds the rating and the opponents."""
+"""The entry of a checkpoint that holds the rating and the opponents."""
 
 
 class LearnerCheckpointer:
-    """Writes and reads the checkpoints of one behavior's trainer and policy, and exports its brains."""
+    """Writes and reads the checkpoints of one behavior's trainer and policy, and exports its models."""
 
     def __init__(
         self,
@@ -46,12 +46,12 @@ class LearnerCheckpointer:
         evaluation_schedule: EvaluationSchedule,
         self_play: SelfPlayManager | None = None,
     ) -> None:
-        """Look after the files.
+        """Prepare to save.
 
         Args:
             name, spec, run, trainer: the behavior's.
-            network: what is learned and becomes brains.
-            policy: what acts, whose generator is saved.
+            network: trained and exported.
+            policy: the one that acts, whose generator is saved.
             evaluation_schedule: when the next one falls due, which is saved too.
             self_play: its self-play, of which rating and opponents are saved too.
         """
@@ -79,7 +79,7 @@ class LearnerCheckpointer:
     # Saving ---------------------------------------------------------------------------------------------
 
     def save(self, score: float | None, due: bool = True) -> bool:
-        """Write a checkpoint and its brain; a full disk is warned of and survived. Whether it was written.
+        """Write a checkpoint and its model; whether that succeeded. A full disk costs a warning.
 
         Args:
             score: the mean reward by which the policy is one of the best; None: it is not.
@@ -98,12 +98,12 @@ class LearnerCheckpointer:
         return saved is not None
 
     def save_now(self) -> Path | None:
-        """Save a checkpoint that nothing but a callback asks for; its weights, None where that failed."""
+        """Save a checkpoint for a callback; the path of its weights, None if that failed."""
         return self.weights(self.trainer.step) if self.save(None) else None
 
     @property
     def folder(self) -> Path:
-        """Where the behavior's checkpoints are."""
+        """The folder of the behavior's checkpoints."""
         return self.checkpoints.folder
 
     def weights(self, step: int) -> Path:
@@ -119,7 +119,7 @@ class LearnerCheckpointer:
         callbacks.save_states()
 
     def _state(self, score: float | None) -> dict[str, Any]:
-        """What a checkpoint holds."""
+        """The contents of a checkpoint."""
         return {
             **self.trainer.state_dict(),
             "acting": self.policy.generator.get_state(),
@@ -136,7 +136,7 @@ class LearnerCheckpointer:
         }
 
     def _export(self, path: Path) -> None:
-        """Write the brains that belong to the checkpoint whose (first) brain is `path`."""
+        """Export the ONNX files of a checkpoint, of which `path` is the (first) one."""
         step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
         for suffix, brain in brains_of(self.network).items():
             file = path.with_name(f"{path.stem}{suffix}.onnx")
@@ -147,13 +147,13 @@ class LearnerCheckpointer:
                 logger.error("The brain %s was not written; the checkpoint itself is. %s", file, error)
 
     def finish(self, saved: bool) -> Path:
-        """Copy the brain of the last save to where the engine's user looks; its path, or the checkpoint's.
+        """Copy the model of the last save to `<run>/<behavior>.onnx`; its path, or the checkpoint's.
 
         Args:
             saved: whether the last save succeeded.
 
         Raises:
-            CheckpointError: the weights or the brain could not be written.
+            CheckpointError: the weights or the model could not be written.
         """
         brain = self.checkpoints.finish()
         if not saved:
@@ -169,10 +169,10 @@ class LearnerCheckpointer:
             )
         return brain or self.checkpoints.latest_path
 
-    # Beginning and going on -----------------------------------------------------------------------------
+    # Initializing and resuming --------------------------------------------------------------------------
 
     def restore(self) -> None:
-        """Load what the run goes on from, or the weights that it begins with.
+        """Load the checkpoint that the run resumes, or the weights that it starts from.
 
         Raises:
             CheckpointError: weights are missing or do not fit.
@@ -187,7 +187,7 @@ class LearnerCheckpointer:
             self._initialize_from(path)
         elif not self.run.training:
             logger.warning(
-                "%s: there are no weights to act by; it acts by random ones. Give the trained run's "
+                "%s: there are no weights to load; it acts with random ones. Give the trained run's "
                 "--run-id with --resume, or --initialize-from.",
                 self.name,
             )
@@ -207,14 +207,14 @@ class LearnerCheckpointer:
             self.checkpoints.best.resume(self.trainer.step, state.get("judged"))
             if self.evaluation_schedule.enabled != (
                 "test_due" in state
-            ):  # what is earned otherwise cannot be compared
+            ):  # rewards of training and evaluation do not compare
                 self.checkpoints.best.reset()
         logger.info("%s: resuming training from step %d.", self.name, self.trainer.step)
         if self.run.training and not self.trainer.should_still_train:
             self._warn_nothing_left()
 
     def _resume_self_play(self, self_play: SelfPlayManager, state: Mapping[str, Any]) -> None:
-        """Go on with the opponents; with the rating alone where the checkpoint has none."""
+        """Restore the opponents; only the rating if the checkpoint has none."""
         if SELF_PLAY in state:
             self_play.load_state_dict(state[SELF_PLAY])
             return
@@ -223,17 +223,17 @@ class LearnerCheckpointer:
             self_play.set_rating(float(elo))
 
     def _warn_nothing_left(self) -> None:
-        """Say why a resumed run has nothing to train."""
+        """Warn why a resumed run has nothing left to train."""
         rewarded = self.trainer.reached is not None
-        key, what = ("stop_at_reward", "is reached") if rewarded else ("max_steps", "are taken")
+        key = "stop_at_reward" if rewarded else "max_steps"
         logger.warning(
-            "%s: its %s, %s, %s: nothing is left to train. To go on, allow more with "
+            "%s: has reached %s (%s): nothing is left to train. To continue, raise it with "
             "--set behaviors.%s.%s=...",
-            *(self.name, key, getattr(self.settings, key), what, self.name, key),
+            *(self.name, key, getattr(self.settings, key), self.name, key),
         )
 
     def _initialize_from(self, path: Path) -> None:
-        """Take what fits of a checkpoint into a new run."""
+        """Load what fits of a checkpoint into a new run."""
         state = load_checkpoint(path)
         try:
             mismatches = self.trainer.load_matching(state)
@@ -241,13 +241,13 @@ class LearnerCheckpointer:
             raise CheckpointError(f"{self.name}: could not initialize from {path}: {error}") from error
         if mismatches:
             logger.warning(
-                "%s: not all of %s fits, and what does not begins with random weights: %s.",
+                "%s: not all of %s fits; the rest starts with random weights: %s.",
                 *(self.name, path, "; ".join(mismatches)),
             )
         logger.info("%s: starting training from step 0 with the weights of %s.", self.name, path)
 
     def _mismatch_error(self, error: Exception) -> CheckpointError:
-        """The error for a checkpoint that is whole, and of another network or program."""
+        """The error for an intact checkpoint of another network or program."""
         causes = [line.strip() for line in str(error).splitlines() if line.strip()]
         cause = causes[1] if len(causes) > 1 else f"{type(error).__name__}: {error}"
         return CheckpointError(

@@ -34,20 +34,20 @@ class RunContext:
     training: bool = True
     resume: bool = False
     inference_steps: int | None = None
-    """Steps after which acting without training ends by itself."""
+    """Steps after which an inference run ends by itself."""
     initialize_from: Path | None = None
-    """The run folder, or the checkpoint, whose weights a new run starts from."""
+    """The run folder, or the checkpoint, from whose weights a new run starts."""
     non_finite: NonFinitePolicy = NonFinitePolicy.STOP
     precision: Precision = Precision.FLOAT32
     restart_engines_at_checkpoints: bool = False
-    """A run that goes on then learns, bit for bit, what a run resumed from its checkpoints learns."""
+    """The run then learns, bit for bit, what a run resumed from its checkpoints learns."""
     timers: Timers = field(default_factory=Timers)
-    """Of the run's loop; a thread that learns beside it has timers of its own."""
+    """Of the run's loop; a thread that learns beside it has its own timers."""
     update_threads: Callable[[], UpdateThreads] = field(default=lambda: UpdateThreads(ACTING_THREADS))
-    """Processor threads of a policy update that nothing runs beside."""
+    """CPU threads of a policy update that runs alone."""
     curriculum: Curriculum = field(default_factory=Curriculum)
     """The lesson of each environment parameter."""
     rotation: TeamRotation = field(default_factory=TeamRotation)
     """Which team learns, of the behaviors with self-play."""
     callbacks: CallbackDispatcher = field(default_factory=CallbackDispatcher)
-    """Whom the run tells what happens."""
+    """Receives the run's events."""

@@ -1,7 +1,4 @@
-"""What each agent has earned since its episode began.
-
-What finished episodes have earned of late: the figures by which a run is judged.
-"""
+"""Rewards of the running episodes, and statistics of the finished ones."""
 
 from __future__ import annotations
 
@@ -21,11 +18,11 @@ ENVIRONMENT = "environment"
 
 
 OnEpisode = Callable[[AgentKey, float, float | None, int], None]
-"""Told of a finished episode: whose, its reward, its group's where that has ended too, and its decisions."""
+"""Called with a finished episode: agent, return, its group's return if that has ended too, and decisions."""
 
 
 class EpisodeStats:
-    """Sums rewards per living agent and reports them when the episode ends."""
+    """Sums rewards per agent and reports them when the episode ends."""
 
     def __init__(
         self,
@@ -35,26 +32,26 @@ class EpisodeStats:
         groups: bool = False,
         most_since_update: int | None = None,
     ) -> None:
-        """Begin without any episode.
+        """Start without any episode.
 
         Args:
             signals: the names of the reward signals.
-            returns_kept: how many of the last returns are remembered.
-            groups: also what each one's group earned while it lived, told when the whole group has ended.
+            returns_kept: how many of the last returns are kept.
+            groups: also sum group rewards, which are reported when the whole group has ended.
             most_since_update: how many of the last returns `mean_since_update` counts; None: all.
         """
         self.sums: dict[AgentKey, NDArray[np.float64]] = {}
         self.names = [ENVIRONMENT, *signals]
         self.groups = groups
         self.by_worker = False
-        """Report the returns of each environment's episodes by themselves too."""
+        """Report the returns of each environment's episodes separately too."""
         self.recent_returns: deque[float] = deque(maxlen=max(1, returns_kept))
         """Returns of the last finished episodes, newest first."""
         self._finished_since_update: deque[float] = deque(maxlen=most_since_update)
         self.on_episode: OnEpisode | None = None
-        """Whom to tell of every finished episode."""
+        """Called with every finished episode."""
         self.history = RewardHistory()
-        """What the run is judged by: the rewards of groups where they earn any, else those of agents."""
+        """Returns by which policies are compared: of groups if they earn rewards, else of agents."""
 
     def add(self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], stats: StatsSink) -> None:
         """Count the trajectories of `rollout`; `rewards` holds [steps] per signal, scaled."""
@@ -90,8 +87,8 @@ class EpisodeStats:
             stats.add_stat(key, of_group, StatsAggregationMethod.HISTOGRAM)
         self._keep_record(ret, of_group, all_done)
         if self.on_episode is not None:
-            whole_group = of_group if self.groups and all_done else None
-            self.on_episode(agent, ret, whole_group, round(total[-1]))
+            ended_group = of_group if self.groups and all_done else None
+            self.on_episode(agent, ret, ended_group, round(total[-1]))
 
     def _keep_record(self, own: float, of_group: float, all_done: bool) -> None:
         if of_group and not self.history.of_groups:
@@ -102,11 +99,11 @@ class EpisodeStats:
             self.history.add(of_group)
 
     def state_dict(self) -> dict[str, Any]:
-        """What outlives unfinished episodes: the recent returns, newest first, and the record."""
+        """The recent returns, newest first, and the history; running episodes are not saved."""
         return {"returns": list(self.recent_returns), "record": self.history.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with what `state_dict` gave; checkpoints of older versions have no record."""
+        """Restore what `state_dict` returned; checkpoints of older versions have no history."""
         self.recent_returns.clear()
         self.recent_returns.extend(state["returns"][: self.recent_returns.maxlen])
         if "record" in state:
@@ -118,20 +115,20 @@ class EpisodeStats:
         return float(np.mean(finished)) if finished else None
 
     def clear_history(self) -> None:
-        """Forget what episodes have earned: it says nothing of those that come. From any thread."""
+        """Clear the returns of finished episodes, which do not compare with later ones. Thread-safe."""
         self.recent_returns.clear()
         self.history = RewardHistory(self.history.of_groups)
 
     def clear_since_update(self) -> None:
-        """A policy update starts: forget the returns that the old policy earned."""
+        """A policy update starts: clear the returns of the old policy."""
         self._finished_since_update.clear()
 
     def reset_agents(self, env: int | None = None, agent_ids: NDArray[np.int32] | None = None) -> None:
-        """These unfinished episodes will never end.
+        """Drop unfinished episodes.
 
         Args:
-            env: Those of one environment; None for all of them.
-            agent_ids: [n] Those of these agents alone.
+            env: those of one environment; None for all.
+            agent_ids: [n] only those of these agents.
         """
         if env is None:
             self.sums.clear()
@@ -145,23 +142,23 @@ class EpisodeStats:
 
 
 EPISODES = 100
-"""The last finished episodes, whose mean is held against `stop_at_reward`."""
+"""The number of last episodes whose mean is compared with `stop_at_reward`."""
 FEWEST = 10
-"""Finished episodes without which a policy is not judged (`keep_best`): a few may be luck."""
+"""The fewest finished episodes by which a policy is compared (`keep_best`): a few may be luck."""
 
 
 class RewardHistory:
-    """The rewards of episodes, in the order in which they finished."""
+    """The returns of episodes, in the order in which they finished."""
 
     def __init__(self, of_groups: bool = False) -> None:
-        """`of_groups`: what is added is what groups have earned, and not single agents."""
+        """`of_groups`: the returns are those of groups, not of single agents."""
         self.of_groups = of_groups
         self._recent: deque[float] = deque(maxlen=EPISODES)
         self._since, self._sum = 0, 0.0
-        """Number and sum of those since the last judgement."""
+        """Number and sum of those since the last `next_mean`."""
 
     def add(self, reward: float) -> None:
-        """An episode is finished."""
+        """Add the return of a finished episode."""
         self._recent.append(reward)
         self._since += 1
         self._sum += reward
@@ -171,9 +168,9 @@ class RewardHistory:
         return float(np.mean(self._recent)) if len(self._recent) == EPISODES else None
 
     def next_mean(self) -> float | None:
-        """Mean of the episodes since the last judgement.
+        """Mean of the episodes since the last call that returned one.
 
-        None where they are fewer than `FEWEST`; they then count for the next one.
+        None if they are fewer than `FEWEST`; they then count for the next call.
         """
         if self._since < FEWEST:
             return None
@@ -187,7 +184,7 @@ class RewardHistory:
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> RewardHistory:
-        """What `state_dict` was taken of."""
+        """Restore what `state_dict` returned."""
         record = cls(bool(state["of_groups"]))
         record._recent.extend(state["recent"])
         record._since, record._sum = state["since"]

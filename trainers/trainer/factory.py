@@ -1,9 +1,4 @@
-"""The trainer of a behavior, by what its settings ask for.
-
-Which algorithm learns for which `trainer_type`.
-
-The algorithms of trainers that other packages bring.
-"""
+"""Makes the algorithm, reward signals and trainer of a behavior from its settings."""
 
 from __future__ import annotations
 
@@ -70,13 +65,13 @@ def make_algorithm(
     non_finite: NonFinitePolicy,
     precision: Precision = Precision.FLOAT32,
 ) -> Algorithm:
-    """The networks and the update of a behavior.
+    """Make the networks and the update of a behavior.
 
     Raises:
-        TrainerError: a plug-in's algorithm cannot be imported, or does not do what it has to.
-        UnsupportedObservationError: an observation cannot be encoded, or one that the settings name is not
-            there.
-        UnsupportedActionError: it learns no such actions.
+        TrainerError: a plug-in's algorithm cannot be imported, or lacks what it must have.
+        UnsupportedObservationError: an observation cannot be encoded, or one that the settings name does not
+            exist.
+        UnsupportedActionError: the algorithm does not support such actions.
     """
     make = _algorithms.get(settings.trainer_type) or algorithm_of_plugin(settings.trainer_type)
     algorithm: Algorithm = make(spec, settings, device, seed, non_finite, precision)
@@ -84,9 +79,9 @@ def make_algorithm(
 
 
 def untrainable(spec: BehaviorSpec, settings: TrainerSettings) -> str | None:
-    """Why a behavior cannot be learned by these settings; None if it can.
+    """Why a behavior cannot be trained with these settings; None if it can.
 
-    It is tried out with networks that are thrown away. A plug-in's are not: theirs may leave something.
+    Networks are made and discarded to find out; not of plug-ins, whose constructors may have side effects.
     """
     if settings.trainer_type not in _algorithms:
         return None
@@ -110,11 +105,10 @@ def make_reward_providers(
 ) -> dict[str, RewardProvider]:
     """The reward signals of a behavior, by name, in their order.
 
-    What the environment gives a team's members is the team's; what is new to one of them, or looks like the
-    expert, is that one's own.
+    Rewards of the environment may belong to the whole team; intrinsic and imitation rewards to each agent.
 
     Raises:
-        DemonstrationError: one that a signal needs cannot be read, or is not of this behavior.
+        DemonstrationError: one that a signal needs cannot be read, or is of another behavior.
     """
     signals = settings.reward_signals
     learned = make_learned_rewards(spec, signals, device, seed, non_finite, squashed=_squashed(algorithm))
@@ -143,10 +137,10 @@ def make_cloning(
     seed: int,
     non_finite: NonFinitePolicy,
 ) -> BehavioralCloning | None:
-    """What teaches the policy by demonstrations; None where nothing does.
+    """What trains the policy on demonstrations; None if the settings have no behavioral_cloning.
 
     Raises:
-        DemonstrationError: the demonstration cannot be read, or is not of this behavior.
+        DemonstrationError: the demonstration cannot be read, or is of another behavior.
     """
     own, hyper, memory = (
         settings.behavioral_cloning,
@@ -176,9 +170,9 @@ def make_policy(
     deterministic: bool,
     explorer: Explorer | None = None,
 ) -> Policy:
-    """What acts by an algorithm's network, or by a copy of it.
+    """The policy that acts with an algorithm's network, or with a copy of it.
 
-    `explorer`: how agents of a greedy policy try something else.
+    `explorer`: how agents of a greedy policy explore.
     """
     if isinstance(network, MultiActor):
         return SlotPolicy(network, spec, seed, deterministic=deterministic)
@@ -201,12 +195,12 @@ def make_trainer(
     update_threads: UpdateThreads | None = None,
     timers: Timers | None = None,
 ) -> Trainer:
-    """The trainer that lets `algorithm` learn, with its reward signals and, in training, its teacher.
+    """The trainer of `algorithm`, with its reward signals and, in training, its behavioral cloning.
 
     `seed` is the run's; the others are as of the trainers.
 
     Raises:
-        DemonstrationError: one that is to be learned from cannot be read, or is not of this behavior.
+        DemonstrationError: a demonstration cannot be read, or is of another behavior.
         TrainerError: a replay does not fit into the memory, or a plug-in's algorithm cannot be taught.
     """
     providers = make_reward_providers(algorithm, spec, settings, device, seed, non_finite)
@@ -240,10 +234,10 @@ def make_trainer(
 
 
 def algorithm_of_plugin(trainer_type: str) -> Callable[..., Any]:
-    """What makes the algorithm of this `trainer_type`, imported now.
+    """Import the algorithm of a plug-in's `trainer_type`.
 
     Raises:
-        TrainerError: there is none of this name in the module, or importing it failed.
+        TrainerError: the module has none of this name, or importing it failed.
     """
     trainer = find_trainer(trainer_type)
     place = trainer.algorithm if trainer is not None else ""

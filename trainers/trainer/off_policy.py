@@ -65,7 +65,7 @@ class OffPolicyTrainer(Trainer):
         update_threads: UpdateThreads | None = None,
         timers: Timers | None = None,
     ) -> None:
-        """Prepare to learn; the replay takes its memory as it fills.
+        """Prepare to learn; the replay allocates memory as it fills.
 
         Raises:
             TrainerError: the replay, full, is larger than the memory that there is.
@@ -102,7 +102,7 @@ class OffPolicyTrainer(Trainer):
         self.reward_scale = RewardScaler(algorithm.gammas) if own.normalize_rewards else None
         self.layout = self._layout(spec)
         self.replay: Replay | None = None
-        """None until the first steps come."""
+        """None until the first steps arrive."""
         if training:
             require_room(name, self.layout)
 
@@ -128,7 +128,7 @@ class OffPolicyTrainer(Trainer):
             )
         return layout
 
-    # Taking in ------------------------------------------------------------------------------------------
+    # Storing steps --------------------------------------------------------------------------------------
 
     def _reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         self.algorithm.reset_agents(env, agent_ids)
@@ -149,7 +149,7 @@ class OffPolicyTrainer(Trainer):
         self._replay_for(kept).append(kept, columns, extra)
 
     def _replay_for(self, rollout: Rollout) -> Replay:
-        """The replay, made when the first observations show whether pictures come as bytes."""
+        """The replay, made when the first observations show whether images come as uint8."""
         if self.replay is None:
             dtypes = tuple(obs.dtype for obs in rollout.obs)
             if dtypes != self.layout.dtypes:
@@ -179,52 +179,53 @@ class OffPolicyTrainer(Trainer):
 
     # Learning -------------------------------------------------------------------------------------------
 
-    @np.errstate(over="ignore", invalid="ignore")  # said where the gradient is found to be no number
+    @np.errstate(over="ignore", invalid="ignore")  # reported when the gradient turns out not to be finite
     def _learn(self) -> bool:
         replay = self.replay
-        # Of sequences there is room for whole ones alone: that may be less than a batch.
+        # There is room only for whole sequences: that may be less than a batch.
         if replay is None or len(replay) < min(self.hyper.batch_size, replay.layout.capacity):
             return False
-        told = self._update(replay)
+        metrics = self._update(replay)
         if not self.updates.is_due(self.step):
             replay.truncate(int(KEPT_SHARE * self.hyper.buffer_size))
             self._update_signals(replay)
-        if told:
-            keys = dict.fromkeys(key for one in told for key in one)
-            self.events.on_update({k: float(np.mean([one[k] for one in told if k in one])) for k in keys})
-        return bool(told)
+        if metrics:
+            keys = dict.fromkeys(key for step in metrics for key in step)
+            means = {key: float(np.mean([step[key] for step in metrics if key in step])) for key in keys}
+            self.events.on_update(means)
+        return bool(metrics)
 
     def _update(self, replay: Replay) -> list[dict[str, float]]:
-        """Make the updates that are due, in a thread of its own not all at once; what each step told."""
-        told: list[dict[str, float]] = []
+        """Make the updates that are due (in its own thread not all at once); the metrics of each step."""
+        metrics: list[dict[str, float]] = []
         if not self.updates.is_due(self.step):
-            return told
+            return metrics
         most = BURST * self.own.gradient_steps if self.settings.threaded else None
         with self.timers.span("_update_policy"), torch_threads(self.update_threads):
-            while self.updates.is_due(self.step) and len(told) != most:
-                told += [self._gradient_step(replay) for _ in range(self.own.gradient_steps)]
+            while self.updates.is_due(self.step) and len(metrics) != most:
+                metrics += [self._gradient_step(replay) for _ in range(self.own.gradient_steps)]
                 self.updates.count()
-        return told
+        return metrics
 
     def _gradient_step(self, replay: Replay) -> dict[str, float]:
         with self.timers.span("Replay.sample"):
             batch = self._batch(replay)
-        learned = self._learn_from(batch)
-        self.sampler.update_priorities(replay, learned.td_errors)
-        for key, value in learned.metrics.items():
+        result = self._learn_from(batch)
+        self.sampler.update_priorities(replay, result.td_errors)
+        for key, value in result.metrics.items():
             self.stats.add_stat(key, value, AVERAGE)
-        return learned.metrics
+        return result.metrics
 
     def _learn_from(self, batch: ReplayBatch) -> UpdateResult:
-        """The policy's own gradient step, and those by demonstrations."""
+        """The policy's own gradient step, and those on demonstrations."""
         with self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update"):
-            figures, errors = self.algorithm.update(batch, self.step)
+            metrics, td_errors = self.algorithm.update(batch, self.step)
         if self.cloning is not None:
-            figures = figures | self.cloning.update(self.step)
-        return UpdateResult(figures, errors)
+            metrics = metrics | self.cloning.update(self.step)
+        return UpdateResult(metrics, td_errors)
 
     def _batch(self, replay: Replay) -> ReplayBatch:
-        """A batch, rewarded by what the signals say now."""
+        """A batch, with the current rewards of the learned signals."""
         scale = None if self.reward_scale is None else self.reward_scale.deviation()
         batch = self.sampler.batch(replay, self.hyper.batch_size, self._beta(), scale)
         if self.learned:
@@ -232,7 +233,7 @@ class OffPolicyTrainer(Trainer):
         return batch
 
     def _reward(self, batch: ReplayBatch, scale: NDArray[np.float32] | None) -> None:
-        """Put what the signals that learn themselves say now in place of what they said once."""
+        """Replace the stored rewards of learned signals by their current ones."""
         with_next = any(provider.needs_next_obs for provider in self.learned.values())
         steps = Transitions.of_replay(batch, with_next=with_next, with_padding=True)
         for signal, provider in self.learned.items():
@@ -241,20 +242,20 @@ class OffPolicyTrainer(Trainer):
             batch.rewards[:, s] = rewards if scale is None else rewards / float(scale[s])
 
     def _beta(self) -> float:
-        """How much of prioritised drawing's bias is corrected at this step: all at max_steps."""
+        """The exponent of the importance-sampling weights at this step: 1 at max_steps."""
         start = self.own.prioritized_beta
         share = 0.0 if self.settings.endless else min(1.0, self.step / max(1, self.settings.max_steps))
         return start + (1.0 - start) * share
 
     def _update_signals(self, replay: Replay) -> None:
-        """Let the signals that learn themselves do so, at their own pace."""
+        """Train the learned signals, at their own interval."""
         while self.signal_updates.is_due(self.step):
             if self.learned:
                 self._signal_step(self.sampler.batch(replay, self.hyper.batch_size))
             self.signal_updates.count()
 
     def _signal_step(self, batch: ReplayBatch) -> None:
-        """One gradient step of each signal, by the same steps."""
+        """One gradient step of each signal, on the same batch."""
         with_next = any(provider.needs_next_obs for provider in self.learned.values())
         steps = Transitions.of_replay(batch, with_next=with_next, with_padding=False)
         for provider in self.learned.values():
@@ -264,13 +265,13 @@ class OffPolicyTrainer(Trainer):
     # Files ----------------------------------------------------------------------------------------------
 
     def save_beside(self, folder: Path) -> None:
-        """Write the replay, where that is asked for."""
+        """Write the replay if `save_replay_buffer` is set."""
         if self.hyper.save_replay_buffer and self.replay is not None:
             with self.timers.span("Replay.save"):
                 save_replay(self.name, folder, self.replay, self.step)
 
     def load_beside(self, folder: Path) -> None:
-        """Take over the replay that was saved, or begin with an empty one.
+        """Restore the replay that was saved, or start with an empty one.
 
         Raises:
             TrainerError: its pictures came as numbers, and full it is larger than the memory that there is.
@@ -284,7 +285,7 @@ class OffPolicyTrainer(Trainer):
             require_room(self.name, self.layout, held)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next update depends on, but for the replay itself."""
+        """All that the next update depends on, except the replay itself."""
         return {
             **super().state_dict(),
             **self.sampler.state_dict(),
@@ -294,7 +295,7 @@ class OffPolicyTrainer(Trainer):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on exactly where `state_dict` was taken."""
+        """Continue exactly where `state_dict` was taken."""
         super().load_state_dict(state)
         made, of_signals = state.get("updates", (None, None))
         interval, signal_interval = state.get("paces", (None, None))
