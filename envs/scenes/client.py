@@ -103,7 +103,7 @@ class Session:
         if hello.kind == "quit":
             logger.info("The trainer refused the handshake.")
             return
-        # The trainer's number of areas wins over the command line's, but 1 is what it says by default.
+        # The trainer's number of areas overrides the command line's, but 1 is only its default.
         if hello.num_areas > 1 and self._with_areas is not None:
             self._world = self._with_areas(hello.num_areas)
         self._world.prepare(hello.seed, hello.num_areas)

@@ -1,4 +1,4 @@
-"""A world stepped within this process, as an environment like any other."""
+"""A world stepped in this process as a `BaseEnv`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -64,7 +64,7 @@ class WorldEnvironment(InProcessEnvironment):
         self._take(self.world.step(actions))
 
     def set_parameters(self, parameters: Mapping[str, object]) -> None:
-        """Set environment parameters, which the world reads when its rules say so.
+        """Set environment parameters, which the world reads when its rules require it.
 
         Args:
             parameters: Numbers, or samplers, as of `UnityEnvironment.set_parameters`.
@@ -87,7 +87,7 @@ class WorldEnvironment(InProcessEnvironment):
         return self._renderer(FRAME_SIZE, self.world)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to release."""
 
     def _take(self, batches: Mapping[str, AgentBatch]) -> None:
         self._actions.clear()
@@ -112,7 +112,7 @@ def make_in_process(
     Raises:
         UnityEnvironmentException: No such scene, or options that it does not have.
     """
-    # The command is Python, -m and the module; then comes what the scene is given.
+    # The command is Python, -m and the module, then the scene's name and options.
     name, *options = resolve(env)[3:]
     try:
         scene = find(name)
@@ -124,7 +124,7 @@ def make_in_process(
 
 
 def _split(batch: AgentBatch, spec: BehaviorSpec) -> BehaviorSteps:
-    """A batch as the trainer's side knows it."""
+    """A batch as decision and terminal steps."""
     mask: list[Any] | None = None
     branches = spec.action_spec.discrete_branches
     done, asking = batch.done, ~batch.done

@@ -1,4 +1,4 @@
-"""What agents on a ground see: their own bodies, a grid of cells, rays. All agents of all areas at once.
+"""The sensors of agents on a ground: rigid body, grid and rays, for all agents of all areas at once.
 
 Positions and directions are [2, areas, ...], x and z; headings turn from z to x, that is to the right.
 """
@@ -55,7 +55,7 @@ class GridSensor:
     """
 
     def __init__(self, cells: int, ahead: float) -> None:
-        """`cells`: along each edge. `ahead`: meters from the agent to the middle of the grid."""
+        """`cells`: along each edge. `ahead`: meters from the agent to the center of the grid."""
         self.cells = cells
         middles = np.arange(cells) - (cells - 1) / 2
         x, z = np.meshgrid(middles, ahead - middles)
@@ -90,7 +90,7 @@ class GridSensor:
             present: [k, m, b], which squares an agent may see.
             tags: [b], the squares' channels.
         """
-        # A cell that a square reaches has its middle within the square, made larger by half a cell.
+        # A cell that a square reaches has its center within the square, made larger by half a cell.
         half = squares[3, :, None] + 0.5
         right, ahead = seen_from(position, heading, squares[:2])
         column, row = right - self._left, self._far - ahead
@@ -133,14 +133,14 @@ class RayTargets:
 
 
 class RaySensor:
-    """Unity's ray sensor on the ground: spheres thrown in a fan of directions.
+    """Unity's ray sensor on the ground: sphere casts in a fan of directions.
 
-    For each ray one number per tag, 1 for what it hit; 1 if it hit nothing; and how far it flew, as a share
-    of its length. Rays come in the order middle, first right, first left, second right, ...
+    Each ray has one number per tag, 1 for what it hit; 1 if it hit nothing; and how far it went, as a share of
+    its length. Rays come in the order center, first right, first left, second right, ...
     """
 
     def __init__(self, per_side: int, degrees: float, length: float, tags: int, radius: float = 0.5) -> None:
-        """`per_side`: rays on either side of the middle one; `degrees`: of the outermost."""
+        """`per_side`: rays on either side of the central one; `degrees`: of the outermost."""
         steps = np.arange(1, per_side + 1) * np.radians(degrees) / per_side
         self._angles = np.concatenate([[0], np.stack([steps, -steps], axis=1).ravel()])
         self._length, self._radius, self.tags = length, radius, tags
@@ -148,7 +148,7 @@ class RaySensor:
         self.size = (tags + 2) * self.count
 
     def observe(self, position: Array, heading: Array, around: RayTargets) -> Floats:
-        """What agents [2, k, m] see: [k, m, size]."""
+        """The observations of agents [2, k, m]: [k, m, size]."""
         rays = self.directions(heading)
         circles = to_circles(position, rays, around.circles, self._radius)
         boxes = _to_boxes(position, rays, around.boxes, self._radius)
@@ -170,7 +170,7 @@ class RaySensor:
         return np.stack([np.sin(angles), np.cos(angles)])
 
     def encode(self, distance: Array, tag: NDArray[np.intp]) -> Floats:
-        """What is observed of the nearest things [k, m, rays], and of what kind they are: [k, m, size]."""
+        """Encode the distances [k, m, rays] and tags of the nearest things: [k, m, size]."""
         missed = distance > self._length
         obs = np.zeros((*tag.shape, self.tags + 2), np.float32)
         obs[..., : self.tags] = (tag[..., None] == np.arange(self.tags)) & ~missed[..., None]
@@ -180,7 +180,7 @@ class RaySensor:
 
 
 def to_circles(position: Array, rays: Array, circles: Array, radius: float) -> Array:
-    """How far thrown spheres fly until they touch circles: [k, m, rays, c], infinite for a miss."""
+    """How far cast spheres travel until they touch circles: [k, m, rays, c], infinite for a miss."""
     away = (circles[:2, :, None] - position[..., None])[:, :, :, None]
     along = away[0] * rays[0][..., None] + away[1] * rays[1][..., None]
     outside = away[0] ** 2 + away[1] ** 2 - ((circles[2] + radius) ** 2)[:, None, None]
@@ -218,12 +218,12 @@ class FrameStack:
         self._seen[areas] = 0
 
     def push(self, frame: Floats) -> Floats:
-        """Take a frame [areas, members, size]; the stacked ones [areas, members, frames * size]."""
+        """Add a frame [areas, members, size]; returns the stack [areas, members, frames * size]."""
         self._seen[:, :, :-1] = self._seen[:, :, 1:]
         self._seen[:, :, -1] = frame
         return self._seen.reshape(*self._seen.shape[:2], -1).copy()
 
     def peek(self, areas: NDArray[np.intp], frame: Floats) -> Floats:
-        """What `push` would give for some areas [k]; nothing is kept."""
+        """What `push` would return for some areas [k], without storing the frame."""
         seen = np.concatenate([self._seen[areas, :, 1:], frame[:, :, None]], axis=2)
         return seen.reshape(*seen.shape[:2], -1)

@@ -26,7 +26,7 @@ class EndedEpisodes:
     """One array [n, ...] for each sensor."""
     reward: NDArray[np.float32]
     interrupted: NDArray[np.bool_] | None = None
-    """True where the episode was cut, not finished; None for nowhere."""
+    """True where the episode was interrupted; None if none was."""
 
 
 def without_groups(
@@ -99,7 +99,7 @@ class Parameters(SideChannel):
         self.revision += 1
 
     def on_message_received(self, msg: IncomingMessage) -> None:
-        """Take one parameter from the trainer.
+        """Read one parameter from the trainer's message.
 
         Raises:
             UnitySideChannelException: The message is cut short, or of a kind that is not known.
@@ -212,7 +212,7 @@ class World(ABC):
         return False
 
     def statistics(self) -> Sequence[Statistic]:
-        """What happened since the last call; each is sent to the trainer once."""
+        """The statistics since the last call; each is sent to the trainer once."""
         return ()
 
     def side_channels(self) -> Sequence[SideChannel]:

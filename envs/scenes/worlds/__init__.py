@@ -1,1 +1,1 @@
-"""Worlds."""
+"""The scenes."""

@@ -66,7 +66,7 @@ class Basic(World):
         return {BEHAVIOR: without_groups(self.ids, [_one_hot(self.position)], reward, ended)}
 
     def _start_episodes(self, which: NDArray[np.intp]) -> None:
-        """The original loads the scene again: each episode is another agent's."""
+        """The original reloads the scene: each episode has a new agent id."""
         self.position[which] = START
         self.ids = self.ids.copy()
         self.ids[which] = np.arange(self._next_id, self._next_id + len(which))

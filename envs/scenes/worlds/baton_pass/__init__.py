@@ -1,1 +1,1 @@
-"""Baton pass."""
+"""Baton pass, a scene of our own."""

@@ -17,7 +17,7 @@ _BALL: Color = (255, 122, 56)
 _BUTTON: Color = (176, 120, 128)
 _ARMED: Color = (70, 196, 106)
 _GAP = 1.18
-"""From one ground's middle to the next's, in grounds."""
+"""From one ground's center to the next's, in grounds."""
 _FAR_AHEAD = 50.0
 """Meters in front of the image: the point that runners without a target look at."""
 

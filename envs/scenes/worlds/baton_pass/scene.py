@@ -41,7 +41,7 @@ _MOVES = np.array([[0, 0], [0, 1], [0, -1], [1, 0], [-1, 0]], np.float32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatonPassOptions(SceneOptions):
-    """The numbers of one size of the game. Times are in decisions."""
+    """Sizes and duration; times are in decisions."""
 
     scene: ClassVar[str] = "baton-pass"
 
@@ -72,7 +72,7 @@ class BatonPass(World):
     options_type = BatonPassOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `BatonPassOptions`; those that are left out are as the size says."""
+        """`given`: fields of `BatonPassOptions`; omitted ones take the values of `size`."""
         self.options = options = BatonPassOptions.read(given)
         self.areas = areas = options.areas
         shape = (areas, self.options.agents)
@@ -83,9 +83,9 @@ class BatonPass(World):
         """[areas, places], the runner that carries the team's baton."""
         self.ids: NDArray[np.int32] = np.zeros(shape, np.int32)
         self.place: Array = np.zeros((*shape, 2), np.float32)
-        """[areas, places, 2], x and z in meters from the middle of the ground."""
+        """[areas, places, 2], x and z in meters from the center of the ground."""
         self.left: NDArray[np.int32] = np.zeros(shape, np.int32)
-        """[areas, places], decisions until the runner has to go."""
+        """[areas, places], decisions until the runner has to leave."""
         self.loaded: Mask = np.zeros(areas, np.bool_)
         """[areas], the carrier has the ball; the button is armed."""
         self.ball: Array = np.zeros((areas, 2), np.float32)
@@ -219,7 +219,7 @@ class BatonPass(World):
         return self._random.uniform(-edge, edge, (count, 2)).astype(np.float32)
 
     def _carrier(self) -> Array:
-        """[areas, 2], where the carriers are; the middle where there is none."""
+        """[areas, 2], where the carriers are; the center where there is none."""
         where: Array = (self.place * self.carries[..., None]).sum(axis=1)
         return where
 

@@ -1,1 +1,1 @@
-"""Dungeon escape."""
+"""Unity's DungeonEscape."""

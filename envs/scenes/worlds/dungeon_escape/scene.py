@@ -55,7 +55,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DungeonEscapeOptions(SceneOptions):
-    """How large, how fast and how long everything is."""
+    """Sizes, speeds and duration."""
 
     scene: ClassVar[str] = "dungeon-escape"
 
@@ -92,18 +92,18 @@ class DungeonEscapeOptions(SceneOptions):
 
 
 class DungeonEscape(World):
-    """Any number of areas, each a group of agents and a dragon. Options not given are as `size` says."""
+    """Any number of areas, each a group of agents and a dragon. Omitted options take the values of `size`."""
 
     options_type = DungeonEscapeOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `DungeonEscapeOptions`; those that are left out are as the size says."""
+        """`given`: fields of `DungeonEscapeOptions`; omitted ones take the values of `size`."""
         self.options = options = DungeonEscapeOptions.read(given)
         self.areas = options.areas
         self._make_dungeon()
 
     def _make_dungeon(self) -> None:
-        """The ground and all that is on it, as the options say."""
+        """Create the ground and everything on it."""
         options, areas = self.options, self.areas
         half, count = options.ground / 2, options.agents
         scale = options.ground / _ORIGINAL_GROUND

@@ -24,12 +24,12 @@ KEY_RADIUS = 0.5
 PORTAL_RADIUS = 0.75
 TOMB_RADIUS = 0.5
 DOOR_HALF = (1.5, 0.3)
-"""The door is in the middle of the wall behind the dragon; place and width are ours."""
+"""The door is in the center of the wall behind the dragon; place and width are ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class DungeonView:
-    """Some areas [k] at a moment."""
+    """The state of some areas [k]."""
 
     position: Array
     """Of the agents [2, k, m], x and z; everything else is placed like this."""
@@ -54,7 +54,7 @@ class DungeonView:
 
 
 class DungeonSensors:
-    """The sensors, for what is the same in every area and episode."""
+    """The sensors, set up with what is the same in every area and episode."""
 
     def __init__(self, members: int, half: float, columns: Array, door: Array, portal: Array) -> None:
         """`half`: half the edge of the ground. `columns`: [2, c]. `door`, `portal`: [2]."""
@@ -93,7 +93,7 @@ class DungeonSensors:
         return self._rays.observe(view.position, view.heading, around)
 
     def places(self, view: DungeonView) -> Floats:
-        """Where everything is, from each agent's own eyes: [k, m, places_size].
+        """The positions of everything in each agent's own frame: [k, m, places_size].
 
         Position (2) and heading (sine, cosine); velocity to the right and ahead (2); has the key (1); right
         and ahead of the door (2) and the portal (2); whether the dragon is there, right and ahead (3); the

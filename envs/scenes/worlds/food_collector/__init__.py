@@ -1,1 +1,1 @@
-"""Food collector."""
+"""Unity's FoodCollector."""

@@ -40,7 +40,7 @@ class FoodDynamics:
         self._first, self._second = first, second
 
     def step(self, push: Array) -> None:
-        """Pass a physics step. `push`: [2, areas, m], what is added to the velocities."""
+        """One physics step. `push`: [2, areas, m], what is added to the velocities."""
         velocity = self.velocity
         velocity *= np.where(np.hypot(*velocity) > _FAST, _SLOWING, 1.0)
         velocity += push

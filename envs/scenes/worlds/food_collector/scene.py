@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoodCollectorOptions(SceneOptions):
-    """How large, how much and how long everything is."""
+    """Sizes, quantities and duration."""
 
     scene: ClassVar[str] = "food"
 
@@ -63,12 +63,12 @@ class FoodCollectorOptions(SceneOptions):
 
 
 class Food(World):
-    """Any number of fields with some agents on each. Options that are not given are as `size` says."""
+    """Any number of fields with some agents on each. Omitted options take the values of `size`."""
 
     options_type = FoodCollectorOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `FoodCollectorOptions`; those that are left out are as the size says."""
+        """`given`: fields of `FoodCollectorOptions`; omitted ones take the values of `size`."""
         self.options = options = FoodCollectorOptions.read(given)
         self.areas = areas = options.areas
         shape = (areas, options.agents)

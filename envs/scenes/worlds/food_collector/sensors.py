@@ -41,7 +41,7 @@ class FoodView:
 
 
 class FoodSensors:
-    """The sensors, for what is the same in every area and episode."""
+    """The sensors, set up with what is the same in every area and episode."""
 
     def __init__(self, agents: int, good: int, bad: int, half: float) -> None:
         """`good`, `bad`: foods of an area. `half`: half the edge of the field."""
@@ -63,7 +63,7 @@ class FoodSensors:
         return self.places(view) if senses == "vector" else self.grid(view)
 
     def grid(self, view: FoodView) -> Floats:
-        """[k, m, 5, 40, 40] of 0 and 1: the agent in the middle, the first row farthest ahead."""
+        """[k, m, 5, 40, 40] of 0 and 1: the agent in the center, the first row farthest ahead."""
         areas, agents = view.heading.shape
         squares = np.zeros((4, areas, len(self._tags)))
         for start in (0, agents):

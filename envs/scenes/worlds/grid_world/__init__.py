@@ -1,1 +1,1 @@
-"""Grid world."""
+"""Unity's GridWorld."""

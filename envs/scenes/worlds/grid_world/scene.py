@@ -37,7 +37,7 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridWorldOptions(SceneOptions):
-    """How large everything is; the first three hold where the trainer sets no parameter."""
+    """Sizes and duration; parameters of the trainer override the first three."""
 
     scene: ClassVar[str] = "grid"
 
@@ -59,12 +59,12 @@ class GridWorldOptions(SceneOptions):
 
 
 class GridWorld(World):
-    """Any number of grids, one agent to each. Options that are not given are as `size` says."""
+    """Any number of grids, one agent to each. Omitted options take the values of `size`."""
 
     options_type = GridWorldOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `GridWorldOptions`; those that are left out are as the size says."""
+        """`given`: fields of `GridWorldOptions`; omitted ones take the values of `size`."""
         self.options = options = GridWorldOptions.read(given)
         self.areas = areas = options.areas
         self._check(options.cells, options.plus_goals, options.ex_goals)

@@ -65,7 +65,7 @@ class GridCamera:
 
 @lru_cache(maxsize=16)
 def _draw(cells: int, height: int, width: int) -> _Drawn:
-    # Where points lie, in cells from the middle of the first one; z grows upwards.
+    # Where points lie, in cells from the center of the first one; z grows upwards.
     pitch = height / cells
     z = (cells - 1) / 2 - (np.arange(height * _FINE) + 0.5 - height * _FINE / 2) / (_FINE * pitch)
     x = (cells - 1) / 2 + (np.arange(width * _FINE) + 0.5 - width * _FINE / 2) / (_FINE * pitch)
@@ -88,7 +88,7 @@ def _cell_of(place: NDArray[np.floating[Any]], cells: int) -> Indices:
 
 
 def _pixels_of(cells: int, size: int, pitch: float, upwards: bool) -> Indices:
-    """The pixels [cells, most] of the cells along one direction: those whose middles lie in the cell."""
+    """The pixels [cells, most] of the cells along one direction: those whose centers lie in the cell."""
     place = (np.arange(size) + 0.5 - size / 2) / pitch * (-1 if upwards else 1) + (cells - 1) / 2
     cell = _cell_of(place, cells)
     own = [np.flatnonzero(cell == k) for k in range(cells)]

@@ -1,1 +1,1 @@
-"""Hallway."""
+"""Unity's Hallway."""

@@ -1,7 +1,7 @@
 """The hall of Unity's Hallway, and how boxes move in it: one to each area, all areas at once.
 
 A box walks on level ground between walls and a board that stands upright. It turns only as its actions turn
-it. Positions and velocities are [2, areas], x (to the right) and z (along the hall) from the hall's middle.
+it. Positions and velocities are [2, areas], x (to the right) and z (along the hall) from the hall's center.
 """
 
 from dataclasses import dataclass
@@ -52,12 +52,12 @@ class Hall:
 
     @property
     def spread(self) -> float:
-        """Agents and the board with the O are within this of the middle, sideways."""
+        """Agents and the board with the O are within this of the center, sideways."""
         return 0.15 * self.width
 
     @property
     def far(self) -> float:
-        """The board is within this of the hall's middle, and the agent of its own, along the hall."""
+        """The board is within this of the hall's center, and the agent of its own, along the hall."""
         return 0.1 * self.length
 
     @property
@@ -77,7 +77,7 @@ class Hall:
 
     @property
     def goal(self) -> tuple[float, float]:
-        """The middle of the goal on the right; the other one is on the left of it."""
+        """The center of the goal on the right; the other one is on the left of it."""
         return 0.35 * self.width, self.half_length - 0.46 - self.goal_half
 
 
@@ -92,9 +92,9 @@ class HallwayDynamics:
         self.heading: Array = np.zeros(areas)
         """Radians from z towards x."""
         self.board: Array = np.zeros((2, areas))
-        """The middles of the boards."""
+        """The centers of the boards."""
         self.extent: Array = np.full(areas, HALF_BOX)
-        """[areas], how far each box reaches from its middle along x and z."""
+        """[areas], how far each box reaches from its center along x and z."""
         self._middle_to_wall = np.array([[hall.half_width], [hall.half_length]]) - _GAP
         self._middle_to_board = np.array([[hall.board_half], [BOARD_HALF_DEPTH]]) + _GAP
         self._forward = speed * np.array([0.0, 1, -1, 0, 0])
@@ -112,7 +112,7 @@ class HallwayDynamics:
         self._action[which] = 0
 
     def step(self) -> None:
-        """Pass one physics step."""
+        """One physics step."""
         self.heading += self._turn[self._action]
         sine, cosine = np.sin(self.heading), np.cos(self.heading)
         self.extent = HALF_BOX * (np.abs(sine) + np.abs(cosine))

@@ -39,7 +39,7 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HallwayOptions(SceneOptions):
-    """How large, how fast and how long everything is."""
+    """Sizes, speeds and duration."""
 
     scene: ClassVar[str] = "hallway"
 
@@ -58,12 +58,12 @@ class HallwayOptions(SceneOptions):
 
 
 class Hallway(World):
-    """Any number of halls, one agent to each. Options that are not given are as `size` says."""
+    """Any number of halls, one agent to each. Omitted options take the values of `size`."""
 
     options_type = HallwayOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `HallwayOptions`; those that are left out are as the size says."""
+        """`given`: fields of `HallwayOptions`; omitted ones take the values of `size`."""
         self.options = options = HallwayOptions.read(given)
         self.areas = areas = options.areas
         self.hall = Hall(options.width, options.length)

@@ -16,11 +16,11 @@ O_GOAL, X_GOAL, O_BOARD, X_BOARD, WALL = range(len(TAGS))
 _DEGREES = 70.0
 _RADIUS = 0.5
 _PLATE_REACH = 0.218
-"""How far the middle of a sphere of 0.5 m on the ground is from a goal's plate, 5 cm high, as they touch."""
+"""How far the center of a sphere of 0.5 m on the ground is from a goal's plate, 5 cm high, as they touch."""
 _SIGN_HALF = (1.02, 0.572)
 """Of the sign beyond a goal: half its width over half the goal's edge, and half its depth in meters."""
 _SIGN_DISTANCE = 2.5
-"""Meters from the goal's middle, where the goal has 4 m along an edge."""
+"""Meters from the goal's center, where the goal has 4 m along an edge."""
 _THICK = 1.0
 
 
@@ -28,7 +28,7 @@ class HallwaySensors:
     """The rays of one agent in each area, and what they can meet there."""
 
     def __init__(self, areas: int, hall: Hall, per_side: int, length: float) -> None:
-        """`per_side`: rays on either side of the middle one; `length`: how far they reach."""
+        """`per_side`: rays on either side of the central one; `length`: how far they reach."""
         self._rays = RaySensor(per_side, _DEGREES, length, len(TAGS), _RADIUS)
         self.size = self._rays.size
         self._goal_x, goal_z = hall.goal
@@ -58,7 +58,7 @@ class HallwaySensors:
 
         Args:
             which: [k], the areas.
-            board: [2, k], the middles of the boards.
+            board: [2, k], the centers of the boards.
             is_x: [k], whether the board shows the X.
             o_side: [k], 1 where the O's goal is on the right, -1 where it is on the left.
         """

@@ -1,1 +1,1 @@
-"""Push block."""
+"""Unity's Cooperative PushBlock."""

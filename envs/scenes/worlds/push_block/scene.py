@@ -33,7 +33,7 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoopPushOptions(SceneOptions):
-    """How large and how long everything is."""
+    """Sizes and duration."""
 
     scene: ClassVar[str] = "coop-push"
 
@@ -62,12 +62,12 @@ class CoopPushOptions(SceneOptions):
 
 
 class CoopPush(World):
-    """Any number of areas, the agents of each in one group. Options that are not given are as `size` says."""
+    """Any number of areas, the agents of each in one group. Omitted options take the values of `size`."""
 
     options_type = CoopPushOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `CoopPushOptions`; those that are left out are as the size says."""
+        """`given`: fields of `CoopPushOptions`; omitted ones take the values of `size`."""
         self.options = options = CoopPushOptions.read(given)
         self.areas = options.areas
         counts = (options.small_blocks, options.large_blocks, options.very_large_blocks)
@@ -77,7 +77,7 @@ class CoopPush(World):
         self._make_bodies()
 
     def _make_bodies(self) -> None:
-        """Agents, blocks and the ground, as the options say."""
+        """Create agents, blocks and the ground."""
         options, areas = self.options, self.areas
         blocks = [
             RigidBody(EDGES[kind] / 2, MASSES[kind] * options.weight, _BLOCK_DRAG, square=True)

@@ -39,7 +39,7 @@ class PushBlockView:
 
 
 class PushBlockSensors:
-    """The sensors, for what is the same in every area and episode."""
+    """The sensors, set up with what is the same in every area and episode."""
 
     def __init__(self, members: int, kinds: NDArray[np.intp], half: float, goal: float) -> None:
         """`kinds`: [b], of the blocks. `half`: half the edge of the ground. `goal`: the z of its edge."""
@@ -76,7 +76,7 @@ class PushBlockSensors:
         return channels
 
     def places(self, view: PushBlockView) -> Floats:
-        """Where everything is, from each agent's own eyes: [k, m, places_size].
+        """The positions of everything in each agent's own frame: [k, m, places_size].
 
         Position (2) and heading (sine, cosine); velocity to the right and ahead (2); the way to the goal
         (1); for each teammate right and ahead (2); for each block whether it is there, right, ahead, the way

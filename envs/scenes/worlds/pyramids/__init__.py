@@ -1,1 +1,1 @@
-"""Pyramids."""
+"""Unity's Pyramids."""

@@ -40,7 +40,7 @@ class Rooms:
     wall: float
     """How thick the walls between rooms are."""
     door: float
-    """How wide the doorways are, each in the middle of a wall."""
+    """How wide the doorways are, each in the center of a wall."""
 
     @property
     def half(self) -> float:
@@ -99,7 +99,7 @@ class PyramidsDynamics:
         self._action[which] = 0
 
     def step(self, boxes: Array, there: Flags) -> tuple[Indices, Indices, Array]:
-        """Pass one physics step.
+        """One physics step.
 
         Args:
             boxes: [4, areas, n], what stands in the way.

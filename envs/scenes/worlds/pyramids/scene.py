@@ -39,7 +39,7 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PyramidsOptions(SceneOptions):
-    """How large, how fast and how long everything is."""
+    """Sizes, speeds and duration."""
 
     scene: ClassVar[str] = "pyramids"
 
@@ -81,12 +81,12 @@ class PyramidsOptions(SceneOptions):
 
 
 class Pyramids(World):
-    """Any number of areas, one agent to each. Options that are not given are as `size` says."""
+    """Any number of areas, one agent to each. Omitted options take the values of `size`."""
 
     options_type = PyramidsOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `PyramidsOptions`; those that are left out are as the size says."""
+        """`given`: fields of `PyramidsOptions`; omitted ones take the values of `size`."""
         self.options = options = PyramidsOptions.read(given)
         self.areas = areas = options.areas
         self.rooms = Rooms(options.rooms, options.room, options.wall, options.door)
@@ -161,7 +161,7 @@ class Pyramids(World):
         middle = self.boxes[:2, which, self.pyramid]
         way = middle - self.dynamics.position[:, which]
         thrown = middle + way / np.maximum(np.hypot(way[0], way[1]), 1e-9) * _PYRAMID_HALF
-        # Not into a wall: a room's middle is where the room is.
+        # Not into a wall: a room's center is where the room is.
         room = self._room_of(middle)
         reach = self.options.room / 2 - 2 * RADIUS
         self.boxes[:2, which, self.gold] = room + np.minimum(np.maximum(thrown - room, -reach), reach)
@@ -169,7 +169,7 @@ class Pyramids(World):
         self.bricks[:, which] = middle[:, :, None] + scattered
 
     def _room_of(self, place: Array) -> Array:
-        """The middles [2, k] of the rooms in which places [2, k] are."""
+        """The centers [2, k] of the rooms in which places [2, k] are."""
         step, last = self.options.room + self.options.wall, (self.options.rooms - 1) / 2
         return (np.rint(place / step + last) - last) * step
 

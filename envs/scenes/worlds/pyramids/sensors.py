@@ -31,7 +31,7 @@ _PLACES = 15
 
 @dataclass(frozen=True, slots=True)
 class PyramidsView:
-    """Some areas [k] at a moment."""
+    """The state of some areas [k]."""
 
     position: Array
     """[2, k], of the agents: x and z, like every place here."""
@@ -56,7 +56,7 @@ class PyramidsView:
 
 
 class PyramidsSensors:
-    """The sensors, for what is the same in every area and episode."""
+    """The sensors, set up with what is the same in every area and episode."""
 
     def __init__(self, walls: Array, half: float, stones: int) -> None:
         """`walls`: [4, w], boxes. `half`: half the edge of all rooms. `stones`: how many."""
@@ -66,7 +66,7 @@ class PyramidsSensors:
         self._box_tags = np.array([*[WALL] * count, *[STONE] * stones, SWITCH_OFF, SWITCH_ON, BLOCK, GOLD])
         heights = [WALL_HEIGHT] * count + [STONE_HEIGHT] * stones + [SWITCH_HEIGHT] * 2 + [PYRAMID_HEIGHT]
         heights = [BRICK] * LOOSE_BRICKS + heights
-        # RaySensor start half a meter above the ground, in the middle of a sphere of that radius.
+        # Rays start half a meter above the ground, in the center of a sphere of that radius.
         self._farthest = [
             None if rise == 0 else np.array([*heights, np.nan]) * _LENGTH / rise for _, rise in _FANS
         ]
@@ -108,7 +108,7 @@ class PyramidsSensors:
         return seen
 
     def places(self, view: PyramidsView) -> Floats:
-        """Where everything is, from the agent's own eyes: [k, 15].
+        """The positions of everything in each agent's own frame: [k, 15].
 
         Position (2), heading (sine, cosine), velocity to the right and ahead / 4 (2); whether the switch is
         on (1), right and ahead of it (2); whether the pyramid stands, right and ahead (3); whether the gold

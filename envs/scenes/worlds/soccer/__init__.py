@@ -1,1 +1,1 @@
-"""Soccer."""
+"""Unity's SoccerTwos."""

@@ -21,7 +21,7 @@ Flags = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
 PLAYERS = 4
-"""Of an area: two of team 0, then two of team 1; the ball comes behind them."""
+"""Of an area: two of team 0, then two of team 1; the ball follows."""
 BALL = PLAYERS
 PLAYER_RADIUS, BALL_RADIUS = 0.5, 0.62
 
@@ -43,7 +43,7 @@ _TINY = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Pitch:
-    """A rectangle whose ends are nothing but the goals: slanting walls lead from the sides to the posts."""
+    """A rectangle whose ends are the goals: slanting walls lead from the sides to the posts."""
 
     length: float
     width: float
@@ -52,7 +52,7 @@ class Pitch:
 
     @property
     def corners(self) -> Array:
-        """[2, 8], around the pitch, beginning at the right post of team 1's goal."""
+        """[2, 8], around the pitch, starting at the right post of team 1's goal."""
         x, z, post = self.length / 2, self.width / 2, self.goal / 2
         bend = x - _CUT * (z - post)
         xs = [x, x, bend, -bend, -x, -x, -bend, bend]
@@ -60,7 +60,7 @@ class Pitch:
 
     @property
     def planes(self) -> tuple[Array, Array]:
-        """Outward normals [8, 2] of the edges from corner to corner, and distances [8] from the middle.
+        """Outward normals [8, 2] of the edges from corner to corner, and distances [8] from the center.
 
         Edge 0 is team 1's goal, edge 4 team 0's.
         """
@@ -78,7 +78,7 @@ class SoccerDynamics:
     """The bodies of all areas."""
 
     def __init__(self, areas: int, pitch: Pitch, kick: float) -> None:
-        """`kick`: newtons with which a player pushes the ball for one step when it comes to touch it."""
+        """`kick`: newtons with which a player pushes the ball for one step when it starts to touch it."""
         self.position: Array = np.zeros((2, areas, PLAYERS + 1))
         self.velocity: Array = np.zeros((2, areas, PLAYERS + 1))
         self.touching: Flags = np.zeros((areas, PLAYERS), np.bool_)
@@ -98,13 +98,13 @@ class SoccerDynamics:
         self._difference[self._pairs[0], np.arange(len(pairs))] = -1
 
     def put(self, which: Indices, position: Array) -> None:
-        """All bodies of these areas to places [2, k, players + 1], at rest."""
+        """Put all bodies of these areas at places [2, k, players + 1], at rest."""
         self.position[:, which] = position
         self.velocity[:, which] = 0
         self.touching[which] = False
 
     def step(self, push: Array, strength: Array) -> tuple[Flags, Array]:
-        """Pass one physics step.
+        """One physics step.
 
         Args:
             push: [2, areas, players], what is added to the players' velocities.
@@ -121,7 +121,7 @@ class SoccerDynamics:
         return touched, self._stop_at_walls()
 
     def _collide(self, strength: Array) -> Flags:
-        """Change the velocities so that what touches does not go on into each other; kick the ball."""
+        """Resolve collisions by changing velocities, and kick the ball."""
         areas = self.position.shape[1]
         apart = (self.position.reshape(-1, PLAYERS + 1) @ self._difference).reshape(2, areas, -1)
         squared = apart[0] * apart[0] + apart[1] * apart[1]
@@ -133,7 +133,7 @@ class SoccerDynamics:
             self._solve(close, apart)
             area, player = np.nonzero(touched)
             if len(area):
-                # From the player to the ball; two may come to touch it at once.
+                # From the player to the ball; two may start to touch it at once.
                 way = apart[:, area, player - PLAYERS]
                 push = self._kick * strength[area, player] / np.maximum(np.hypot(way[0], way[1]), _TINY)
                 for axis in range(2):

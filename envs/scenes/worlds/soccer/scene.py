@@ -32,10 +32,10 @@ _SIDE = np.array([0, 0.3, -0.3])
 _TOUCH_REWARD = 0.2
 _ORIGINAL_LENGTH = 31.0
 _START, _START_SPREAD, _BALL_SPREAD = 5.0, 5.0, 2.5
-"""Meters from the middle of a pitch of the original's length: where players start, along its length; how far
-from there; and the ball from the middle."""
+"""Meters from the center of a pitch of the original's length: where players start, along its length; how far
+from there; and the ball from the center."""
 _START_ASIDE = 0.16
-"""Of the pitch's width: how far from its middle line players start; ours."""
+"""Of the pitch's width: how far from its center line players start; ours."""
 _START_HEADING = 10.0
 """Degrees from straight ahead."""
 
@@ -49,7 +49,7 @@ Indices = NDArray[np.intp]
 # often. The small size is for dribbling.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoccerTwosOptions(SceneOptions):
-    """How large, how fast and how long everything is."""
+    """Sizes, speeds and duration."""
 
     scene: ClassVar[str] = "soccer-twos"
 
@@ -83,12 +83,12 @@ class SoccerTwosOptions(SceneOptions):
 
 
 class SoccerTwos(World):
-    """Any number of pitches. Options that are not given are as `size` says."""
+    """Any number of pitches. Omitted options take the values of `size`."""
 
     options_type = SoccerTwosOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `SoccerTwosOptions`; those that are left out are as the size says."""
+        """`given`: fields of `SoccerTwosOptions`; omitted ones take the values of `size`."""
         self.options = options = SoccerTwosOptions.read(given)
         self.areas = areas = options.areas
         self.pitch = Pitch(options.length, options.width, options.goal)

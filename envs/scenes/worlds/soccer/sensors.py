@@ -90,11 +90,11 @@ class SoccerSensors:
         ]
 
     def places(self, position: Array, heading: Array, velocity: Array) -> Floats:
-        """Where everything is, from each player's own eyes: [k, players, 26].
+        """The positions of everything in each player's own frame: [k, players, 26].
 
         The place (2) and heading (sine, cosine) as seen by a team that plays towards +x; then, to the right
         and ahead, the own velocity (2), the ball and its velocity (4), the mate and its velocity (4), both
-        opponents and theirs (8), the middles of the other and of the own goal (4). Places are shares of half
+        opponents and theirs (8), the centers of the other and of the own goal (4). Places are shares of half
         the pitch's length, the own one along z of half its width; velocities are divided by 4 m/s.
         """
         k = position.shape[1]

@@ -1,1 +1,1 @@
-"""Sorter."""
+"""Unity's Sorter."""

@@ -15,7 +15,7 @@ AGENT_DRAG = 4.0
 GRAVITY_SCALE = 2.5
 TILE_DEPTH = 1.52
 WALL_INSIDE = 0.5
-"""The wall's inner face is nearer to the middle than the tiles' by this; the original's mesh is not known."""
+"""The wall's inner face is nearer to the center than the tiles' by this; the original's mesh is not known."""
 
 _TOUCH = 0.02
 """Meters: colliders' contact offsets."""
@@ -26,7 +26,7 @@ class SorterDynamics:
     """One agent in each of n rooms. Positions are [2, n], x and z; angles turn from z to x."""
 
     def __init__(self, rooms: int, radius: float, tile_width: float, places: int) -> None:
-        """`radius`: of the circle on which the tiles' middles are. `places`: for tiles along it."""
+        """`radius`: of the circle on which the tiles' centers are. `places`: for tiles along it."""
         self.position: Array = np.zeros((2, rooms))
         self.velocity: Array = np.zeros((2, rooms))
         self.gravity = GRAVITY * GRAVITY_SCALE
@@ -37,16 +37,16 @@ class SorterDynamics:
         self._near = radius - TILE_DEPTH / 2 - 2 * AGENT_HALF
 
     def tiles(self) -> Array:
-        """The middles of all places, [2, places]."""
+        """The centers of all places, [2, places]."""
         return self._radius * np.stack([np.sin(self.tile_angle), np.cos(self.tile_angle)])
 
     def stop(self, which: Indices) -> None:
-        """Back to the middle, at rest."""
+        """Back to the center, at rest."""
         self.position[:, which] = 0
         self.velocity[:, which] = 0
 
     def step(self, push: Array, places: Indices) -> tuple[Indices, Indices]:
-        """Pass a physics step.
+        """One physics step.
 
         Args:
             push: [2, n], what is added to the velocities.
@@ -71,7 +71,7 @@ class SorterDynamics:
     def _meet_tiles(self, rooms: Indices, places: Indices) -> tuple[Indices, Indices]:
         sine, cosine = np.sin(self.tile_angle)[places], np.cos(self.tile_angle)[places]
         x, z = self.position[:, rooms, None]
-        # In each tile's own axes: along the wall, and away from the room's middle.
+        # In each tile's own axes: along the wall, and away from the room's center.
         along = x * cosine - z * sine
         out = x * sine + z * cosine - self._radius
         gap_along = along - np.clip(along, -self._half_width, self._half_width)
@@ -83,7 +83,7 @@ class SorterDynamics:
         tile = nearest[hit]
         apart = distance[hit, tile]
         gap_along, gap_out = gap_along[hit, tile], gap_out[hit, tile]
-        # Deep inside, the way out is towards the middle of the room.
+        # Deep inside, the way out is towards the center of the room.
         inside = apart < _TINY
         gap_out = np.where(inside, -1, gap_out) / np.where(inside, 1, apart)
         gap_along = np.where(inside, 0, gap_along) / np.where(inside, 1, apart)

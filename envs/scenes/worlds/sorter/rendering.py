@@ -16,7 +16,7 @@ _VISITED: Color = (92, 196, 96)
 _DIGITS: Color = (52, 44, 40)
 _CORNERS = np.linspace(0, 2 * np.pi, 72, endpoint=False)
 _GAP = 1.12
-"""From one room's middle to the next's, in diameters."""
+"""From one room's center to the next's, in diameters."""
 
 # The strokes of digits on a seven-segment display and of the 1, in a box from 0 to 1 (right) and 0 to 1 (up).
 _ENDS = {

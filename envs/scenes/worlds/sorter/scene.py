@@ -35,7 +35,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SorterOptions(SceneOptions):
-    """How large and how long everything is."""
+    """Sizes and duration."""
 
     scene: ClassVar[str] = "sorter"
 
@@ -70,12 +70,12 @@ class SorterOptions(SceneOptions):
 
 
 class Sorter(World):
-    """Any number of rooms with an agent in each. Options that are not given are as `size` says."""
+    """Any number of rooms with an agent in each. Omitted options take the values of `size`."""
 
     options_type = SorterOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `SorterOptions`; those that are left out are as the size says."""
+        """`given`: fields of `SorterOptions`; omitted ones take the values of `size`."""
         self.options = options = SorterOptions.read(given)
         self.areas = areas = options.areas
         self.dynamics = SorterDynamics(areas, options.radius, options.tile_width, options.places)
@@ -160,7 +160,7 @@ class Sorter(World):
         self._start_episodes(which)
 
     def _start_episodes(self, which: Indices) -> None:
-        """New tiles; the agent back in the middle, where its heading stays."""
+        """New tiles; the agent back in the center, where its heading stays."""
         options, random = self.options, self._random
         count = random.integers(1, self._most_tiles(which) + 1)
         there = np.arange(options.numbers) < count[:, None]

@@ -1,1 +1,1 @@
-"""Tennis."""
+"""Tennis, a scene of our own."""

@@ -19,7 +19,7 @@ SIDE = np.array([[1.0], [-1.0]])
 """[2, 1], by what x is multiplied to get from a player's own eyes to the court."""
 BALL_RADIUS = 0.15
 LOWEST, HIGHEST = 0.3, 4.0
-"""Between these heights the middle of a racket moves."""
+"""Between these heights the center of a racket moves."""
 NEAREST, BACKCOURT = 0.7, 2.5
 """How near the net a racket can get, and how far beyond the end of the court."""
 TILT = np.radians([-25.0, 65.0])

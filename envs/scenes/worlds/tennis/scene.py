@@ -39,7 +39,7 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TennisOptions(SceneOptions):
-    """How large, how fast and how long everything is."""
+    """Sizes, speeds and duration."""
 
     scene: ClassVar[str] = "tennis"
 
@@ -61,12 +61,12 @@ class TennisOptions(SceneOptions):
 
 
 class Tennis(World):
-    """Any number of courts with two players each. Options that are not given are as `size` says."""
+    """Any number of courts with two players each. Omitted options take the values of `size`."""
 
     options_type = TennisOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `TennisOptions`; those that are left out are as the size says."""
+        """`given`: fields of `TennisOptions`; omitted ones take the values of `size`."""
         self.options = options = TennisOptions.read(given)
         self.areas = areas = options.areas
         self.dynamics = TennisDynamics(

@@ -1,1 +1,1 @@
-"""Wall jump."""
+"""Unity's WallJump."""

@@ -1,7 +1,7 @@
-"""The platform of WallJump: agents that run, jump and push a block before a wall.
+"""The platform of WallJump: agents that run, jump and push a block in front of a wall.
 
 Everything is a box along the axes, the agent too, however it is turned. Positions are [3, n]: x, y (up) and
-z; the platform's upper side is at y = 0, and the wall's middle at z = 0.
+z; the platform's upper side is at y = 0, and the wall's center at z = 0.
 """
 
 import numpy as np
@@ -41,7 +41,7 @@ class WallJumpDynamics:
 
     def __init__(self, count: int) -> None:
         self.position: Array = np.zeros((3, count))
-        """Of the agents' middles."""
+        """Of the agents' centers."""
         self.velocity: Array = np.zeros((3, count))
         self.block: Array = np.zeros((2, count))
         """x and z."""
@@ -63,11 +63,11 @@ class WallJumpDynamics:
         self._jump_left[which] = 0
 
     def near_ground(self) -> Flags:
-        """[n], whether an agent is so near to something below its middle that it can jump."""
+        """[n], whether an agent is so near to something below its center that it can jump."""
         return self._gap(0) < _NEAR_GROUND
 
     def run(self, direction: Array, speed: float, jump: Flags) -> None:
-        """What the agents do in a physics step, before it passes.
+        """Apply the agents' actions before a physics step.
 
         Args:
             direction: [2, n], where they run, x and z.
@@ -91,7 +91,7 @@ class WallJumpDynamics:
         self._jump_left[jumping] -= 1
 
     def step(self) -> None:
-        """Pass a physics step."""
+        """One physics step."""
         self.velocity[1] -= self.gravity * TIME_STEP
         self.velocity *= 1 - _AGENT_DRAG * TIME_STEP
         self._rub()
@@ -108,7 +108,7 @@ class WallJumpDynamics:
         self.velocity[1] = np.where(gap < 0, np.maximum(self.velocity[1], 0), self.velocity[1])
 
     def _gap(self, half: float) -> Array:
-        """Meters from an agent's underside down to what is below it, within `half` of its middle: [n]."""
+        """Meters from an agent's underside down to what is below it, within `half` of its center: [n]."""
         x, y, z = self.position
         away = np.maximum(np.abs(x - self.block[0]), np.abs(z - self.block[1]))
         floor = np.where(away < half + BLOCK_HALF - _TINY, BLOCK_HEIGHT, 0.0)

@@ -1,4 +1,4 @@
-"""The image of WallJump: platforms with a wall, a goal behind it, a block and an agent."""
+"""The image of WallJump: platforms with a wall, a goal beyond it, a block and an agent."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ _TALL = 5.0
 def draw_wall_jump(size: tuple[int, int], world: WallJump) -> NDArray[np.uint8]:
     """Every platform with what is on it, [height, width, 3]."""
     count, half = world.areas, world.options.platform / 2
-    # The platforms' middles, not the walls'.
+    # The platforms' centers, not the walls'.
     columns = -(-count // int(np.sqrt(count)))
     middles = [2.4 * half * np.array([k % columns, 0, -(k // columns)]) for k in range(count)]
     corners = [middle + square(half, y) for middle in middles for y in (-half / 20, _TALL)]

@@ -49,7 +49,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallJumpOptions(SceneOptions):
-    """How large and how long everything is."""
+    """Sizes and duration."""
 
     scene: ClassVar[str] = "wall-jump"
 
@@ -82,12 +82,12 @@ class WallJumpOptions(SceneOptions):
 
 
 class WallJump(World):
-    """Any number of platforms with an agent on each. Options that are not given are as `size` says."""
+    """Any number of platforms with an agent on each. Omitted options take the values of `size`."""
 
     options_type = WallJumpOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `WallJumpOptions`; those that are left out are as the size says."""
+        """`given`: fields of `WallJumpOptions`; omitted ones take the values of `size`."""
         self.options = options = WallJumpOptions.read(given)
         self.areas = areas = options.areas
         self.dynamics = WallJumpDynamics(areas)
@@ -95,7 +95,7 @@ class WallJump(World):
         self.heading: Array = np.zeros(areas)
         """[areas], radians from z towards x."""
         self.near, self.far = -(1 - _FAR_SHARE) * options.platform, _FAR_SHARE * options.platform
-        """The platform's edges along z; the wall's middle is at 0."""
+        """The platform's edges along z; the wall's center is at 0."""
         self.goal_middle = WALL_HALF + (self.far - WALL_HALF) / 2
         """Its z; its x is 0."""
         self._sensors = WallJumpSensors(
@@ -109,7 +109,7 @@ class WallJump(World):
         self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
-        """Two behaviors alike: four branches, forward and back, turn, sideways, jump."""
+        """Two behaviors of one specification: four branches, forward and back, turn, sideways, jump."""
         observations = self._sensors.specs(self.options.senses)
         return {
             name: BehaviorSpec(observations, ActionSpec.create_discrete((3, 3, 3, 2))) for name in BEHAVIORS
@@ -173,7 +173,7 @@ class WallJump(World):
         self._start_episodes(which)
 
     def _start_episodes(self, which: Indices) -> None:
-        """Another wall, and with it perhaps another behavior; the heading stays."""
+        """A new wall, which may change the behavior; the heading stays."""
         random, platform, count = self._random, self.options.platform, len(which)
         case = random.integers(len(_WALLS), size=count)
         self.agents.behavior[which] = case >= _SMALL_CASES

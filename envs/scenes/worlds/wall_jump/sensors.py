@@ -30,7 +30,7 @@ _PLACES = 16
 
 @dataclass(frozen=True, slots=True)
 class WallJumpView:
-    """Some platforms [k] at a moment."""
+    """The state of some platforms [k]."""
 
     position: Array
     """[3, k], of the agents: x, y, z."""
@@ -47,7 +47,7 @@ class WallJumpView:
 
 
 class WallJumpSensors:
-    """The sensors, for what is the same on every platform and in every episode."""
+    """The sensors, set up with what is the same in every area and episode."""
 
     def __init__(self, platform: float, middle: float, goal_middle: float, goal: float) -> None:
         """`platform`, `goal`: meters along each edge. `middle`, `goal_middle`: their z."""
@@ -75,7 +75,7 @@ class WallJumpSensors:
         return [self._fan(view, start, (end - start) / _LENGTH), self._fan(view, 0.0, 0.0), self.place(view)]
 
     def place(self, view: WallJumpView) -> Floats:
-        """Where an agent is from the platform's middle, over 20 m; whether it is on the ground: [k, 4]."""
+        """Where an agent is from the platform's center, over 20 m; whether it is on the ground: [k, 4]."""
         obs = np.empty((len(view.heading), PLACE), np.float32)
         obs[:, :3] = view.position.T / _SCALE
         obs[:, 2] -= self._middle / _SCALE
@@ -83,7 +83,7 @@ class WallJumpSensors:
         return obs
 
     def places(self, view: WallJumpView) -> Floats:
-        """Where everything is, from the agent's own eyes: [k, 16].
+        """The positions of everything in each agent's own frame: [k, 16].
 
         The place on the platform (2), heading (sine, cosine), velocity to the right and ahead / 4 (2), the
         height of the underside and the upward velocity / 10 (2), whether it is on the ground (1); the block
