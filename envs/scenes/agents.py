@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..base import StatsAggregationMethod
 from ..protocol.engine import AgentBatch, Observed
-from .world import EndedEpisodes, Statistic, without_groups
+from .world import EndedAgents, Statistic, without_groups
 
 Indices = NDArray[np.intp]
 Observations = Sequence[NDArray[np.float32]]
@@ -28,7 +28,7 @@ class IndependentAgents:
         """For each behavior, the agents whose actions come next, in the order of the actions."""
         self._ids = np.arange(count, dtype=np.int32)
         self._reward = np.zeros(count)
-        self._ended: list[list[EndedEpisodes]] = [[] for _ in range(behaviors)]
+        self._ended: list[list[EndedAgents]] = [[] for _ in range(behaviors)]
 
     def reset(self) -> None:
         """Discard all rewards and ended episodes."""
@@ -57,7 +57,7 @@ class IndependentAgents:
             if len(rows):
                 agents = which[rows]
                 ended.append(
-                    EndedEpisodes(
+                    EndedAgents(
                         self._ids[agents],
                         [seen[rows] for seen in obs],
                         self._reward[agents].astype(np.float32),

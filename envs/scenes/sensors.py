@@ -135,8 +135,8 @@ class RayTargets:
 class RaySensor:
     """Unity's ray sensor on the ground: sphere casts in a fan of directions.
 
-    Each ray has one number per tag, 1 for what it hit; 1 if it hit nothing; and how far it went, as a share of
-    its length. Rays come in the order center, first right, first left, second right, ...
+    Each ray has one number per tag, 1 for what it hit; 1 if it hit nothing; and how far it went, as a share
+    of its length. Rays come in the order center, first right, first left, second right, ...
     """
 
     def __init__(self, per_side: int, degrees: float, length: float, tags: int, radius: float = 0.5) -> None:

@@ -18,7 +18,7 @@ from ..side_channels import EnvironmentParametersChannel, IncomingMessage, SideC
 
 
 @dataclass(frozen=True, slots=True)
-class EndedEpisodes:
+class EndedAgents:
     """Agents whose episodes ended together, with their last observations and rewards."""
 
     agent_id: NDArray[np.int32]
@@ -33,7 +33,7 @@ def without_groups(
     agent_id: NDArray[np.int32],
     obs: Sequence[Observed],
     reward: NDArray[np.float32],
-    ended: Sequence[EndedEpisodes] = (),
+    ended: Sequence[EndedAgents] = (),
     action_mask: NDArray[np.bool_] | None = None,
 ) -> AgentBatch:
     """A batch of agents without groups: first those whose episode ended, then those that request a decision.

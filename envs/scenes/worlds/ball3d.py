@@ -16,7 +16,7 @@ from mlagents_envs.base_env import (
 from numpy.typing import NDArray
 
 from ..physics import GRAVITY, Array, Balls, Boxes, from_euler, rotations
-from ..world import Actions, Batches, EndedEpisodes, Parameters, World, without_groups
+from ..world import Actions, Batches, EndedAgents, Parameters, World, without_groups
 
 BEHAVIOR = "3DBall?team=0"
 HALF_BOX = 2.5
@@ -80,7 +80,7 @@ class Ball3D(World):
         degrees = np.minimum(np.maximum(actions[BEHAVIOR][0].T, -1), 1) * _DEGREES_PER_STEP
         self.boxes.command(degrees)
         reward = np.full(self.areas, _ALIVE_REWARD)
-        ended: list[EndedEpisodes] = []
+        ended: list[EndedAgents] = []
         late = int(self._age.max()) + DECISION_PERIOD >= MAX_STEP
         for k in range(DECISION_PERIOD):
             rotation = self.boxes.turn()
@@ -113,10 +113,10 @@ class Ball3D(World):
         fallen: NDArray[np.bool_] = outside[0] | outside[1] | outside[2]
         return fallen
 
-    def _end_episodes(self, which: NDArray[np.intp]) -> EndedEpisodes:
+    def _end_episodes(self, which: NDArray[np.intp]) -> EndedAgents:
         """The last observations of the agents `which`; starts their next episodes."""
         fallen = self._fallen()[which]
-        end = EndedEpisodes(
+        end = EndedAgents(
             agent_id=self._ids[which],
             obs=[_observe(self.boxes.quaternion[:, which], self.balls.motion[:, which])],
             reward=np.where(fallen, _FALL_REWARD, _ALIVE_REWARD),

@@ -12,7 +12,7 @@ from mlagents_envs.base_env import (
 )
 from numpy.typing import NDArray
 
-from ..world import Actions, Batches, EndedEpisodes, Parameters, World, without_groups
+from ..world import Actions, Batches, EndedAgents, Parameters, World, without_groups
 
 BEHAVIOR = "Basic?team=0"
 LENGTH = 20
@@ -57,12 +57,12 @@ class Basic(World):
         (ended,) = np.nonzero(small | large)
         if not len(ended):
             return self._asking(reward)
-        end = EndedEpisodes(self.ids[ended], [_one_hot(self.position[ended])], reward[ended])
+        end = EndedAgents(self.ids[ended], [_one_hot(self.position[ended])], reward[ended])
         self._start_episodes(ended)
         reward[ended] = 0
         return self._asking(reward, end)
 
-    def _asking(self, reward: NDArray[np.float32], *ended: EndedEpisodes) -> Batches:
+    def _asking(self, reward: NDArray[np.float32], *ended: EndedAgents) -> Batches:
         return {BEHAVIOR: without_groups(self.ids, [_one_hot(self.position)], reward, ended)}
 
     def _start_episodes(self, which: NDArray[np.intp]) -> None:

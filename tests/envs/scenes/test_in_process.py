@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.scenes.in_process import WorldEnvironment, make_in_process
-from lanista.envs.scenes.world import EndedEpisodes, without_groups
+from lanista.envs.scenes.world import EndedAgents, without_groups
 from lanista.envs.scenes.worlds.grid_world.sensors import PLUS
 from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException, UnitySideChannelException
@@ -75,7 +75,7 @@ def test_steps_like_any_environment():
 
 def test_ends_come_before_those_that_ask():
     obs = [np.arange(6, dtype=np.float32).reshape(2, 3)]
-    end = EndedEpisodes(np.int32([9]), [np.full((1, 3), 7, np.float32)], np.float32([5]), np.array([True]))
+    end = EndedAgents(np.int32([9]), [np.full((1, 3), 7, np.float32)], np.float32([5]), np.array([True]))
     mask = np.ones((2, 4), bool)
     batch = without_groups(np.int32([3, 4]), obs, np.float32([1, 2]), [end], mask)
     np.testing.assert_array_equal(batch.agent_id, [9, 3, 4])

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ....protocol.engine import Observed
 from ...options import SceneOptions, option
-from ...world import Actions, Batches, EndedEpisodes, Parameters, World, without_groups
+from ...world import Actions, Batches, EndedAgents, Parameters, World, without_groups
 from .sensors import AGENT, EMPTY, EX, PLUS, GridCamera
 
 BEHAVIOR = "GridWorld?team=0"
@@ -116,7 +116,7 @@ class GridWorld(World):
         (over,) = np.nonzero(at_goal | interrupted)
         if not len(over):
             return self._request_decisions(reward)
-        end = EndedEpisodes(self.ids[over], self._observe(over), reward[over], interrupted[over])
+        end = EndedAgents(self.ids[over], self._observe(over), reward[over], interrupted[over])
         self._start_episodes(over)
         reward[over] = 0
         return self._request_decisions(reward, end)
@@ -158,7 +158,7 @@ class GridWorld(World):
                 "all goals and the agent."
             )
 
-    def _request_decisions(self, reward: NDArray[np.float32], *ended: EndedEpisodes) -> Batches:
+    def _request_decisions(self, reward: NDArray[np.float32], *ended: EndedAgents) -> Batches:
         obs = self._observe(np.arange(self.areas))
         return {BEHAVIOR: without_groups(self.ids, obs, reward, ended, self._mask())}
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ....base import StatsAggregationMethod
 from ...options import SceneOptions, option
 from ...sensors import FrameStack
-from ...world import Actions, Batches, EndedEpisodes, Parameters, Statistic, World, without_groups
+from ...world import Actions, Batches, EndedAgents, Parameters, Statistic, World, without_groups
 from .dynamics import SCENE_GRAVITY, Hall, HallwayDynamics
 from .sensors import HallwaySensors
 
@@ -114,7 +114,7 @@ class Hallway(World):
         if self._revision != self._parameters.revision:
             self._apply_gravity()
         self.dynamics.command(actions[BEHAVIOR][1][:, 0])
-        ended: list[EndedEpisodes] = []
+        ended: list[EndedAgents] = []
         for _ in range(DECISION_PERIOD):
             self._age += 1
             self._owed -= 1 / self.options.max_steps
@@ -153,10 +153,10 @@ class Hallway(World):
     def _report(self, name: str, value: float) -> None:
         self._statistics.append((name, value, StatsAggregationMethod.SUM))
 
-    def _end_episodes(self, which: Indices, interrupted: NDArray[np.bool_]) -> EndedEpisodes:
+    def _end_episodes(self, which: Indices, interrupted: NDArray[np.bool_]) -> EndedAgents:
         rays, clock = self._see(which, self._age[which])
         obs = [self._rays.peek(which, rays)[:, 0], self._clock.peek(which, clock)[:, 0]]
-        end = EndedEpisodes(self.ids[which], obs, self._owed[which].astype(np.float32), interrupted)
+        end = EndedAgents(self.ids[which], obs, self._owed[which].astype(np.float32), interrupted)
         self._start_episodes(which)
         return end
 
@@ -183,7 +183,7 @@ class Hallway(World):
             for _ in range(count):
                 self._report(name, 0)
 
-    def _request_decisions(self, ended: Sequence[EndedEpisodes]) -> Batches:
+    def _request_decisions(self, ended: Sequence[EndedAgents]) -> Batches:
         everywhere = np.arange(self.areas)
         # As in Unity the step in which a decision is made counts already.
         rays, clock = self._see(everywhere, self._age + 1)
