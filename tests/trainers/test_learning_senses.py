@@ -108,7 +108,7 @@ def test_coma_s_actors_and_critic_read_them_too(shared, hidden):
     expected = actors.act(actors.prepare(obs), where).logits
     assert expected.shape == (rows, 2)
     for place in range(places):
-        alone = actors.alone(place)
+        alone = actors.standalone(place)
         torch.testing.assert_close(alone.act(alone.prepare(obs)).logits[place::2], expected[place::2])
     if hidden is not None:
         changed = [o.clone() for o in obs]
@@ -125,7 +125,7 @@ def test_coma_s_actors_and_critic_read_them_too(shared, hidden):
 def test_coma_s_actor_of_a_checkpoint_passes_over_a_state_that_is_a_picture():
     """Though what it reads is a vector alone."""
     spec, ids, zeros = spec_of_shapes([(3,), (3, 20, 20)], branches=(5,)), np.arange(40), np.zeros(40)
-    actor = MultiActor(spec, NetworkSettings(hidden_units=8), 2, hidden=1).alone(0)
+    actor = MultiActor(spec, NetworkSettings(hidden_units=8), 2, hidden=1).standalone(0)
     with torch.no_grad():
         actor.actions.weight.mul_(30.0)
     vectors = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""What experts did, as the columns that imitation learns from."""
+"""Demonstrations of experts, as the columns that imitation learns from."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Demonstrations:
 
     spec: BehaviorSpec
     obs: list[ObsArray]
-    """Per sensor [N, *shape]: float32, or uint8 where pictures came as bytes."""
+    """Per sensor [N, *shape]: float32, or uint8 for images."""
     continuous: NDArray[np.float32]
     """[N, continuous_size] as the engine got them, mostly within -1 and 1; not as a policy draws them."""
     discrete: NDArray[np.int32]
@@ -70,10 +70,10 @@ def load_demonstrations(path: str | Path, spec: BehaviorSpec | None = None) -> D
 
     Args:
         path: `demo_path` of the settings.
-        spec: of the behaviour that is to learn from them; None does not compare.
+        spec: of the behavior that learns from them; None skips the comparison.
 
     Raises:
-        DemonstrationError: there is no such file, one is damaged, they are not of the behaviour, or there is
+        DemonstrationError: there is no such file, one is damaged, they are not of the behavior, or there is
             no step in them.
     """
     demos = [read_demonstration(file, images="uint8") for file in demonstration_files(path)]
@@ -94,7 +94,7 @@ def load_demonstrations(path: str | Path, spec: BehaviorSpec | None = None) -> D
 
 
 def of_episodes(demos: Demonstrations, which: Sequence[int]) -> Demonstrations:
-    """Some of the episodes, in the order of their numbers `which`, such as those that are learnt from."""
+    """Some of the episodes, in the order of their indices `which`, such as those for training."""
     first = np.cumsum(demos.lengths) - demos.lengths
     rows = np.concatenate([np.arange(first[j], first[j] + demos.lengths[j]) for j in which])
     mask = demos.action_mask
@@ -116,7 +116,7 @@ _COLUMNS = (
 
 
 def require_same_spec(demo: Demonstration, spec: BehaviorSpec, whose: str = "the policy's") -> None:
-    """Refuse a demonstration of another behaviour, by ML-Agents' sentences; more than these by ours.
+    """Refuse a demonstration of another behavior, with ML-Agents' sentences where it has any.
 
     Raises:
         DemonstrationError: naming what differs.

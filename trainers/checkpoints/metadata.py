@@ -84,7 +84,8 @@ def build_network(state: Mapping[str, Any]) -> tuple[str, Network]:
         spec, settings = build_spec(described), NetworkSettings.model_validate(described["network"])
         network: Network
         if described.get("actors") is not None:
-            network = MultiActor(spec, settings, **described["actors"])
+            actors = dict(described["actors"])
+            network = MultiActor(spec, settings, actors.pop("places"), **actors)
         elif described["shared_critic"] is None:
             network = Actor(spec, settings, head=HeadConfig(**(described.get("head") or {})))
         else:

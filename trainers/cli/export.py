@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Read, rebuild, verify, write."""
     from ..checkpoints.file import CheckpointError, load_checkpoint
     from ..checkpoints.metadata import build_network, step_of
-    from ..networks.multi_actor import brains_of
+    from ..networks.multi_actor import exported_networks
     from ..policies.onnx.export import export_brain
     from ..policies.onnx.graph import BrainVerificationError
 
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         state = load_checkpoint(source)
         behavior, network = build_network(state)
-        for suffix, brain in brains_of(network).items():
+        for suffix, brain in exported_networks(network).items():
             out = path.with_name(f"{path.stem}{suffix}.onnx")
             export_brain(brain, out, behavior=behavior, step=step_of(state))
             print(f"Exported {out} ({behavior}, step {step_of(state)}), verified against its network.")

@@ -1,4 +1,4 @@
-"""The network of a policy alone, for trainers whose critic is of another make."""
+"""The network of a policy without a critic, for algorithms whose critic differs in kind."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ class Actor(nn.Module):
         """Build the network with fresh weights, drawn from `generator` or torch's own.
 
         Args:
-            spec: of the behaviour.
+            spec: of the behavior.
             settings: of the network.
-            generator: of the first weights.
+            generator: of the initial weights.
             squashed: continuous actions go through tanh, as SAC's.
             sigma_of_state: the deviations of continuous actions depend on the state, as SAC's.
-            head: another kind of head; both of the above are said there then.
-            leave_out: positions of observations that it does not read.
+            head: another head, instead of the two arguments before.
+            leave_out: indices of observations that it does not read.
 
         Raises:
             UnsupportedObservationError: an observation cannot be encoded; the message names it.
-            TrainerError: a network of the user's cannot be built.
+            TrainerError: a custom network cannot be built.
         """
         super().__init__()
         self.spec = spec
         self.head = head or HeadConfig(squashed=squashed, sigma_of_state=sigma_of_state)
-        """What a checkpoint has to say of the head for the network to be built again."""
+        """Saved in checkpoints, so that the network can be built from them."""
         self.encoder = ObservationEncoder(spec.observation_specs, settings, generator, leave_out=leave_out)
         self.body = body_on(self.encoder, 1, settings, generator)
         memory = [] if settings.memory is None else [settings.memory]
@@ -63,12 +63,12 @@ class Actor(nn.Module):
         return self.memory(0).size if self.memories else 0
 
     @property
-    def plain(self) -> bool:
+    def is_dense_mlp(self) -> bool:
         """Whether it is dense layers with Swish on vectors, without a memory or with one."""
-        return self.encoder.plain and self.body.plain and self.actions.plain
+        return self.encoder.is_vectors_only and self.body.is_dense_mlp and self.actions.has_constant_sigma
 
     def actor_encoding(self, inputs: Sequence[Tensor]) -> Tensor:
-        """What stands before the memory, or the head: [B, hidden]."""
+        """The input of the memory or the head: [B, hidden]."""
         return self.body.stream(0, self.encoder(inputs))
 
     def memory(self, stream: int) -> Memory:
@@ -78,7 +78,7 @@ class Actor(nn.Module):
         return memory
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One [B, *shape] tensor per observation -> what `act` reads; see `ActorCritic.prepare`."""
+        """One [B, *shape] tensor per observation -> the input of `act`; see `ActorCritic.prepare`."""
         return self.encoder.prepare(obs)
 
     def act(self, inputs: Sequence[Tensor], action_mask: Tensor | None = None) -> ActionDistribution:
@@ -90,14 +90,14 @@ class Actor(nn.Module):
     def act_with_memory(
         self, inputs: Sequence[Tensor], states: Tensor, length: int = 1, action_mask: Tensor | None = None
     ) -> tuple[ActionDistribution, Tensor]:
-        """Over sequences, and the states behind them; see `ActorCritic.act_with_memory`."""
+        """Over sequences, with the states after them; see `ActorCritic.act_with_memory`."""
         encoding, states = self.memory(0)(self.actor_encoding(inputs), states, length)
         return self.actions(encoding, action_mask), states
 
     def update_normalization(self, obs: Sequence[Tensor]) -> bool:
-        """Let the normalisers see new rows. Whether they could; False where numbers are too large."""
+        """Update the normalizers by new rows; False, with nothing changed, if they would overflow."""
         return self.encoder.update_normalization(obs)
 
 
 ActingNetwork = Actor | ActorCritic
-"""What agents act by, and what leaves as a brain."""
+"""A network that acts and can be exported."""

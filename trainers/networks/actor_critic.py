@@ -19,12 +19,12 @@ from .observations import ObservationEncoder, as_float, require_equal_groups
 class ActorCritic(nn.Module):
     """An actor and a critic.
 
-    As far as both are of one shape they are two streams of one body; a shared critic is a head on the actor's
-    only stream; one that is built otherwise has a body of its own. What has weights in the encoder, as those
-    of images and entities do, each of the two has for itself. Both read the same prepared inputs: an actor's
-    and a critic's normaliser would always have seen the same.
-    With a memory, each stream has its own, and the methods whose names end in `_with_memory` are the ones to
-    call: they take sequences of steps and the states in which these begin.
+    If both have the same shape they are two streams of one body; a shared critic is a head on the actor's
+    only stream; a critic with other settings has a body of its own. Encoders with weights, as those of images
+    and entities, exist once for each. Both read the same prepared inputs: the normalizers of an actor and of
+    a critic would always have seen the same.
+    With a memory, each stream has its own, and the methods whose names end in `_with_memory` must be called:
+    they take sequences of steps and the states before these.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ActorCritic(nn.Module):
         Raises:
             UnsupportedObservationError: an observation cannot be encoded, or not as the settings ask; the
                 message names it.
-            TrainerError: a network of the user's cannot be built.
+            TrainerError: a custom network cannot be built.
         """
         super().__init__()
         self.spec = spec
@@ -50,7 +50,7 @@ class ActorCritic(nn.Module):
         specs = spec.observation_specs
         self.encoder = ObservationEncoder(specs, settings, generator)
         self.critic_encoder: ObservationEncoder | None = None
-        """Where actor and critic would not read inputs alike."""
+        """Of a critic that cannot share the actor's."""
         if not shared_critic and (apart or self.encoder.has_parameters):
             self.critic_encoder = ObservationEncoder(specs, of_critic, generator, normalize=False)
             require_equal_groups(self.encoder, self.critic_encoder)
@@ -70,10 +70,15 @@ class ActorCritic(nn.Module):
         self.values = ValueHead(sizes[-1], reward_signals, generator)
 
     @property
-    def plain(self) -> bool:
+    def is_dense_mlp(self) -> bool:
         """Whether both are dense layers with Swish on vectors, as streams of one body."""
         alike = self.critic_encoder is None and self.critic_body is None
-        return alike and self.encoder.plain and self.body.plain and self.actions.plain
+        return (
+            alike
+            and self.encoder.is_vectors_only
+            and self.body.is_dense_mlp
+            and self.actions.has_constant_sigma
+        )
 
     @property
     def memory_size(self) -> int:
@@ -92,7 +97,7 @@ class ActorCritic(nn.Module):
         return self.values.signals
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One [B, *shape] tensor per observation (pictures may be uint8) -> the inputs of the methods below.
+        """One [B, *shape] tensor per observation (images may be uint8) -> the inputs of the methods below.
 
         Holds no parameters: a learner prepares all rows once per update and passes any rows of the result.
         """
@@ -113,7 +118,7 @@ class ActorCritic(nn.Module):
     def evaluate(
         self, inputs: Sequence[Tensor], action_mask: Tensor | None = None
     ) -> tuple[ActionDistribution, Tensor]:
-        """Policy and critic in one pass: what `act` and `value` give."""
+        """Policy and critic in one pass: the results of `act` and `value`."""
         assert not self.memories, "a network with a memory learns by evaluate_with_memory"
         of_actor, of_critic = self._encodings(inputs)
         return self.actions(of_actor, action_mask), self.values(of_critic)
@@ -121,7 +126,7 @@ class ActorCritic(nn.Module):
     def act_with_memory(
         self, inputs: Sequence[Tensor], states: Tensor, length: int = 1, action_mask: Tensor | None = None
     ) -> tuple[ActionDistribution, Tensor]:
-        """The policy alone, over B sequences of `length` steps each, the steps one behind another.
+        """The policy alone, over B concatenated sequences of `length` steps each.
 
         Args:
             inputs: of B * length steps.
@@ -130,17 +135,17 @@ class ActorCritic(nn.Module):
             action_mask: [B * length, sum of branch sizes] bool, True where forbidden.
 
         Returns:
-            The distribution at every step, and the states behind the last steps [B, memory_size].
+            The distribution at every step, and the states after the last steps [B, memory_size].
         """
         encoding, states = self.memory(0)(self.actor_encoding(inputs), states, length)
         return self.actions(encoding, action_mask), states
 
     def actor_encoding(self, inputs: Sequence[Tensor]) -> Tensor:
-        """What the actor's memory, or head, takes: [B, hidden]."""
+        """The input of the actor's memory or head: [B, hidden]."""
         return self.body.stream(0, self.encoder(inputs))
 
     def critic_encoding(self, inputs: Sequence[Tensor]) -> Tensor:
-        """What the critic's memory, or head, takes: [B, hidden]."""
+        """The input of the critic's memory or head: [B, hidden]."""
         encoder = self.encoder if self.critic_encoder is None else self.critic_encoder
         if self.critic_body is not None:
             return self.critic_body.stream(0, encoder(inputs))
@@ -177,12 +182,12 @@ class ActorCritic(nn.Module):
         return self.actions(of_actor, action_mask), self.values(of_critic)
 
     def update_normalization(self, obs: Sequence[Tensor]) -> bool:
-        """Let the normalisers see the rows of all new trajectories (one [k, *shape] tensor per observation).
+        """Update the normalizers by the rows of new trajectories (one [k, *shape] tensor per observation).
 
-        With a shared critic every row counts twice: ML-Agents updates the one normaliser for the actor and
+        With a shared critic every row counts twice: ML-Agents updates the one normalizer for the actor and
         again for the critic, and how fast it settles is part of what its settings are tuned to.
 
         Returns:
-            Whether they could; False where numbers are too large.
+            False if they would overflow, and have not changed.
         """
         return self.encoder.update_normalization(obs, times=2 if self.shared_critic else 1)

@@ -1,4 +1,4 @@
-"""Networks that users bring: an encoder for one observation, or all that stands before memory and heads.
+"""Custom networks: an encoder for one observation, or everything before memory and heads.
 
 A class is named in the YAML, as `package.module:Class` or by an entry point of the group `lanista.networks`:
 
@@ -6,7 +6,7 @@ A class is named in the YAML, as `package.module:Class` or by an entry point of 
       encoders: {CameraSensor: my_networks:Retina}
       body: my_networks:Everything
 
-docs/extending.md says what such a class has to offer.
+docs/extending.md describes the interface of such a class.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class UserEncoder(nn.Module):
     """Of a row of what `forward` gives."""
 
     def forward(self, observation: Tensor) -> Tensor:
-        """[B, *shape] float32 -> [B, size]; pictures are in 0 to 1, vectors normalised if so set."""
+        """[B, *shape] float32 -> [B, size]; images are in 0 to 1, vectors normalized if so set."""
         raise NotImplementedError
 
 
@@ -123,7 +123,7 @@ def _build(
 
 @torch.no_grad()
 def _try(reference: str, network: nn.Module, size: int, specs: Any, rows: int) -> None:
-    """Let a network read so many rows of zeros: what is wrong with it is said when the run begins.
+    """Apply a network to so many rows of zeros, so that its errors appear when the run starts.
 
     Raises:
         TrainerError: it cannot, or gives something else than [rows, size] float32.

@@ -1,7 +1,4 @@
-"""The policies of a roster's places.
-
-The brains that a network leaves behind.
-"""
+"""The actors of a roster's slots, and the models that are exported of a network."""
 
 from __future__ import annotations
 
@@ -25,13 +22,13 @@ from .observations import ObservationEncoder, only_vectors
 
 
 class MultiActor(nn.Module):
-    """One actor for all places; or one that is told the place; or one for each place."""
+    """One actor for all slots; or one that reads the slot; or one for each slot."""
 
     def __init__(
         self,
         spec: BehaviorSpec,
         settings: NetworkSettings,
-        places: int,
+        slots: int,
         *,
         shared: bool = True,
         indexed: bool = False,
@@ -42,48 +39,48 @@ class MultiActor(nn.Module):
 
         Args:
             spec: discrete actions alone.
-            settings: size, normalisation and memory.
-            places: how many.
+            settings: size, normalization and memory.
+            slots: their number.
             shared: one actor for all.
-            indexed: the one actor is told the place.
-            hidden: position of an observation that actors do not see.
+            indexed: the one actor reads the slot.
+            hidden: index of an observation that actors do not read.
             generator: of the first weights.
 
         Raises:
             UnsupportedObservationError: an observation cannot be encoded; the message names it.
         """
         super().__init__()
-        self.arguments = {"places": places, "shared": shared, "indexed": indexed, "hidden": hidden}
-        """What a checkpoint has to say for the networks to be built again."""
-        self.slot_count = places
-        count = 1 if shared else places
+        self.arguments = {"places": slots, "shared": shared, "indexed": indexed, "hidden": hidden}
+        """What a checkpoint needs to build the networks; its keys stay."""
+        self.slot_count = slots
+        count = 1 if shared else slots
         vectors = only_vectors(spec.observation_specs, settings)
         unseen = () if vectors or hidden is None else (hidden,)
         self.members = nn.ModuleList(Actor(spec, settings, generator, leave_out=unseen) for _ in range(count))
-        # Among vectors, what is hidden has weights, which are zero: so policies go from one task to another.
+        # Hidden vectors have weights, which are zero: so policies can be transferred to tasks that show them.
         self._hidden = slice(0, 0)
         if vectors and hidden is not None:
             self._hidden = self.member(0).encoder.columns[hidden]
-        for place in range(count):
-            _make_up_for(self.member(place), self._hidden)
+        for slot in range(count):
+            _rescale_for_hidden(self.member(slot), self._hidden)
         self.hide()
         self.index: nn.Parameter | None = None
         if shared and indexed:
-            # As if a one-hot vector of the place stood behind the observations.
+            # As if a one-hot vector of the slot followed the observations.
             actor = self.member(0)
             if actor.encoder.whole is not None:
                 raise UnsupportedObservationError(
-                    "hyperparameters.index_on_actor tells the place to the first hidden layer, and "
+                    "hyperparameters.index_on_actor adds the slot to the first hidden layer, and "
                     "network_settings.body stands in its stead; set index_on_actor to false."
                 )
             inputs = actor.encoder.size
-            index = torch.empty(places, actor.body.hidden)
-            index.normal_(0.0, 1.0 / math.sqrt(inputs + places), generator=generator)
+            index = torch.empty(slots, actor.body.hidden)
+            index.normal_(0.0, 1.0 / math.sqrt(inputs + slots), generator=generator)
             self.index = nn.Parameter(index)
 
-    def member(self, place: int) -> Actor:
-        """The actor, without its index, that acts at a place."""
-        actor = self.members[place if len(self.members) > 1 else 0]
+    def member(self, slot: int) -> Actor:
+        """The actor, without its index, that acts at a slot."""
+        actor = self.members[slot if len(self.members) > 1 else 0]
         assert isinstance(actor, Actor)
         return actor
 
@@ -99,18 +96,18 @@ class MultiActor(nn.Module):
 
     @torch.no_grad()
     def hide(self) -> bool:
-        """Give what is hidden no weight; whether it had any."""
+        """Set the weights of the hidden observation to zero; whether any was not."""
         found = False
         if self._hidden.start == self._hidden.stop:
             return found
-        for place in range(len(self.members)):
-            weight = _layers(self.member(place).body)[0].weight[:, self._hidden]
+        for slot in range(len(self.members)):
+            weight = _layers(self.member(slot).body)[0].weight[:, self._hidden]
             found = found or bool(weight.count_nonzero())
             weight.zero_()
         return found
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """See `Actor.prepare`; what is hidden becomes zeros, so that its weights, which are zero, stay it."""
+        """See `Actor.prepare`; the hidden observation becomes zeros, so that its zero weights stay zero."""
         inputs = self.member(0).prepare(obs)
         if self._hidden.start == self._hidden.stop:
             return inputs
@@ -121,67 +118,67 @@ class MultiActor(nn.Module):
 
     @property
     def differ(self) -> bool:
-        """Whether agents act by their place."""
+        """Whether the policy depends on the slot."""
         return len(self.members) > 1 or self.index is not None
 
     def update_normalization(self, obs: Sequence[Tensor]) -> bool:
-        """Let the normalisers see new rows, of whatever place. False where numbers are too large."""
-        fine = [self.member(place).update_normalization(obs) for place in range(len(self.members))]
+        """Update the normalizers by rows of any slots; False if they would overflow."""
+        fine = [self.member(slot).update_normalization(obs) for slot in range(len(self.members))]
         return all(fine)
 
     def act(
         self,
         inputs: Sequence[Tensor],
-        places: Tensor,
+        slots: Tensor,
         action_mask: Tensor | None = None,
-        runs: PackedSequences | None = None,
+        sequences: PackedSequences | None = None,
     ) -> ActionDistribution:
-        """The policy of B agent-steps at their `places` [B].
+        """The policy of B agent-steps at their `slots` [B].
 
-        Inputs and mask are as of `Actor.act`; `runs` are those of the steps, where actors have a memory.
+        Inputs and mask are as of `Actor.act`; `sequences` are those of the steps, where actors have a memory.
         """
-        logits, _ = self.logits(inputs, places, runs)
+        logits, _ = self.logits(inputs, slots, sequences)
         head = self.member(0).actions
-        no_means = logits.new_empty(len(places), 0)
+        no_means = logits.new_empty(len(slots), 0)
         return ActionDistribution(no_means, head.log_sigma, logits, head.branches, action_mask)
 
     def logits(
-        self, inputs: Sequence[Tensor], places: Tensor, runs: PackedSequences | None = None
+        self, inputs: Sequence[Tensor], slots: Tensor, sequences: PackedSequences | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """[B, sum of branch sizes], and the memory's states behind the runs; arguments as of `act`."""
+        """[B, sum of branch sizes], and the memory's states after the sequences; arguments as of `act`."""
         if len(self.members) == 1:
-            return self._of_member(0, inputs, places, runs)
+            return self._of_member(0, inputs, slots, sequences)
 
-        def network(place: int, rows: Tensor, here: PackedSequences | None) -> tuple[Tensor, Tensor | None]:
+        def network(slot: int, rows: Tensor, here: PackedSequences | None) -> tuple[Tensor, Tensor | None]:
             some = [x.index_select(0, rows) for x in inputs]
-            return self._of_member(place, some, places.index_select(0, rows), here)
+            return self._of_member(slot, some, slots.index_select(0, rows), here)
 
-        return by_slot(places, self.slot_count, network, runs)
+        return by_slot(slots, self.slot_count, network, sequences)
 
     def _of_member(
-        self, place: int, inputs: Sequence[Tensor], places: Tensor, runs: PackedSequences | None
+        self, slot: int, inputs: Sequence[Tensor], slots: Tensor, sequences: PackedSequences | None
     ) -> tuple[Tensor, Tensor | None]:
-        actor = self.member(place)
-        offset = None if self.index is None else self.index[places]
+        actor = self.member(slot)
+        offset = None if self.index is None else self.index[slots]
         encoding, states = actor.body.stream(0, encode(actor.encoder, inputs), offset), None
         if actor.memories:
-            assert runs is not None, "an actor with a memory goes through runs of steps"
-            encoding, states = actor.memory(0).ragged(encoding, runs.states, runs.lengths)
+            assert sequences is not None, "an actor with a memory needs packed sequences"
+            encoding, states = actor.memory(0).ragged(encoding, sequences.states, sequences.lengths)
         logits: Tensor = actor.actions(encoding).logits
         return logits, states
 
     @torch.no_grad()
-    def alone(self, place: int) -> Actor:
-        """A copy of the actor at a place, which knows its place by itself: what acts and is exported."""
-        actor = copy.deepcopy(self.member(place)).requires_grad_(False)
+    def standalone(self, slot: int) -> Actor:
+        """A copy of a slot's actor with the slot built in: what acts and is exported."""
+        actor = copy.deepcopy(self.member(slot)).requires_grad_(False)
         if self.index is not None:
-            actor.body.first_bias()[0] += self.index[place]
+            actor.body.first_bias()[0] += self.index[slot]
         return actor
 
 
 @torch.no_grad()
-def _make_up_for(actor: Actor, columns: slice) -> None:
-    """Let fresh weights be as if there were no inputs but those that are not hidden."""
+def _rescale_for_hidden(actor: Actor, columns: slice) -> None:
+    """Scale new weights as if the hidden inputs did not exist."""
     hidden = columns.stop - columns.start
     if hidden:
         weight = _layers(actor.body)[0].weight
@@ -196,19 +193,19 @@ def _layers(body: Body) -> list[DenseStack]:
 Network = Actor | ActorCritic | MultiActor
 
 
-def brains_of(network: Network) -> dict[str, Actor | ActorCritic]:
-    """What is exported of a network, by what is added to the file's name.
+def exported_networks(network: Network) -> dict[str, Actor | ActorCritic]:
+    """What is exported of a network, by the suffix of the file's name.
 
-    An engine feeds a brain with observations alone. So of actors that differ from place to place each becomes
-    a brain, which knows its place by itself: -place0, -place1, ...
+    An engine feeds a model observations alone. So where actors differ from slot to slot each becomes a model
+    of its own, with its slot built in: -place0, -place1, ...
     """
     if not isinstance(network, MultiActor):
         return {"": network}
-    return {suffix: network.alone(place) for place, suffix in enumerate(suffixes_of(network))}
+    return {suffix: network.standalone(slot) for slot, suffix in enumerate(export_suffixes(network))}
 
 
-def suffixes_of(network: Network) -> tuple[str, ...]:
-    """The keys of `brains_of`."""
+def export_suffixes(network: Network) -> tuple[str, ...]:
+    """The keys of `exported_networks`."""
     if not isinstance(network, MultiActor):
         return ("",)
-    return tuple(f"-place{place}" for place in range(network.slot_count))
+    return tuple(f"-place{slot}" for slot in range(network.slot_count))

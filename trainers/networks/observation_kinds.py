@@ -1,7 +1,4 @@
-"""What an observation is.
-
-What networks refuse.
-"""
+"""The kinds of observations, by which encoders are chosen, and the error for all others."""
 
 from __future__ import annotations
 
@@ -11,13 +8,13 @@ from mlagents_envs.base_env import DimensionProperty, ObservationSpec
 
 
 class ObservationKind(Enum):
-    """What an observation is, and with it which encoder reads it."""
+    """The kind of an observation, which decides its encoder."""
 
     VECTOR = "vector"
     VISUAL = "visual"
     VARIABLE_LENGTH = "variable length"
     OTHER = "other"
-    """What only a network of the user's reads."""
+    """Only a custom network can read it."""
 
 
 _NONE, _UNSPECIFIED = DimensionProperty.NONE, DimensionProperty.UNSPECIFIED

@@ -1,4 +1,4 @@
-"""From the observations of a behaviour to the input of a network's body."""
+"""From the observations of a behavior to the input of a network's body."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ObservationGroup:
 
     kind: ObservationKind
     indices: tuple[int, ...]
-    """Positions in the behaviour's list of observations."""
+    """Indices in the behavior's list of observations."""
     sizes: tuple[int, ...]
     """Of vectors, their components; else empty."""
 
@@ -41,12 +41,12 @@ class ObservationGroup:
 
 
 class ObservationEncoder(nn.Module):
-    """Reads the observations of a behaviour.
+    """Encodes the observations of a behavior.
 
-    `prepare` does what has no parameters in it (normalising, concatenating), so that a learner does it once
-    per update and takes rows of the result afterwards; `forward` does the rest, with gradients. What comes
-    out are the vectors, images and others in the observations' order, and behind them one vector of all
-    entities. Neighbouring vectors share one normaliser: their step counts are always the same.
+    `prepare` does what has no parameters (normalizing, concatenating), so that a learner does it once per
+    update and takes rows of the result afterwards; `forward` does the rest, with gradients. The output holds
+    the vectors, images and others in the observations' order, then one vector of all entities. Neighboring
+    vectors share one normalizer: their step counts are always the same.
     """
 
     def __init__(
@@ -61,29 +61,29 @@ class ObservationEncoder(nn.Module):
         """Build the encoder with fresh weights, drawn from `generator` or torch's own.
 
         Args:
-            specs: of the behaviour.
-            settings: which encoders, and whether vectors are normalised.
+            specs: of the behavior.
+            settings: which encoders, and whether vectors are normalized.
             generator: of the first weights.
             normalize: instead of the settings'; False to read what another encoder has prepared.
-            leave_out: positions of observations that are not read.
+            leave_out: indices of observations that are not read.
 
         Raises:
             UnsupportedObservationError: there is no observation, or one that cannot be encoded.
-            TrainerError: an encoder of the user's cannot be built.
+            TrainerError: a custom encoder cannot be built.
         """
         super().__init__()
         if not specs:
             raise UnsupportedObservationError(
-                "The behaviour has no observations: there is nothing to learn from."
+                "The behavior has no observations: there is nothing to learn from."
             )
         self.specs = list(specs)
         read = [spec for i, spec in enumerate(specs) if i not in leave_out]
         self.settings = settings
         self.whole = build_body(settings.body, read, settings, generator) if settings.body else None
-        """The user's network, which takes the place of encoders and hidden layers."""
+        """A custom network, which replaces encoders and hidden layers."""
         chosen = _chosen(specs, settings)
         self.encoders = nn.ModuleDict()
-        """By the observation's position: images, and those for which the user has an encoder."""
+        """By the observation's index: images, and those with a custom encoder."""
         self.groups = list(_groups(specs, set(chosen), leave_out, join=self.whole is None))
         if self.whole is None:
             _require_numbers([specs[index] for group in self.groups for index in group.indices])
@@ -95,7 +95,7 @@ class ObservationEncoder(nn.Module):
                     kind, width = settings.vis_encode_type, settings.hidden_units
                     self.encoders[str(group.index)] = VisualEncoder(spec, kind, width, generator)
         self.columns, own_size = self._layout()
-        """Where an observation's encoding stands in the output; entities have none of their own."""
+        """The columns of each observation's encoding in the output; entities have none of their own."""
         self.set_indices = [group.index for group in self.groups if self._is_set(group)]
         """The observations that are read as sets of entities."""
         sets = [int(specs[index].shape[1]) for index in self.set_indices]
@@ -108,8 +108,8 @@ class ObservationEncoder(nn.Module):
             nn.ModuleList(Normalizer(run.size) for run in self.runs) if normalize and self.runs else None
         )
         vectors = self.whole is None and len(self.runs) == len(self.groups) == 1 and not self.encoders
-        self.plain = vectors and not leave_out
-        """Whether observations are vectors alone, all of which are read as they are."""
+        self.is_vectors_only = vectors and not leave_out
+        """Whether all observations are vectors, and read unchanged."""
 
     def _is_set(self, group: ObservationGroup) -> bool:
         own = self.whole is not None or str(group.indices[0]) in self.encoders
@@ -132,8 +132,8 @@ class ObservationEncoder(nn.Module):
 
     @property
     def has_parameters(self) -> bool:
-        """Whether two networks can differ in what they make of what `prepare` gives."""
-        return not self.plain and any(True for _ in self.parameters())
+        """Whether there are weights between `prepare` and the output."""
+        return not self.is_vectors_only and any(True for _ in self.parameters())
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
         """One [B, *shape] tensor per observation -> what `forward` takes: one tensor per group."""
@@ -148,8 +148,8 @@ class ObservationEncoder(nn.Module):
             ]
 
     def forward(self, inputs: Sequence[Tensor]) -> Tensor:
-        """What `prepare` gave -> the body's input [B, size]."""
-        if self.plain:
+        """The output of `prepare` -> the body's input [B, size]."""
+        if self.is_vectors_only:
             return inputs[0]
         if self.whole is not None:
             read: Tensor = self.whole([as_float(rows) for rows in inputs])
@@ -171,7 +171,7 @@ class ObservationEncoder(nn.Module):
         return pooled if own is None else torch.cat((own, pooled), 1)
 
     def goal_columns(self) -> list[slice]:
-        """Where the goals stand in the output by which weights are to be made; empty where none are.
+        """The columns of the goals from which a hypernetwork makes weights; empty without one.
 
         Raises:
             UnsupportedObservationError: one of the goals is of variable length.
@@ -191,11 +191,11 @@ class ObservationEncoder(nn.Module):
 
     @property
     def goals_encoded(self) -> bool:
-        """Whether some goal is read by an encoder, and not as it is."""
+        """Whether some goal has an encoder."""
         return any(str(index) in self.encoders for index in goal_observations(self.specs))
 
     def observation_scale(self) -> list[tuple[Tensor | float, Tensor | float]]:
-        """The mean and the deviation of each observation as far as they are known, else 0 and 1."""
+        """The mean and deviation of each observation where they are tracked, else 0 and 1."""
         scales: list[tuple[Tensor | float, Tensor | float]] = [(0.0, 1.0)] * len(self.specs)
         for run, normalizer in zip(self.runs, self.normalizers or ()):
             assert isinstance(normalizer, Normalizer)
@@ -206,10 +206,10 @@ class ObservationEncoder(nn.Module):
         return scales
 
     def update_normalization(self, obs: Sequence[Tensor], times: int = 1) -> bool:
-        """Let the normalisers see one [k, *shape] tensor per observation, each row counted `times` times.
+        """Update the normalizers by one [k, *shape] tensor per observation, each row counted `times` times.
 
         Returns:
-            Whether all of them could; False where numbers are too large.
+            False if one of them would overflow, and has not changed.
         """
         fine = True
         for run, normalizer in zip(self.runs, self.normalizers or ()):
@@ -219,30 +219,30 @@ class ObservationEncoder(nn.Module):
 
 
 def as_float(obs: Tensor) -> Tensor:
-    """An observation as networks compute with it: pictures of uint8 as float32 in 0 to 1, on their device.
+    """An observation as networks compute with it: images of uint8 as float32 in 0 to 1, on their device.
 
-    Pictures are stored and sent to a device as the engine's PNG files have them, a byte a pixel and channel,
-    and are numbers only within one pass. Any other observation is passed on as it is.
+    Images are stored and sent to a device as in the engine's PNG files, a byte per pixel and channel, and
+    converted only within a pass. Any other observation is returned unchanged.
     """
     return obs.float().div_(255.0) if obs.dtype == torch.uint8 else obs
 
 
 def only_vectors(specs: Sequence[ObservationSpec], settings: NetworkSettings) -> bool:
-    """Whether there are vectors alone, and no network of the user's that reads them."""
+    """Whether all observations are vectors, and no custom network reads them."""
     own = settings.body is not None or settings.encoders
     return not own and all(observation_kind(spec) is ObservationKind.VECTOR for spec in specs)
 
 
 def goal_observations(specs: Sequence[ObservationSpec]) -> list[int]:
-    """Positions of the observations that are goal signals."""
+    """Indices of the observations that are goal signals."""
     return [i for i, spec in enumerate(specs) if spec.observation_type == ObservationType.GOAL_SIGNAL]
 
 
 def require_equal_groups(encoder: ObservationEncoder, of_critic: ObservationEncoder) -> None:
-    """Refuse a critic that would read other inputs than those which the policy's encoder prepares.
+    """Refuse a critic whose inputs differ from those that the policy's encoder prepares.
 
     Raises:
-        UnsupportedObservationError: it has networks of the user's for other observations.
+        UnsupportedObservationError: it has custom networks for other observations.
     """
     if encoder.groups != of_critic.groups:
         raise UnsupportedObservationError(
@@ -255,7 +255,7 @@ def require_equal_groups(encoder: ObservationEncoder, of_critic: ObservationEnco
 def _groups(
     specs: Sequence[ObservationSpec], alone: set[int], leave_out: Sequence[int], *, join: bool
 ) -> Iterator[ObservationGroup]:
-    """The observations in order, neighbouring vectors together but for those that are to stand `alone`."""
+    """The observations in order, neighboring vectors together except those that stand `alone`."""
     indices: list[int] = []
 
     def run() -> Iterator[ObservationGroup]:
@@ -289,7 +289,7 @@ def _require_numbers(read: Sequence[ObservationSpec]) -> None:
 
 
 def _chosen(specs: Sequence[ObservationSpec], settings: NetworkSettings) -> dict[int, str]:
-    """The observations for which the user names an encoder, by their positions."""
+    """The observations with a custom encoder, by their indices."""
     names = [str(spec.name) for spec in specs]
     unknown = [name for name in settings.encoders if name not in names]
     if unknown:

@@ -116,9 +116,9 @@ class TwinQ(nn.Module):
         return encoder
 
     @property
-    def plain(self) -> bool:
+    def is_dense_mlp(self) -> bool:
         """Whether both are dense layers with Swish on vectors."""
-        return self.encoder(0).plain and self.body.plain
+        return self.encoder(0).is_vectors_only and self.body.is_dense_mlp
 
     def memory(self, twin: int) -> Memory:
         """The memory of one of them."""
@@ -178,9 +178,9 @@ class ValueNetwork(nn.Module):
         self.values = ValueHead(encoding_size, signals, generator)
 
     @property
-    def plain(self) -> bool:
+    def is_dense_mlp(self) -> bool:
         """Whether it is dense layers with Swish on vectors."""
-        return self.encoder.plain and self.body.plain
+        return self.encoder.is_vectors_only and self.body.is_dense_mlp
 
     @property
     def memory(self) -> Memory:

@@ -1,13 +1,13 @@
-"""The centralised critic of POCA: the value of a team, and a counterfactual baseline for each member.
+"""The centralized critic of POCA: the value of a team, and a counterfactual baseline for each member.
 
     value        V(o_1 .. o_n)               every member stands in the set with its observation
     baseline i   b_i(o_i, (o_j, a_j), j != i) member i with its observation, the others with their action too
 
 Source: Cohen et al. 2021, "On the Use and Misuse of Absorbing States in Multi-agent Reinforcement Learning",
-arXiv 2111.05992; shapes, initialisation and constants are ML-Agents' (docs/algorithms.md, "POCA").
+arXiv 2111.05992; shapes, initialization and constants are ML-Agents' (docs/algorithms.md, "POCA").
 
-The sets behind the n baselines of one moment differ by one swapped member. So each member is embedded and
-projected twice, as one that has acted and as one that has not, and what the sets share is computed once.
+The sets of the n baselines of one group-step differ by one exchanged member. So each member is embedded and
+projected twice, with its action and without, and what the sets share is computed once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Members(NamedTuple):
     """G sets of up to n rows."""
 
     rows: Tensor | None
-    """[G, n] each member's row, any where there is none; None: the rows are the members in this order."""
+    """[G, n] each member's row, arbitrary in empty slots; None: the rows are the members in this order."""
     absent: Tensor | None
     """[G, n] bool, True where there is no member, never for the first; None: all sets have n."""
     sets: int
@@ -75,7 +75,7 @@ class TeamCritic(nn.Module):
         super().__init__()
         hidden = settings.hidden_units
         self.encoder = ObservationEncoder(spec.observation_specs, settings, generator, normalize=False)
-        """Reads what the actor's has prepared: the normalisers of both would always have seen the same."""
+        """Reads the actor's prepared inputs: the normalizers of both would always have seen the same."""
         self.action_size = spec.action_spec.continuous_size + sum(spec.action_spec.discrete_branches)
         self.embed_waiting = EntityEmbedding(self.encoder.size, hidden, generator)
         self.embed_acting = EntityEmbedding(self.encoder.size + self.action_size, hidden, generator)
@@ -100,7 +100,7 @@ class TeamCritic(nn.Module):
 
     @property
     def memory(self) -> Memory:
-        """What values and baselines remember by, each with states of its own."""
+        """The memory of values and baselines, each with states of its own."""
         memory = self.memories[0]
         assert isinstance(memory, Memory)
         return memory
@@ -135,7 +135,7 @@ class TeamCritic(nn.Module):
         return values, baselines.view(members.sets, members.width, -1)
 
     def encode_values(self, inputs: Sequence[Tensor], members: Members) -> tuple[Tensor, Tensor]:
-        """What stands before the memory, or the heads: [G, hidden] and the numbers of members [G]."""
+        """The input of the memory or the heads [G, hidden], and the numbers of members [G]."""
         waiting = self._waiting(self.encoder(inputs), members)
         encodings = self.body.stream(0, self.attention.pool(waiting, members.absent))
         return encodings, members.counts(encodings)
@@ -143,7 +143,7 @@ class TeamCritic(nn.Module):
     def encode(
         self, inputs: Sequence[Tensor], actions: Tensor, members: Members
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The same of values [G, hidden] and of baselines [G, n, hidden], and the numbers of members [G].
+        """Encodings of values [G, hidden] and of baselines [G, n, hidden], and the numbers of members [G].
 
         Args:
             inputs: as the actor's `prepare` gave them, R rows.
@@ -194,7 +194,7 @@ class TeamCritic(nn.Module):
         return pooled(rows, None if absent is None else absent.unsqueeze(1).expand(-1, n, -1))
 
     def heads(self, encodings: Tensor, counts: Tensor) -> Tensor:
-        """What body or memory gave [B, size], and the numbers of members of the sets [B] -> [B, signals]."""
+        """Outputs of body or memory [B, size] and the numbers of members [B] -> [B, signals]."""
         with torch.no_grad():
             self.largest.copy_(torch.maximum(self.largest, counts.max()))
         share = (2.0 * counts / self.largest - 1.0).unsqueeze(1)
@@ -203,7 +203,7 @@ class TeamCritic(nn.Module):
 
 
 def flat_actions(continuous: Tensor, discrete: Tensor, branches: Sequence[int]) -> Tensor:
-    """Actions as the critic reads them, [R, A + sum b]: as sampled, then one-hot branch by branch."""
+    """The critic's input for actions, [R, A + sum b]: as sampled, then one-hot branch by branch."""
     hot = [
         nn.functional.one_hot(discrete[:, k].long(), size).to(continuous.dtype)
         for k, size in enumerate(branches)

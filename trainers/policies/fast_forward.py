@@ -91,7 +91,7 @@ class DenseActor:
 
 def actor_of(network: ActingNetwork) -> NetworkActor | DenseActor:
     """The quickest way to a network's action columns."""
-    return DenseActor(network) if network.plain else NetworkActor(network)
+    return DenseActor(network) if network.is_dense_mlp else NetworkActor(network)
 
 
 class RecurrentActor:

@@ -58,7 +58,7 @@ class Policy:
         self._recurrent = RecurrentActor(network) if network.memory_size else None
         self._log_sigma = network.actions.log_sigma.detach().numpy()
         self._has_branches = bool(spec.action_spec.discrete_size)
-        self._is_gaussian = not self._has_branches and network.actions.plain
+        self._is_gaussian = not self._has_branches and network.actions.has_constant_sigma
         self._warned = False
 
     @torch.inference_mode()

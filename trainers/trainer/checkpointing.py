@@ -15,7 +15,7 @@ from ..checkpoints.metadata import KEY as BRAIN
 from ..checkpoints.metadata import describe_network
 from ..checkpoints.transfer import initial_checkpoint
 from ..networks.custom import not_exportable
-from ..networks.multi_actor import brains_of, suffixes_of
+from ..networks.multi_actor import export_suffixes, exported_networks
 from ..policies.onnx.export import export_brain
 from ..policies.onnx.graph import BrainVerificationError
 from ..policies.policy import Policy
@@ -72,7 +72,7 @@ class LearnerCheckpointer:
             run.folder,
             self.settings.keep_checkpoints,
             run.status,
-            suffixes_of(self.network),
+            export_suffixes(self.network),
             self.settings.keep_best,
         )
 
@@ -138,7 +138,7 @@ class LearnerCheckpointer:
     def _export(self, path: Path) -> None:
         """Export the ONNX files of a checkpoint, of which `path` is the (first) one."""
         step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
-        for suffix, brain in brains_of(self.network).items():
+        for suffix, brain in exported_networks(self.network).items():
             file = path.with_name(f"{path.stem}{suffix}.onnx")
             try:
                 export_brain(brain, file, behavior=self.name, step=step, reward=reward)

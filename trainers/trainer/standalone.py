@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from ...agent_processor.processor import AgentManager
 from ...envs.base import BehaviorName, Decision
 from ...envs.validation import NonFinitePolicy
-from ..networks.multi_actor import brains_of
+from ..networks.multi_actor import exported_networks
 from ..policies.agent_states import AgentStates, BatchSource
 from ..policies.onnx.export import export_brain
 from ..policies.policy import ActContext
@@ -210,7 +210,7 @@ class StandaloneTrainer(Trainer):
             OSError: The file cannot be written.
         """
         reward, target = self.episodes.history.recent_mean(), Path(path)
-        for suffix, actor in brains_of(self.algorithm.network).items():
+        for suffix, actor in exported_networks(self.algorithm.network).items():
             file = target.with_name(f"{target.stem}{suffix}{target.suffix}")
             export_brain(actor, file, behavior=self.name, step=self.step, reward=reward)
 

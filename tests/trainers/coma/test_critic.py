@@ -118,11 +118,11 @@ def test_a_recurrent_critic_goes_on_from_the_states_that_it_gave(streams, kind):
     places = torch.tensor([0] * 4 + [2] * 4)
     whole = Steps(own, roster, places)
     zeros = torch.zeros(2, 8)
-    at_once, behind = network.go_through(table, whole, PackedSequences([4, 4], zeros))
+    at_once, behind = network.forward_with_states(table, whole, PackedSequences([4, 4], zeros))
     first = whole.take(torch.tensor([0, 4, 5]))
     rest = whole.take(torch.tensor([1, 2, 3, 6, 7]))
-    one, states = network.go_through(table, first, PackedSequences([1, 2], zeros))
-    two, ends = network.go_through(table, rest, PackedSequences([3, 2], states))
+    one, states = network.forward_with_states(table, first, PackedSequences([1, 2], zeros))
+    two, ends = network.forward_with_states(table, rest, PackedSequences([3, 2], states))
     np.testing.assert_allclose(
         torch.cat((one, two)).detach(), at_once[[0, 4, 5, 1, 2, 3, 6, 7]].detach(), atol=1e-6
     )

@@ -5,7 +5,7 @@ import pytest
 import torch
 from coma_plays import Batch, Play, settings, vector_spec
 from lanista.agent_processor.rollout import rollout
-from lanista.trainers.networks.multi_actor import brains_of
+from lanista.trainers.networks.multi_actor import exported_networks
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -49,7 +49,7 @@ DIFFER = [[0.0, 1.0], [1.0, 0.0]]
 def test_agents_that_look_alike_learn_to_differ_by_their_places(how):
     play, earned = play_matrix_game(DIFFER, 15, **how)
     assert earned > 0.9
-    brains = brains_of(play.algorithm.network)
+    brains = exported_networks(play.algorithm.network)
     assert list(brains) == ["-place0", "-place1"]
     chosen = [b.act([torch.ones(1, 1)]).deterministic().discrete.item() for b in brains.values()]
     assert sorted(chosen) == [0, 1], "each brain knows its place by itself"

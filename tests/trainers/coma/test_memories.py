@@ -105,9 +105,9 @@ def test_the_newest_states_are_those_before_the_row_and_none_of_an_earlier_life(
     following = NextMembers(rows)
     earlier, behind = np.full((6, 1), 9.0, np.float32), np.array([[10.0], [20.0], [30.0]], np.float32)
     # 1 cut before 2: behind the death, what was known of 1 and nothing of the new 2.
-    assert following.newest(earlier, behind)[:2, 0].tolist() == [9.0, 0.0]
+    assert following.latest(earlier, behind)[:2, 0].tolist() == [9.0, 0.0]
     # 1 is cut one message before 2 is: then 2 is still new.
-    assert following.newest(earlier, behind)[2:, 0].tolist() == [20.0, 0.0, 20.0, 30.0]
+    assert following.latest(earlier, behind)[2:, 0].tolist() == [20.0, 0.0, 20.0, 30.0]
 
 
 def test_the_last_observation_of_an_interrupted_member_has_its_actor_s_memory():

@@ -11,7 +11,7 @@ from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.checkpoints.metadata import build_network
 from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.cli.export import run as export
-from lanista.trainers.networks.multi_actor import brains_of
+from lanista.trainers.networks.multi_actor import exported_networks
 from lanista.trainers.policies.onnx.runtime import Brain
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.stats.display import make_display
@@ -64,7 +64,7 @@ def test_a_run_learns_and_leaves_brains_that_act_as_its_networks(tmp_path, hyper
     one = learner(tmp_path, hyper, memory)
     collect(one)
     first = one.finish()
-    brains = brains_of(one.algorithm.network)
+    brains = exported_networks(one.algorithm.network)
     assert first == tmp_path / f"Team{next(iter(brains))}.onnx"
     batch = Batch([4, 7], [np.array([[1.0, -1.0], [0.3, 2.0]])]).decisions()
     for suffix, network in brains.items():
@@ -95,7 +95,7 @@ def test_a_checkpoint_can_be_resumed_and_exported(tmp_path, hyper, capsys):
         assert torch.equal(value, rebuilt.state_dict()[key]), key
     assert export(Namespace(checkpoint=checkpoint, out=tmp_path / "out.onnx")) == 0
     told = capsys.readouterr().out
-    for suffix in brains_of(one.algorithm.network):
+    for suffix in exported_networks(one.algorithm.network):
         assert (tmp_path / f"out{suffix}.onnx").exists()
         assert f"out{suffix}.onnx" in told
 

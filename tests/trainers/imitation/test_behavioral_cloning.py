@@ -232,5 +232,5 @@ def test_actions_of_the_expert_are_as_the_demonstration_has_them():
     spec = vector_spec([1], branches=(2, 3))
     demos = demonstrations(spec, [3, 4])
     cloning, _ = cloning_of(demos)
-    assert isinstance(cloning.lesson.actions, Actions) and cloning.lesson.real is None
-    assert torch.equal(cloning.lesson.actions.discrete, torch.from_numpy(demos.discrete).long())
+    assert isinstance(cloning.demonstration.actions, Actions) and cloning.demonstration.real is None
+    assert torch.equal(cloning.demonstration.actions.discrete, torch.from_numpy(demos.discrete).long())

@@ -61,14 +61,14 @@ def test_normalised_sums_stand_before_the_activation():
 
 
 def test_the_default_is_ml_agents_network():
-    assert build().plain
-    assert not build(activation="relu").plain and not build(layer_norm=True).plain
+    assert build().is_dense_mlp
+    assert not build(activation="relu").is_dense_mlp and not build(layer_norm=True).is_dense_mlp
 
 
 def test_a_critic_of_another_shape():
     critic = {"hidden_units": 24, "num_layers": 3, "activation": "tanh"}
     network = build(hidden_units=8, critic=critic)
-    assert not network.plain
+    assert not network.is_dense_mlp
     assert [layer.weight.shape[2] for layer in network.body.layers] == [8, 8]
     assert [layer.weight.shape[2] for layer in network.critic_body.layers] == [24, 24, 24]
     assert network.values.weight.shape == (24, 2) and network.actions.weight.shape[0] == 8

@@ -76,8 +76,11 @@ def test_one_pass_says_what_two_say_and_each_learns_by_its_own_encoders(shared):
 
 def test_vectors_alone_need_no_encoder_of_the_critics():
     plain = build(spec_of_shapes([(3,), (2,)], continuous=1))
-    assert plain.plain and plain.critic_encoder is None
-    assert not build().plain and not build(spec_of_shapes([(3,), (2,)], [0, 1], continuous=1)).plain
+    assert plain.is_dense_mlp and plain.critic_encoder is None
+    assert (
+        not build().is_dense_mlp
+        and not build(spec_of_shapes([(3,), (2,)], [0, 1], continuous=1)).is_dense_mlp
+    )
 
 
 def test_one_seed_gives_one_network():

@@ -36,14 +36,14 @@ from ..common.returns import lambda_returns
 from ..common.schedules import ClippedSchedules
 from ..ppo.losses import VALUE_WEIGHT, clipped_surrogate, ratio_statistics
 from .critic import CentralCritic
-from .evaluation import Evaluator
+from .evaluation import CounterfactualEvaluator
 from .losses import of_actions
 from .minibatches import RosterMinibatch, RosterMinibatches
 from .networks import COMANetworks
 from .steps import RosterSteps, roster_steps
 
 SMALLEST_DEVIATION = 1e-4
-"""Of targets: values are not learnt in smaller units."""
+"""Of targets: values are not learned in smaller units."""
 
 
 class COMA(OnPolicyAlgorithm[RosterSteps]):
@@ -72,7 +72,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         self.target_statistics = Normalizer(len(self.signals)).to(self.device)
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.sampler = torch.Generator().manual_seed(seed + 3)
-        self.evaluator = Evaluator(self.networks, self.sampler)
+        self.evaluator = CounterfactualEvaluator(self.networks, self.sampler)
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
         self.exploring = ExplorationSchedule(
             hyper.epsilon_start, hyper.epsilon_end, hyper.epsilon_decay_steps
@@ -105,7 +105,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         rows = to_tensors(obs, self.device)
         fine = [n.update_normalization(rows) for n in (self.networks.actors, self.networks.critic)]
         if not all(fine):
-            self.actor_optimizer.leave_out(self.spec, obs)
+            self.actor_optimizer.report_overflow(self.spec, obs)
 
     def evaluate(
         self,

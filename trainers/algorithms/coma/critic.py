@@ -1,9 +1,9 @@
-"""The centralised critic: what each of an agent's actions is worth, given what all others did.
+"""The centralized critic: the value of each of an agent's actions, given the actions of all others.
 
     Q_a(s, o_a, u_-a) -> one number per own action
 
 (Foerster et al. 2018, "Counterfactual Multi-Agent Policy Gradients", arXiv 1705.08926.) All counterfactuals
-of an agent come out of one pass. With several branches each has a head, side by side in the output.
+of an agent come from one pass. With several branches each has a head, side by side in the output.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from ...settings.models.networks import NetworkSettings
 
 
 class Table(NamedTuple):
-    """R rows, each an agent at a moment, and a row of zeros behind them for whoever is absent."""
+    """R rows, each an agent at one time, and a last row of zeros for absent members."""
 
     features: Tensor
     """[R + 1, e], encoded observations."""
     actions: Tensor
     """[R + 1, A], one-hot branch by branch."""
     states: Tensor | None
-    """[R + 1, s], the state as the row tells it; None: what all members see is the state."""
+    """[R + 1, s], the encoded state of each row; None: the observations of all members are the state."""
 
 
 class Steps(NamedTuple):
-    """B agent-steps as numbers of a table's rows."""
+    """B agent-steps as indices of a table's rows."""
 
     own: Tensor
     """[B]."""
     roster: Tensor
-    """[B, places] everybody's rows, the own one at its place; R, the row of zeros, where nobody is."""
-    places: Tensor
-    """[B], where the own row stands."""
+    """[B, slots] all members' rows, the own one in its slot; R, the row of zeros, in empty slots."""
+    slots: Tensor
+    """[B], of the own row."""
 
     def take(self, which: Tensor) -> Steps:
         """Some of them."""
@@ -51,7 +51,7 @@ class Steps(NamedTuple):
 
 
 class CentralCritic(nn.Module):
-    """One network, or one for each place."""
+    """One network, or one for each slot."""
 
     offset: Tensor
     scale: Tensor
@@ -60,7 +60,7 @@ class CentralCritic(nn.Module):
         self,
         spec: BehaviorSpec,
         settings: NetworkSettings,
-        places: int,
+        slots: int,
         signals: Sequence[str],
         state: int | None = None,
         streams: int = 1,
@@ -70,17 +70,17 @@ class CentralCritic(nn.Module):
 
         Args:
             spec: discrete actions alone.
-            settings: size and normalisation.
-            places: of the roster.
+            settings: size and normalization.
+            slots: of the roster.
             signals: reward signals, each with values of its own.
-            state: position of the observation that is the state.
-            streams: 1, or `places` for a network of each place's own.
+            state: index of the observation that is the state.
+            streams: 1, or `slots` for one network per slot.
 
         Raises:
             UnsupportedObservationError: an observation cannot be encoded; the message names it.
         """
         super().__init__()
-        self.slot_count, self.streams = places, streams
+        self.slot_count, self.streams = slots, streams
         self.branches = tuple(int(size) for size in spec.action_spec.discrete_branches)
         self.action_size = sum(self.branches)
         self.signals = tuple(signals)
@@ -92,9 +92,9 @@ class CentralCritic(nn.Module):
         self.state_encoder = None
         if state is not None:
             self.state_encoder = ObservationEncoder(specs, settings, generator, leave_out=seen)
-        of_state = places * self.encoder.size if self.state_encoder is None else self.state_encoder.size
-        # State, who is there, own observation, others' actions, who I am.
-        size = of_state + places + self.encoder.size + places * self.action_size + places
+        of_state = slots * self.encoder.size if self.state_encoder is None else self.state_encoder.size
+        # State, presence, own observation, others' actions, own slot.
+        size = of_state + slots + self.encoder.size + slots * self.action_size + slots
         self.body = Body(
             streams,
             size,
@@ -120,7 +120,7 @@ class CentralCritic(nn.Module):
         return self.encoder.prepare(obs), states
 
     def update_normalization(self, obs: Sequence[Tensor]) -> bool:
-        """Let the normalisers see new rows. Whether they could; False where numbers are too large."""
+        """Update the normalizers by new rows; False, with nothing changed, if they would overflow."""
         fine = self.encoder.update_normalization(obs)
         return fine if self.state_encoder is None else self.state_encoder.update_normalization(obs) and fine
 
@@ -144,57 +144,57 @@ class CentralCritic(nn.Module):
         assert isinstance(memory, Memory)
         return memory
 
-    def forward(self, table: Table, steps: Steps, runs: PackedSequences | None = None) -> Tensor:
-        """[B, signals, sum of branch sizes] values of the own actions, the others' being what they were.
+    def forward(self, table: Table, steps: Steps, sequences: PackedSequences | None = None) -> Tensor:
+        """[B, signals, sum of branch sizes] values of the own actions, given the others' actions.
 
-        `runs`: of the steps, where the critic has a memory.
+        `sequences`: of the steps, where the critic has a memory.
         """
-        return self.go_through(table, steps, runs)[0]
+        return self.forward_with_states(table, steps, sequences)[0]
 
-    def go_through(
-        self, table: Table, steps: Steps, runs: PackedSequences | None
+    def forward_with_states(
+        self, table: Table, steps: Steps, sequences: PackedSequences | None
     ) -> tuple[Tensor, Tensor | None]:
-        """What `forward` gives, and the memory's states behind the runs [runs, memory_size]."""
+        """As `forward`, with the memory's states after the sequences [sequences, memory_size]."""
         inputs = self.inputs(table, steps)
         if self.streams == 1:
-            values, states = self._stream(0, inputs, runs)
+            values, states = self._stream(0, inputs, sequences)
         else:
 
             def network(
-                place: int, rows: Tensor, here: PackedSequences | None
+                slot: int, rows: Tensor, here: PackedSequences | None
             ) -> tuple[Tensor, Tensor | None]:
-                return self._stream(place, inputs.index_select(0, rows), here)
+                return self._stream(slot, inputs.index_select(0, rows), here)
 
-            values, states = by_slot(steps.places, self.slot_count, network, runs)
+            values, states = by_slot(steps.slots, self.slot_count, network, sequences)
         values = values.view(-1, len(self.signals), self.action_size)
         return values * self.scale[:, None] + self.offset[:, None], states
 
     def inputs(self, table: Table, steps: Steps) -> Tensor:
-        """[B, size] what the body reads. It holds nothing of the own action."""
+        """[B, size] the body's input, of which the own action is no part."""
         absent = len(table.features) - 1
         present = (steps.roster != absent).to(table.features.dtype)
-        others = steps.roster.scatter(1, steps.places[:, None], absent)
+        others = steps.roster.scatter(1, steps.slots[:, None], absent)
         if table.states is None:
             state = table.features[steps.roster].flatten(1)
         else:
             state = table.states[steps.own]
-        index = nn.functional.one_hot(steps.places, self.slot_count).to(present.dtype)
+        index = nn.functional.one_hot(steps.slots, self.slot_count).to(present.dtype)
         return torch.cat(
             (state, present, table.features[steps.own], table.actions[others].flatten(1), index), 1
         )
 
     def _stream(
-        self, stream: int, inputs: Tensor, runs: PackedSequences | None
+        self, stream: int, inputs: Tensor, sequences: PackedSequences | None
     ) -> tuple[Tensor, Tensor | None]:
         encoding, states = self.body.stream(stream, inputs), None
         if self.memories:
-            assert runs is not None, "a critic with a memory goes through runs of steps"
-            encoding, states = self.memory(stream).ragged(encoding, runs.states, runs.lengths)
+            assert sequences is not None, "a critic with a memory needs packed sequences"
+            encoding, states = self.memory(stream).ragged(encoding, sequences.states, sequences.lengths)
         return self.head.stream(stream, encoding), states
 
     @torch.no_grad()
     def rescale(self, offset: Tensor, scale: Tensor) -> None:
-        """Learn in other units from now on; what comes out stays the same.
+        """Learn in other units from now on; the outputs stay the same.
 
         Source: van Hasselt et al. 2016, "Learning values across many orders of magnitude", arXiv 1602.07714.
         """

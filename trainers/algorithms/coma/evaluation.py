@@ -1,7 +1,4 @@
-"""What the critics make of trajectories when they come in.
-
-What a recurrent critic remembers of the members who go on behind trajectories.
-"""
+"""Evaluation of trajectories by the critics, with their recurrent states of living agents."""
 
 from __future__ import annotations
 
@@ -24,26 +21,25 @@ from .steps import Floats, Ints, first_steps, slots_of
 
 
 class NextMembers:
-    """The E members who go on behind the trajectories of a rollout, trajectory by trajectory."""
+    """The E group members who go on after the trajectories of a rollout, trajectory by trajectory."""
 
     def __init__(self, rollout: Rollout) -> None:
         assert rollout.next_roster is not None
         self.rollout = rollout
-        self.end, self.place = np.nonzero(rollout.next_roster >= 0)
-        """[E] behind which trajectory, and at which place."""
-        self.rows = rollout.next_roster[self.end, self.place]
+        self.end, self.slot = np.nonzero(rollout.next_roster >= 0)
+        """[E] after which trajectory, and in which slot."""
+        self.rows = rollout.next_roster[self.end, self.slot]
 
     def read(self, memories: CriticStates) -> Floats:
-        """[E, size] their states as they are kept before the rollout is gone through; zeros of strangers."""
+        """[E, size] their states as stored before the rollout; zeros for unknown agents."""
         return memories.read(self._agents())
 
-    def newest(self, earlier: Floats, behind: Floats) -> Floats:
-        """[E, size] the newest state that is known of each member.
+    def latest(self, earlier: Floats, final: Floats) -> Floats:
+        """[E, size] the latest known state of each member.
 
-        That is the state behind its own trajectory, where that ends in this very row; else behind its last
-        trajectory before this one; else what was known `earlier` [E, size], from `read`. A member whose
-        episode has ended begins the next one with zeros. `behind` [J, size] are the states behind the
-        trajectories.
+        That is the final state of its own trajectory, if that ends in this very row; else of its last
+        trajectory before this one; else the `earlier` state [E, size], from `read`. A member whose episode
+        has ended starts the next one with zeros. `final` [J, size] are the states after the trajectories.
         """
         rollout, states = self.rollout, earlier.copy()
         assert rollout.next_place is not None and rollout.next_roster is not None
@@ -60,43 +56,43 @@ class NextMembers:
             own = of_row.get(row)
             last = so_far.get(agent)
             if own is not None:
-                states[i] = behind[own]
+                states[i] = final[own]
             elif last is not None:
-                states[i] = 0.0 if rollout.done_reached[last] else behind[last]
+                states[i] = 0.0 if rollout.done_reached[last] else final[last]
         return states
 
     def _agents(self) -> list[AgentKey]:
         assert self.rollout.next_agents is not None
-        ids = self.rollout.next_agents[self.end, self.place].tolist()
+        ids = self.rollout.next_agents[self.end, self.slot].tolist()
         agents = self.rollout.agents
         return [AgentKey(agents[j].env, agent) for j, agent in zip(self.end.tolist(), ids, strict=True)]
 
 
 AT_ONCE = 4096
-"""Steps that are valued in one pass; what the critic reads of each grows with its places."""
+"""Steps that are evaluated in one pass; the critic's input for each grows with the slots."""
 
 
 @dataclass(frozen=True, slots=True)
 class CounterfactualEstimates:
-    """Of the own steps of a rollout, in S signals."""
+    """Of the own steps of a rollout, for S signals."""
 
     taken: Floats
-    """[steps, S] the target critic's values of what was done."""
+    """[steps, S] the target critic's values of the actions taken."""
     expected: Floats
-    """[steps, S] the critic's values of what is done on average."""
+    """[steps, S] the critic's values of the average action."""
     advantages: Floats
     """[steps, branches], mean over the signals."""
     following: Floats
-    """[J, S] what the target critic expects behind each trajectory; 0 where nobody goes on."""
+    """[J, S] the target critic's expectation after each trajectory; 0 where no member goes on."""
     critic_states: Floats | None
-    """[J, memory_size] what the critic remembered before each trajectory; None without a memory."""
+    """[J, memory_size] the critic's state before each trajectory; None without a memory."""
 
 
-class Evaluator:
-    """Judges rollouts, and keeps what recurrent critics remember of living agents."""
+class CounterfactualEvaluator:
+    """Evaluates rollouts, and keeps the recurrent states of the critics for living agents."""
 
     def __init__(self, networks: COMANetworks, sampler: torch.Generator) -> None:
-        """`sampler`: of the actions that members are thought to take next."""
+        """`sampler`: of the next actions of members, which are sampled from the policy."""
         self.networks = networks
         self.sampler = sampler
         size = networks.critic.memory_size
@@ -104,7 +100,7 @@ class Evaluator:
 
     @torch.no_grad()
     def __call__(self, rollout: Rollout, exploration: float) -> CounterfactualEstimates:
-        """`exploration`: of what members will do behind the trajectories."""
+        """Evaluate a rollout; `exploration` is that of the members' next actions."""
         assert rollout.roster is not None and rollout.exploration is not None
         nets, lengths = self.networks, rollout.lengths
         obs, actions = [nets.tensor(o) for o in rollout.obs], nets.discrete(rollout.discrete)
@@ -118,32 +114,32 @@ class Evaluator:
         )
         mask, explored = nets.mask(rollout.action_mask), nets.tensor(rollout.exploration)
         before = _States(nets, len(lengths))
-        behind = _States(nets, len(lengths))
+        final = _States(nets, len(lengths))
         following = NextMembers(rollout)
         earlier = following.read(self.target_memories) if nets.target.memories else None
         starts = first_steps(lengths)
         taken = torch.empty(rollout.steps, len(nets.critic.signals), device=nets.device)
         expected, advantages = torch.empty_like(taken), taken.new_empty(rollout.steps, len(nets.branches))
         at_once = min(AT_ONCE, chunk_size(inputs) or AT_ONCE)
-        for some in self._portions(rollout, at_once):
+        for some in self._chunks(rollout, at_once):
             which = nets.tensor(_steps_of(starts[some], lengths[some]))
             part = steps.take(which)
             here = None if mask is None else mask[part.own]
-            runs = self._runs(rollout, some, before)
-            policy = nets.policy(inputs, part, here, explored[part.own], self._actor_runs(rollout, some))
-            values, critic_states = nets.critic.go_through(table, part, runs[0])
-            of_target, target_states = nets.target.go_through(target_table, part, runs[1])
-            judged = action_values(values, flat(policy), actions[part.own], nets.branches)
+            sequences = self._sequences(rollout, some, before)
+            policy = nets.policy(inputs, part, here, explored[part.own], self._actor_sequences(rollout, some))
+            values, critic_states = nets.critic.forward_with_states(table, part, sequences[0])
+            of_target, target_states = nets.target.forward_with_states(target_table, part, sequences[1])
+            values_of = action_values(values, flat(policy), actions[part.own], nets.branches)
             taken[which] = of_actions(of_target, actions[part.own], nets.branches).mean(2)
-            expected[which], advantages[which] = judged.expected.mean(2), judged.advantages.mean(1)
+            expected[which], advantages[which] = values_of.expected.mean(2), values_of.advantages.mean(1)
             if critic_states is not None and target_states is not None:
-                behind.keep(some, critic_states, target_states)
-                self._remember(rollout, some, behind)
+                final.keep(some, critic_states, target_states)
+                self._store(rollout, some, final)
         return CounterfactualEstimates(
             taken.cpu().numpy(),
             expected.cpu().numpy(),
             advantages.cpu().numpy(),
-            self._following(following, exploration, earlier, behind.target.cpu().numpy()),
+            self._following(following, exploration, earlier, final.target.cpu().numpy()),
             before.critic.cpu().numpy() if nets.critic.memories else None,
         )
 
@@ -152,20 +148,20 @@ class Evaluator:
         self.memories.reset_agents(env, agent_ids)
         self.target_memories.reset_agents(env, agent_ids)
 
-    def _portions(self, rollout: Rollout, at_once: int) -> Iterator[Ints]:
+    def _chunks(self, rollout: Rollout, at_once: int) -> Iterator[Ints]:
         """The trajectories, of about so many steps each time; an agent's in order where critics remember."""
         together = [np.arange(len(rollout.lengths))]
         for wave in waves(rollout.agents) if self.networks.critic.memories else together:
             portion = (np.cumsum(rollout.lengths[wave]) - 1) // at_once
             yield from np.split(wave, np.flatnonzero(np.diff(portion)) + 1)
 
-    def _actor_runs(self, rollout: Rollout, some: Ints) -> PackedSequences | None:
+    def _actor_sequences(self, rollout: Rollout, some: Ints) -> PackedSequences | None:
         if rollout.memory is None:
             return None
         states = rollout.memory[first_steps(rollout.lengths)[some]]
         return PackedSequences(rollout.lengths[some].tolist(), self.networks.tensor(states))
 
-    def _runs(
+    def _sequences(
         self, rollout: Rollout, some: Ints, before: _States
     ) -> tuple[PackedSequences | None, PackedSequences | None]:
         """These trajectories as the critic and the target go on with them."""
@@ -177,21 +173,21 @@ class Evaluator:
         lengths = rollout.lengths[some].tolist()
         return PackedSequences(lengths, critic), PackedSequences(lengths, target)
 
-    def _remember(self, rollout: Rollout, some: Ints, behind: _States) -> None:
+    def _store(self, rollout: Rollout, some: Ints, final: _States) -> None:
         agents, ended = [rollout.agents[j] for j in some.tolist()], rollout.done_reached[some]
-        self.memories.write(agents, behind.critic[some].cpu().numpy(), ended)
-        self.target_memories.write(agents, behind.target[some].cpu().numpy(), ended)
+        self.memories.write(agents, final.critic[some].cpu().numpy(), ended)
+        self.target_memories.write(agents, final.target[some].cpu().numpy(), ended)
 
     def _following(
-        self, following: NextMembers, exploration: float, earlier: Floats | None, behind: Floats
+        self, following: NextMembers, exploration: float, earlier: Floats | None, final: Floats
     ) -> Floats:
-        """[J, S] what the target critic expects of the states behind the trajectories.
+        """[J, S] the target critic's expectation of the states after the trajectories.
 
         Every member that goes on counts alike, for they earn the same. What the others will do is drawn from
         pi'; what the member itself does is summed over. Each is valued with what the target remembers of it:
-        `earlier` and `behind` as of `NextMembers.newest`.
+        `earlier` and `final` as of `NextMembers.latest`.
         """
-        rollout, end, place = following.rollout, following.end, following.place
+        rollout, end, slot = following.rollout, following.end, following.slot
         assert rollout.next_roster is not None
         nets, ends = self.networks, len(rollout.lengths)
         expected = np.zeros((ends, len(nets.critic.signals)), np.float32)
@@ -202,20 +198,20 @@ class Evaluator:
         number = np.full(len(rollout.reward) + 1, len(rows), dtype=np.int64)  # also of -1: the row of zeros
         number[rows] = np.arange(len(rows))
         obs = [nets.tensor(o[rows]) for o in rollout.obs]
-        place_of_row = np.empty(len(rows), dtype=np.int64)
-        place_of_row[at] = place
+        slot_of_row = np.empty(len(rows), dtype=np.int64)
+        slot_of_row[at] = slot
         own = nets.tensor(np.arange(len(rows)))
-        alone = Steps(own, own[:, None], nets.tensor(place_of_row))
+        alone = Steps(own, own[:, None], nets.tensor(slot_of_row))
         mask = None if rollout.action_mask is None else nets.mask(rollout.action_mask[rows])
-        runs = None
+        sequences = None
         if rollout.memory is not None:
-            runs = PackedSequences([1] * len(rows), nets.tensor(rollout.memory[rows]))
-        policy = nets.policy(nets.actors.prepare(obs), alone, mask, exploration, runs)
+            sequences = PackedSequences([1] * len(rows), nets.tensor(rollout.memory[rows]))
+        policy = nets.policy(nets.actors.prepare(obs), alone, mask, exploration, sequences)
         table = nets.table_of(nets.target, obs, policy.sample(self.sampler).discrete)
-        members = Steps(nets.tensor(at), nets.tensor(number[rollout.next_roster[end]]), nets.tensor(place))
+        members = Steps(nets.tensor(at), nets.tensor(number[rollout.next_roster[end]]), nets.tensor(slot))
         remembered = None
         if earlier is not None:
-            remembered = PackedSequences([1] * len(end), nets.tensor(following.newest(earlier, behind)))
+            remembered = PackedSequences([1] * len(end), nets.tensor(following.latest(earlier, final)))
         values = nets.target(table, members, remembered)
         found = on_average(values, flat(policy)[members.own], nets.branches).mean(2).cpu().numpy()
         counts = np.maximum(np.bincount(end, minlength=ends), 1)
@@ -237,6 +233,6 @@ class _States:
 
 
 def _steps_of(starts: Ints, lengths: Ints) -> Ints:
-    """The steps of trajectories that begin at `starts`."""
-    behind = np.repeat(starts - first_steps(lengths), lengths)
-    return behind + np.arange(int(lengths.sum()))
+    """The steps of trajectories that start at `starts`."""
+    offsets = np.repeat(starts - first_steps(lengths), lengths)
+    return offsets + np.arange(int(lengths.sum()))

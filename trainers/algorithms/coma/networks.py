@@ -1,4 +1,4 @@
-"""The three networks of COMA, and how numbers come to them."""
+"""The three networks of COMA and their inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .critic import CentralCritic, Steps, Table
 
 @dataclass(frozen=True)
 class COMANetworks:
-    """What acts, what judges, and what gives the judge its targets."""
+    """The actors, the critic, and the target critic."""
 
     actors: MultiActor
     critic: CentralCritic
@@ -33,7 +33,7 @@ class COMANetworks:
         steps: Steps,
         action_mask: Tensor | None,
         exploration: Tensor | float,
-        runs: PackedSequences | None = None,
+        sequences: PackedSequences | None = None,
     ) -> ExploringDistribution:
         """The policy pi' of B steps.
 
@@ -41,11 +41,11 @@ class COMANetworks:
             inputs: of a table's rows, as `MultiActor.prepare` gives them.
             steps: which rows.
             action_mask: [B, sum of branch sizes].
-            exploration: one number, or [B].
-            runs: of the steps, where actors have a memory.
+            exploration: a scalar, or [B].
+            sequences: of the steps, where actors have a memory.
         """
         own = [x.index_select(0, steps.own) for x in inputs]
-        return explore(self.actors.act(own, steps.places, action_mask, runs), exploration)
+        return explore(self.actors.act(own, steps.slots, action_mask, sequences), exploration)
 
     def tensor(self, column: NDArray[Any]) -> Tensor:
         """On the learner's device."""
@@ -56,11 +56,11 @@ class COMANetworks:
         return self.tensor(actions.astype(np.int64))
 
     def mask(self, action_mask: NDArray[np.bool_] | None) -> Tensor | None:
-        """None where nothing is forbidden."""
+        """On the learner's device; None if nothing is forbidden."""
         return None if action_mask is None or not action_mask.any() else self.tensor(action_mask)
 
     def table_of(self, network: CentralCritic, obs: Sequence[Tensor], actions: Tensor) -> Table:
-        """Rows as the critic or the target reads them: both by the critic's normalisers."""
+        """Rows as inputs of the critic or the target, both normalized by the critic's normalizers."""
         return network.table(*self.critic.prepare(obs), actions)
 
 

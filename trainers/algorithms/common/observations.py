@@ -46,4 +46,4 @@ def update_normalizer(
         return
     own = [column[: rollout.steps] for column in rollout.obs]
     if not update(to_tensors(own, device)):
-        optimizer.leave_out(spec, own)
+        optimizer.report_overflow(spec, own)

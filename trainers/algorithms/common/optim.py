@@ -1,7 +1,4 @@
-"""Moves weights by gradients that are numbers, and by no others.
-
-A module's parameters as one vector.
-"""
+"""Adam on all parameters as one vector, which skips or refuses gradients that are not finite."""
 
 from __future__ import annotations
 
@@ -22,8 +19,8 @@ from ....envs.validation import NonFinitePolicy
 class FlatParameters:
     """Lets parameters share one vector, and their gradients another.
 
-    An optimiser step, a finite check or a copy of the weights is then one operation whatever the number of
-    layers: with small networks these calls cost more than their arithmetic.
+    An optimizer step, a check for finite values or a copy of the weights is then one operation for any number
+    of layers: with small networks these calls cost more than their arithmetic.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
@@ -40,7 +37,7 @@ class FlatParameters:
             start = end
 
     def zero_grad(self) -> None:
-        """Begin a new gradient; backward() adds to it in place."""
+        """Reset the gradient; backward() adds to it in place."""
         self.gradient.zero_()
 
 
@@ -62,12 +59,12 @@ class FlatAdam:
 
     @property
     def steps(self) -> int:
-        """How often the weights have been moved."""
+        """The number of steps so far."""
         return int(self._steps)
 
     @torch.no_grad()
     def step(self) -> None:
-        """Move the weights by the gradient that lies ready."""
+        """Update the weights by the current gradient."""
         self._steps += 1
         torch._fused_adam_(
             [self.parameters.vector],
@@ -86,11 +83,11 @@ class FlatAdam:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Both running moments and the number of steps."""
+        """Both moments and the number of steps."""
         return {"steps": self.steps, "mean": self.mean, "square": self.square}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         self._steps.fill_(state["steps"])
         self.mean.copy_(state["mean"])
         self.square.copy_(state["square"])
@@ -100,7 +97,7 @@ logger = logging.getLogger(__name__)
 
 
 class CheckedAdam:
-    """Adam over some parameters that stops, or passes over, what is no finite number."""
+    """Adam that refuses, or skips, a gradient that is not finite."""
 
     def __init__(
         self,
@@ -110,7 +107,7 @@ class CheckedAdam:
         *,
         of: str = "the policy",
     ) -> None:
-        """`of`: whose gradient it is, in messages."""
+        """`of`: what the gradient belongs to, in messages."""
         self.of = of
         self.flat = parameters if isinstance(parameters, FlatParameters) else FlatParameters(parameters)
         self.adam = FlatAdam(self.flat, learning_rate)
@@ -118,18 +115,18 @@ class CheckedAdam:
         self._warned: set[str] = set()
 
     def zero_grad(self) -> None:
-        """Begin a new gradient."""
+        """Reset the gradient."""
         self.flat.zero_grad()
 
     def step(self, learning_rate: float, policy_step: int) -> None:
-        """Move the weights by the gradient that lies ready, if it is finite and the optimiser can square it.
+        """Update the weights by the current gradient, if it and its square are finite.
 
         Args:
             learning_rate: of this step.
             policy_step: for messages.
 
         Raises:
-            FloatingPointError: it is not, and `non_finite` is STOP; the weights are those from before it.
+            FloatingPointError: it is not, and `non_finite` is STOP; the weights have not changed.
         """
         self.adam.learning_rate = learning_rate
         if math.isfinite(self.flat.gradient.dot(self.flat.gradient).item()):
@@ -145,8 +142,8 @@ class CheckedAdam:
         found = f"at step {policy_step} its gradient, of {self.of}, is no finite number"
         self.warn_once("Minibatch left out", found)
 
-    def leave_out(self, spec: BehaviorSpec, obs: Sequence[ObsArray]) -> None:
-        """Some observations are finite, but too large for their statistics, which have not changed.
+    def report_overflow(self, spec: BehaviorSpec, obs: Sequence[ObsArray]) -> None:
+        """Report observations that would overflow their running statistics, which have not changed.
 
         Raises:
             FloatingPointError: `non_finite` is STOP.
@@ -163,15 +160,15 @@ class CheckedAdam:
         self.warn_once("Left out of the running statistics of observations", found)
 
     def warn_once(self, what: str, found: str) -> None:
-        """Warn of the first of its kind."""
+        """Warn, the first time for each `what`."""
         if what not in self._warned:
             self._warned.add(what)
             logger.warning("%s: %s. This is said once.", what, found)
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimiser's state."""
+        """Adam's state."""
         return self.adam.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave."""
+        """Restore what `state_dict` returned."""
         self.adam.load_state_dict(state)

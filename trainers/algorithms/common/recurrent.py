@@ -1,4 +1,4 @@
-"""What a recurrent critic remembers of agents: within trajectories, and from one to the next."""
+"""Recurrent states of critics: within trajectories, and from one to the next."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 
 
 class CriticStates:
-    """The critic's state behind the last step that it has seen of each living agent.
+    """The critic's state after the last evaluated step of each living agent.
 
     ML-Agents keeps one state for all agents together; each has its own here, for its own episode.
     """
@@ -33,7 +33,7 @@ class CriticStates:
         return len(self._states)
 
     def read(self, agents: Sequence[AgentKey]) -> NDArray[np.float32]:
-        """[n, size]; zeros of an agent that is not known."""
+        """[n, size]; zeros for unknown agents."""
         states = np.zeros((len(agents), self.size), np.float32)
         for row, agent in zip(states, agents):
             known = self._states.get(agent)
@@ -44,7 +44,7 @@ class CriticStates:
     def write(
         self, agents: Sequence[AgentKey], states: NDArray[np.float32], ended: NDArray[np.bool_]
     ) -> None:
-        """Keep the states [n, size] of these agents, and forget those whose episodes have `ended` [n]."""
+        """Store the states [n, size] of these agents; drop those whose episodes have `ended` [n]."""
         for agent, state, is_over in zip(agents, states, ended.tolist()):
             if is_over:
                 self._states.pop(agent, None)
@@ -52,11 +52,11 @@ class CriticStates:
                 self._states[agent] = state.copy()
 
     def reset_agents(self, env: int | None = None, agent_ids: NDArray[np.int32] | None = None) -> None:
-        """These agents' unfinished episodes will never end: those of one environment or of all.
+        """Drop the states of agents whose unfinished episodes will never end.
 
         Args:
-            env: None for all environments.
-            agent_ids: [n] those of these agents alone.
+            env: of this environment alone; None: of all.
+            agent_ids: [n] these agents of it; None: all.
         """
         if env is None:
             self._states.clear()
@@ -71,7 +71,7 @@ class CriticStates:
 
 @dataclass(frozen=True, slots=True)
 class MemoryOutputs:
-    """What a memory says of a rollout's trajectories."""
+    """The outputs of a memory for a rollout's trajectories."""
 
     steps: Tensor
     """[steps, output_size], at each of the trajectories' own steps."""
@@ -90,46 +90,46 @@ def unroll(
     steps: Tensor,
     following: Tensor | None = None,
 ) -> MemoryOutputs:
-    """Run a memory through a rollout, each trajectory from where its agent's last one ended.
+    """Apply a memory to a rollout, each trajectory from the state in which its agent's last one ended.
 
     Args:
         memory: a critic's.
-        memories: where its agents' states are kept; the living agents' are brought up to date.
+        memories: the stored states; those of living agents are updated.
         rollout: J trajectories, an agent's in their order in time.
-        sequence_length: of the sequences that the trajectories are learnt from.
+        sequence_length: of the sequences into which trajectories are cut for learning.
         steps: [steps, input size], encodings of the trajectories' own steps.
-        following: [J, input size], of what follows each trajectory. No state is kept of these.
+        following: [J, input size], of the next step of each trajectory. No state is stored of these.
     """
     lengths = rollout.lengths
     first_step, sequences = np.cumsum(lengths) - lengths, -(-lengths // sequence_length)
     first_sequence = np.cumsum(sequences) - sequences
-    said = steps.new_empty(len(steps), memory.output_size)
+    outputs = steps.new_empty(len(steps), memory.output_size)
     next_outputs = None if following is None else steps.new_empty(len(following), memory.output_size)
     starts = np.empty((int(sequences.sum()), memory.size), np.float32)
-    begins = _episode_begins(rollout, first_step)
+    starts_episode = _starts_episode(rollout, first_step)
     for wave in waves(rollout.agents):
         agents = [rollout.agents[j] for j in wave.tolist()]
         states = memories.read(agents)
-        states[begins[wave]] = 0.0
+        states[starts_episode[wave]] = 0.0
         state = torch.from_numpy(states).to(steps.device)
         for block in range(int(sequences[wave].max())):
             going = np.flatnonzero(sequences[wave] > block)
             which = wave[going]
             counts = np.minimum(lengths[which] - block * sequence_length, sequence_length)
             rows = _rows(first_step[which] + block * sequence_length, counts).to(steps.device)
-            places = torch.from_numpy(going).to(steps.device)
-            before = state[places]
+            which_states = torch.from_numpy(going).to(steps.device)
+            before = state[which_states]
             starts[first_sequence[which] + block] = before.cpu().numpy()
-            said[rows], state[places] = memory.ragged(steps[rows], before, counts.tolist())
+            outputs[rows], state[which_states] = memory.ragged(steps[rows], before, counts.tolist())
         if following is not None and next_outputs is not None:
             ends = torch.from_numpy(wave).to(steps.device)
             next_outputs[ends] = memory(following[ends], state, 1)[0]
         memories.write(agents, state.cpu().numpy(), rollout.done_reached[wave])
-    return MemoryOutputs(said, next_outputs, starts)
+    return MemoryOutputs(outputs, next_outputs, starts)
 
 
 def waves(agents: Sequence[AgentKey]) -> list[Ints]:
-    """Trajectories that may be run through together: every agent's first, then every agent's second, ..."""
+    """Trajectories that can be processed together: every agent's first, then every agent's second, ..."""
     seen: dict[AgentKey, int] = {}
     turns = []
     for agent in agents:
@@ -151,7 +151,7 @@ def first_of_sequences(rollout: Rollout, sequence_length: int) -> Ints:
 def padded(
     steps: EvaluatedSteps, rollout: Rollout, sequence_length: int, critic_memory: NDArray[np.float32]
 ) -> EvaluatedSteps:
-    """The steps of a rollout as whole sequences, with the states in which these begin.
+    """The steps of a rollout as whole sequences, with the states before these.
 
     Padding is zeros, and repeats the last step's action mask: what is not allowed there would be an action
     without any choice.
@@ -175,19 +175,19 @@ def padded(
     )
 
 
-def _episode_begins(rollout: Rollout, first_step: Ints) -> NDArray[np.bool_]:
-    """[J] the trajectories that begin an episode, as far as the rollout tells.
+def _starts_episode(rollout: Rollout, first_step: Ints) -> NDArray[np.bool_]:
+    """[J] the trajectories that start an episode, as far as the rollout shows.
 
-    An actor's state is zeros at an episode's first step and nowhere else. An engine that has been reset may
-    give an agent the name of one whose episode never ended.
+    An actor's state is zeros at an episode's first step and nowhere else. An engine that was reset may reuse
+    the id of an agent whose episode never ended.
     """
     if rollout.memory is None:
         return np.zeros(len(first_step), np.bool_)
-    begins: NDArray[np.bool_] = (rollout.memory[first_step] == 0.0).all(axis=1)
-    return begins
+    starts: NDArray[np.bool_] = (rollout.memory[first_step] == 0.0).all(axis=1)
+    return starts
 
 
 def _rows(starts: Ints, counts: Ints) -> Tensor:
-    """The rows of runs of `counts` rows that begin at `starts`, one run behind another."""
-    behind = np.repeat(starts - (np.cumsum(counts) - counts), counts)
-    return torch.from_numpy(behind + np.arange(int(counts.sum())))
+    """The rows of concatenated runs of `counts` rows that start at `starts`."""
+    offsets = np.repeat(starts - (np.cumsum(counts) - counts), counts)
+    return torch.from_numpy(offsets + np.arange(int(counts.sum())))

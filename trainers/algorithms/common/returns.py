@@ -1,7 +1,7 @@
 """Returns and advantages of many trajectories at once.
 
-Trajectories lie behind one another in flat arrays (`lengths`); each sum runs backwards in time and stops at
-its trajectory's end. With v[T] the bootstrap value behind the last step:
+Trajectories are concatenated in flat arrays (`lengths`); each sum runs backwards in time and stops at its
+trajectory's end. With v[T] the bootstrap value after the last step:
 
     GAE:         delta[t] = r[t] + gamma * v[t+1] - v[t]    (Schulman et al. 2016, arXiv 1506.02438)
                  A[t] = delta[t] + gamma * lambda * A[t+1], A[T] = 0
@@ -41,7 +41,7 @@ def discounted_sums(x: Floats, decay: float, lengths: Ints) -> Floats:
 
 
 def shift_back(values: Floats, bootstrap: Floats, lengths: Ints) -> Floats:
-    """v[t+1] for every step; `bootstrap` [J] stands behind each trajectory's last step."""
+    """v[t+1] for every step; `bootstrap` [J] follows each trajectory's last step."""
     following = np.empty_like(values)
     following[:-1] = values[1:]
     following[np.cumsum(lengths) - 1] = bootstrap
@@ -51,7 +51,7 @@ def shift_back(values: Floats, bootstrap: Floats, lengths: Ints) -> Floats:
 def generalized_advantages(
     rewards: Floats, values: Floats, bootstrap: Floats, gamma: float, lambd: float, lengths: Ints
 ) -> Floats:
-    """[N] generalised advantage estimates (rewards, values [N]; bootstrap [J])."""
+    """[N] generalized advantage estimates (rewards, values [N]; bootstrap [J])."""
     delta = rewards + np.float32(gamma) * shift_back(values, bootstrap, lengths) - values
     return discounted_sums(delta, gamma * lambd, lengths)
 

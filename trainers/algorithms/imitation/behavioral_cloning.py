@@ -1,7 +1,7 @@
-"""Behavioural cloning beside reinforcement learning: the policy also learns to do what an expert did.
+"""Behavioral cloning beside reinforcement learning: the policy also learns to imitate an expert.
 
 Pomerleau 1991, "Efficient training of artificial neural networks for autonomous navigation"; with a memory,
-sequences begin in stored states, as in Kapturowski et al. 2019, "R2D2".
+sequences start in stored states, as in Kapturowski et al. 2019, "R2D2".
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from .losses import policy_loss
 from .policy_targets import ClonedPolicy
 
 EPOCHS = 3
-"""Passes over the demonstration in an update, where the settings do not say."""
+"""Passes over the demonstration in an update, unless the settings give another number."""
 
 
 class DemonstrationRows(NamedTuple):
-    """The demonstration on the learner's device: P rows, whole sequences one behind another."""
+    """The demonstration on the learner's device: P rows, whole sequences."""
 
     obs: list[Tensor]
     actions: Actions
@@ -37,15 +37,15 @@ class DemonstrationRows(NamedTuple):
     real: Tensor | None
     """[P] bool, False for padding; None without any."""
     following: Tensor
-    """[sequences] the sequence that goes on with the same episode; beyond all where there is none."""
+    """[sequences] the next sequence of the same episode; the number of sequences where there is none."""
 
 
 class BehavioralCloning:
-    """Teaches a policy by gradient steps of its own Adam, once per update of the policy."""
+    """Trains a policy on a demonstration with an Adam of its own, once per update of the policy."""
 
     def __init__(
         self,
-        student: ClonedPolicy,
+        policy: ClonedPolicy,
         demos: Demonstrations,
         settings: BehavioralCloningSettings,
         *,
@@ -56,27 +56,27 @@ class BehavioralCloning:
         seed: int,
         non_finite: NonFinitePolicy,
     ) -> None:
-        """Prepare the lesson.
+        """Prepare the demonstration.
 
         Args:
-            student: the policy.
-            demos: of the expert.
+            policy: that learns.
+            demos: the expert's.
             settings: of the section `behavioral_cloning`.
-            learning_rate: the policy's at the beginning.
-            batch_size: the policy's, which counts where the settings do not say.
+            learning_rate: the policy's initial one.
+            batch_size: the policy's, used unless the settings give one.
             sequence_length: of the sequences that a recurrent policy learns from; 1 without a memory.
             device: the learner's.
-            seed: of the order of steps, and of what is drawn.
-            non_finite: what to do about gradients that are no numbers.
+            seed: of the order of steps, and of sampled actions.
+            non_finite: how to handle gradients that are not finite.
         """
-        self.student, self.settings, self.sequence_length = student, settings, sequence_length
+        self.policy, self.settings, self.sequence_length = policy, settings, sequence_length
         initial = learning_rate * settings.strength
         self.schedule = Schedule(initial, LEARNING_RATE_FLOOR, settings.steps, linear=settings.steps > 0)
         self.rate = initial
-        """Of the next update; the schedule is looked at after each."""
-        self.optimizer = CheckedAdam(student.parameters, initial, non_finite, of="the behavioral cloning")
-        self.lesson = _lesson(demos, sequence_length, device)
-        self.sequences = len(self.lesson.following)
+        """Of the next update; the schedule is evaluated after each."""
+        self.optimizer = CheckedAdam(policy.parameters, initial, non_finite, of="the behavioral cloning")
+        self.demonstration = _to_rows(demos, sequence_length, device)
+        self.sequences = len(self.demonstration.following)
         self.device = device
         self.random = torch.Generator().manual_seed(seed)
         self.epochs = settings.num_epoch or EPOCHS
@@ -87,11 +87,11 @@ class BehavioralCloning:
         self.minibatches = self._minibatches(rows)
         """Of an epoch."""
         self.states = self._blank_states()
-        """[sequences + 1, memory_size] before each sequence, as of when what lies before was last gone
-        through; the last one is nobody's. None without a memory."""
+        """[sequences + 1, memory_size] before each sequence, from the last pass through the one before; the
+        last one is of no sequence. None without a memory."""
 
     def _minibatches(self, rows: int) -> int:
-        """As ML-Agents counts them, but one at least: it learns nothing, and reports NaN, where none fits."""
+        """As ML-Agents counts them, but at least one: with none, ML-Agents learns nothing and reports NaN."""
         count = rows // self.together
         most = self.settings.samples_per_update // self.together
         if most > 0:
@@ -99,7 +99,7 @@ class BehavioralCloning:
         return max(count // self.sequence_length, 1)
 
     def _blank_states(self) -> Tensor | None:
-        size = self.student.memory_size
+        size = self.policy.memory_size
         return torch.zeros((self.sequences + 1, size), device=self.device) if size else None
 
     def update(self, policy_step: int) -> dict[str, float]:
@@ -113,29 +113,29 @@ class BehavioralCloning:
         return {"Losses/Pretraining Loss": float(np.mean(losses))}
 
     def _shuffled(self) -> Iterator[Tensor]:
-        """One epoch: minibatches of sequences in a fresh order."""
+        """One epoch: minibatches of sequences in random order."""
         order = torch.randperm(self.sequences, generator=self.random, device="cpu").to(self.device)
         yield from torch.split(order, self.together)[: self.minibatches]
 
     def _step(self, sequences: Tensor, policy_step: int) -> float:
         """One gradient step, by these sequences; the loss before it."""
-        lesson, length = self.lesson, self.sequence_length
+        rows_of_demo, length = self.demonstration, self.sequence_length
         rows = sequences
         if length > 1:
             rows = (sequences[:, None] * length + torch.arange(length, device=self.device)).flatten()
         with torch.no_grad():
-            inputs = self.student.prepare([column.index_select(0, rows) for column in lesson.obs])
-        acted = self.student(
+            inputs = self.policy.prepare([column.index_select(0, rows) for column in rows_of_demo.obs])
+        acted = self.policy(
             inputs,
-            None if lesson.action_mask is None else lesson.action_mask.index_select(0, rows),
+            None if rows_of_demo.action_mask is None else rows_of_demo.action_mask.index_select(0, rows),
             None if self.states is None else self.states.index_select(0, sequences),
             length,
             self.random,
         )
         loss = policy_loss(
             acted.distribution.widened(),
-            Actions(*(column.index_select(0, rows) for column in lesson.actions)),
-            None if lesson.real is None else lesson.real.index_select(0, rows),
+            Actions(*(column.index_select(0, rows) for column in rows_of_demo.actions)),
+            None if rows_of_demo.real is None else rows_of_demo.real.index_select(0, rows),
             self.random,
             as_engine=self.settings.engine_actions,
         )
@@ -143,13 +143,13 @@ class BehavioralCloning:
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(self.rate, policy_step)
         if self.states is not None and acted.states is not None:
-            self.states[lesson.following.index_select(0, sequences)] = acted.states.detach()
+            self.states[rows_of_demo.following.index_select(0, sequences)] = acted.states.detach()
         return loss.item()
 
     # Saving -------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimiser, the rate, random state and recurrent states: all that the next update depends on."""
+        """Optimizer, rate, random state and recurrent states: all that the next update depends on."""
         return {
             "Optimizer": self.optimizer.state_dict(),
             "rate": self.rate,
@@ -158,7 +158,7 @@ class BehavioralCloning:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave. With another demonstration its recurrent states begin anew."""
+        """Restore what `state_dict` returned; with another demonstration recurrent states restart at zero."""
         self.optimizer.load_state_dict(state["Optimizer"])
         self.rate = float(state["rate"])
         self.random.set_state(state["random"].cpu())
@@ -167,7 +167,7 @@ class BehavioralCloning:
             self.states.copy_(saved)
 
 
-def _lesson(demos: Demonstrations, sequence_length: int, device: torch.device) -> DemonstrationRows:
+def _to_rows(demos: Demonstrations, sequence_length: int, device: torch.device) -> DemonstrationRows:
     """The demonstration's episodes, padded at their ends to whole sequences."""
     sequences = pad_sequences(demos.lengths, sequence_length)
 

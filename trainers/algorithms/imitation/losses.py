@@ -1,4 +1,4 @@
-"""How far a policy is from what an expert did.
+"""The distance of a policy from an expert's actions.
 
 B steps, A continuous actions, K branches of discrete ones.
 """
@@ -11,7 +11,7 @@ from torch import Tensor
 from ...networks.modules.distributions import ENGINE_RANGE, ActionDistribution, Actions, GreedyDistribution
 
 MARGIN = 0.8
-"""By how much the expert's action is to be worth more than others (Hester et al. 2018, arXiv 1704.03732)."""
+"""By how much the expert's action should exceed others' values (Hester et al. 2018, arXiv 1704.03732)."""
 
 
 def cloning_loss(errors: Tensor, of_choices: Tensor, real: Tensor | None = None) -> Tensor:
@@ -29,16 +29,16 @@ def cloning_loss(errors: Tensor, of_choices: Tensor, real: Tensor | None = None)
 
 
 def sampled_errors(policy: ActionDistribution, expert: Tensor, random: torch.Generator) -> Tensor:
-    """[B, A] what the policy draws, less what the expert did: as ML-Agents compares them.
+    """[B, A] sampled actions less the expert's, which is ML-Agents' comparison.
 
-    PPO's draws are divided by 3 for the engine, and the expert's actions [B, A] were not: so what is learnt
-    comes out about three times too small.
+    PPO's samples are divided by 3 for the engine, but the expert's actions [B, A] are in the engine's units:
+    so the learned actions are about three times too small.
     """
     return policy.sample(random).continuous - expert
 
 
 def engine_errors(policy: ActionDistribution, expert: Tensor) -> Tensor:
-    """[B, A] the same in the engine's units: the policy's mean, scaled, less what the expert did.
+    """[B, A] the policy's mean in the engine's units, less the expert's actions.
 
     The engine clips actions to -1 and 1. Where the expert was at a limit, the policy may be beyond it;
     elsewhere the error is that of the mean before it is clipped, so that it has a slope there too.
@@ -46,17 +46,17 @@ def engine_errors(policy: ActionDistribution, expert: Tensor) -> Tensor:
     wanted = expert.clamp(-1.0, 1.0)
     if policy.squashed:
         return policy.squash(policy.mu) - wanted
-    told = policy.mu / ENGINE_RANGE
-    told = torch.where(wanted >= 1.0, told.clamp(max=1.0), told)
-    told = torch.where(wanted <= -1.0, told.clamp(min=-1.0), told)
-    return told - wanted
+    sent = policy.mu / ENGINE_RANGE
+    sent = torch.where(wanted >= 1.0, sent.clamp(max=1.0), sent)
+    sent = torch.where(wanted <= -1.0, sent.clamp(min=-1.0), sent)
+    return sent - wanted
 
 
 def choice_losses(policy: ActionDistribution, expert: Tensor) -> Tensor:
-    """[B, K] how little the policy would choose the expert's actions [B, K].
+    """[B, K] the losses of the expert's discrete actions [B, K].
 
-    Of probabilities it is the cross-entropy; of values, how far the expert's action is from being worth
-    `MARGIN` more than all others (Hester et al. 2018, equation 4).
+    For probabilities the cross-entropy; for values, how far the expert's action is from exceeding all others
+    by `MARGIN` (Hester et al. 2018, equation 4).
     """
     if not policy.branches.sizes:
         return policy.mu.new_zeros((len(expert), 0))
@@ -85,7 +85,7 @@ def policy_loss(
     *,
     as_engine: bool,
 ) -> Tensor:
-    """The loss of B steps; `as_engine`: continuous actions are compared as the engine gets them."""
+    """The loss of B steps; `as_engine`: continuous actions are compared in the engine's units."""
     if as_engine:
         errors = engine_errors(policy, expert.continuous)
     else:

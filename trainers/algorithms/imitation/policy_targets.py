@@ -1,4 +1,4 @@
-"""Whom a demonstration teaches: the policy of any algorithm, as imitation goes through it."""
+"""The policy that learns from a demonstration, of any algorithm."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ..common.optim import FlatParameters
 
 
 class Acted(NamedTuple):
-    """What a policy would do at B steps."""
+    """The policy at B steps."""
 
     distribution: ActionDistribution
     states: Tensor | None
-    """[sequences, memory_size] behind the sequences; None without a memory."""
+    """[sequences, memory_size] after the sequences; None without a memory."""
 
 
 class ClonedPolicy:
-    """A policy and the parameters that are moved with it."""
+    """A policy and the parameters that are updated with it."""
 
     def __init__(self, network: Actor | ActorCritic | MultiActor, parameters: FlatParameters) -> None:
-        """`parameters`: the policy's, perhaps with others, which get no gradient here and so do not move."""
+        """`parameters`: the policy's, perhaps with others, which get no gradient here and do not change."""
         self.network = network
         self.parameters = parameters
 
@@ -38,7 +38,7 @@ class ClonedPolicy:
         return self.network.memory_size
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
-        """One [B, *shape] tensor per observation -> what it reads, normalised as when it acts."""
+        """One [B, *shape] tensor per observation -> the network's input, normalized as when it acts."""
         return self.network.prepare(obs)
 
     def __call__(
@@ -49,22 +49,22 @@ class ClonedPolicy:
         length: int,
         random: torch.Generator,
     ) -> Acted:
-        """Act at B steps, of sequences of `length`.
+        """The policy at B steps, in sequences of `length`.
 
         Args:
             inputs: prepared observations.
             action_mask: [B, sum of branch sizes] bool, True where forbidden; None: nothing is.
             states: [B / length, memory_size] before the sequences; None without a memory.
             length: 1 without a memory.
-            random: who of policies that differ by place learns from a sequence is drawn from it.
+            random: samples the slot that learns from a sequence, where policies differ by slot.
         """
         if isinstance(self.network, MultiActor):
-            return self._at_places(self.network, inputs, action_mask, states, length, random)
+            return self._per_slot(self.network, inputs, action_mask, states, length, random)
         if states is None:
             return Acted(self.network.act(inputs, action_mask), None)
         return Acted(*self.network.act_with_memory(inputs, states, length, action_mask))
 
-    def _at_places(
+    def _per_slot(
         self,
         actors: MultiActor,
         inputs: Sequence[Tensor],
@@ -73,10 +73,10 @@ class ClonedPolicy:
         length: int,
         random: torch.Generator,
     ) -> Acted:
-        """All places learn from the demonstration, each from sequences of its own."""
+        """All slots learn from the demonstration, each from sequences of its own."""
         sequences = len(inputs[0]) // length
         drawn = torch.randint(actors.slot_count, (sequences,), generator=random, device="cpu")
-        places = drawn.repeat_interleave(length).to(inputs[0].device)
-        runs = None if states is None else PackedSequences([length] * sequences, states)
-        logits, behind = actors.logits(inputs, places, runs)
-        return Acted(actors.member(0).actions.distribution(logits, action_mask), behind)
+        slots = drawn.repeat_interleave(length).to(inputs[0].device)
+        packed = None if states is None else PackedSequences([length] * sequences, states)
+        logits, final = actors.logits(inputs, slots, packed)
+        return Acted(actors.member(0).actions.distribution(logits, action_mask), final)

@@ -153,7 +153,7 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
         schedules = {"Policy/Learning Rate": learning_rate, "Policy/Epsilon": epsilon, "Policy/Beta": beta}
         if not losses:
             found = f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}"
-            self.optimizer.warn_once("Nothing was learnt", found)
+            self.optimizer.warn_once("Nothing was learned", found)
             return schedules
         policy, value, baseline = torch.stack(losses).abs().mean(0).tolist()
         approx_kl, clip_fraction = torch.stack(statistics).mean(0).tolist()

@@ -1,1 +1,1 @@
-"""Proximal policy optimisation."""
+"""Proximal policy optimization."""

@@ -47,7 +47,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         self.network = network.to(self.device)
         self.optimizer = CheckedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
         self.memories = CriticStates(self.network.memory(-1).size) if self.is_recurrent else None
-        can_fuse = self.network.plain and not self.is_recurrent
+        can_fuse = self.network.is_dense_mlp and not self.is_recurrent
         can_fuse = can_fuse and not hyper.clip_value_loss and self.precision is Precision.FLOAT32
         self.fused = FusedPPOGradient(self.network) if can_fuse else None
         self.shuffler = torch.Generator().manual_seed(seed + 1)
@@ -73,7 +73,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         rewards: Mapping[str, NDArray[np.float32]],
         ignores_done: Mapping[str, bool],
     ) -> RolloutEvaluation[EvaluatedSteps]:
-        """Values, generalised advantages and returns per signal.
+        """Values, generalized advantages and returns per signal.
 
         After an episode's true end nothing more is earned: the bootstrap value is zero there, unless the
         episode was interrupted or the signal ignores dones.
@@ -184,7 +184,7 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         schedules = {"Policy/Learning Rate": learning_rate, "Policy/Epsilon": epsilon, "Policy/Beta": beta}
         if not statistics:
             self.optimizer.warn_once(
-                "Nothing was learnt",
+                "Nothing was learned",
                 f"{len(steps)} steps are no whole minibatch of batch_size {self.hyper.batch_size}",
             )
             return schedules

@@ -89,7 +89,9 @@ class Categoricals:
 def is_fusible(networks: SACNetworks) -> bool:
     """Whether the networks are dense MLPs, actor and value of one shape, without memories."""
     actor, q, _, value, _ = networks
-    dense = actor.encoder.plain and actor.body.plain and q.plain and value.plain
+    dense = (
+        actor.encoder.is_vectors_only and actor.body.is_dense_mlp and q.is_dense_mlp and value.is_dense_mlp
+    )
     if not dense or actor.memories or q.memories:
         return False
     shapes = [[layer.weight.shape for layer in layers_of(body)] for body in (actor.body, value.body)]

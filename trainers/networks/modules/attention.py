@@ -29,7 +29,7 @@ MASKED_LOGIT = -1e6
 
 
 def normal_scale(size: int) -> float:
-    """The deviation from which the weights of attention and embeddings of this width begin."""
+    """The deviation of the initial weights of attention and embeddings of this width."""
     return math.sqrt(0.125 / size)
 
 
@@ -48,7 +48,7 @@ class Entities(NamedTuple):
     """Members of G sets of n as attention sees them."""
 
     embedded: Tensor
-    """[G, n, h], normalised."""
+    """[G, n, h], normalized."""
     queries: Tensor
     keys: Tensor
     """[G, n, heads, h / heads]."""
@@ -82,7 +82,7 @@ class SelfAttention(nn.Module):
         return functional.layer_norm(entities, (self.size,), eps=LAYER_NORM_EPS)
 
     def project(self, entities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Normalised entities [R, h] -> queries, keys [R, heads, h / heads], projected values [R, heads, h].
+        """Normalized entities [R, h] -> queries, keys [R, heads, h / heads], projected values [R, heads, h].
 
         The bias of the output projection is not in the values.
         """
@@ -110,7 +110,7 @@ class SelfAttention(nn.Module):
         return pooled(rows.view(sets, n, self.size), absent)
 
     def pool(self, entities: Entities, absent: Tensor | None = None) -> Tensor:
-        """The same of entities that have been normalised and projected."""
+        """As `forward`, for entities that are normalized and projected already."""
         keys_absent = None if absent is None else absent[:, None, None]  # [G, 1, 1, n]
         p = weights(self.logits(entities.queries, entities.keys), keys_absent)
         by_query = p.transpose(1, 2).flatten(2)
@@ -150,7 +150,7 @@ def absent(entities: Tensor) -> Tensor:
 
 
 class EntityEncoder(nn.Module):
-    """Reads all variable-length observations of a behaviour at once."""
+    """Encodes all variable-length observations of a behavior at once."""
 
     def __init__(
         self, features: Sequence[int], own_size: int, generator: torch.Generator | None = None

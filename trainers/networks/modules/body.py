@@ -50,7 +50,7 @@ class Body(nn.Module):
             generator: of the first weights.
             gain: of the first weights, see `initialize_`.
             activation: what follows each layer.
-            initialization: how its weights begin.
+            initialization: of its weights.
             layer_norm: whether its sums become of mean 0 and deviation 1 before the activation.
             goal_columns: where the goals stand in the inputs; by them the last layer is made.
             goals_encoded: whether they come from encoders that learn.
@@ -59,7 +59,7 @@ class Body(nn.Module):
         self.streams = streams
         self.hidden = hidden if layers is not None else input_size
         self.activation, self.layer_norm = activation, layer_norm
-        # ML-Agents builds one layer also where num_layers says 0.
+        # ML-Agents builds one layer even if num_layers is 0.
         sizes = [input_size] + [hidden] * (0 if layers is None else max(layers, 1))
         shapes = list(pairwise(sizes))
         self.conditioned: HyperLayer | None = None
@@ -74,7 +74,7 @@ class Body(nn.Module):
             )
 
     @property
-    def plain(self) -> bool:
+    def is_dense_mlp(self) -> bool:
         """Whether it is nothing but dense layers with Swish."""
         dense = self.conditioned is None and len(self.layers) > 0
         return dense and self.activation is Activation.SWISH and not self.layer_norm

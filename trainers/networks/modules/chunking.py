@@ -1,4 +1,4 @@
-"""Passes over many rows without gradients, some at a time where the rows hold pictures."""
+"""Forward passes over many rows without gradients, in chunks where the rows hold images."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import torch
 from torch import Tensor
 
 CHUNK_BYTES = 4 << 20
-"""Bytes of pictures. As numbers they are four times that within a pass; what convolutions make comes on top.
-"""
+"""Bytes of images in a chunk. As float32 they take four times that, and the results of convolutions more."""
 MIN_CHUNK = 16
 
 
 def chunk_size(inputs: Sequence[Tensor]) -> int | None:
-    """How many rows should go through a network together; None: all, for there are no pictures."""
+    """The rows that should go through a network together; None: all, since there are no images."""
     of_row = sum(rows[0].nbytes for rows in inputs if rows.dim() == 4 and len(rows))
     return max(MIN_CHUNK, CHUNK_BYTES // of_row) if of_row else None
 
 
 def chunked_forward(network: Callable[[Sequence[Tensor]], Tensor], inputs: Sequence[Tensor]) -> Tensor:
-    """What a network makes of its inputs, row by row: [rows, ...]."""
+    """A network's outputs for all rows [rows, ...], computed in chunks."""
     at_once = chunk_size(inputs)
     if at_once is None or len(inputs[0]) <= at_once:
         return network(inputs)
@@ -29,5 +28,5 @@ def chunked_forward(network: Callable[[Sequence[Tensor]], Tensor], inputs: Seque
 
 
 def encode(network: Callable[[Sequence[Tensor]], Tensor], inputs: Sequence[Tensor]) -> Tensor:
-    """What a network makes of its inputs: in portions unless a gradient is to be taken of it."""
+    """A network's outputs: in chunks, unless gradients are needed."""
     return network(inputs) if torch.is_grad_enabled() else chunked_forward(network, inputs)

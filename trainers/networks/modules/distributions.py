@@ -1,8 +1,6 @@
-"""What a policy samples its actions from: Gaussians for continuous, categoricals for discrete actions.
+"""Action distributions: Gaussians for continuous, categoricals for discrete actions, and greedy policies.
 
 Small batches are bound by the number of torch calls, not by arithmetic: all branches are computed together.
-
-Policies that are no distribution: in one state agents always do the same, the best that is known.
 """
 
 from __future__ import annotations
@@ -93,7 +91,7 @@ class Branches:
         )
 
     def rectangular(self, logits: Tensor) -> Tensor:
-        """[B, sum b] -> [B, K, max b]; the places that a narrower branch lacks are -inf."""
+        """[B, sum b] -> [B, K, max b]; the columns that a narrower branch lacks are -inf."""
         shape = (logits.shape[0], len(self.sizes), self.widest)
         if self.equal:
             return logits.reshape(shape)
@@ -137,7 +135,7 @@ class ActionDistribution:
 
     @cached_property
     def probabilities(self) -> Tensor:
-        """[B, K, widest branch]; 0 in the places that a narrower branch lacks."""
+        """[B, K, widest branch]; 0 in the columns that a narrower branch lacks."""
         logits = self.logits
         if self.action_mask is not None:
             # Equal to logits * allow - 1e8 * (1 - allow), also in its gradient.
@@ -273,5 +271,5 @@ class GreedyDistribution(ActionDistribution):
     def shortfall(self, chosen: Tensor) -> Tensor:
         """[B, K]: by how much the values of these actions [B, K] lie below the greatest, in parts of it."""
         greatest = self.values.max(-1).values
-        behind = greatest - self.values.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
-        return behind / greatest.abs().clamp(min=1.0)
+        deficit = greatest - self.values.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
+        return deficit / greatest.abs().clamp(min=1.0)

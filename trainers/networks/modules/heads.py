@@ -1,9 +1,4 @@
-"""What stands on a body: the parameters of the action distributions, and the values.
-
-Which head stands on an actor's body; said in checkpoints, so that the network can be built again.
-
-What stands on the body of a policy that does the best it knows: values of actions, or one action.
-"""
+"""Heads on a body: action distributions, state values, action values, and deterministic actions."""
 
 from __future__ import annotations
 
@@ -60,7 +55,7 @@ class ActionHead(nn.Module):
         kaiming_normal_(log_sigma, input_size, MU_GAIN, generator)
 
     @property
-    def plain(self) -> bool:
+    def has_constant_sigma(self) -> bool:
         """Whether sigma is the same in every state and actions are not squashed."""
         return not self.squashed and not self.sigma_of_state
 
@@ -93,7 +88,7 @@ class ValueHead(nn.Module):
         self.signals = tuple(signals)
         self.weight = nn.Parameter(torch.empty(input_size, len(self.signals)))
         self.bias = nn.Parameter(torch.zeros(len(self.signals)))
-        # Each signal's column begins as a layer of one output would.
+        # Each signal's column is initialized like a layer of one output.
         xavier_uniform_(self.weight, fan_in=input_size, fan_out=1, generator=generator)
 
     def forward(self, encoding: Tensor) -> Tensor:
@@ -118,7 +113,7 @@ class GreedyHead(nn.Module):
         """There is no deviation; not a parameter."""
 
     @property
-    def plain(self) -> bool:
+    def has_constant_sigma(self) -> bool:
         """Whether the columns are one product with `weight` and `bias`."""
         return True
 
@@ -182,7 +177,7 @@ class QHead(GreedyHead):
         self.register_buffer("_means", _branch_means(self.branches.sizes), persistent=False)
 
     @property
-    def plain(self) -> bool:
+    def has_constant_sigma(self) -> bool:
         """Several signals are summed up first."""
         return self.signals == 1
 

@@ -20,7 +20,7 @@ from .attention import LAYER_NORM_EPS
 from .layers import DenseStack
 
 FEW_GOALS = 16
-"""Up to so many different goals in a batch are told apart."""
+"""Up to so many different goals in a batch are distinguished."""
 
 
 class Goals(NamedTuple):
@@ -56,7 +56,7 @@ class HyperLayer(nn.Module):
             layer_size: the hypernetworks' width.
             generator: of the first weights; torch's own when None.
             goals_encoded: whether goals come from encoders, which learn too. Otherwise no gradient reaches
-                beyond them, and those of a batch may be told apart.
+                beyond them, and those of a batch may be distinguished.
         """
         super().__init__()
         self.goals_encoded = goals_encoded
@@ -78,8 +78,8 @@ class HyperLayer(nn.Module):
         if not self.goals_encoded:
             rows = rows.detach()
         # Of a goal that was itself encoded, each row's encoding must have its own gradient.
-        told_apart = None if rows.requires_grad else _distinct(rows)
-        return Goals(rows, None) if told_apart is None else told_apart
+        distinguished = None if rows.requires_grad else _distinct(rows)
+        return Goals(rows, None) if distinguished is None else distinguished
 
     def forward(self, inputs: Tensor, encodings: Tensor) -> Tensor:
         """The layers of all networks: [S, B, in], and [S, B, size] with the goals -> [S, B, out]."""

@@ -1,10 +1,6 @@
-"""One linear layer.
+"""Dense layers, alone or of several networks at once, with their activations and initial weights.
 
-One dense layer of several networks of the same shape.
-
-What follows a hidden layer.
-
-How weights begin. The same distributions as ML-Agents', so that its settings mean the same here.
+Initial weights have the distributions of ML-Agents, so that its settings mean the same here.
 """
 
 from __future__ import annotations
@@ -47,7 +43,7 @@ class DenseStack(nn.Module):
         gain: float = 1.0,
         initialization: Initialization = Initialization.KAIMING_NORMAL,
     ) -> None:
-        """`gain`: of the first weights, see `initialize_`."""
+        """`gain`: of the initial weights, see `initialize_`."""
         super().__init__()
         self.weight = nn.Parameter(torch.empty(streams, in_features, out_features))
         self.bias = nn.Parameter(torch.zeros(streams, 1, out_features))
@@ -105,7 +101,7 @@ def xavier_uniform_(
 
 @torch.no_grad()
 def uniform_by_inputs_(weight: Tensor, fan_in: int, generator: torch.Generator | None = None) -> Tensor:
-    """Fill `weight` uniformly within 1 / sqrt(fan_in) of 0, as torch begins its convolutions."""
+    """Fill `weight` uniformly within 1 / sqrt(fan_in) of 0, as torch initializes convolutions."""
     limit = 1.0 / math.sqrt(fan_in)
     return weight.uniform_(-limit, limit, generator=generator)
 

@@ -11,12 +11,14 @@ from torch import Tensor, nn
 from ...settings.models.networks import MemorySettings, MemoryType
 from .layers import xavier_uniform_
 
-FORGET_BIAS = 1.0
-"""Of each of the two bias vectors of an LSTM, as in ML-Agents: together 2, so that it remembers at first."""
+LSTM_BIAS = 1.0
+"""Of the forget gate, in each of the two bias vectors, as in ML-Agents: together 2, so that it remembers
+initially."""
 
 
 FEW = 64
-"""Up to so many agents a single step is quicker by hand: half the time at a dozen, a tenth at one."""
+"""Up to so many agents a single step is quicker by its cell function: half the time at a dozen, a tenth at
+one."""
 
 
 class Memory(nn.Module):
@@ -41,15 +43,15 @@ class Memory(nn.Module):
         self.weight_hh = nn.Parameter(torch.empty(gates * hidden, hidden))
         self.bias_ih = nn.Parameter(torch.zeros(gates * hidden))
         self.bias_hh = nn.Parameter(torch.zeros(gates * hidden))
-        # Each gate begins as a layer of its own would.
+        # Each gate is initialized like a layer of its own.
         xavier_uniform_(self.weight_ih, input_size, hidden, generator)
         xavier_uniform_(self.weight_hh, hidden, hidden, generator)
         if lstm:
             for bias in (self.bias_ih, self.bias_hh):
-                bias.data[hidden : 2 * hidden] = FORGET_BIAS
+                bias.data[hidden : 2 * hidden] = LSTM_BIAS
 
     def forward(self, encodings: Tensor, state: Tensor, length: int) -> tuple[Tensor, Tensor]:
-        """Run through B sequences of `length` steps, the steps of a sequence one behind another.
+        """Run through B concatenated sequences of `length` steps.
 
         Args:
             encodings: [B * length, input size].
@@ -57,8 +59,7 @@ class Memory(nn.Module):
             length: 1 to act.
 
         Returns:
-            What the memory says at each step [B * length, output_size], and the states behind the last steps
-            [B, size].
+            The outputs at each step [B * length, output_size], and the states after the last steps [B, size].
         """
         if length == 1 and len(state) <= FEW:
             return self._step(encodings, state)
@@ -75,7 +76,7 @@ class Memory(nn.Module):
         return hidden, hidden
 
     def ragged(self, encodings: Tensor, state: Tensor, lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Run through sequences of these lengths (each at least 1), which lie one behind another.
+        """Run through concatenated sequences of these lengths (each at least 1).
 
         Args:
             encodings: [sum of lengths, input size].
@@ -102,7 +103,7 @@ class Memory(nn.Module):
         weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         has_biases, layers, dropout, training, bidirectional = True, 1, 0.0, torch.is_grad_enabled(), False
         options: tuple[Any, ...] = (weights, has_biases, layers, dropout, training, bidirectional)
-        # Packed rows come with the batch sizes, others say whether the batch is their first axis.
+        # Packed rows come with batch sizes, others with whether the batch is their first axis.
         before: tuple[Any, ...] = (inputs,) if batch_sizes is None else (inputs, batch_sizes)
         after: tuple[Any, ...] = (True,) if batch_sizes is None else ()
         if self.kind is MemoryType.LSTM:

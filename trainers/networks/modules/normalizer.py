@@ -1,14 +1,14 @@
-"""Running normalisation of vector observations."""
+"""Running normalization of vector observations."""
 
 import torch
 from torch import Tensor, nn
 
 LIMIT = 5.0
-"""Normalised observations are clamped to this range on both sides."""
+"""Normalized observations are clamped to this range on both sides."""
 
 
 class Normalizer(nn.Module):
-    """Shifts and scales each component of a vector by the running mean and deviation of what was seen.
+    """Shifts and scales each component of a vector by its running mean and deviation.
 
     The state is n (`steps`, int64, starts at 1), the mean m (`mean`, [size], starts at 0) and the sum of
     squared deviations S (`squares`, [size], starts at 1, so that at first the deviation is 1). k new rows x:
@@ -54,5 +54,5 @@ class Normalizer(nn.Module):
         return (self.squares / self.steps).sqrt_()
 
     def forward(self, rows: Tensor) -> Tensor:
-        """`rows` [..., size], normalised and clamped to [-5, 5]."""
+        """`rows` [..., size], normalized and clamped to [-5, 5]."""
         return ((rows - self.mean) / self.deviation()).clamp_(-LIMIT, LIMIT)

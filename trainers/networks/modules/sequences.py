@@ -1,4 +1,4 @@
-"""Networks that differ from place to place, and runs of steps that a memory goes through."""
+"""Networks that differ from slot to slot, and packed sequences for their memories."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ from torch import Tensor
 
 
 class PackedSequences(NamedTuple):
-    """Consecutive steps of one agent each; runs lie one behind another."""
+    """Sequences of consecutive steps, each of one agent, concatenated."""
 
     lengths: list[int]
-    """Steps of each run, at least 1."""
+    """Steps of each sequence, at least 1."""
     states: Tensor
-    """[runs, size], what a memory held before each run's first step."""
+    """[sequences, size], the memory's state before each sequence."""
 
     def starts(self) -> Tensor:
-        """[runs] where each begins."""
+        """[sequences] the first step of each."""
         lengths = torch.tensor(self.lengths, device=self.states.device)
         return torch.cumsum(lengths, 0) - lengths
 
 
 Network = Callable[[int, Tensor, "PackedSequences | None"], tuple[Tensor, "Tensor | None"]]
-"""From a place, the numbers [n] of its rows and their runs, to results [n, ...] and the states behind."""
+"""From a slot, the indices [n] of its rows and their sequences, to results [n, ...] and final states."""
 
 
 def by_slot(
-    places: Tensor, count: int, network: Network, runs: PackedSequences | None = None
+    slots: Tensor, count: int, network: Network, sequences: PackedSequences | None = None
 ) -> tuple[Tensor, Tensor | None]:
-    """What each row's own network makes of it.
+    """Apply to each row the network of its slot.
 
     Args:
-        places: [B] int64, below `count`. A run is where its first step is.
-        count: how many places there are.
-        network: asked for every place where somebody is.
-        runs: the rows' runs, where the networks have memories.
+        slots: [B] int64, below `count`. A sequence has the slot of its first step.
+        count: the number of slots.
+        network: called for every slot that has rows.
+        sequences: the rows' sequences, where the networks have memories.
 
     Returns:
-        [B, ...] in the order of `places`, and the states behind the runs, in their order.
+        [B, ...] in the order of `slots`, and the states after the sequences, in their order.
     """
-    if runs is not None:
-        of_runs = places[runs.starts()]
-        lengths = torch.tensor(runs.lengths, device=places.device)
-        places = of_runs.repeat_interleave(lengths)
-    order = places.argsort(stable=True)
-    counts = torch.bincount(places, minlength=count).tolist()
-    rows, states, run_order = [], [], []
-    for place, here in enumerate(torch.split(order, counts)):
+    if sequences is not None:
+        slots_of_sequences = slots[sequences.starts()]
+        lengths = torch.tensor(sequences.lengths, device=slots.device)
+        slots = slots_of_sequences.repeat_interleave(lengths)
+    order = slots.argsort(stable=True)
+    counts = torch.bincount(slots, minlength=count).tolist()
+    rows, states, sequence_order = [], [], []
+    for slot, here in enumerate(torch.split(order, counts)):
         if not len(here):
             continue
         some = None
-        if runs is not None:
-            which = (of_runs == place).nonzero().squeeze(1)
-            some = PackedSequences([runs.lengths[i] for i in which.tolist()], runs.states[which])
-            run_order.append(which)
-        of_place, behind = network(place, here, some)
-        rows.append(of_place)
-        if behind is not None:
-            states.append(behind)
+        if sequences is not None:
+            which = (slots_of_sequences == slot).nonzero().squeeze(1)
+            some = PackedSequences([sequences.lengths[i] for i in which.tolist()], sequences.states[which])
+            sequence_order.append(which)
+        of_slot, final = network(slot, here, some)
+        rows.append(of_slot)
+        if final is not None:
+            states.append(final)
     together = torch.cat(rows).index_select(0, order.argsort())
     if not states:
         return together, None
-    return together, torch.cat(states).index_select(0, torch.cat(run_order).argsort())
+    return together, torch.cat(states).index_select(0, torch.cat(sequence_order).argsort())

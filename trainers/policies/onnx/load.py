@@ -118,7 +118,7 @@ def _checkpoint(path: Path, place: int | None, seed: int | None) -> PlayablePoli
     from ...checkpoints.file import CheckpointError, load_checkpoint
     from ...checkpoints.metadata import build_network
     from ...checkpoints.mlagents.detect import is_mlagents_file
-    from ...networks.multi_actor import brains_of
+    from ...networks.multi_actor import exported_networks
     from ..greedy import CheckpointPolicy
 
     if is_mlagents_file(path):
@@ -127,7 +127,7 @@ def _checkpoint(path: Path, place: int | None, seed: int | None) -> PlayablePoli
             f"{_brains_beside(path)}"
         )
     try:
-        brains: dict[str, Any] = dict(brains_of(build_network(load_checkpoint(path))[1]))
+        brains: dict[str, Any] = dict(exported_networks(build_network(load_checkpoint(path))[1]))
     except CheckpointError as error:
         raise LoadError(f"{path} cannot be loaded: {error}") from error
     wanted = "" if place is None else f"-place{place}"
