@@ -12,6 +12,7 @@ from lanista.trainers.runner import training as training_run
 from lanista.trainers.runner.controller import TrainerController
 from lanista.trainers.runner.evaluation.environment import EVALUATION_SEED, EvaluationEnvironment
 from lanista.trainers.settings.command_line import parse_command_line
+from lanista.trainers.utils import distributed
 from line_game import LineGame
 from mlagents_envs.base_env import BaseEnv
 
@@ -44,9 +45,10 @@ class Runs:
         monkeypatch.setattr(training_run, "make_evaluation_environment", self._make_test)
 
     def _make(self, options: Any, seed: int, log_folder: Any, cluster: Any = None) -> EnvManager:
-        make: Callable[[int], BaseEnv] = lambda k: LineGame(seed + k, **self.rules)  # noqa: E731
+        own = distributed.share(options.env_settings.num_envs)
+        make: Callable[[int], BaseEnv] = lambda k: LineGame(seed + own[k], **self.rules)  # noqa: E731
         editor = options.env_settings.env_path is None
-        return EnvManager(make, options.env_settings.num_envs, ordered=options.repeatable, editor=editor)
+        return EnvManager(make, len(own), ordered=options.repeatable, editor=editor)
 
     def _make_test(self, options: Any, log_folder: Any, cluster: Any = None) -> EvaluationEnvironment:
         rules = {**self.rules, **self.test_rules}

@@ -24,6 +24,7 @@ from .checkpoints.transfer import check_initial_weights
 from .runner.banner import version_block
 from .runner.environments import check_environment, number_of_environments
 from .runner.preflight import check_demonstrations, set_malloc_thresholds
+from .runner.ranks import first_rank, further_rank, with_launched_ranks
 from .runner.ray import joined_cluster
 from .runner.signals import INTERRUPTED, StopSignals
 from .settings.command_line import parse_command_line
@@ -32,6 +33,7 @@ from .settings.models.outputs import CONSOLE, writes_to
 from .settings.options import RunOptions
 from .settings.validation import require_support
 from .stats.display import Display, make_display
+from .utils.distributed import launched_ranks
 from .utils.errors import TrainerError
 from .utils.logging import configure_logging, show_any_letter
 from .utils.requirements import check_requirements, load_torch
@@ -92,7 +94,12 @@ def run_training(
         any of `EXPECTED`, once everything that could be saved is saved.
         KeyboardInterrupt: the user stopped the run before there was anything to save, or twice.
     """
+    options = with_launched_ranks(options)
     check_requirements(options.torch_settings.device)
+    launched = launched_ranks()
+    if launched is not None and launched[0]:
+        further_rank(*launched, options.torch_settings.device)
+        return
     print(version_block())
     display = make_display(
         options.checkpoint_settings.run_id,
@@ -137,13 +144,18 @@ def _train_in(
     load_torch()
     from .runner.training import train
 
-    train(
-        options,
-        folder,
-        status,
-        display,
-        signals,
-        restart_engines_at_checkpoints=restart_engines_at_checkpoints,
-        callbacks=callbacks,
-        cluster=cluster,
-    )
+    with first_rank(options, folder, restart_engines_at_checkpoints=restart_engines_at_checkpoints):
+        train(
+            options,
+            folder,
+            status,
+            display,
+            signals,
+            restart_engines_at_checkpoints=restart_engines_at_checkpoints,
+            callbacks=callbacks,
+            cluster=cluster,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -14,6 +14,7 @@ from torch import Tensor
 from ...envs.base import ObsArray
 from ...envs.images import as_floats
 from ..networks.modules.distributions import Actions
+from ..utils import distributed
 from .image_buffer import ImageBuffer
 
 Ints = NDArray[np.int64]
@@ -127,8 +128,14 @@ def _cut(column: Tensor, rows: Tensor, size: int) -> Iterable[Tensor]:
 
 def normalized(advantages: Floats) -> Floats:
     """Advantages of any shape with mean 0 and deviation 1 over the whole buffer."""
-    deviations = advantages - advantages.mean()
-    result: Floats = (deviations / (advantages.std() + 1e-10)).astype(np.float32)
+    if distributed.world_size() == 1:
+        mean, deviation = advantages.mean(), advantages.std()
+    else:
+        count, total = distributed.sums(advantages.size, float(advantages.sum(dtype=np.float64)))
+        mean = np.float32(total / count)
+        squares = float(((advantages - mean) ** 2).sum(dtype=np.float64))
+        deviation = np.float32(np.sqrt(distributed.sums(squares)[0] / count))
+    result: Floats = ((advantages - mean) / (deviation + 1e-10)).astype(np.float32)
     return result
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..checkpoints.status import TrainingStatus, TrainingStatusError
@@ -130,6 +130,15 @@ class Curriculum:
             return None
         self.has_next = any(self.pending())
         return LessonChange(tuple(started), reset)
+
+    def follow(self, numbers: Mapping[str, int]) -> LessonChange | None:
+        """Begin the lessons of these numbers, as rank 0 of the run has; None where all have begun already."""
+        over = [name for name, number in numbers.items() if number != self.numbers[name]]
+        criteria = [self.lesson(name).completion_criteria for name in over]
+        self.numbers.update(numbers)
+        self.has_next = any(self.pending())
+        reset = any(one is not None and one.require_reset for one in criteria)
+        return LessonChange(tuple(over), reset) if over else None
 
     def keep_in(self, status: TrainingStatus, *, resumed: bool = False) -> list[str]:
         """From now on keep the lessons in the run's status, where a resumed run finds them.

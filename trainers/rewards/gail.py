@@ -22,6 +22,7 @@ from ..buffers.demonstrations import Demonstrations
 from ..networks.modules.chunking import chunked_forward
 from ..networks.modules.distributions import Actions, to_engine
 from ..settings.models.rewards import GAILSettings
+from ..utils.distributed import sums, world_size
 from .base import NetworkSignal, flat_actions
 from .discriminator import (
     EPSILON,
@@ -124,7 +125,7 @@ class GAIL(NetworkSignal):
         }
         if losses.information is None:
             return metrics
-        information = losses.information.item()
+        information = sums(losses.information.item())[0] / world_size()
         self.beta = max(0.0, self.beta + BETA_STEP * (information - MUTUAL_INFORMATION))
         return metrics | {"Policy/GAIL Beta": self.beta, "Losses/GAIL KL Loss": information}
 

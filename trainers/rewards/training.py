@@ -10,6 +10,7 @@ import torch
 
 from ...agent_processor.trajectory import Rollout
 from ..buffers.rollout_buffer import RolloutBuffer
+from ..utils.distributed import in_step
 from .base import LearnedReward
 from .transitions import SignalSteps, minibatches
 
@@ -55,7 +56,7 @@ class SignalTrainer:
         self.buffer.clear()
         metrics: dict[str, list[float]] = {}
         for _ in range(self.epochs):
-            for minibatch in minibatches(steps, self.batch_size, self.shuffler):
+            for minibatch in in_step(minibatches(steps, self.batch_size, self.shuffler)):
                 for signal in self.signals.values():
                     for key, value in signal.learn(minibatch, policy_step).items():
                         metrics.setdefault(key, []).append(value)

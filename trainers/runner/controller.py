@@ -15,14 +15,16 @@ from ...envs.manager.restarts import EngineStopped
 from ...envs.manager.specs import SharedGroups
 from ..callbacks.dispatcher import CallbackDispatcher
 from ..callbacks.events import StepTaken
-from ..curriculum.curriculum import Curriculum, TrainingProgress
+from ..curriculum.curriculum import Curriculum, LessonChange, TrainingProgress
 from ..policies.agent_states import BatchSource
 from ..stats.display import Display
 from ..stats.timers import Timers
 from ..trainer.learner import Learner
 from ..trainer.self_play.team_rotation import TeamRotation
 from ..trainer.thread import LearnerThread, paused
+from ..utils import distributed
 from ..utils.errors import TrainerError
+from .coordinator import RankCoordinator
 from .evaluation.evaluator import Evaluator
 
 logger = logging.getLogger(__name__)
@@ -97,6 +99,9 @@ class TrainerController:
         self._notifies_steps = self._callbacks.has_hook(StepTaken)
         self._evaluator = evaluator
         self._rotation = rotation or TeamRotation()
+        self._ranks = RankCoordinator(self.curriculum) if distributed.world_size() > 1 else None
+        self._lesson_reset = False
+        """A lesson that rank 0 has begun asks for a reset."""
 
     def run(self) -> None:
         """The whole run: train, then write the last checkpoints and models, even after an error.
@@ -109,8 +114,11 @@ class TrainerController:
                 self._train()
             except EngineStopped as end:
                 logger.info("%s Finishing the run.", end)
+                if self._ranks is not None:
+                    self._ranks.end()
                 logger.info(INTERRUPTED)
             except Exception:
+                distributed.leave()
                 self._save(log_failures=True)
                 raise
             self._save()
@@ -136,6 +144,8 @@ class TrainerController:
                 with span("EnvManager.wait"):
                     steps = steps or self.envs.wait(POLL_INTERVAL)
                 self._add_new_behaviors(steps)
+                if self._ranks is not None:
+                    self._ranks.announce(self.learners)
 
                 with span("env_step"):
                     if self._collects_first:
@@ -156,9 +166,12 @@ class TrainerController:
                 with span("trainer_advance"):
                     for thread in self._threads:
                         thread.raise_error()
-                    for learner in self.learners.values():
-                        learner.advance()
-                        self.display.progress(learner.name, learner.trainer.step)
+                    if self._ranks is not None:
+                        self._learn_with_ranks(self._ranks)
+                    else:
+                        for learner in self.learners.values():
+                            learner.advance()
+                            self.display.progress(learner.name, learner.trainer.step)
 
                 # Evaluate: in an environment of its own, while training pauses.
                 evaluator = self._evaluator
@@ -183,10 +196,12 @@ class TrainerController:
         Raises:
             TrainerError: no agent has requested a decision within the timeout.
         """
-        if self._stopping or self._callbacks.should_stop:
+        if self._ranks is None and self._should_stop():
             return False
         if self._decision_deadline is not None:
             self._check_decision_deadline(self._decision_deadline)
+        if self._ranks is not None:
+            return not self._ranks.ended
         for learner in self.learners.values():
             if learner.should_continue:
                 return True
@@ -304,7 +319,9 @@ class TrainerController:
             if learner.restart_due:
                 with self._timers.span("TrainerController._reset_env"):
                     return self._restart_engines()
-        new_lesson = self.curriculum.has_next and self._advance_lessons(answers)
+        new_lesson, self._lesson_reset = self._lesson_reset, False
+        if self.curriculum.has_next and distributed.rank() == 0:
+            new_lesson = self._advance_lessons(answers)
         if self._rotation.take_change() or new_lesson:
             with self._timers.span("TrainerController._reset_env"):
                 return self.envs.reset()
@@ -327,15 +344,31 @@ class TrainerController:
             change = self.curriculum.advance(self._progress)
             if change is None:
                 continue
-            for parameter in change.parameters:
-                logger.info("%s", self.curriculum.line(parameter))
-                self.show_lesson(parameter)
-            for learner in self.learners.values():
-                learner.on_new_lesson()
+            self._begin_lessons(change)
             changed, reset = True, reset or change.reset
         if changed:
             self.envs.set_parameters(self.curriculum.samplers())
         return reset
+
+    def _begin_lessons(self, change: LessonChange) -> None:
+        for parameter in change.parameters:
+            logger.info("%s", self.curriculum.line(parameter))
+            self.show_lesson(parameter)
+        for learner in self.learners.values():
+            learner.on_new_lesson()
+
+    def _learn_with_ranks(self, ranks: RankCoordinator) -> None:
+        """Learn when all ranks do, with the lessons of rank 0."""
+        if not ranks.should_learn(self.learners, self._should_stop()):
+            return
+        change = ranks.new_lessons()
+        if change is not None:
+            self._begin_lessons(change)
+            self.envs.set_parameters(self.curriculum.samplers())
+            self._lesson_reset = self._lesson_reset or change.reset
+        for name in ranks.behaviors:
+            self.learners[name].learn()
+            self.display.progress(name, self.learners[name].trainer.step)
 
     def _progress(self, behavior: str) -> TrainingProgress | None:
         learner = self.learners.get(behavior)
@@ -366,7 +399,8 @@ class TrainerController:
         threads = [] if log_failures else self._threads
         failures: list[Exception | BaseException] = [t.error for t in threads if t.error is not None]
         with self._timers.span("TrainerController._save_models"):
-            for learner in self.learners.values():
+            for name in self.learners if self._ranks is None else self._ranks.behaviors:
+                learner = self.learners[name]
                 try:
                     if self.training:
                         learner.finish()

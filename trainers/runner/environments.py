@@ -30,6 +30,7 @@ from ..settings.errors import Problem, TrainerConfigError
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.run import EnvironmentSettings
 from ..settings.options import RunOptions
+from ..utils import distributed
 from ..utils.seeds import seed_of
 from .attach import NewBehaviors, check_attaching, make_attach_server
 from .evaluation.environment import EVALUATION_SEED, EvaluationEnvironment
@@ -158,9 +159,15 @@ def make_env_manager(
     limits = RestartLimits(
         env.max_lifetime_restarts, env.restarts_rate_limit_n, env.restarts_rate_limit_period_s
     )
+    own = distributed.share(env.environments)
+
+    def make(index: int) -> BaseEnv:
+        worker_id = own[index]
+        return _make_env(options, seed_of(seed, worker_id), log_folder, worker_id, cluster)
+
     return EnvManager(
-        lambda worker_id: _make_env(options, seed_of(seed, worker_id), log_folder, worker_id, cluster),
-        env.environments,
+        make,
+        len(own),
         limits,
         ordered=options.repeatable,
         non_finite=NonFinitePolicy(env.non_finite),

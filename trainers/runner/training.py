@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,7 @@ from ..stats.writer import StatsWriter
 from ..stats.writers import close_writers, make_writers
 from ..trainer.context import RunContext
 from ..trainer.learner import Learner
+from ..utils import distributed
 from ..utils.errors import TrainerError
 from .banner import next_steps
 from .controller import TrainerController
@@ -68,14 +70,11 @@ def train(
     """
     dispatcher = CallbackDispatcher(callbacks, folder / "run_logs" / STATES)
     torch.set_num_threads(ACTING_THREADS)
-    if options.torch_settings.learners > 1:
-        raise TrainerError(
-            f"torch_settings.learners (--learners): found {options.torch_settings.learners}; this version "
-            "trains with one learner only: set 1."
-        )
     device = _device(options.torch_settings.device)
     timers, gauges = Timers(), GaugeWriter()
-    writers = [*make_writers(options, folder), gauges, display]
+    writers: list[StatsWriter] = [gauges, display]
+    if distributed.rank() == 0:
+        writers = [*make_writers(options, folder), *writers]
     if dispatcher.has_hook(SummaryDue):
         writers.append(CallbackWriter(dispatcher))
     context = _context(
@@ -93,9 +92,10 @@ def train(
         display.status("Done.")
     finally:
         close_writers(writers)
-        timers.save(folder / "run_logs" / "timers.json", gauges.gauges)
-        if not (controller.learners or context.resume):
-            remove_empty_run(folder)
+        if distributed.rank() == 0:
+            timers.save(folder / "run_logs" / "timers.json", gauges.gauges)
+            if not (controller.learners or context.resume):
+                remove_empty_run(folder)
     if context.training:
         learners = controller.learners.values()
         unfinished = any(learner.trainer.should_still_train for learner in learners)
@@ -122,6 +122,7 @@ def _context(
         writers=writers,
         display=display,
         device=device,
+        first_environment=distributed.share(options.env_settings.environments).start,
         training=not options.checkpoint_settings.inference,
         inference_steps=options.checkpoint_settings.inference_steps,
         resume=options.checkpoint_settings.resume,
@@ -165,7 +166,7 @@ def _evaluator(
     options: RunOptions, folder: Path, callbacks: CallbackDispatcher, cluster: Cluster | None
 ) -> Evaluator | None:
     """What tests the policies, where any are ever tested."""
-    if not tested(options):
+    if not tested(options) or distributed.rank():
         return None
     return Evaluator(make_evaluation_environment(options, folder / "run_logs", cluster), callbacks)
 
@@ -177,7 +178,11 @@ def _on_first_learner(
     signals.call(controller.stop)
     if len(controller.learners) == 1:
         _log_lessons(controller)
-    if options.checkpoint_settings.resume and not options.checkpoint_settings.inference:
+    if (
+        options.checkpoint_settings.resume
+        and not options.checkpoint_settings.inference
+        and not distributed.rank()
+    ):
         write_configuration(folder, options)
 
 
@@ -233,6 +238,9 @@ def _device(wanted: str | None) -> torch.device:
     """
     try:
         device = torch.device(wanted or ("cuda" if torch.cuda.is_available() else "cpu"))
+        if device.type == "cuda" and distributed.world_size() > 1:  # every rank has a GPU of its own
+            device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", distributed.rank())))
+            torch.cuda.set_device(device)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         cause = str(error).strip().splitlines()[0]
@@ -247,4 +255,4 @@ def _update_threads(options: RunOptions) -> UpdateThreads:
     wanted = options.torch_settings.num_threads
     if wanted is not None or options.repeatable:
         return UpdateThreads(wanted or ACTING_THREADS, fixed=True)
-    return UpdateThreads(min(processors(), MOST_UPDATE_THREADS))
+    return UpdateThreads(max(1, min(processors() // distributed.world_size(), MOST_UPDATE_THREADS)))

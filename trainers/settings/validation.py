@@ -17,6 +17,7 @@ from .models.algorithms import DQNSettings
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import CompletionCriteriaSettings, MeasureType
 from .models.rewards import LearnedRewardSettings
+from .models.run import EnvironmentSettings
 from .options import RunOptions
 from .problems import dotted
 from .registry import find_trainer, trainer_types
@@ -180,11 +181,33 @@ TOGETHER = ("cpu", "cuda")
 def run_refusals(options: RunOptions) -> Iterator[tuple[Path, str]]:
     """Why the whole run cannot have so many learners."""
     learners, device = options.torch_settings.learners, options.torch_settings.device
-    if learners > 1 and device is not None and device not in TOGETHER:
+    if learners == 1:
+        return
+    if not options.checkpoint_settings.inference:
+        yield from _environment_refusals(options.env_settings, learners)
+    if device is not None and device not in TOGETHER:
         yield (
             PLACE,
             f"found {learners}, and device (--torch-device) is {device!r}; several learners take the GPUs "
             "cuda:0, cuda:1 and so on, or the CPU: give cuda or cpu",
+        )
+
+
+def _environment_refusals(env: EnvironmentSettings, learners: int) -> Iterator[tuple[Path, str]]:
+    """Why the environments cannot be divided among so many learners."""
+    each = "and each learner has environments of its own"
+    if env.attaches:
+        yield PLACE, f"found {learners}, {each}; engines that connect by themselves all come to one: set 1"
+    elif env.env_path is None:
+        yield PLACE, f"found {learners}, {each}; there is one Editor: name a build or a scene with --env"
+    elif env.ray is not None:
+        yield PLACE, f"found {learners}, {each}; those of a Ray cluster (--ray) all belong to one: set 1"
+    elif env.environments < learners:
+        flag = "--env-workers" if env.env_workers else "--num-envs"
+        yield (
+            PLACE,
+            f"found {learners}, {each}; there are {env.environments} ({flag}): raise {flag} to {learners} or "
+            "more, or lower learners",
         )
 
 

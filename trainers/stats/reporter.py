@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any
@@ -11,11 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...envs.base import StatsAggregationMethod
+from ..utils import distributed
 from .summary import StatsSummary
 from .writer import StatsPropertyType, StatsWriter
 
 logger = logging.getLogger(__name__)
 
+_WORKER = re.compile(r"(?<=^Environment/)Worker ([0-9]+)")
 _Chunks = list["float | NDArray[np.float64]"]
 
 
@@ -84,6 +87,26 @@ class StatsReporter:
             chunks = list(self._chunks.get(key, ()))
             aggregation = self._aggregation.get(key, StatsAggregationMethod.AVERAGE)
         return StatsSummary(_joined(chunks), aggregation)
+
+    def join_ranks(self, first_worker: int = 0) -> None:
+        """Add to rank 0's values what the other ranks of the run have collected.
+
+        `first_worker`: the number of this rank's first environment among those of the run.
+        """
+        if distributed.world_size() == 1:
+            return
+
+        def renamed(key: str) -> str:
+            return _WORKER.sub(lambda match: f"Worker {int(match[1]) + first_worker}", key)
+
+        with self._lock:
+            self._chunks = {renamed(key): values for key, values in self._chunks.items()}
+            self._aggregation = {renamed(key): way for key, way in self._aggregation.items()}
+            for chunks, aggregation in distributed.gather((self._chunks, self._aggregation))[1:]:
+                for key, values in chunks.items():
+                    if aggregation[key] is not StatsAggregationMethod.MOST_RECENT:
+                        self._chunks.setdefault(key, []).extend(values)
+                        self._aggregation.setdefault(key, aggregation[key])
 
     def write_stats(self, step: int) -> None:
         """Pass a summary labeled `step` to every writer and start over.

@@ -10,7 +10,7 @@ from typing import Any
 from mlagents_envs.base_env import BehaviorSpec
 
 from ..callbacks.events import CheckpointSaved
-from ..checkpoints.manager import CheckpointError, CheckpointManager, load_checkpoint
+from ..checkpoints.manager import CheckpointError, CheckpointManager, load_checkpoint, save_checkpoint
 from ..checkpoints.metadata import KEY as BRAIN
 from ..checkpoints.metadata import describe_network
 from ..checkpoints.transfer import initial_checkpoint
@@ -19,7 +19,9 @@ from ..networks.multi_actor import export_suffixes, exported_networks
 from ..policies.onnx.export import export_brain
 from ..policies.onnx.graph import BrainVerificationError
 from ..policies.policy import Policy
+from ..utils import distributed
 from .context import RunContext
+from .distributed import rank_file, rank_state, with_rank_state
 from .schedules import EvaluationSchedule
 from .self_play.manager import SelfPlayManager
 from .trainer import Trainer
@@ -85,6 +87,8 @@ class LearnerCheckpointer:
             score: the mean reward by which the policy is one of the best; None: it is not.
             due: it is one of those that `keep_checkpoints` counts.
         """
+        if distributed.rank():
+            return self._save_rank()
         step, reward = self.trainer.step, self.trainer.episodes.mean_since_update()
         export = self._export if self.exports_onnx else None
         if self.self_play is not None:
@@ -155,6 +159,8 @@ class LearnerCheckpointer:
         Raises:
             CheckpointError: the weights or the model could not be written.
         """
+        if distributed.rank():
+            return rank_file(self.folder)
         brain = self.checkpoints.finish()
         if not saved:
             raise CheckpointError(
@@ -169,6 +175,52 @@ class LearnerCheckpointer:
             )
         return brain or self.checkpoints.latest_path
 
+    # With other ranks -----------------------------------------------------------------------------------
+
+    def _save_rank(self) -> bool:
+        """Write what this rank has for itself; rank 0 writes the checkpoint. Whether it was written.
+
+        Where a rank was lost nothing is: rank 0, which may be that one, saves at another step, if at all.
+        """
+        if not distributed.connected():
+            return False
+        file = rank_file(self.folder)
+        state = {"step": self.trainer.step, **self._rank_state(self._state(None))}
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            save_checkpoint(file, state)
+            folder = file.with_suffix("")
+            folder.mkdir(exist_ok=True)
+            self.trainer.save_beside(folder)
+        except OSError as error:
+            logger.warning("%s could not be written (%s). Training continues.", file, error)
+            return False
+        return True
+
+    def synchronize(self) -> None:
+        """Give every rank the weights, statistics and opponents of rank 0.
+
+        A rank of a resumed run continues with its own buffers and random states, where it saved them at the
+        same step; they are lost if rank 0 was saved alone since, as when another rank was killed.
+        """
+        state = distributed.broadcast(self._state(None) if distributed.rank() == 0 else {})
+        if distributed.rank() == 0:
+            self.trainer.shared_moments.rebase()
+            return
+        own, file = self._rank_state(self._state(None)), rank_file(self.folder)
+        saved = load_checkpoint(file) if self.run.resume and file.exists() else {}
+        fits = saved.pop("step", None) == state["step"] and saved.keys() == own.keys()
+        state = with_rank_state(state, saved if fits else own)
+        self.trainer.load_state_dict(state)
+        self.policy.generator.set_state(state["acting"])
+        if self.self_play is not None:
+            self.self_play.load_state_dict(state[SELF_PLAY])
+        if fits:
+            self.trainer.load_beside(file.with_suffix(""))
+
+    def _rank_state(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        return rank_state(state, self.trainer.algorithm.generators())
+
     # Initializing and resuming --------------------------------------------------------------------------
 
     def restore(self) -> None:
@@ -177,6 +229,8 @@ class LearnerCheckpointer:
         Raises:
             CheckpointError: weights are missing or do not fit.
         """
+        if distributed.rank():  # `synchronize` follows
+            return
         if self.run.resume and self.checkpoints.any_saved:
             self._resume()
             return

@@ -31,6 +31,8 @@ class RunContext:
     writers: Sequence[StatsWriter]
     display: Display
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    first_environment: int = 0
+    """The number of this rank's first environment among those of the run."""
     training: bool = True
     resume: bool = False
     inference_steps: int | None = None

@@ -23,8 +23,10 @@ from ..policies.agent_states import BatchSource
 from ..settings.models.behavior import NEVER, TrainerSettings
 from ..stats.reporter import StatsReporter
 from ..stats.writer import StatsPropertyType
+from ..utils import distributed
 from .checkpointing import LearnerCheckpointer
 from .context import RunContext
+from .distributed import rank_seed, rank_settings
 from .episode_stats import EPISODES
 from .factory import make_algorithm, make_trainer
 from .inference import InferencePolicy, needs_copy
@@ -50,7 +52,6 @@ class Learner:
         require_folder_name(name)
         self.name = name
         self.spec = spec
-        self.settings = settings
         self.run = run
         self.restart_due = False
         """The engines are to be restarted, because a checkpoint was saved."""
@@ -62,13 +63,15 @@ class Learner:
         self.reporter.add_property(StatsPropertyType.MAX_STEPS, settings.max_steps)
         if settings.self_play is not None:
             self.reporter.add_property(StatsPropertyType.SELF_PLAY, True)
-        self.algorithm = make_algorithm(spec, settings, run.device, run.seed, run.non_finite, run.precision)
+        self.settings = settings = rank_settings(settings)
+        seed = rank_seed(run.seed)
+        self.algorithm = make_algorithm(spec, settings, run.device, seed, run.non_finite, run.precision)
         self.trainer = make_trainer(
             *(name, spec, settings, self.algorithm, self.reporter, self),
             training=run.training,
             non_finite=run.non_finite,
             returns_kept=run.curriculum.returns_kept(name),
-            seed=run.seed,
+            seed=seed,
             device=run.device,
             update_threads=None if settings.threaded else run.update_threads(),
             timers=run.timers.of_thread() if settings.threaded else run.timers,
@@ -79,7 +82,7 @@ class Learner:
         """Those that are learned from."""
         self.trainer.subscribe(self._to_learn)
         self.inference = InferencePolicy(
-            *(name, spec, self.algorithm, run.seed + 2),
+            *(name, spec, self.algorithm, seed + 2),
             separate=needs_copy(settings.threaded, run.device),
             deterministic=self._is_deterministic(),
             slots=self._slots,
@@ -194,15 +197,18 @@ class Learner:
 
     def advance(self) -> None:
         """Let the trainer learn once there are enough steps, unless a thread does so by itself."""
-        if self.settings.threaded:
-            return
-        interval = self.trainer.advance_interval
-        if self._requests >= (interval if self.self_play is None else self.self_play.interval(interval)):
-            self._requests = 0
+        if not self.settings.threaded and self.is_due:
             self.learn()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there are enough steps for the trainer to advance."""
+        interval = self.trainer.advance_interval
+        return self._requests >= (interval if self.self_play is None else self.self_play.interval(interval))
 
     def learn(self) -> bool:
         """Let the trainer process what has been collected and update. False: there was nothing to do."""
+        self._requests = 0
         if self.self_play is None:
             return self.trainer.advance()
         self._split_by_team(self.self_play)
@@ -210,6 +216,11 @@ class Learner:
         if not self.restart_due:  # otherwise what falls due now is done when the engines run again
             self.self_play.advance(self.trainer.step)
         return worked
+
+    def synchronize(self) -> None:
+        """Start, or continue, where rank 0 does; every rank of the run has met the behavior."""
+        self.checkpointer.synchronize()
+        self.inference.load()
 
     def _split_by_team(self, self_play: SelfPlayManager) -> None:
         """Pass on the trajectories of the team that learns."""
@@ -242,12 +253,15 @@ class Learner:
         self.reporter.add_stat("Is Training", float(self.trainer.should_still_train))
         for parameter, lesson in self.run.curriculum.numbers.items():
             self.reporter.set_stat(f"Environment/Lesson Number/{parameter}", float(lesson))
+        self.reporter.join_ranks(self.run.first_environment)
         self.reporter.write_stats(step)
-        return self.trainer.should_still_train and self._is_one_of_the_best()
+        is_better = self.trainer.should_still_train and self._is_one_of_the_best()
+        return distributed.sums(is_better)[0] > 0  # rank 0 decides
 
     def _is_one_of_the_best(self) -> bool:
         """Compare by what was earned in training, unless evaluations decide."""
-        if self.settings.keep_best and self.run.training and not self.evaluation_schedule.enabled:
+        compares = self.settings.keep_best and self.run.training and not self.evaluation_schedule.enabled
+        if compares and distributed.rank() == 0:
             self._compare_with_best(self.trainer.episodes.history.next_mean())
         return self._best_score is not None
 

@@ -29,6 +29,7 @@ from ..rewards.transitions import Transitions
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import OffPolicyHyperparamSettings, ReplaySettings
 from ..stats.timers import Timers
+from ..utils import distributed
 from ..utils.errors import TrainerError
 from .episode_stats import EPISODES, EpisodeStats
 from .schedules import UpdateSchedule
@@ -183,7 +184,8 @@ class OffPolicyTrainer(Trainer):
     def _learn(self) -> bool:
         replay = self.replay
         # There is room only for whole sequences: that may be less than a batch.
-        if replay is None or len(replay) < min(self.hyper.batch_size, replay.layout.capacity):
+        ready = replay is not None and len(replay) >= min(self.hyper.batch_size, replay.layout.capacity)
+        if not distributed.everywhere(ready) or replay is None:
             return False
         metrics = self._update(replay)
         if not self.updates.is_due(self.step):

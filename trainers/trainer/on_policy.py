@@ -22,6 +22,7 @@ from ..rewards.base import RewardProvider
 from ..rewards.training import SignalTrainer
 from ..settings.models.behavior import TrainerSettings
 from ..stats.timers import Timers
+from ..utils import distributed
 from .episode_stats import EpisodeStats
 from .trainer import AVERAGE, Rewards, Trainer, TrainerEvents
 
@@ -86,7 +87,7 @@ class OnPolicyTrainer(Trainer, Generic[Steps]):
         self.algorithm.reset_agents(env, agent_ids)
 
     def _learn(self) -> bool:
-        if len(self.buffer) <= self.settings.hyperparameters.buffer_size:
+        if not distributed.everywhere(len(self.buffer) > self.settings.hyperparameters.buffer_size):
             return False
         self.episodes.clear_since_update()
         span = self.timers.span(f"Torch{type(self.algorithm).__name__}Optimizer.update")

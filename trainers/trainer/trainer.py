@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
 from ...agent_processor.processor import TrajectoryQueue
 from ...agent_processor.rollout import only
@@ -20,9 +21,11 @@ from ...envs.base import StatsAggregationMethod
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm
 from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
-from ..rewards.base import LearnedReward, RewardProvider
+from ..networks.modules.normalizer import SharedMoments
+from ..rewards.base import LearnedReward, NetworkSignal, RewardProvider
 from ..settings.models.behavior import TrainerSettings
 from ..stats.timers import Timers
+from ..utils import distributed
 from .episode_stats import EpisodeStats
 from .schedules import StepSchedule
 
@@ -101,6 +104,8 @@ class Trainer(ABC):
         self.queues: list[TrajectoryQueue] = []
         self.advance_interval = max(1, min(advance_interval, settings.summary_freq // PASSES_PER_SUMMARY))
         """Decisions after which it is worth calling `advance`."""
+        self.shared_moments = SharedMoments.of(self._modules())
+        """The running statistics that the ranks of a run merge."""
         self.cloning: BehavioralCloning | None = None
         """Trains the policy on demonstrations, if the settings ask for it."""
         self.reached: float | None = None
@@ -146,6 +151,12 @@ class Trainer(ABC):
         """Restore what `save_beside` wrote; the checkpoint's state is already loaded."""
         return
 
+    def _modules(self) -> list[nn.Module]:
+        """All networks whose running statistics change as steps are processed."""
+        signals = [signal for signal in self.learned.values() if isinstance(signal, NetworkSignal)]
+        networks = [network for signal in signals for network in signal.networks.values()]
+        return [*self.algorithm.modules().values(), *networks]
+
     # Processing trajectories ----------------------------------------------------------------------------
 
     def subscribe(self, queue: TrajectoryQueue) -> None:
@@ -164,13 +175,25 @@ class Trainer(ABC):
     def process_queues(self) -> bool:
         """Process the queued trajectories, without an update. False: there were none."""
         collected = [item for queue in self.queues for item in queue.drain()]
-        if collected:
-            self._process_collected(collected)
+        together = distributed.world_size() > 1
+        if collected or together:
+            self._process_collected(collected, together)
             self.events.on_steps_processed()
         return bool(collected)
 
-    def _process_collected(self, collected: Iterable[Trajectory | EpisodesForgotten]) -> None:
-        """Process in as few passes as the summaries and checkpoints that are due in between allow."""
+    def _process_collected(self, collected: Sequence[Trajectory | EpisodesForgotten], together: bool) -> None:
+        """Process in as few passes as the summaries and checkpoints that are due in between allow.
+
+        Args:
+            collected: by this rank.
+            together: the other ranks process theirs, and all are counted as one trajectory.
+        """
+        if together:
+            own = sum(len(item) for item in collected if not isinstance(item, EpisodesForgotten))
+            length = int(distributed.sums(own)[0])
+            if length and self._announce(length):
+                return self._on_engine_restart()
+            self._count(length)
         ready: list[Trajectory] = []
 
         def flush() -> None:
@@ -185,25 +208,41 @@ class Trainer(ABC):
                 self.episodes.reset_agents(trajectory.env, trajectory.agent_ids)
                 self._reset_agents(trajectory.env, trajectory.agent_ids)
                 continue
-            length = len(trajectory)
-            summary, checkpoint = self.schedule.summary_due(length), self.schedule.checkpoint_due(length)
-            if summary is not None or checkpoint:
-                flush()
-            better = False
-            if summary is not None:
-                self.schedule.advance_summary()
-                self._before_summary()
-                better = self.events.on_summary(summary)
-            if checkpoint and self.training:
-                self.schedule.advance_checkpoint()
-                if self.events.on_checkpoint():
-                    return self._on_engine_restart()
-            elif better and self.events.on_best_policy():
-                return self._on_engine_restart()
-            self.schedule.count(length)
-            self.stats.set_stat("Step", float(self.step))
+            if not together:
+                length = len(trajectory)
+                if self.schedule.summary_due(length) is not None or self.schedule.checkpoint_due(length):
+                    flush()
+                    if self._announce(length):
+                        return self._on_engine_restart()
+                self._count(length)
             ready.append(trajectory)
         flush()
+        if together:
+            self._agree()
+
+    def _announce(self, length: int) -> bool:
+        """Announce what is due before so many steps are counted. True: the engines restart."""
+        summary, checkpoint = self.schedule.summary_due(length), self.schedule.checkpoint_due(length)
+        better = False
+        if summary is not None:
+            self.schedule.advance_summary()
+            self._before_summary()
+            better = self.events.on_summary(summary)
+        if checkpoint and self.training:
+            self.schedule.advance_checkpoint()
+            return self.events.on_checkpoint()
+        return better and self.events.on_best_policy()
+
+    def _count(self, length: int) -> None:
+        self.schedule.count(length)
+        self.stats.set_stat("Step", float(self.step))
+
+    def _agree(self) -> None:
+        """Give all ranks the same running statistics, and let rank 0 decide whether the goal is reached."""
+        self.shared_moments.merge()
+        reached = distributed.rank() == 0 and self.reached is not None
+        if distributed.sums(reached)[0]:
+            self.reached = self.settings.stop_at_reward
 
     def _on_engine_restart(self) -> None:
         """The engines restart: what was not counted yet is dropped."""
@@ -228,6 +267,8 @@ class Trainer(ABC):
         """End the training once the mean reward has reached `stop_at_reward`."""
         wanted, mean = self.settings.stop_at_reward, self.episodes.history.recent_mean()
         if wanted is None or mean is None or mean < wanted or not self.should_still_train:
+            return
+        if distributed.rank():  # rank 0 decides for all
             return
         self.reached = wanted
         self.events.on_reward_reached(mean)
@@ -317,6 +358,7 @@ class Trainer(ABC):
             signal.load_state_dict(state[f"signal:{name}"])
         if self.cloning is not None and "cloning" in state:
             self.cloning.load_state_dict(state["cloning"])
+        self.shared_moments.rebase()
         reached, wanted = state.get("reached"), self.settings.stop_at_reward
         # With a higher goal than the one that was reached, a resumed run keeps training.
         over = reached is not None and wanted is not None and reached >= wanted

@@ -21,12 +21,13 @@ from ....agent_processor.trajectory import Rollout
 from ....envs.base import STATE
 from ...buffers.rollout_buffer import RolloutEvaluation
 from ...networks.modules.exploration import ExplorationSchedule, ExploringDistribution
-from ...networks.modules.normalizer import Normalizer
+from ...networks.modules.normalizer import Normalizer, SharedMoments
 from ...networks.modules.precision import widened
 from ...networks.multi_actor import MultiActor, Network
 from ...networks.observation_kinds import UnsupportedObservationError
 from ...settings.models.algorithms import COMASettings
 from ...settings.models.behavior import TrainerSettings
+from ...utils import distributed
 from ...utils.suggestions import nearest
 from ..base import OnPolicyAlgorithm, Traits
 from ..base import require_discrete as require_discrete_alone
@@ -70,6 +71,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         self.actor_optimizer = CheckedAdam(actors.parameters(), rate, self.non_finite)
         self.critic_optimizer = CheckedAdam(self.networks.critic.parameters(), rate, self.non_finite)
         self.target_statistics = Normalizer(len(self.signals)).to(self.device)
+        self.shared_statistics = SharedMoments([self.target_statistics])
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.sampler = torch.Generator().manual_seed(seed + 3)
         self.evaluator = CounterfactualEvaluator(self.networks, self.sampler)
@@ -163,7 +165,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         losses: list[Tensor] = []
         statistics: list[Tensor] = []
         for _ in range(self.hyper.num_epoch):
-            for batch in source.shuffled(self.hyper.batch_size, self.shuffler):
+            for batch in distributed.in_step(source.shuffled(self.hyper.batch_size, self.shuffler)):
                 policy, values = self._policy(batch), self._values_of_actions(batch)
                 log_ratio = policy.log_probs(batch.actions) - batch.old_log_probs
                 ratio = torch.exp(log_ratio)
@@ -197,7 +199,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         learning_rate, _, beta = self.schedules.at(policy_step)
         value_losses: list[Tensor] = []
         for _ in range(self.hyper.num_epoch):
-            for batch in source.shuffled(self.hyper.batch_size, self.shuffler):
+            for batch in distributed.in_step(source.shuffled(self.hyper.batch_size, self.shuffler)):
                 errors = self._values_of_actions(batch) - batch.targets.unsqueeze(2)
                 value_loss = ((errors / self.networks.critic.scale[:, None]) ** 2).mean()
                 self.critic_optimizer.zero_grad()
@@ -235,7 +237,9 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
 
     def _rescale(self, targets: Tensor) -> None:
         """Learn values in units of the mean and deviation of all targets so far."""
-        if self.target_statistics.update(targets):
+        counted = distributed.everywhere(self.target_statistics.update(targets))
+        self.shared_statistics.merge()
+        if counted:
             mean = self.target_statistics.mean
             deviation = self.target_statistics.deviation().clamp(min=SMALLEST_DEVIATION)
             for network in (self.networks.critic, self.networks.target):
@@ -271,6 +275,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         """Restore what `state_dict` returned."""
         super().load_state_dict(state)
         self.target_statistics.load_state_dict(state["target_statistics"])
+        self.shared_statistics.rebase()
         self.exploration, self.updates = float(state["exploration"]), int(state["updates"])
 
 

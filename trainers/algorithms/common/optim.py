@@ -14,6 +14,7 @@ from torch import nn
 
 from ....envs.base import ObsArray
 from ....envs.validation import NonFinitePolicy
+from ...utils import distributed
 
 
 class FlatParameters:
@@ -121,6 +122,8 @@ class CheckedAdam:
     def step(self, learning_rate: float, policy_step: int) -> None:
         """Update the weights by the current gradient, if it and its square are finite.
 
+        With several ranks it is the mean of their gradients, so all of them have to take the step.
+
         Args:
             learning_rate: of this step.
             policy_step: for messages.
@@ -129,6 +132,7 @@ class CheckedAdam:
             FloatingPointError: it is not, and `non_finite` is STOP; the weights have not changed.
         """
         self.adam.learning_rate = learning_rate
+        distributed.average(self.flat.gradient)
         if math.isfinite(self.flat.gradient.dot(self.flat.gradient).item()):
             self.adam.step()
             return

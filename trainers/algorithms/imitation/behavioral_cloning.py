@@ -18,6 +18,7 @@ from ....envs.validation import NonFinitePolicy
 from ...buffers.demonstrations import Demonstrations
 from ...networks.modules.distributions import Actions
 from ...settings.models.rewards import BehavioralCloningSettings
+from ...utils.distributed import world_size
 from ..common.optim import CheckedAdam
 from ..common.schedules import LEARNING_RATE_FLOOR, Schedule
 from .losses import policy_loss
@@ -86,6 +87,7 @@ class BehavioralCloning:
         """Sequences in a minibatch."""
         self.minibatches = self._minibatches(rows)
         """Of an epoch."""
+        self.together = max(self.together // world_size(), 1)  # the ranks make the minibatch together
         self.states = self._blank_states()
         """[sequences + 1, memory_size] before each sequence, from the last pass through the one before; the
         last one is of no sequence. None without a memory."""

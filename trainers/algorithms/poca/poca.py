@@ -23,6 +23,7 @@ from ...networks.observations import require_equal_groups
 from ...networks.team_critic import TeamCritic
 from ...settings.models.algorithms import POCASettings
 from ...settings.models.behavior import TrainerSettings
+from ...utils.distributed import in_step
 from ..base import OnPolicyAlgorithm, Traits
 from ..common.optim import CheckedAdam
 from ..common.returns import lambda_returns
@@ -129,7 +130,7 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
         losses: list[Tensor] = []
         statistics: list[Tensor] = []
         for _ in range(self.hyper.num_epoch):
-            for minibatch in source.minibatches(self.hyper.batch_size, self.shuffler):
+            for minibatch in in_step(source.minibatches(self.hyper.batch_size, self.shuffler)):
                 batch = minibatch.steps
                 with self.precision.passes(self.device):
                     values, baselines = self._estimates(minibatch)

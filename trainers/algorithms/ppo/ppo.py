@@ -17,6 +17,7 @@ from ...networks.modules.distributions import ActionDistribution
 from ...networks.modules.precision import Precision, widened
 from ...settings.models.algorithms import PPOSettings
 from ...settings.models.behavior import TrainerSettings
+from ...utils.distributed import in_step
 from ..base import OnPolicyAlgorithm, Traits
 from ..common.observations import to_tensors
 from ..common.optim import CheckedAdam
@@ -156,7 +157,8 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         rollout = RolloutBatch.of(steps, inputs, self.device)
         statistics: list[Statistics] = []
         for _ in range(self.hyper.num_epoch):
-            for batch in rollout.minibatches(self.hyper.batch_size, self.shuffler, self.sequence_length):
+            minibatches = rollout.minibatches(self.hyper.batch_size, self.shuffler, self.sequence_length)
+            for batch in in_step(minibatches):
                 if self.fused is not None:
                     # The objective of the other branch, differentiated by hand.
                     statistics.append(self.fused(batch, epsilon, beta))

@@ -1,7 +1,11 @@
 """Running normalization of vector observations."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
+
+from ...utils import distributed
 
 LIMIT = 5.0
 """Normalized observations are clamped to this range on both sides."""
@@ -56,3 +60,52 @@ class Normalizer(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         """`rows` [..., size], normalized and clamped to [-5, 5]."""
         return ((rows - self.mean) / self.deviation()).clamp_(-LIMIT, LIMIT)
+
+
+class SharedMoments:
+    """Merges what the ranks of a run have counted in the same normalizers since the last merge.
+
+    With n0, m0, S0 of the last merge, the rows that a rank has counted since have, about m0,
+
+        k = n - n0,   sum(x - m0) = n (m - m0),   sum((x - m0)^2) = S + n (m - m0)^2 - S0
+
+    and of these the sums over all ranks are added to n0, m0, S0.
+    """
+
+    def __init__(self, normalizers: Iterable[Normalizer]) -> None:
+        self._normalizers = list({id(normalizer): normalizer for normalizer in normalizers}.values())
+        self.rebase()
+
+    @classmethod
+    def of(cls, modules: Iterable[nn.Module]) -> "SharedMoments":
+        """Of all normalizers in some modules."""
+        return cls(m for module in modules for m in module.modules() if isinstance(m, Normalizer))
+
+    def rebase(self) -> None:
+        """All ranks have the same moments now, as after loading a checkpoint."""
+        self._base = [self._moments(normalizer) for normalizer in self._normalizers]
+
+    def merge(self) -> None:
+        """Let every rank's normalizers count what all ranks have counted."""
+        if distributed.world_size() == 1 or not self._normalizers:
+            return
+        counted = [
+            torch.cat([(n - n0).reshape(1), n * (m - m0), s + n * (m - m0) ** 2 - s0])
+            for (n, m, s), (n0, m0, s0) in zip(map(self._moments, self._normalizers), self._base, strict=True)
+        ]
+        total = torch.cat(counted)
+        distributed.add_up(total)
+        for normalizer, (n0, m0, s0), added in zip(
+            self._normalizers, self._base, torch.split(total, [len(one) for one in counted]), strict=True
+        ):
+            count, linear, squared = added[0], added[1 : 1 + len(m0)], added[1 + len(m0) :]
+            shift = linear / (n0 + count)
+            normalizer.steps.copy_(n0 + count)
+            normalizer.mean.copy_(m0 + shift)
+            normalizer.squares.copy_(s0 + squared - (n0 + count) * shift**2)
+        self.rebase()
+
+    def _moments(self, normalizer: Normalizer) -> tuple[Tensor, Tensor, Tensor]:
+        moments = (normalizer.steps, normalizer.mean, normalizer.squares)
+        steps, mean, squares = (moment.detach().to("cpu", torch.float64, copy=True) for moment in moments)
+        return steps, mean, squares

@@ -90,6 +90,7 @@ class SelfPlayManager:
                 "another Team Id (in Unity, in their Behavior Parameters); if they are another behavior, "
                 f"give that one a section self_play too; or remove behaviors.{self.name}.self_play."
             )
+        self.play.follow_first_rank()
         self.play.advance(step)
 
     def on_update(self) -> None:

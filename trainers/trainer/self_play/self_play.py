@@ -17,6 +17,7 @@ from ....agent_processor.stats_sink import StatsSink
 from ....agent_processor.trajectory import EpisodesForgotten, Trajectory
 from ....envs.base import BehaviorName, StatsAggregationMethod
 from ...settings.models.self_play import SelfPlaySettings
+from ...utils import distributed
 from .snapshots import NEWEST, Snapshot, SnapshotPool, result_of
 from .team_rotation import TeamRotation
 
@@ -180,6 +181,12 @@ class SelfPlay:
         """Before the trainer advances: note a change of the learning team that another behavior has made."""
         if self.rotation.learning != self.learning:
             self.last_team_change = step
+
+    def follow_first_rank(self) -> None:
+        """Take over the ratings and the opponents' steps of rank 0, by which all ranks choose opponents."""
+        if distributed.world_size() > 1:
+            known = (self.opponents_step, self.pool.ratings)
+            self.opponents_step, self.pool.ratings = distributed.broadcast(known)
 
     def advance(self, step: int) -> None:
         """After the trainer has advanced, at its `step`: change the team, save and swap snapshots as due."""

@@ -1,0 +1,308 @@
+"""Starts the ranks of a run, and is the program of those that are not the first.
+
+`--learners N` starts the others from rank 0; `torchrun` starts all of them. In both cases rank 0 reads the
+configuration, claims the run's folder and sends both to the others, which then run as it does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...envs.unity import process as reaper
+from ..algorithms.common.threads import limit_openmp_spinning
+from ..checkpoints.status import TrainingStatus
+from ..settings.options import RunOptions
+from ..utils import distributed
+from ..utils.distributed import RankLostError
+from ..utils.errors import TrainerError
+from ..utils.logging import configure_logging
+from .preflight import set_malloc_thresholds
+from .signals import StopSignals
+
+if TYPE_CHECKING:
+    pass
+
+logger = logging.getLogger(__name__)
+
+ENDING_SECONDS = 3.0
+"""In which a process has ended whose connections have broken."""
+CLOSING_SECONDS = 60.0
+"""In which a rank closes its environments at the end of the run."""
+_ADVICE = "What was learned before is saved: continue with --resume, and any number of --learners."
+
+
+class Assignment(NamedTuple):
+    """What rank 0 tells the other ranks."""
+
+    options: RunOptions
+    folder: Path
+    restart_engines_at_checkpoints: bool
+
+
+class RankProcess:
+    """A further rank, started by rank 0.
+
+    Like an engine it lives in a session of its own, so that Ctrl-C in the terminal reaches rank 0 alone, and
+    the reaper ends it should this process be killed.
+    """
+
+    def __init__(self, rank: int, world_size: int, device: str, rendezvous: str, log: Path) -> None:
+        """Start it.
+
+        Args:
+            rank: its number.
+            world_size: how many ranks there are.
+            device: "cpu" or "cuda".
+            rendezvous: the file by which the ranks find each other.
+            log: the file for what it prints.
+
+        Raises:
+            OSError: the system refuses.
+        """
+        self.rank, self.log = rank, log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        arguments = [str(rank), str(world_size), device, rendezvous]
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "lanista.trainers.runner.ranks", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            )
+        self.pid = self._process.pid
+        reaper.watch(self.pid)
+        atexit.register(self.end)
+
+    def has_ended(self, timeout: float) -> bool:
+        """Whether it ends within so many seconds."""
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def end(self, timeout: float = 0.0) -> None:
+        """Wait for its end at most so many seconds, then kill it with its children."""
+        atexit.unregister(self.end)
+        if not self.has_ended(timeout):
+            if os.name == "posix":
+                os.killpg(self.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+            self._process.wait()
+        reaper.release(self.pid)
+        if self.log.exists() and not self.log.stat().st_size:
+            self.log.unlink()
+
+    def fate(self) -> str:
+        """How it ended, with the last line of its log."""
+        code = self._process.poll()
+        if code is None:
+            return "it is alive"
+        how = f"it ended with exit status {code}"
+        if code < 0:
+            how = f"it was ended by signal {-code} ({signal.Signals(-code).name})"
+        last = self.log.read_text(errors="replace").strip().splitlines()[-1:] if self.log.exists() else []
+        return (
+            f"{how}; the last line of {self.log}: {last[0].strip()}" if last else f"{how} without a message"
+        )
+
+
+class RankProcesses:
+    """The ranks that rank 0 has started."""
+
+    def __init__(self, world_size: int, device: str, logs: Path) -> None:
+        """Start them.
+
+        Raises:
+            TrainerError: the system refuses.
+        """
+        self.world_size, self._device = world_size, device
+        self._folder = Path(tempfile.mkdtemp(prefix="lanista-ranks-"))  # no other user can enter it
+        self.rendezvous = str(self._folder / "store")
+        self._processes: list[RankProcess] = []
+        try:
+            for rank in range(1, world_size):
+                log = logs / f"learner-{rank}.log"
+                self._processes.append(RankProcess(rank, world_size, device, self.rendezvous, log))
+        except OSError as error:
+            self.end(0.0)
+            raise TrainerError(
+                f"The learner {rank} of {world_size} (torch_settings.learners) cannot be started: {error}."
+            ) from error
+
+    def describe(self, error: RuntimeError) -> str:
+        """The sentence about the rank that was lost, given the error of a collective call."""
+        deadline = time.monotonic() + ENDING_SECONDS
+        while time.monotonic() < deadline:
+            for process in self._processes:
+                if process.has_ended(0.05):
+                    return f"{self._name(process)} has ended: {process.fate()}. {_ADVICE}"
+        names = " or ".join(map(self._name, self._processes))
+        return f"{names} does not answer ({_first_line(error)}). {_ADVICE}"
+
+    def _name(self, process: RankProcess) -> str:
+        where = self._device if self._device == "cpu" else f"{self._device}:{process.rank}"
+        return f"The learner {process.rank} of {self.world_size} (process {process.pid}, {where})"
+
+    def end(self, timeout: float) -> None:
+        """Wait for their ends, all together at most so many seconds, and kill what is left."""
+        deadline = time.monotonic() + timeout
+        for process in self._processes:
+            process.end(max(0.0, deadline - time.monotonic()))
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@contextmanager
+def first_rank(options: RunOptions, folder: Path, *, restart_engines_at_checkpoints: bool) -> Iterator[None]:
+    """Within, this process is rank 0, and the other ranks run beside it; with one learner nothing happens.
+
+    Raises:
+        TrainerError: there are too few GPUs, or a rank cannot be started.
+    """
+    world_size = options.torch_settings.learners
+    if world_size == 1 or options.checkpoint_settings.inference:
+        yield
+        return
+    device = device_type(options)
+    assignment = Assignment(options, folder, restart_engines_at_checkpoints)
+    if distributed.launched_ranks() is not None:
+        with distributed.process_group(0, world_size, device, describe=_lost_of_torchrun):
+            distributed.broadcast(assignment)
+            yield
+        return
+    _require_gpus(world_size, device)
+    distributed.require_backend(device)
+    ranks = RankProcesses(world_size, device, folder / "run_logs")
+    patience = 0.0
+    try:
+        with distributed.process_group(
+            *(0, world_size, device), rendezvous=ranks.rendezvous, describe=ranks.describe
+        ):
+            distributed.broadcast(assignment)
+            logger.info("%d learners train the policies together (torch_settings.learners).", world_size)
+            yield
+        patience = CLOSING_SECONDS
+    except Exception:
+        patience = ENDING_SECONDS  # they end by themselves when their connections break
+        raise
+    finally:
+        ranks.end(patience)
+
+
+def further_rank(rank: int, world_size: int, device: str | None, rendezvous: str | None = None) -> None:
+    """Run as one of the ranks that are not the first: without a console, and without files but its own.
+
+    Args:
+        rank: of this process.
+        world_size: how many ranks there are.
+        device: "cpu" or "cuda"; None: as this machine has it.
+        rendezvous: see `distributed.process_group`.
+
+    Raises:
+        TrainerError: what ends a run; `RankLostError` where rank 0 or another one has ended.
+    """
+    configure_logging().setLevel(logging.WARNING)
+    limit_openmp_spinning()
+    set_malloc_thresholds()
+    from ..stats.display import SilentDisplay
+    from .training import train
+
+    with (
+        StopSignals() as signals,
+        distributed.process_group(
+            rank, world_size, device or _default_device(), rendezvous=rendezvous, describe=_lost_of_torchrun
+        ),
+    ):
+        nothing: Assignment | None = None
+        assignment = distributed.broadcast(nothing)
+        assert assignment is not None
+        options, folder, restart_engines = assignment
+        status = TrainingStatus(folder / "run_logs" / "training_status.json")
+        if options.checkpoint_settings.resume:
+            status.load()
+        train(
+            *(options, folder, status, SilentDisplay(), signals),
+            restart_engines_at_checkpoints=restart_engines,
+        )
+
+
+def with_launched_ranks(options: RunOptions) -> RunOptions:
+    """The options with as many learners as `torchrun` has started.
+
+    Raises:
+        TrainerError: another number is asked for.
+    """
+    launched = distributed.launched_ranks()
+    if launched is None:
+        return options
+    learners = options.torch_settings.learners
+    if learners not in (1, launched[1]):
+        raise TrainerError(
+            f"torch_settings.learners (--learners): found {learners}, and torchrun has started {launched[1]} "
+            "processes (WORLD_SIZE): give the number to torchrun alone."
+        )
+    torch_settings = options.torch_settings.model_copy(update={"learners": launched[1]})
+    return options.model_copy(update={"torch_settings": torch_settings})
+
+
+def device_type(options: RunOptions) -> str:
+    """`cpu` or `cuda`, of all ranks."""
+    return options.torch_settings.device or _default_device()
+
+
+def _default_device() -> str:
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _require_gpus(world_size: int, device: str) -> None:
+    import torch
+
+    if device == "cuda" and torch.cuda.device_count() < world_size:
+        raise TrainerError(
+            f"torch_settings.learners (--learners): found {world_size}, and this machine has "
+            f"{torch.cuda.device_count()} GPUs, of which each learner takes one. Give at most so many, or "
+            "--torch-device cpu."
+        )
+
+
+def _lost_of_torchrun(error: RuntimeError) -> str:
+    return (
+        f"Another learner (torchrun's RANK) has ended, or does not answer ({_first_line(error)}). {_ADVICE}"
+    )
+
+
+def _first_line(error: RuntimeError) -> str:
+    return (str(error).strip().splitlines() or ["no message"])[0]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The program of a rank that rank 0 has started; its exit status."""
+    rank, world_size, device, rendezvous = arguments
+    try:
+        further_rank(int(rank), int(world_size), device, rendezvous)
+    except RankLostError:
+        return 1  # rank 0 tells about it
+    except KeyboardInterrupt:
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
