@@ -45,7 +45,7 @@ class TrainerType:
     critic_prepares: bool = False
     """Whether such a critic normalises observations, and cuts sequences, for itself."""
     learners: bool = False
-    """Whether several learners can make its updates together."""
+    """Whether several ranks can update together: its optimizers are `CheckedAdam`s, its epochs `in_step`."""
 
 
 trainer_types: dict[str, TrainerType] = {

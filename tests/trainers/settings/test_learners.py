@@ -17,12 +17,13 @@ REFUSED = {
 }
 
 
-def options(learners, behavior, torch):
+def options(learners, behavior, torch, **env):
     hyper = {"batch_size": 32, "buffer_size": 64}
     return RunOptions.from_dict(
         {
             "behaviors": {"Ball": {"trainer_type": "ppo", "hyperparameters": hyper, **behavior}},
             "torch_settings": {"learners": learners, **torch},
+            "env_settings": {"env_path": "scene:basic", "num_envs": 64, **env},
         }
     )
 
@@ -32,6 +33,26 @@ def test_what_cannot_be_shared_is_named(case):
     learners, behavior, torch, message = REFUSED[case]
     with pytest.raises(TrainerConfigError, match=r"torch_settings.learners: " + ".*" + message):
         require_support(options(learners, behavior, torch))
+
+
+ENVIRONMENTS = {
+    "the Editor": ({"env_path": None, "num_envs": 1}, "there is one Editor: name a build or a scene"),
+    "engines that connect": ({"env_path": None, "listen": "localhost:6005"}, "all come to one: set 1"),
+    "a cluster": ({"ray": "local"}, r"a Ray cluster \(--ray\) all belong to one: set 1"),
+    "too few": ({"num_envs": 3}, r"there are 3 \(--num-envs\): raise --num-envs to 4 or more"),
+    "too few workers": (
+        {"env_path": "gymnasium:CartPole-v1", "num_envs": 1, "env_workers": 2},
+        r"there are 2 \(--env-workers\): raise --env-workers to 4 or more",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ENVIRONMENTS)
+def test_environments_that_cannot_be_divided_are_refused(case):
+    env, message = ENVIRONMENTS[case]
+    with pytest.raises(TrainerConfigError, match=f"learners: found 4, and each learner has .*{message}"):
+        require_support(options(4, {}, {}, **env))
+    require_support(options(1, {}, {}, **env))
 
 
 def test_a_behavior_that_appears_later_is_looked_at_too():

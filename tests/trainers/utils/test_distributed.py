@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.algorithms.common.threads import UpdateThreads
 from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, normalized
 from lanista.trainers.networks.modules.normalizer import Normalizer, SharedMoments
@@ -105,7 +104,7 @@ def test_the_reduced_gradient_is_that_of_the_joined_minibatch(tmp_path, clip_val
         settings = TrainerSettings.model_validate({"trainer_type": "ppo", "hyperparameters": hyper})
         spec = spec_of_shapes([[2]], continuous=1)
         algorithm = PPO(spec, settings, torch.device("cpu"), 3, NonFinitePolicy.STOP)
-        algorithm.update(part(steps, rows), 1, UpdateThreads(1))
+        algorithm.update(part(steps, rows), 1)
         assert algorithm.optimizer.adam.steps == 1
         return algorithm.optimizer.flat.gradient.clone()
 

@@ -244,8 +244,8 @@ class TorchSettings(Settings):
     else as many as there are processors, at most 4; 1 with --deterministic or threaded: true. Acting takes
     one."""
     learners: Integer = own(1, ge=1, le=64)
-    """Processes that make the updates together, each the gradient of its part of every minibatch. With cuda
-    each has a GPU of its own; environments and acting stay with the first. docs/learners.md says what for."""
+    """Processes that train together: the environments are divided among them, and gradients are averaged in
+    every optimizer step. With cuda each uses a GPU of its own. See docs/learners.md."""
     precision: Literal["float32", "bf16"] = own("float32")
     """What numbers the products of a policy update are computed with. bf16 is faster for wide networks where
     the device has it, and less exact; acting and brains stay in float32."""
