@@ -242,9 +242,9 @@ class AttachServer:
         else:
             self._connections.pop(connection)
             self._selector.unregister(connection)
-            self._hand_over(found, connection)
+            self._admit(found, connection)
 
-    def _hand_over(self, engine: AttachedEngine, connection: IncomingConnection) -> None:
+    def _admit(self, engine: AttachedEngine, connection: IncomingConnection) -> None:
         with self._lock:
             expected = self._expected.pop(engine.name, None) if engine.name is not None else None
         if expected is not None:

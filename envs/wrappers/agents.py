@@ -107,7 +107,7 @@ class SlotAssignment:
 
 
 @dataclass(frozen=True, slots=True)
-class EndedEpisodes:
+class FinalSteps:
     """Episodes that ended within one step, k of them."""
 
     slots: SlotNumbers
@@ -161,7 +161,7 @@ class SlottedAgents:
         """[n] An episode has ended in this step."""
         self.truncated: NDArray[np.bool_] = np.zeros(size, np.bool_)
         """[n] An episode was interrupted in this step, by a step limit for example."""
-        self.ended: list[EndedEpisodes] = []
+        self.ended: list[FinalSteps] = []
         self._written = False
 
     def clear(self) -> None:
@@ -210,7 +210,7 @@ class SlottedAgents:
         self.truncated[slots] = interrupted
         self.asks[slots] = False
         obs = [np.asarray(array)[known] for array in terminals.obs]
-        self.ended.append(EndedEpisodes(slots, np.asarray(terminals.agent_id, np.int64)[known], obs))
+        self.ended.append(FinalSteps(slots, np.asarray(terminals.agent_id, np.int64)[known], obs))
         self._write(slots, obs)
 
     def _request(self, decisions: DecisionSteps) -> None:
