@@ -66,8 +66,7 @@ def _meta(data: bytes) -> DemonstrationMetaProto:
     meta = parsed(DemonstrationMetaProto, data, place, "metadata of a demonstration")
     if meta.api_version not in VERSIONS:
         raise Malformed(
-            0,
-            f"can't load demonstration data from an unsupported version ({meta.api_version}), only 0 or 1",
+            0, f"can't load demonstration data from an unsupported version ({meta.api_version}), only 0 or 1"
         )
     if meta.number_steps < 0 or meta.number_episodes < 0:
         raise Malformed(

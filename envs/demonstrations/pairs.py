@@ -59,8 +59,7 @@ class PairActions:
         else:
             count = f"{found[0]} continuous and {found[1]} discrete" if any(found) else f"{len(old)}"
             raise Malformed(
-                at,
-                f"pair {row} has {count} actions, expected {sizes[0]} continuous and {sizes[1]} discrete",
+                at, f"pair {row} has {count} actions, expected {sizes[0]} continuous and {sizes[1]} discrete"
             )
 
     def _fill_old(self, rows: Rows, values: NDArray[np.float32]) -> None:

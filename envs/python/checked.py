@@ -7,13 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BaseEnv,
-    BehaviorSpec,
-    DecisionSteps,
-    TerminalSteps,
-)
+from mlagents_envs.base_env import ActionSpec, BaseEnv, BehaviorSpec, DecisionSteps, TerminalSteps
 from mlagents_envs.exception import UnityException
 from numpy.typing import NDArray
 

@@ -52,13 +52,7 @@ class Driver:
         from .actors import EngineActors
 
         local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
-        ray.init(
-            address,
-            log_to_driver=False,
-            configure_logging=False,
-            logging_level=logging.ERROR,
-            **local,
-        )
+        ray.init(address, log_to_driver=False, configure_logging=False, logging_level=logging.ERROR, **local)
         self._actors = EngineActors(self.send)
         return {"address": ray.util.get_node_ip_address(), **self.do_nodes()}
 

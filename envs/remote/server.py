@@ -220,9 +220,7 @@ class AttachServer:
         for listener in self._listeners:
             self._selector.unregister(listener)
         self._rejections.log(
-            "",
-            "new connections",
-            f"{reason.strerror}. Allow more open files (ulimit -n); retrying",
+            "", "new connections", f"{reason.strerror}. Allow more open files (ulimit -n); retrying"
         )
 
     def _advance(self, connection: IncomingConnection) -> None:

@@ -43,10 +43,7 @@ def test_a_trainer_starts_it_by_its_name():
             "found the environment 'scene:ball3d'; expected gymnasium:ID",
         ),
         (["python:a:b"], r"no --mlagents-port: .*--env python:a:b --env-workers 2"),
-        (
-            ["python:a:b", "--size", "3"],
-            "unknown option --size; the environment's own arguments follow --",
-        ),
+        (["python:a:b", "--size", "3"], "unknown option --size; the environment's own arguments follow --"),
         (["python:a:b", "--mlagents-port", "x"], "invalid int value: 'x'"),
     ],
 )

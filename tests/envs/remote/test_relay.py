@@ -34,12 +34,7 @@ class Side:
     def __init__(self, context: ssl.SSLContext, fingerprint: str) -> None:
         self.arrived: queue.SimpleQueue[AttachedEngine] = queue.SimpleQueue()
         self.server = AttachServer(
-            "localhost",
-            0,
-            AccessRules(tls=context),
-            token=TOKEN,
-            on_engine=self.arrived.put,
-            timeout=TIMEOUT,
+            "localhost", 0, AccessRules(tls=context), token=TOKEN, on_engine=self.arrived.put, timeout=TIMEOUT
         )
         self.server.start()
         self.fingerprint = fingerprint

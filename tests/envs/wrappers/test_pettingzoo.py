@@ -7,12 +7,7 @@ pytest.importorskip("gymnasium")
 pytest.importorskip("pettingzoo")
 
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Tuple
-from lanista.envs.wrappers import (
-    UnityAECEnv,
-    UnityGymException,
-    UnityParallelEnv,
-    UnityToPettingZooWrapper,
-)
+from lanista.envs.wrappers import UnityAECEnv, UnityGymException, UnityParallelEnv, UnityToPettingZooWrapper
 from toldsteps import BALL, NAME, Asks, Ends, Told, spec_of
 
 A, B = f"{NAME}?agent_id=0", f"{NAME}?agent_id=1"

@@ -57,10 +57,7 @@ def test_copies_that_end_do_not_disturb_the_others():
     env = GymnasiumEnvironment(make, "Game", copies=3)
     env.reset()
     env.step()
-    assert told(env.get_steps(GAME)) == [
-        ([3, 1, 4], [20, 31, 20], [0, 1, 0]),
-        ([0, 2], [21, 21], [1, 1]),
-    ]
+    assert told(env.get_steps(GAME)) == [([3, 1, 4], [20, 31, 20], [0, 1, 0]), ([0, 2], [21, 21], [1, 1])]
 
 
 def test_what_was_handed_out_stays_as_it_was():

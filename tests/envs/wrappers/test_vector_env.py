@@ -55,11 +55,7 @@ def test_an_interruption_is_a_truncation():
 
 
 def test_who_acts_more_slowly_loses_no_reward():
-    env, engine = wrap(
-        [Asks(0, 0), Asks(1, 10)],
-        [Asks(0, 1, 1)],
-        [Asks(0, 2, 1), Asks(1, 12, 5)],
-    )
+    env, engine = wrap([Asks(0, 0), Asks(1, 10)], [Asks(0, 1, 1)], [Asks(0, 2, 1), Asks(1, 12, 5)])
     env.reset()
     seen, rewards, *_, infos = env.step(np.ones((2, 2), np.float32))
     assert infos["asks"].tolist() == [True, False]
@@ -71,10 +67,7 @@ def test_who_acts_more_slowly_loses_no_reward():
 
 def test_a_slot_whose_next_agent_is_late_shows_the_end_until_it_comes():
     env, _ = wrap(
-        [Asks(0, 0), Asks(1, 10)],
-        [Asks(0, 1), Ends(1, 19, 3)],
-        [Asks(0, 2)],
-        [Asks(0, 3), Asks(2, 20, 4)],
+        [Asks(0, 0), Asks(1, 10)], [Asks(0, 1), Ends(1, 19, 3)], [Asks(0, 2)], [Asks(0, 3), Asks(2, 20, 4)]
     )
     env.reset()
     steps = [env.step(still(env)) for _ in range(3)]
