@@ -70,7 +70,9 @@ class Side:
 
 @pytest.fixture(scope="module")
 def identity():
-    return self_signed("127.0.0.1")
+    context, fingerprint = self_signed("127.0.0.1")
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_3 and len(fingerprint) == 95
+    return context, fingerprint
 
 
 @pytest.fixture

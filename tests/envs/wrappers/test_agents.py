@@ -1,6 +1,7 @@
 """Agents' ids change, their slots do not."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.envs.wrappers.agents import VACANT, SlotAssignment
@@ -15,25 +16,28 @@ def release(slots, *agents):
     return slots.release(np.array(agents, np.int32)).tolist()
 
 
-def test_the_first_are_seated_by_their_ids_whatever_their_order():
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([((12, 3, 7), [2, 0, 1]), ((3, 12), [0, 2])], "the first by their ids, in whatever order"),
+        ([((0, 1, 2), [0, 1, 2]), {1}, ((2, 9, 0), [2, 1, 0])], "a successor takes the free slot"),
+        ([((0, 1, 2), [0, 1, 2]), {0, 2}, ((2, 0, 1), [2, 0, 1])], "who keeps its id keeps its slot"),
+        ([3, ((0, 1), [0, 1]), {1}, ((0, 5), [0, 1]), ((0, 5, 6), [0, 1, 2])], "a left one before a new one"),
+        ([((0,), [0]), ((0, 1), [0, 1])], "more agents make more slots"),
+    ],
+)
+def test_slots_are_assigned(steps, expected):
     slots = SlotAssignment()
-    assert assign(slots, 12, 3, 7) == ([2, 0, 1], [2, 0, 1])
-    assert assign(slots, 3, 12) == ([0, 2], [])
-
-
-def test_a_successor_takes_the_slot_that_was_left():
-    slots = SlotAssignment()
-    assign(slots, 0, 1, 2)
-    assert release(slots, 1) == [1]
-    assert assign(slots, 2, 9, 0) == ([2, 1, 0], [1])
-    assert slots.holders.tolist() == [0, 9, 2]
-
-
-def test_an_agent_that_keeps_its_id_keeps_its_slot():
-    slots = SlotAssignment()
-    assign(slots, 0, 1, 2)
-    release(slots, 0, 2)
-    assert assign(slots, 2, 0, 1) == ([2, 0, 1], [2, 0])
+    for step in steps:
+        if isinstance(step, int):
+            slots.reserve(step)
+        elif isinstance(step, set):
+            release(slots, *sorted(step))
+        else:
+            agents, held = step
+            new = [slot for agent, slot in zip(agents, held) if agent not in slots.holders]
+            assert assign(slots, *agents) == (held, new), expected
+            assert [slots.holders[slot] for slot in held] == list(agents)
 
 
 def test_successors_stay_in_their_group():
@@ -44,32 +48,10 @@ def test_successors_stay_in_their_group():
     assert assigned == [2, 3, 0, 1]
 
 
-def test_a_slot_that_somebody_left_goes_before_one_that_nobody_had():
-    slots = SlotAssignment()
-    slots.reserve(3)
-    assign(slots, 0, 1)
-    release(slots, 1)
-    assert assign(slots, 0, 5) == ([0, 1], [1])
-    assert assign(slots, 0, 5, 6) == ([0, 1, 2], [2])
-
-
-def test_more_agents_than_slots_make_more_slots():
-    slots = SlotAssignment()
-    assign(slots, 0)
-    assert assign(slots, 0, 1) == ([0, 1], [1])
-    assert len(slots) == 2
-
-
-def test_who_was_never_seated_leaves_nothing():
-    slots = SlotAssignment()
-    assign(slots, 0)
-    assert release(slots, 5) == [VACANT]
-    assert slots.holders.tolist() == [0]
-
-
-def test_after_a_clearing_the_slots_are_there_and_nobody_holds_them():
+def test_after_a_clearing_the_slots_are_empty():
     slots = SlotAssignment()
     assign(slots, 0, 1)
+    assert release(slots, 5) == [VACANT], "it was never assigned"
     slots.clear()
     assert slots.holders.tolist() == [VACANT, VACANT]
     assert assign(slots, 1) == ([0], [0])

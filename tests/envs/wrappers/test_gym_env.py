@@ -219,12 +219,6 @@ def test_actions_that_are_none_name_what_was_found_and_expected(spec, action, to
     assert engine.acted == []
 
 
-def test_what_was_handed_out_stays_as_it_is():
-    env, _ = wrap([Asks(0, 1)], [Asks(0, 2)], [Ends(0, 3)])
-    seen = [env.reset()[0], env.step(STILL)[0], env.step(STILL)[0]]
-    assert [each.item() for each in seen] == [1, 2, 3]
-
-
 def test_pictures_are_rendered():
     spec = BehaviorSpec([*spec_of((2,), (5, 4, 4), (1, 4, 6)).observation_specs], ActionSpec(1, ()))
     env, _ = wrap([Asks(0, 0.2)], spec=spec, render_mode="rgb_array")

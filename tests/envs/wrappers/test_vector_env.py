@@ -87,13 +87,6 @@ def test_messages_in_which_nobody_asks_are_part_of_the_step():
     assert infos["final_obs"][0].tolist() == [7] and len(engine.acted) == 3
 
 
-def test_who_ended_without_having_been_asked_is_nobodys():
-    env, _ = wrap([Asks(0)], [Ends(5, 7, 2), Asks(0, 1)])
-    env.reset()
-    _, rewards, terminated, _, infos = env.step(still(env))
-    assert not rewards.any() and not terminated.any() and "final_obs" not in infos
-
-
 def test_a_reset_cuts_all_episodes():
     env, engine = wrap([Asks(0, 1), Asks(1, 2)], [Asks(0, 3), Asks(1, 4)])
     env.reset()

@@ -53,29 +53,17 @@ def test_steps_rewards_and_observations():
     assert game.actions[-1] == {"walker_0": 0, "walker_7": 0}
 
 
-def test_one_agent_can_be_set_alone():
-    env, (game,) = environment(NOTHING, first=("walker_0", "walker_1"))
-    env.set_action_for_agent(WALKER, 1, ActionTuple(discrete=np.array([[2]], np.int32)))
-    env.step()
-    assert game.actions == [{"walker_0": 0, "walker_1": 2}]
-
-
 def test_termination_is_told_from_truncation():
-    first = ("walker_0", "walker_1", "walker_2")
-    env, _ = environment(((), ("walker_0",), ("walker_1",)), NOTHING, first=first)
+    """Both at once are a termination."""
+    first = ("walker_0", "walker_1", "walker_2", "walker_3")
+    env, _ = environment(((), ("walker_0", "walker_3"), ("walker_1", "walker_3")), NOTHING, first=first)
     env.step()
     decisions, terminals = env.get_steps(WALKER)
-    np.testing.assert_array_equal(terminals.agent_id, [0, 1])
-    np.testing.assert_array_equal(terminals.interrupted, [False, True])
-    np.testing.assert_array_equal(terminals.obs[0][:, 1], [0, 1])
-    np.testing.assert_array_equal(terminals.reward, [1.5, 1.5])
+    np.testing.assert_array_equal(terminals.agent_id, [0, 1, 3])
+    np.testing.assert_array_equal(terminals.interrupted, [False, True, False])
+    np.testing.assert_array_equal(terminals.obs[0][:, 1], [0, 1, 3])
+    np.testing.assert_array_equal(terminals.reward, [1.5] * 3)
     np.testing.assert_array_equal(decisions.agent_id, [2])
-
-
-def test_both_at_once_is_a_termination():
-    env, _ = environment(((), ("walker_0",), ("walker_0",)))
-    env.step()
-    np.testing.assert_array_equal(env.get_steps(WALKER)[1].interrupted, [False])
 
 
 def test_agents_come_late_and_under_a_new_id_each_time():
@@ -150,6 +138,7 @@ def test_a_game_may_use_its_arrays_again(state_observation):
     np.testing.assert_array_equal(decisions.obs[0], [[0, 0]])
     np.testing.assert_array_equal(decisions.action_mask[0], [[False, False, True]])
     if state_observation:
+        assert env.behavior_specs[WALKER].observation_specs[-1].name == "state"
         np.testing.assert_array_equal(terminals.obs[1], [[1, 1]])
         np.testing.assert_array_equal(decisions.obs[1], [[0, 2]])
 
@@ -165,6 +154,10 @@ def test_a_mask_may_be_used_again_too(within):
             seen = np.zeros(2)
             return {"observation": seen, "action_mask": mask} if within == "observation" else seen
 
+        def reset(self, seed=None):
+            observations, _ = super().reset()
+            return observations, {agent: {"action_mask": np.array([1, 0, 1])} for agent in observations}
+
         def step(self, actions):
             *told, _ = super().step(actions)
             return *told, {agent: {"action_mask": mask} for agent in actions}
@@ -175,6 +168,9 @@ def test_a_mask_may_be_used_again_too(within):
     )
     spaces = {"walker_0": (space, Discrete(3))}
     env, games = environment(NOTHING, NOTHING, kind=Sharing, spaces=spaces, areas=2)
+    first = [False, True, False] if within == "info" else [False, False, True]
+    np.testing.assert_array_equal(env.get_steps(WALKER)[0].action_mask[0], [first] * 2)
+    assert [spec.name for spec in env.behavior_specs[WALKER].observation_specs] == ["observation"]
     games[0].time, games[1].time = 0, -1
     env.step()
     np.testing.assert_array_equal(env.get_steps(WALKER)[0].action_mask[0][:, 2], [False, True])
@@ -187,39 +183,6 @@ def test_the_global_state_is_made_for_those_alone_who_observe_it():
 
     env, _ = environment(((), ("walker_0",), ()), kind=Dear)
     env.step()
-
-
-@pytest.mark.parametrize("within", ["observation", "info"])
-def test_masks_become_forbidden_actions(within):
-    class Masked(Script):
-        def see(self, agent):
-            mask = np.array([1, 0, 1], np.int8)
-            return (
-                {"observation": np.zeros(2), "action_mask": mask} if within == "observation" else np.zeros(2)
-            )
-
-        def reset(self, seed=None):
-            observations, _ = super().reset()
-            info = {"action_mask": np.array([1, 0, 1], np.int8)} if within == "info" else {}
-            return observations, dict.fromkeys(observations, info)
-
-    plain = Box(-1, 1, (2,), np.float32)
-    space = (
-        Dict(observation=plain, action_mask=Box(0, 1, (3,), np.int8)) if within == "observation" else plain
-    )
-    env, _ = environment(NOTHING, kind=Masked, spaces={"walker_0": (space, Discrete(3))})
-    decisions, _ = env.get_steps(WALKER)
-    assert [spec.name for spec in env.behavior_specs[WALKER].observation_specs] == ["observation"]
-    np.testing.assert_array_equal(decisions.action_mask[0], [[False, True, False]])
-
-
-def test_the_global_state_as_a_sensor():
-    env, _ = environment(((), ("walker_0",), ()), kind=WithState, state_observation=True)
-    assert env.behavior_specs[WALKER].observation_specs[-1].name == "state"
-    env.step()
-    decisions, terminals = env.get_steps(WALKER)
-    np.testing.assert_array_equal(terminals.obs[1], [[1, 1]])
-    np.testing.assert_array_equal(decisions.obs[1], [[0, 2]])
 
 
 def test_who_has_no_global_state_says_so():
@@ -237,15 +200,17 @@ def test_only_the_first_reset_is_seeded():
 
 
 def test_one_agents_action_leaves_the_callers_arrays_alone():
-    env, (game,) = environment(NOTHING, first=("walker_0", "walker_1"))
-    all_ones = ActionTuple(discrete=np.ones((2, 1), np.int32))
+    env, (game,) = environment(NOTHING, NOTHING, first=("walker_0", "walker_1"))
+    all_ones, two = (ActionTuple(discrete=np.full((n, 1), k, np.int32)) for n, k in ((2, 1), (1, 2)))
+    env.set_action_for_agent(WALKER, 1, two)
+    env.step()
     env.set_actions(WALKER, all_ones)
-    env.set_action_for_agent(WALKER, 1, ActionTuple(discrete=np.array([[2]], np.int32)))
+    env.set_action_for_agent(WALKER, 1, two)
     np.testing.assert_array_equal(all_ones.discrete, 1)
     with pytest.raises(IndexError, match=r"agent_id 7.*\[0, 1\]"):
-        env.set_action_for_agent(WALKER, 7, ActionTuple(discrete=np.array([[2]], np.int32)))
+        env.set_action_for_agent(WALKER, 7, two)
     env.step()
-    assert game.actions == [{"walker_0": 1, "walker_1": 2}]
+    assert game.actions == [{"walker_0": 0, "walker_1": 2}, {"walker_0": 1, "walker_1": 2}]
 
 
 def test_refuses_what_it_does_not_know():

@@ -34,17 +34,17 @@ def plain_transitions(episodes, first, max_steps, actions, turns):
     while turns:
         moves = episodes[number % len(episodes)]
         number += 1
-        alive, action_decoder = list(range(SEATS)), first
+        alive, acting = list(range(SEATS)), first
         open_turn, done = {}, defaultdict(list)
         rewards, lengths = [0] * SEATS, [0] * SEATS
         for time, move in enumerate(moves):
             if not turns:
                 break
             turns -= 1
-            if action_decoder in open_turn:
-                done[action_decoder].append((*open_turn[action_decoder], False, False))
-            open_turn[action_decoder] = (time, actions(action_decoder, time), 0)
-            lengths[action_decoder] += 1
+            if acting in open_turn:
+                done[acting].append((*open_turn[acting], False, False))
+            open_turn[acting] = (time, actions(acting, time), 0)
+            lengths[acting] += 1
             for seat in alive:
                 rewards[seat] += move.rewards[seat]
                 if seat in open_turn:
@@ -65,7 +65,7 @@ def plain_transitions(episodes, first, max_steps, actions, turns):
             if not alive:
                 reports.append((rewards, lengths))
                 break
-            action_decoder = alive[move.following % len(alive)]
+            acting = alive[move.following % len(alive)]
         told.append(done)
     return told, reports
 
