@@ -60,7 +60,7 @@ def gif(frames: Sequence[Frame], frame_ms: int) -> bytes:
 
 
 def has_mp4_encoder() -> bool:
-    """Whether imageio and its FFmpeg are installed (`pip install lanista[video]`)."""
+    """Whether imageio and its FFmpeg are installed (extra `video`)."""
     return find_spec("imageio") is not None and find_spec("imageio_ffmpeg") is not None
 
 
