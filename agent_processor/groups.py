@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from .agent_table import Slots
 from .blocks import Rows
-from .slots import Slots
 
 NO_GROUP = 0
 """The place in the table of an agent without a group: nobody is ever in it."""
@@ -15,7 +15,7 @@ NO_GROUP = 0
 MEMBER, FINISHED, CURRENT, OVER = range(4)
 
 
-class Groups:
+class GroupTable:
     """A table [plane, group, place] of the members of every group.
 
     Places are given in the order in which members finish their first step in the group, which is the order in
@@ -111,7 +111,7 @@ class Groups:
             self._leave(slot, int(self._group[slot]), int(self._place[slot]))
             self._place[slot] = -1
 
-    def reached(self) -> list[Rows]:
+    def referenced_rows(self) -> list[Rows]:
         """The rows that the members of living groups still need."""
         rows = self._table[[FINISHED, CURRENT]].ravel()
         return [rows[rows >= 0]]

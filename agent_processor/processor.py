@@ -14,12 +14,12 @@ from mlagents_envs.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
 from numpy.typing import NDArray
 
 from ..envs.base import Decision, EngineStatistics, StatsAggregationMethod
+from .agent_table import NO_SLOTS, AgentTable, Slots
 from .blocks import Rows
-from .groups import Groups
+from .group_slots import GroupSlots
+from .groups import GroupTable
 from .queues import AgentManagerQueue
-from .rosters import Rosters
 from .rows import RowStore
-from .slots import NOBODY, AgentSlots, Slots
 from .stats_sink import StatsSink as StatsSink
 from .trajectory import AgentKey, EpisodesForgotten, Trajectory
 
@@ -29,7 +29,7 @@ _NO_ROWS: Rows = np.zeros(0, dtype=np.int64)
 TrajectoryQueue = AgentManagerQueue[Trajectory | EpisodesForgotten]
 
 Place = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Each agent's group and its place there; see `Groups`."""
+"""Each agent's group and its place there; see `GroupTable`."""
 
 
 class AgentProcessor:
@@ -59,9 +59,9 @@ class AgentProcessor:
         self._by_worker = by_worker
         self._queues: list[TrajectoryQueue] = []
         self._rows = RowStore(spec, memory_size, places=places)
-        self._agents = AgentSlots(spec.action_spec.discrete_size, memory_size, max_trajectory_length)
-        self._groups = Groups()
-        self._rosters = Rosters(behavior_id, places) if places else None
+        self._agents = AgentTable(spec.action_spec.discrete_size, memory_size, max_trajectory_length)
+        self._groups = GroupTable()
+        self._rosters = GroupSlots(behavior_id, places) if places else None
         self._ready: list[Trajectory] = []
         """Trajectories of the step in hand, which go out when all of it is known."""
         self._their_rosters: list[int] = []
@@ -87,7 +87,7 @@ class AgentProcessor:
         """
         if decided is not None:
             self._act(env, decided)
-        ended = self._end(env, terminals) if len(terminals) else NOBODY
+        ended = self._end(env, terminals) if len(terminals) else NO_SLOTS
         if len(decisions):
             self._go_on(env, decisions, lost_lives)
         if self._ready or self._rosters is not None:
@@ -97,9 +97,9 @@ class AgentProcessor:
             gone = ended[self._agents.row[ended] < 0]
             if len(gone):
                 self._agents.release(env, gone)
-        if self._rows.crowded:
-            seated = [] if self._rosters is None else [self._rosters.reached()]
-            self._rows.keep([*self._agents.reached(), *self._groups.reached(), *seated])
+        if self._rows.needs_compaction:
+            seated = [] if self._rosters is None else [self._rosters.referenced_rows()]
+            self._rows.compact([*self._agents.referenced_rows(), *self._groups.referenced_rows(), *seated])
 
     def _publish(self) -> None:
         """Put what has become ready on the queues."""
@@ -123,14 +123,14 @@ class AgentProcessor:
         """Forget the unfinished trajectories, memories and groups of one environment's agents, or of all."""
         agents = self._agents.of(env)
         for environment in np.unique(self._agents.env[agents]).tolist():
-            self._forget(environment, agents[self._agents.env[agents] == environment])
+            self._reset(environment, agents[self._agents.env[agents] == environment])
 
-    def forget_agents(self, env: int, agent_ids: NDArray[np.int32]) -> None:
+    def reset_agents(self, env: int, agent_ids: NDArray[np.int32]) -> None:
         """Forget these agents as if their episodes had not begun; ids that are not known are passed over."""
         slots = np.unique(self._agents.find(env, np.asarray(agent_ids))[0])
-        self._forget(env, slots[slots >= 0])
+        self._reset(env, slots[slots >= 0])
 
-    def _forget(self, env: int, slots: Slots) -> None:
+    def _reset(self, env: int, slots: Slots) -> None:
         if len(slots):
             self._groups.remove(slots)
             if self._rosters is not None:
@@ -303,7 +303,7 @@ class AgentProcessor:
         `lost`: who has lost a life, where episodes go on.
         """
         agents, n = self._agents, len(slots)
-        trails = agents.trail[slots, : lengths.max()]
+        trails = agents.open_rows[slots, : lengths.max()]
         next_mates: Sequence[Rows] = [_NO_ROWS] * n
         all_over = [True] * n
         if place is not None:

@@ -56,7 +56,7 @@ class AgentManagerQueue(Generic[T]):
             item = self._items.popleft()
         except IndexError:
             raise AgentManagerQueue.Empty(f"the queue of {self._behavior_id} is empty") from None
-        self._tell()
+        self._notify()
         return item
 
     def drain(self) -> list[T]:
@@ -68,10 +68,10 @@ class AgentManagerQueue(Generic[T]):
             except IndexError:  # another thread took it
                 break
         if items:
-            self._tell()
+            self._notify()
         return items
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self._maxlen > 0:
             with self._room:
                 self._room.notify_all()

@@ -12,7 +12,7 @@ from .blocks import Block, Blocks, Rows
 from .trajectory import Rollout, Trajectory
 
 
-def rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Rollout:
+def build_rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Rollout:
     """The steps of these trajectories, then the teammates' steps that are not among them, each row once.
 
     Trajectories of several behaviours may be mixed when their observations and actions are alike. Without
@@ -63,8 +63,8 @@ def rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Roll
     )
 
 
-def only(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
-    """`whole` without the trajectories for which `keep` [J] says False.
+def select_trajectories(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
+    """`whole` without the trajectories for which `compact` [J] says False.
 
     Where teammates are looked at, the rows of these stay as teammates' rows.
     """
@@ -151,9 +151,9 @@ def _renumber(blocks: Blocks, own: Rows, *tables: Rows | None) -> tuple[Rows, li
 
 def _stacked(of_places: Sequence[NDArray[np.int64] | None]) -> NDArray[np.int64]:
     """[J, places] what each trajectory says of the places behind its last step."""
-    told = [column for column in of_places if column is not None]
-    assert len(told) == len(of_places), "a processor with rosters tells it of every trajectory"
-    return np.stack(told)
+    columns = [column for column in of_places if column is not None]
+    assert len(columns) == len(of_places), "a processor with rosters sets it for every trajectory"
+    return np.stack(columns)
 
 
 def _next_places(trajectories: Sequence[Trajectory]) -> NDArray[np.int64]:

@@ -186,11 +186,11 @@ class RowStore:
             block.columns.done[offsets] = True
 
     @property
-    def crowded(self) -> bool:
-        """It is time to call `keep`: half as many blocks have begun as were kept last time."""
+    def needs_compaction(self) -> bool:
+        """It is time to call `compact`: half as many blocks have begun as were kept last time."""
         return self._begun_since_keep > max(1, self._kept // 2)
 
-    def keep(self, reached: Sequence[Rows]) -> None:
+    def compact(self, reached: Sequence[Rows]) -> None:
         """Forget every block but those of the rows `reached`, of these rows' teammates, and the newest.
 
         Teammates are those of `mates` and of rosters.

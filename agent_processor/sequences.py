@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Sequences:
+class PaddedSequences:
     """Trajectories padded at their ends to whole sequences, as a recipe for columns: P padded rows."""
 
     index: NDArray[np.int64]
@@ -26,14 +26,14 @@ class Sequences:
         return padded
 
 
-def pad_sequences(lengths: NDArray[np.int64], sequence_length: int) -> Sequences:
+def pad_sequences(lengths: NDArray[np.int64], sequence_length: int) -> PaddedSequences:
     """Pad trajectories of `lengths` [J], which lie one behind another, to multiples of `sequence_length`."""
     padded = -(-lengths // sequence_length) * sequence_length
     starts = np.repeat(np.cumsum(padded) - padded, padded)
     within = np.arange(len(starts)) - starts
     last = np.repeat(lengths, padded) - 1
     first_step = np.repeat(np.cumsum(lengths) - lengths, padded)
-    return Sequences(first_step + np.minimum(within, last), within <= last)
+    return PaddedSequences(first_step + np.minimum(within, last), within <= last)
 
 
 def newest(n: int, max_length: int, sequence_length: int = 1) -> slice:
@@ -54,7 +54,7 @@ def next_steps(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return following
 
 
-def of_mates(column: NDArray[Any], mates: NDArray[np.int64], fill: float) -> NDArray[Any]:
+def gather_mates(column: NDArray[Any], mates: NDArray[np.int64], fill: float) -> NDArray[Any]:
     """The teammates' entries [steps, M, ...] of a column [N, ...]; `fill` where `mates` [steps, M] is -1."""
     found = column[np.maximum(mates, 0)]
     found[mates < 0] = fill

@@ -37,7 +37,7 @@ class ObservationError(WireError, UnityObservationException):  # type: ignore[mi
     """An observation that does not fit its specification, or a picture that cannot be decoded."""
 
 
-class PortInUseError(OSError):
+class AddressInUseError(OSError):
     """Another process (or another trainer in this one) listens on the port."""
 
 

@@ -5,7 +5,7 @@ import socket
 import sys
 from contextlib import suppress
 
-from ..errors import PortInUseError
+from ..errors import AddressInUseError
 
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 """Why `accept` fails although a client waits to be accepted."""
@@ -25,7 +25,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
         port: TCP port; 0 takes one that is free on all addresses.
 
     Raises:
-        PortInUseError: Another listener has the port.
+        AddressInUseError: Another listener has the port.
         PermissionError: This user may not listen on this port.
         OSError: The address is not one of this machine.
     """
@@ -33,7 +33,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
     for attempts_left in reversed(range(_ATTEMPTS)):
         try:
             return _listen(addresses, port)
-        except PortInUseError:
+        except AddressInUseError:
             if port != 0 or attempts_left == 0:
                 raise
     raise AssertionError("unreachable")
@@ -106,7 +106,7 @@ def _bound(address: str, port: int) -> socket.socket:
                 f"port {port} needs privileges, as ports below {_PRIVILEGED} do; choose one from there on",
             ) from error
         if error.errno in (errno.EADDRINUSE, errno.EACCES):
-            raise PortInUseError(
+            raise AddressInUseError(
                 error.errno, f"Port {port} of {address} cannot be used: {error.strerror}"
             ) from error
         raise

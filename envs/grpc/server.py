@@ -172,7 +172,7 @@ class ServerSession:
                 machine, which is then listened on besides these.
 
         Raises:
-            PortInUseError: Another listener has the port.
+            AddressInUseError: Another listener has the port.
             PermissionError: This user may not listen on this port.
             OSError: The address is not one of this machine.
         """
@@ -239,7 +239,7 @@ class ServerSession:
         self.watch(None)
         self.reply(QUIT)
         if self._engine is not None:
-            self._say_goodbye(self._engine, wait)
+            self._send_goaway(self._engine, wait)
         self._closed = True
         self._selector.close()
         for open_socket in (*self._listeners, *(peer.stream for peer in self._peers)):
@@ -329,7 +329,7 @@ class ServerSession:
             else:
                 self._hung_up_at = time.monotonic()
 
-    def _say_goodbye(self, engine: Peer, wait: bool) -> None:
+    def _send_goaway(self, engine: Peer, wait: bool) -> None:
         """Announce the end; let the last bytes leave, and give the engine a moment to hang up."""
         connection = engine.server.connection
         connection.send_goaway(reason=self.closing_reason)

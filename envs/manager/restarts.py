@@ -95,15 +95,15 @@ class RestartHistory:
             name: How messages call the environment.
             error: The last failure.
         """
-        told = str(error)
+        text = str(error)
         if self.count > 1:
-            told = f"Its failures:\n{self}\nThe last one in full: {error}"
+            text = f"Its failures:\n{self}\nThe last one in full: {error}"
         stopped = isinstance(error, UnityCommunicatorStoppedException)
         what, kind = ("ended the session", EngineStopped) if stopped else ("failed", RestartLimitError)
         return kind(
             f"{name} {what}, and the limits leave no room for another restart "
             f"({self.limits}; env_settings.max_lifetime_restarts, restarts_rate_limit_n and "
-            f"restarts_rate_limit_period_s change them). {told}"
+            f"restarts_rate_limit_period_s change them). {text}"
         )
 
     def restarted(self, now: float) -> None:

@@ -37,7 +37,7 @@ class Relay:
         name: The name under which the trainer expects them; None if it does not expect them by name.
 
     Raises:
-        PortInUseError: Another process listens there.
+        AddressInUseError: Another process listens there.
         OSError: This user may not listen there.
     """
 

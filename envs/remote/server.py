@@ -94,7 +94,7 @@ class AttachServer:
             timeout: Seconds that a client has to greet as an engine.
 
         Raises:
-            PortInUseError: Another process listens there.
+            AddressInUseError: Another process listens there.
             PermissionError: This user may not listen on this port.
             OSError: The address is not one of this machine's.
         """

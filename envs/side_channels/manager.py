@@ -81,8 +81,8 @@ class SideChannelManager:
                 raise UnitySideChannelException(self._blame(channel, error)) from error
 
     def _blame(self, channel: SideChannel, error: Exception) -> str:
-        told = str(error) if isinstance(error, UnityException) else f"{type(error).__name__}: {error}"
-        return f"{self._where}Side channel {channel.channel_id} ({type(channel).__name__}): {told}"
+        text = str(error) if isinstance(error, UnityException) else f"{type(error).__name__}: {error}"
+        return f"{self._where}Side channel {channel.channel_id} ({type(channel).__name__}): {text}"
 
     def _skip(self, key: bytes) -> None:
         if key not in self._unknown:

@@ -110,7 +110,7 @@ class EngineConnection:
         self._name = name
         self._arrived: bytes | None = None
         self._our_turn = False
-        self._told_to_quit = False
+        self._quit_sent = False
         self._lost = False
         self._has_called = False
         self.answered = False
@@ -192,7 +192,7 @@ class EngineConnection:
             UnityCommunicatorStoppedException: The engine was told to quit.
             UnityCommunicationException: The engine has not called since the last reply.
         """
-        if self._told_to_quit:
+        if self._quit_sent:
             raise UnityCommunicatorStoppedException(
                 f"Communicator has exited. {self._name} was told to quit."
             )
@@ -205,14 +205,14 @@ class EngineConnection:
 
     def send_quit(self) -> None:
         """Tell the engine to quit if it waits for an answer; return at once. `close` then awaits its end."""
-        if self._told_to_quit:
+        if self._quit_sent:
             return
         if not self._our_turn and self._arrived is None:
             self._arrived = self._session.receive(0.0)  # a call that has just come
         self._our_turn = self._our_turn or self._arrived is not None
         if self._our_turn:
             self.reply(encode_quit())
-            self._told_to_quit = True
+            self._quit_sent = True
 
     def set_closing_reason(self, reason: str) -> None:
         """`close` will send the engine the first line of this."""
@@ -250,10 +250,10 @@ class EngineConnection:
 
     def _quit(self, deadline: float) -> None:
         """Answer the call in which the engine waits, or the one that it is about to make, with quit."""
-        while not self._told_to_quit and not self._disconnected():
+        while not self._quit_sent and not self._disconnected():
             self.send_quit()
             remaining = deadline - time.monotonic()
-            if self._told_to_quit or remaining <= 0:
+            if self._quit_sent or remaining <= 0:
                 return
             self._arrived = self._session.receive(min(_POLL_SECONDS, remaining))
 

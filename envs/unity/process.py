@@ -1,10 +1,8 @@
 """An engine's process: started in a group of its own, watched, and ended with all its children.
 
-Sees to it that engines end when this process is killed and cannot end them itself.
-
-The kernel's own way, PR_SET_PDEATHSIG, exists on Linux alone and fires already when the thread ends
-that started the engine. Here a small shell waits at the other end of a pipe: it is told which process
-groups live, and when the pipe closes it kills those that remain.
+Engines also end when this process is killed and cannot end them itself. The kernel's own way,
+PR_SET_PDEATHSIG, exists only on Linux and fires already when the thread ends that started the engine. So a
+small shell reads from a pipe which process groups live, and when the pipe closes it kills those that remain.
 """
 
 import atexit
@@ -52,7 +50,7 @@ class EngineProcess:
         self._ended = threading.Event()
         self._process = _start(self.command)
         self.pid = self._process.pid
-        watch(self.pid)
+        REAPER.add(self.pid)
         # Also when this process ends while another thread is still busy with closing the engine.
         atexit.register(self.kill)
         self._reader = threading.Thread(target=self._read, name=f"output of {self.pid}", daemon=True)
@@ -131,7 +129,7 @@ class EngineProcess:
             self._process.wait()
             if os.name == "posix":  # macOS before Python 3.13
                 _kill_all(self.pid)
-        release(self.pid)
+        REAPER.remove(self.pid)
         self._ended.set()
         atexit.unregister(self.kill)
         if self._on_exit is not None:
@@ -228,53 +226,52 @@ sleep 3
 for group in $groups; do kill -s KILL -- "-$group"; done 2>/dev/null
 """
 
-_PARTING_SECONDS = 0.5
-
-_lock = threading.Lock()
-_shell: subprocess.Popen[bytes] | None = None
-_owner = 0
+_EXIT_SECONDS = 0.5
 
 
-def watch(group: int) -> None:
-    """Kill this process group should this process end without `release`."""
-    _tell(f"+ {group}\n", start=True)
+class ProcessReaper:
+    """Kills process groups that outlive this process, by means of a shell that is started with the first."""
 
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._shell: subprocess.Popen[bytes] | None = None
+        self._owner = 0
 
-def release(group: int) -> None:
-    """The process group has ended."""
-    _tell(f"- {group}\n", start=False)
+    def add(self, group: int) -> None:
+        """Kill this process group should this process end without `remove`."""
+        self._write(f"+ {group}\n", start=True)
 
+    def remove(self, group: int) -> None:
+        """The process group has ended."""
+        self._write(f"- {group}\n", start=False)
 
-def _tell(line: str, *, start: bool) -> None:
-    global _shell, _owner
-    if os.name != "posix":
-        return
-    with _lock:
-        # A forked child must not speak for its parent's engines.
-        if _shell is None or _owner != os.getpid():
-            if not start:
-                return
-            _shell, _owner = _start_guard(), os.getpid()
-            atexit.register(_dismiss)
-        if _shell is None or _shell.stdin is None:
+    def _write(self, line: str, *, start: bool) -> None:
+        if os.name != "posix":
             return
-        try:
-            os.write(_shell.stdin.fileno(), line.encode())
-        except BrokenPipeError:
-            logger.warning("The guard of the engines was killed; engines may outlive a killed trainer.")
-            _shell = None
+        with self._lock:
+            # A forked child must not write for its parent's engines.
+            if self._shell is None or self._owner != os.getpid():
+                if not start:
+                    return
+                self._shell, self._owner = _start_guard(), os.getpid()
+                atexit.register(self._close)
+            if self._shell is None or self._shell.stdin is None:
+                return
+            try:
+                os.write(self._shell.stdin.fileno(), line.encode())
+            except BrokenPipeError:
+                logger.warning("The guard of the engines was killed; engines may outlive a killed trainer.")
+                self._shell = None
 
-
-def _dismiss() -> None:
-    """At this process's end: the guard ends by itself, at once if no engine is left."""
-    global _shell
-    with _lock:
-        shell, _shell = _shell, None
-    if shell is None or shell.stdin is None or _owner != os.getpid():
-        return
-    shell.stdin.close()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        shell.wait(_PARTING_SECONDS)
+    def _close(self) -> None:
+        """At this process's end: the shell ends by itself, at once if no engine is left."""
+        with self._lock:
+            shell, self._shell = self._shell, None
+        if shell is None or shell.stdin is None or self._owner != os.getpid():
+            return
+        shell.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            shell.wait(_EXIT_SECONDS)
 
 
 def _start_guard() -> subprocess.Popen[bytes] | None:
@@ -289,3 +286,7 @@ def _start_guard() -> subprocess.Popen[bytes] | None:
     except OSError as error:
         logger.warning("No guard for the engines: %s. They may outlive a killed trainer.", error)
         return None
+
+
+REAPER = ProcessReaper()
+"""Of this process."""

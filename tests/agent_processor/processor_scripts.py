@@ -124,7 +124,7 @@ class Player:
         if event["op"] == "end_episode":
             self.manager.end_episode(event.get("worker"))
         elif event["op"] == "forget":
-            self.manager.forget_agents(event["worker"], np.array(event["agent_id"], np.int32))
+            self.manager.reset_agents(event["worker"], np.array(event["agent_id"], np.int32))
         elif event["op"] == "env_stats":
             given = {
                 key: [(value, StatsAggregationMethod[how]) for value, how in values]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lanista.agent_processor.rollout import rollout
+from lanista.agent_processor.rollout import build_rollout
 from lanista.agent_processor.rows import RowStore
 from processor_scripts import vector_spec
 from simple_engine import SimpleEngine
@@ -28,7 +28,7 @@ def test_agents_with_ever_new_ids_leave_nothing_behind() -> None:
             [
                 len(manager._rows.blocks.by_number),
                 len(manager._agents),
-                manager._agents.trail.size,
+                manager._agents.open_rows.size,
                 manager._groups._table.size,
                 len(manager._agents._environments[0].by_id),
                 len(manager._groups._by_key),
@@ -55,10 +55,10 @@ def test_a_held_trajectory_keeps_its_rows_and_its_teammates_alive() -> None:
     engine = small(horizon=4)
     held = [t for _ in range(5) for t in engine.step([1, 2], group=3)]
     assert len(held) == 2
-    before = rollout(held)
+    before = build_rollout(held)
     for _ in range(300):
         engine.step([1, 2, 3, 4, 5], group=3)
-    after = rollout(held)
+    after = build_rollout(held)
     assert held[0].rows[0] >> 2 not in engine.manager._rows.blocks.by_number
     np.testing.assert_array_equal(after.obs[0], before.obs[0])
     np.testing.assert_array_equal(after.mates, before.mates)
@@ -80,7 +80,7 @@ def test_void_agents_begin_anew_and_the_others_go_on() -> None:
     engine = small(horizon=100)
     for _ in range(3):
         engine.step([1, 2], group=3)
-    engine.manager.forget_agents(0, np.array([2, 99], np.int32))
+    engine.manager.reset_agents(0, np.array([2, 99], np.int32))
     engine.step([1, 2], group=3)
     ended = engine.step([], end=[1, 2], group=3)
     assert [(t.agent.agent, len(t)) for t in ended] == [(1, 4), (2, 1)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 from lanista.agent_processor.processor import AgentManager
-from lanista.agent_processor.rollout import only, rollout
+from lanista.agent_processor.rollout import build_rollout, select_trajectories
 from lanista.envs.base import Decision
 from lanista.trainers.trainer.episode_stats import EpisodeStats
 from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
@@ -61,7 +61,7 @@ def played(game):
 
 def test_the_trajectory_ends_truly_and_the_agent_goes_on_where_it_is():
     lost, first, second = played(Game())
-    rows = rollout([lost, first, second])
+    rows = build_rollout([lost, first, second])
     assert [t.agent.agent for t in (lost, first, second)] == [1, 1, 2]
     assert rows.lengths.tolist() == [3, 2, 5]
     assert rows.obs[0][:, 0].tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
@@ -72,7 +72,7 @@ def test_the_trajectory_ends_truly_and_the_agent_goes_on_where_it_is():
     assert np.flatnonzero(rows.done).tolist() == [2, 4, 9]
     # It goes on with what it remembers: a player does too, who is told of no lives.
     assert rows.memory[:, 0].tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
-    assert only(rows, np.array([True, False, True])).episode_over.tolist() == [False, True]
+    assert select_trajectories(rows, np.array([True, False, True])).episode_over.tolist() == [False, True]
 
 
 def test_statistics_count_whole_games():
@@ -83,7 +83,7 @@ def test_statistics_count_whole_games():
     episodes, sink = EpisodeStats(["extrinsic"]), ListSink()
     episodes.by_worker = True
     for trajectory in trajectories:
-        rows = rollout([trajectory])
+        rows = build_rollout([trajectory])
         episodes.add(rows, {"extrinsic": rows.reward}, sink)
     for key in ("Environment/Cumulative Reward", "Environment/Worker 3/Cumulative Reward"):
         assert [value for name, value, _ in sink.stats if name == key] == [5, 5]
@@ -114,7 +114,7 @@ def test_the_lives_of_agents_that_are_not_known_are_of_no_interest():
     game = Game()
     game.step()
     assert game.step(lost=[7]) == []
-    game.manager.forget_agents(3, np.array([1], np.int32))
+    game.manager.reset_agents(3, np.array([1], np.int32))
     assert game.step(lost=[1]) == []
 
 

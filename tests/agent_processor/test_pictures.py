@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from lanista.agent_processor.processor import AgentManager
-from lanista.agent_processor.rollout import only, rollout
+from lanista.agent_processor.rollout import build_rollout, select_trajectories
 from lanista.agent_processor.rows import RowStore
 from lanista.agent_processor.trajectory import Trajectory
 from lanista.envs.base import Decision
@@ -58,7 +58,7 @@ def test_trajectories_of_bytes_are_those_of_numbers_times_255() -> None:
     shapes = (4,), (3, 5, 5), (2,), (1, 3, 3)  # 75 and 9 bytes: no whole words
     spec = vector_spec(*shapes, continuous=1)
     found, expected = (
-        rollout(play(spec, pictures(3, *shapes, as_floats=as_floats), 9, 4, group=1))
+        build_rollout(play(spec, pictures(3, *shapes, as_floats=as_floats), 9, 4, group=1))
         for as_floats in (False, True)
     )
     assert [o.dtype for o in found.obs] == [np.float32, np.uint8, np.float32, np.uint8]
@@ -72,7 +72,7 @@ def test_trajectories_of_bytes_are_those_of_numbers_times_255() -> None:
             assert a.shape == b.shape
             np.testing.assert_array_equal(a / np.float32(255) if a.dtype == np.uint8 else a, b)
     np.testing.assert_array_equal(found.mates, expected.mates)
-    part = only(found, np.arange(len(found.lengths)) % 2 == 0)
+    part = select_trajectories(found, np.arange(len(found.lengths)) % 2 == 0)
     assert [o.dtype for o in part.obs] == [o.dtype for o in found.obs]
 
 
@@ -85,7 +85,7 @@ def test_a_camera_costs_its_bytes_per_agent_step() -> None:
     taken = sum(map(len, trajectories))
     assert taken == agents * steps
     assert CAMERA_BYTES < stored / taken < 1.05 * CAMERA_BYTES
-    gathered = rollout(trajectories)
+    gathered = build_rollout(trajectories)
     base = gathered.obs[0]
     while isinstance(base.base, np.ndarray):
         base = base.base

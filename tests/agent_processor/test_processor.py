@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.queues import AgentManagerQueue
-from lanista.agent_processor.rollout import rollout
+from lanista.agent_processor.rollout import build_rollout
 from lanista.agent_processor.trajectory import Trajectory
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
 from processor_scripts import ListSink, vector_spec
@@ -72,7 +72,7 @@ def played(engine: SimpleEngine) -> list[Trajectory]:
 def test_a_rollout_holds_every_row_once_and_its_own_first() -> None:
     trajectories = played(SimpleEngine(2))
     for chosen in (trajectories, trajectories[1:2], trajectories[::-1]):
-        rows = rollout(chosen)
+        rows = build_rollout(chosen)
         own = np.concatenate([t.rows for t in chosen])
         mates = np.concatenate([np.unique(t.mates) for t in chosen if t.mates is not None])
         assert rows.steps == len(own)
@@ -84,7 +84,7 @@ def test_a_rollout_holds_every_row_once_and_its_own_first() -> None:
 
 def test_teammates_can_be_left_out() -> None:
     trajectories = played(SimpleEngine(2))
-    rows = rollout(trajectories[:1], with_mates=False)
+    rows = build_rollout(trajectories[:1], with_mates=False)
     assert len(rows.reward) == rows.steps == len(trajectories[0])
     assert rows.mates is None
     assert rows.next_mates_obs is None
@@ -93,13 +93,13 @@ def test_teammates_can_be_left_out() -> None:
 
 def test_trajectories_of_two_behaviours_share_a_rollout_if_they_are_alike() -> None:
     ours, theirs = played(SimpleEngine(2)), played(SimpleEngine(3))
-    both = rollout([*ours, *theirs])
-    own = [r.obs[0][: r.steps] for r in (rollout(ours), rollout(theirs))]
+    both = build_rollout([*ours, *theirs])
+    own = [r.obs[0][: r.steps] for r in (build_rollout(ours), build_rollout(theirs))]
     np.testing.assert_array_equal(both.obs[0][: both.steps], np.concatenate(own))
     with pytest.raises(ValueError, match="cannot share a rollout"):
-        rollout([*ours, *played(SimpleEngine(2, sensors=2))])
+        build_rollout([*ours, *played(SimpleEngine(2, sensors=2))])
 
 
 def test_a_rollout_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
-        rollout([])
+        build_rollout([])

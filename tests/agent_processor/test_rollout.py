@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from lanista.agent_processor.rollout import only, rollout
+from lanista.agent_processor.rollout import build_rollout, select_trajectories
 from simple_engine import SimpleEngine
 
 
@@ -20,8 +20,8 @@ def grouped_trajectories():
 def test_only_some_of_them(with_mates):
     trajectories = grouped_trajectories()
     keep = np.arange(len(trajectories)) % 3 != 1
-    part = only(rollout(trajectories, with_mates), keep)
-    alone = rollout([t for t, stays in zip(trajectories, keep) if stays], with_mates)
+    part = select_trajectories(build_rollout(trajectories, with_mates), keep)
+    alone = build_rollout([t for t, stays in zip(trajectories, keep) if stays], with_mates)
     own = slice(alone.steps)
     for name in ("numbers", "continuous", "discrete", "log_probs", "reward", "group_reward", "done"):
         np.testing.assert_array_equal(getattr(part, name)[own], getattr(alone, name)[own])

@@ -8,9 +8,9 @@ import pytest
 from goldendata import array, cases
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.agent_processor.rollout import rollout
+from lanista.agent_processor.rollout import build_rollout
 from lanista.agent_processor.rows import RowStore
-from lanista.agent_processor.sequences import newest, next_steps, of_mates, pad_sequences
+from lanista.agent_processor.sequences import gather_mates, newest, next_steps, pad_sequences
 from lanista.agent_processor.trajectory import AgentKey, Rollout, Trajectory
 from processor_scripts import vector_spec
 from told_trajectories import same
@@ -127,7 +127,7 @@ class Fields:
 
 @pytest.mark.parametrize("case", cases("buffer", "trajectory_to_buffer"))
 def test_columns_of_a_trajectory(case: dict[str, Any]) -> None:
-    rows = rollout([stored(case["inputs"]["trajectory"])])
+    rows = build_rollout([stored(case["inputs"]["trajectory"])])
     fields, expected = Fields(rows), case["expected"]
     same(fields.columns, expected["fields"], "fields")
     assert set(fields.columns) == set(expected["fields"])
@@ -152,18 +152,18 @@ def check_padding(fields: Fields, length: int, expected: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("case", cases("buffer", "trajectory_to_buffer"))
 def test_teammates_as_padded_arrays(case: dict[str, Any]) -> None:
-    rows = rollout([stored(case["inputs"]["trajectory"])])
+    rows = build_rollout([stored(case["inputs"]["trajectory"])])
     expected = case["expected"]["group_obs_padded_with_nan"]["current"]  # [mate][sensor][step]
     mates = rows.mates
     assert mates is not None
     assert mates.shape == (rows.steps, len(expected))
     for i, obs in enumerate(rows.obs):
-        padded = of_mates(obs, mates, np.nan)
+        padded = gather_mates(obs, mates, np.nan)
         for m in range(len(expected)):
             np.testing.assert_array_equal(padded[:, m], array(expected[m][i]))
     for m, action in enumerate(case["expected"]["group_actions_padded_with_zero"]):
-        same(of_mates(rows.continuous, mates, 0)[:, m], action["continuous"], "continuous")
-        same(of_mates(rows.discrete, mates, 0)[:, m].T, action["discrete_per_branch"], "discrete")
+        same(gather_mates(rows.continuous, mates, 0)[:, m], action["continuous"], "continuous")
+        same(gather_mates(rows.discrete, mates, 0)[:, m].T, action["discrete_per_branch"], "discrete")
 
 
 @pytest.mark.parametrize("case", cases("buffer", "truncate"))

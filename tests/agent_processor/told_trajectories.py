@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from lanista.agent_processor.rollout import rollout
+from lanista.agent_processor.rollout import build_rollout
 from lanista.agent_processor.trajectory import Rollout, Trajectory
 from mlagents_envs.base_env import BehaviorSpec
 
@@ -12,7 +12,7 @@ def told(spec: BehaviorSpec, trajectories: list[Trajectory]) -> list[dict[str, A
     """Every trajectory, read out of one rollout of them all."""
     if not trajectories:
         return []
-    rows = rollout(trajectories)
+    rows = build_rollout(trajectories)
     starts = np.cumsum(rows.lengths) - rows.lengths
     return [
         {

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from lanista.agent_processor.processor import AgentManager
-from lanista.agent_processor.rollout import rollout
+from lanista.agent_processor.rollout import build_rollout
 from lanista.envs.base import Decision
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -119,7 +119,7 @@ def measure(load: Load, count: int) -> tuple[float, float, int]:
         if i % load.horizon == load.horizon - 1:
             trajectories = manager.trajectory_queue.drain()
             start = time.thread_time()
-            total += rollout(trajectories).steps if trajectories else 0
+            total += build_rollout(trajectories).steps if trajectories else 0
             rolling += time.thread_time() - start
     return collecting, rolling, total
 

@@ -135,7 +135,7 @@ def table(results: Results) -> str:
 def buffer_bytes(members: int, teams: int = 8, steps: int = 64) -> float:
     """What the update buffer of POCA keeps of one agent-step, in bytes, for an observation of 32 floats."""
     from lanista.agent_processor.processor import AgentManager
-    from lanista.agent_processor.rollout import rollout
+    from lanista.agent_processor.rollout import build_rollout
     from lanista.envs.base import Decision
     from lanista.trainers.algorithms.poca.steps import TeamSteps
     from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
@@ -166,7 +166,7 @@ def buffer_bytes(members: int, teams: int = 8, steps: int = 64) -> float:
         decisions = DecisionSteps(obs, zeros, ids, None, groups, zeros)
         manager.add_experiences(decisions, TerminalSteps.empty(spec), 0, decided)
         decided = Decision(ids, action, action, ones, zeros)
-    whole = rollout(manager.trajectory_queue.drain())
+    whole = build_rollout(manager.trajectory_queue.drain())
     nothing = np.zeros((whole.steps, 1), np.float32)
     kept = TeamSteps.of(whole, nothing, nothing)
     columns = [getattr(kept, name) for name in TeamSteps.__dataclass_fields__]

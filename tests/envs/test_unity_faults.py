@@ -15,8 +15,8 @@ import psutil
 import pytest
 from fake_engine import Clock
 from lanista.envs.unity import UnityEnvironment
-from lanista.envs.unity import process as guards
 from lanista.envs.unity import shutdown as leaving
+from lanista.envs.unity.process import REAPER
 from mlagents_envs.exception import (
     UnityCommunicationException,
     UnityCommunicatorStoppedException,
@@ -40,7 +40,7 @@ LONG = 60
 
 def children() -> set[int]:
     """Processes below this one that still run, but for the guard, which serves every engine."""
-    guard = guards._shell.pid if guards._shell else None
+    guard = REAPER._shell.pid if REAPER._shell else None
     below = psutil.Process().children(recursive=True)
     return {p.pid for p in below if p.pid != guard and p.status() != psutil.STATUS_ZOMBIE}
 

@@ -86,7 +86,7 @@ class FakeLearner:
 
     def reset_agents(self, env, behavior_id=None, agent_ids=None):
         if behavior_id is not None:
-            self.managers[behavior_id].forget_agents(env, agent_ids)
+            self.managers[behavior_id].reset_agents(env, agent_ids)
             self.reset.append((env, agent_ids.tolist()))
 
     def act(self, batches, sources):

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 from numpy.typing import NDArray
 
-from ...agent_processor.sequences import of_mates
+from ...agent_processor.sequences import gather_mates
 from ...agent_processor.trajectory import Rollout
 from ..algorithms.coma.steps import slots_of
 from ..settings.models.algorithms import TeamRewardKind
@@ -24,7 +24,7 @@ class ExtrinsicReward:
         steps = rollout.steps
         reward: NDArray[np.float32] = rollout.reward[:steps] + rollout.group_reward[:steps]
         if self.with_mates and rollout.mates is not None:
-            reward = reward + of_mates(rollout.reward, rollout.mates, 0.0).sum(axis=1)
+            reward = reward + gather_mates(rollout.reward, rollout.mates, 0.0).sum(axis=1)
         return reward
 
 
@@ -57,7 +57,7 @@ class TeamReward:
                 "trainer_type: coma these count several times or not at all in the team's reward: let all "
                 "members of a group request their decisions together, or give group rewards."
             )
-        members = of_mates(rollout.reward, rollout.roster, 0.0).sum(axis=1)
+        members = gather_mates(rollout.reward, rollout.roster, 0.0).sum(axis=1)
         if self.kind is TeamRewardKind.MEAN:
             members = members / (rollout.roster >= 0).sum(axis=1)
         reward: NDArray[np.float32] = (members + rollout.group_reward[: rollout.steps]).astype(np.float32)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from mlagents_envs.base_env import BehaviorSpec, DecisionSteps
 
-from ...agent_processor.rosters import RosterFullError
+from ...agent_processor.group_slots import GroupSlotsFullError
 from ...envs.base import BehaviorId, BehaviorName, Decision, EnvironmentStep
 from ...envs.manager.manager import EnvManager
 from ...envs.manager.restarts import EngineStopped
@@ -295,7 +295,7 @@ class TrainerController:
                             answered,
                             step.lost_lives.get(behavior_id),
                         )
-                    except RosterFullError as error:
+                    except GroupSlotsFullError as error:
                         raise TrainerError(str(error)) from error
             if step.statistics:
                 for learner in self.learners.values():

@@ -187,7 +187,7 @@ class Learner:
             agent_ids: [n]; None for all agents of all teams.
         """
         if behavior_id is not None and env is not None and agent_ids is not None:
-            self.managers[behavior_id].forget_agents(env, agent_ids)
+            self.managers[behavior_id].reset_agents(env, agent_ids)
         else:
             for manager in self.managers.values():
                 manager.end_episode(env)

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ...agent_processor.processor import TrajectoryQueue
-from ...agent_processor.rollout import only
-from ...agent_processor.rollout import rollout as gather
+from ...agent_processor.rollout import build_rollout, select_trajectories
 from ...agent_processor.stats_sink import StatsSink
 from ...agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout, Trajectory
 from ...envs.base import StatsAggregationMethod
@@ -199,7 +198,7 @@ class Trainer(ABC):
         def flush() -> None:
             if ready:
                 with self.timers.span("process_trajectory"):
-                    self.process(gather(ready, with_mates=self.algorithm.traits.needs_teammates))
+                    self.process(build_rollout(ready, with_mates=self.algorithm.traits.needs_teammates))
                 ready.clear()
 
         for trajectory in collected:
@@ -295,7 +294,11 @@ class Trainer(ABC):
         if too_large.all():
             return None, {}, gaps
         kept = np.repeat(~too_large, rollout.lengths)
-        return only(rollout, ~too_large), {name: column[kept] for name, column in rewards.items()}, gaps
+        return (
+            select_trajectories(rollout, ~too_large),
+            {name: column[kept] for name, column in rewards.items()},
+            gaps,
+        )
 
     def _report_dropped(self, found: str) -> None:
         """Warn once that trajectories are dropped: their values are finite, but too large.

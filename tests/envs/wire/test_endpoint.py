@@ -12,7 +12,7 @@ from selectors import DefaultSelector
 
 import grpc
 import pytest
-from lanista.envs.errors import PortInUseError, TrainerGoneError
+from lanista.envs.errors import AddressInUseError, TrainerGoneError
 from lanista.envs.grpc import server as endpoints
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.grpc.grpcio_server import GrpcioSession
@@ -190,7 +190,7 @@ def test_a_port_that_needs_privileges_is_not_called_taken(monkeypatch: pytest.Mo
 
 @both
 def test_a_taken_port_is_an_error(trainer: Server) -> None:
-    with pytest.raises(PortInUseError, match=str(trainer.port)):
+    with pytest.raises(AddressInUseError, match=str(trainer.port)):
         ServerSession.listen(trainer.port)
 
 
@@ -206,7 +206,7 @@ def test_a_port_that_somebody_holds_on_the_other_loopback_alone_is_an_error_too(
     with socket.socket(socket.AF_INET6) as other:
         other.bind(("::1", 0))
         other.listen()
-        with pytest.raises(PortInUseError, match="::1"):
+        with pytest.raises(AddressInUseError, match="::1"):
             ServerSession.listen(other.getsockname()[1])
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from coma_plays import Batch, Play, make, settings, vector_spec
-from lanista.agent_processor.rollout import rollout
+from lanista.agent_processor.rollout import build_rollout
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.base import UnsupportedActionError
 from lanista.trainers.algorithms.coma.coma import COMA
@@ -81,7 +81,7 @@ def variant(request):
 
 def test_advantages_and_targets_follow_their_definitions():
     play = Play(SPEC, config(lambd=0.7, reward_signals={"extrinsic": {"gamma": 0.9}}))
-    rows = rollout(played(play), with_mates=False)
+    rows = build_rollout(played(play), with_mates=False)
     play.algorithm.sampler.manual_seed(0)
     steps = evaluated(play.algorithm, rows).steps
     play.algorithm.sampler.manual_seed(0)
@@ -121,7 +121,7 @@ def test_nothing_follows_where_all_have_terminated_and_the_survivors_values_wher
     play = Play(SPEC, config())
     trajectories = {t.agent.agent: t for t in played(play)}
     algorithm = play.algorithm
-    dead, last, interrupted = (rollout([trajectories[a]], with_mates=False) for a in (2, 1, 8))
+    dead, last, interrupted = (build_rollout([trajectories[a]], with_mates=False) for a in (2, 1, 8))
     judge = algorithm.evaluator
     assert judge(last, 0.1).following.tolist() == [[0.0]]
     assert judge(interrupted, 0.1).following[0, 0] != 0.0
@@ -144,7 +144,7 @@ def test_the_teams_reward_is_the_groups_and_the_mean_or_sum_of_the_members():
     play.tell(Batch([1, 2], eyes(1, 2)))
     play.tell(Batch([1], eyes(1), [3.0], group_reward=0.5), Batch([2], eyes(2), [1.0], group_reward=0.5))
     play.tell(None, Batch([1], eyes(1), [10.0], group_reward=-1.0))
-    rows = rollout(play.manager.trajectory_queue.drain(), with_mates=False)
+    rows = build_rollout(play.manager.trajectory_queue.drain(), with_mates=False)
     assert TeamReward(TeamRewardKind.MEAN).evaluate(rows).tolist() == [2.5, 2.5, 9.0]
     assert TeamReward(TeamRewardKind.SUM).evaluate(rows).tolist() == [4.5, 4.5, 9.0]
 
@@ -155,7 +155,7 @@ def test_members_that_decide_at_different_times_are_warned_of_once_if_they_are_r
         for ids in [[1, 2], [1, 2] if together else [1], [1, 2], [1, 2]]:
             play.tell(Batch(ids, eyes(*ids), [reward] * len(ids)))
         play.tell(None, Batch([1, 2], eyes(1, 2)))
-        rows = rollout(play.manager.trajectory_queue.drain(), with_mates=False)
+        rows = build_rollout(play.manager.trajectory_queue.drain(), with_mates=False)
         caplog.clear()
         for _ in range(2):
             judge.evaluate(rows)
@@ -168,7 +168,7 @@ def test_members_that_decide_at_different_times_are_warned_of_once_if_they_are_r
 
 def test_members_that_come_and_go_together_are_not_taken_for_staggered_ones(caplog):
     play = Play(SPEC, config())
-    TeamReward(TeamRewardKind.MEAN).evaluate(rollout(played(play), with_mates=False))
+    TeamReward(TeamRewardKind.MEAN).evaluate(build_rollout(played(play), with_mates=False))
     assert not caplog.text
 
 
@@ -190,7 +190,7 @@ def test_weights_from_actors_that_saw_the_state_are_blinded_and_named():
 
 def test_the_moments_of_both_optimisers_are_taken_over_with_the_weights():
     play = Play(SPEC, config())
-    steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
+    steps = evaluated(play.algorithm, build_rollout(played(play), with_mates=False)).steps
     play.algorithm.update(steps, 0)
     state = play.algorithm.state_dict()
     new = make(SPEC, config(), seed=5)
@@ -248,9 +248,9 @@ def play_sampler_device():
 def test_parts_of_a_buffer_are_linked_each_within_itself(variant):
     play = Play(SPEC, variant)
     trajectories = played(play)
-    whole = evaluated(play.algorithm, rollout(trajectories, with_mates=False)).steps
+    whole = evaluated(play.algorithm, build_rollout(trajectories, with_mates=False)).steps
     apart = concatenate(
-        [evaluated(play.algorithm, rollout([t], with_mates=False)).steps for t in trajectories]
+        [evaluated(play.algorithm, build_rollout([t], with_mates=False)).steps for t in trajectories]
     )
     assert len(whole) == len(apart)
     own, roster = apart.linked()
@@ -265,7 +265,7 @@ def test_parts_of_a_buffer_are_linked_each_within_itself(variant):
 
 def test_before_the_first_gradient_step_the_policy_is_the_one_that_acted(variant):
     play = Play(SPEC, variant)
-    steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
+    steps = evaluated(play.algorithm, build_rollout(played(play), with_mates=False)).steps
     learning = RosterMinibatches(play.algorithm.networks, steps, normalize_advantages=False)
     for batch in learning.in_order(5):
         now = play.algorithm._policy(batch).log_probs(batch.actions)
@@ -274,7 +274,7 @@ def test_before_the_first_gradient_step_the_policy_is_the_one_that_acted(variant
 
 def test_every_step_is_in_one_minibatch_of_an_epoch_but_for_the_rest(variant):
     play = Play(SPEC, variant)
-    steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
+    steps = evaluated(play.algorithm, build_rollout(played(play), with_mates=False)).steps
     learning = RosterMinibatches(play.algorithm.networks, steps, normalize_advantages=False)
     sizes = [len(b.targets) for b in learning.shuffled(8, torch.Generator().manual_seed(0))]
     assert sum(sizes) <= len(steps)
@@ -300,7 +300,7 @@ def _total(coma, batch, epsilon=0.2):
 @pytest.mark.parametrize("kind", ["shared", "index on actor", "unshared", "recurrent"])
 def test_gradients_are_those_of_finite_differences(kind):
     play = Play(SPEC, config(**VARIANTS[kind]))
-    steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
+    steps = evaluated(play.algorithm, build_rollout(played(play), with_mates=False)).steps
     nets = play.algorithm.networks
     for network in (nets.actors, nets.critic, nets.target):
         network.double()
@@ -332,7 +332,7 @@ def test_gradients_are_those_of_finite_differences(kind):
 def test_a_resumed_algorithm_learns_bit_for_bit_what_the_first_one_learns(variant):
     first = Play(SPEC, variant)
     trajectories = played(first)
-    steps = evaluated(first.algorithm, rollout(trajectories, with_mates=False)).steps
+    steps = evaluated(first.algorithm, build_rollout(trajectories, with_mates=False)).steps
     first.algorithm.update(steps, 10)
     buffer = io.BytesIO()
     torch.save(first.algorithm.state_dict(), buffer)
@@ -342,7 +342,7 @@ def test_a_resumed_algorithm_learns_bit_for_bit_what_the_first_one_learns(varian
     for algorithm in (first.algorithm, second):
         algorithm.evaluator.memories.reset_agents()
         algorithm.evaluator.target_memories.reset_agents()
-        steps = evaluated(algorithm, rollout(trajectories, with_mates=False)).steps
+        steps = evaluated(algorithm, build_rollout(trajectories, with_mates=False)).steps
         algorithm.update(steps, 20)
     for name in ("actors", "critic", "target"):
         one, two = (getattr(a.networks, name).state_dict() for a in (first.algorithm, second))
@@ -354,7 +354,7 @@ def test_a_resumed_algorithm_learns_bit_for_bit_what_the_first_one_learns(varian
 def test_the_target_follows_by_copies_or_by_a_share():
     def distances(**keys):
         play = Play(SPEC, config(**keys))
-        steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
+        steps = evaluated(play.algorithm, build_rollout(played(play), with_mates=False)).steps
         nets, found = play.algorithm.networks, []
         for _ in range(4):
             play.algorithm.update(steps, 0)
@@ -370,7 +370,7 @@ def test_the_target_follows_by_copies_or_by_a_share():
 def test_exploration_is_frozen_until_an_update_and_written_with_it():
     play = Play(SPEC, config(epsilon_start=0.5, epsilon_end=0.1, epsilon_decay_steps=100))
     assert play.algorithm.exploration == 0.5
-    steps = evaluated(play.algorithm, rollout(played(play), with_mates=False)).steps
+    steps = evaluated(play.algorithm, build_rollout(played(play), with_mates=False)).steps
     assert set(steps.exploration.tolist()) == {0.5}
     assert play.algorithm.update(steps, 50)["Policy/Exploration Epsilon"] == pytest.approx(0.3)
     assert play.algorithm.exploration == pytest.approx(0.3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from coma_plays import Batch, Play, settings, vector_spec
-from lanista.agent_processor.rollout import rollout
+from lanista.agent_processor.rollout import build_rollout
 from lanista.trainers.networks.multi_actor import exported_networks
 
 
@@ -68,7 +68,7 @@ def test_the_critic_learns_the_payoffs_and_the_advantages_follow_from_them():
     seen = [np.ones((2, 1), np.float32)]
     for _ in range(30):
         play.tell(Batch([0, 1], seen), Batch([0, 1], seen))
-    rows = rollout(play.manager.trajectory_queue.drain(), with_mates=False)
+    rows = build_rollout(play.manager.trajectory_queue.drain(), with_mates=False)
     advantages = play.algorithm.evaluator(rows, 1.0).advantages[:, 0]
     for i in range(rows.steps):
         first, second = rows.discrete[rows.roster[i], 0]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from lanista.agent_processor.processor import AgentManager
-from lanista.agent_processor.rollout import rollout
+from lanista.agent_processor.rollout import build_rollout
 from lanista.agent_processor.trajectory import Rollout
 from lanista.envs.base import Decision
 from lanista.envs.validation import NonFinitePolicy
@@ -108,7 +108,7 @@ class Script:
     def judged(self, poca: POCA) -> tuple[Rollout, TeamSteps, dict[int, slice]]:
         """The finished trajectories as a rollout, what POCA makes of it, and each agent's steps in it."""
         trajectories = self.manager.trajectory_queue.drain()
-        found = rollout(trajectories)
+        found = build_rollout(trajectories)
         rewards = {"extrinsic": ExtrinsicReward(with_mates=True).evaluate(found)}
         steps = poca.evaluate(found, rewards, {"extrinsic": False}).steps
         ends = np.cumsum(found.lengths)

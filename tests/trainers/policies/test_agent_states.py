@@ -53,7 +53,7 @@ class Run:
         if fresh:
             self.manager.end_episode(env)
         if void:
-            self.manager.forget_agents(env, np.array(void, np.int32))
+            self.manager.reset_agents(env, np.array(void, np.int32))
         answer = None if fresh else self.answers.get(env)
         self.manager.add_experiences(*step.steps[BEHAVIOR], env, answer)
         self.answers[env] = decision

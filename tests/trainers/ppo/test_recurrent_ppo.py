@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from lanista.agent_processor.rollout import rollout as gather
+from lanista.agent_processor.rollout import build_rollout
 from lanista.agent_processor.trajectory import AgentKey
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.ppo.ppo import PPO
@@ -146,7 +146,7 @@ def test_it_learns_what_needs_a_memory(kind):
     buffer = RolloutBuffer(ppo.steps_type)
     for _ in range(60):
         collected = task.episodes()
-        rollout = gather(collected, with_mates=False)
+        rollout = build_rollout(collected, with_mates=False)
         buffer.append(ppo.evaluate(rollout, {"extrinsic": rollout.reward}, ZERO_REWARD).steps)
         ppo.update(buffer.columns(), 0)
         buffer.clear()

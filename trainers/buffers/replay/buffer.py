@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....agent_processor.rollout import only
-from ....agent_processor.sequences import Sequences, pad_sequences
+from ....agent_processor.rollout import select_trajectories
+from ....agent_processor.sequences import PaddedSequences, pad_sequences
 from ....agent_processor.trajectory import Rollout
 from ....envs.base import ObsArray
 from ....envs.images import as_floats
@@ -101,7 +101,7 @@ class Replay:
             which[j] = part
         of_steps = np.repeat(which, rollout.lengths)
         for number in range(part + 1):
-            yield only(rollout, which == number), np.flatnonzero(of_steps == number)
+            yield select_trajectories(rollout, which == number), np.flatnonzero(of_steps == number)
 
     def _append(
         self, rollout: Rollout, rewards: NDArray[np.float32], extra: Mapping[str, NDArray[Any]]
@@ -109,7 +109,7 @@ class Replay:
         capacity = self.layout.capacity
         sequences = pad_sequences(rollout.lengths, self.layout.sequence_length)
         count = min(len(sequences.index), capacity)
-        sequences = Sequences(sequences.index[-count:], sequences.real[-count:])
+        sequences = PaddedSequences(sequences.index[-count:], sequences.real[-count:])
         self.over_capacity |= len(self) + count > capacity
         self._drop(self.head + count - capacity)
         places = (self.head + np.arange(count)) % capacity
@@ -123,7 +123,7 @@ class Replay:
         self.head += count
         self._drop(max((o.oldest(self.tail) for o in self.observations), default=self.tail))
 
-    def _link(self, rollout: Rollout, sequences: Sequences, places: Ints) -> NextIndices:
+    def _link(self, rollout: Rollout, sequences: PaddedSequences, places: Ints) -> NextIndices:
         """Link the steps to their next observations, in the rollout or stored already."""
         firsts, lasts = _bounds(rollout, sequences)
         steps = len(places)
@@ -158,7 +158,7 @@ class Replay:
         return NextIndices(following, before, known, which, np.array(slots, np.int64), places[lasts[which]])
 
     def _write_observations(
-        self, rollout: Rollout, sequences: Sequences, places: Ints, links: NextIndices
+        self, rollout: Rollout, sequences: PaddedSequences, places: Ints, links: NextIndices
     ) -> None:
         """Write the observations and masks of the steps, and the final ones, into their slots."""
         index, real = sequences.index[sequences.real], sequences.real
@@ -302,7 +302,7 @@ def _dones(rollout: Rollout) -> NDArray[np.bool_]:
     return ended
 
 
-def _bounds(rollout: Rollout, sequences: Sequences) -> tuple[Ints, Ints]:
+def _bounds(rollout: Rollout, sequences: PaddedSequences) -> tuple[Ints, Ints]:
     """[J] the positions of each trajectory's first and last step; the first is -1 where it is cut off."""
     # Padding repeats the last step: the first of these rows is the step itself.
     stop = np.cumsum(rollout.lengths) - 1
@@ -312,7 +312,7 @@ def _bounds(rollout: Rollout, sequences: Sequences) -> tuple[Ints, Ints]:
     return np.where(cut, -1, starts), lasts
 
 
-def _starts(rollout: Rollout, sequences: Sequences, firsts: Ints) -> dict[int, int]:
+def _starts(rollout: Rollout, sequences: PaddedSequences, firsts: Ints) -> dict[int, int]:
     """The position of each trajectory's first step, by the number of its row."""
     there = firsts[firsts >= 0]
     numbers = rollout.numbers[sequences.index[there]]

@@ -11,7 +11,7 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
-from ....agent_processor.sequences import Sequences
+from ....agent_processor.sequences import PaddedSequences
 from ....agent_processor.trajectory import Rollout
 from .frame_stacks import spare_frames, stack_sizes
 from .observations import Ints, PlainObservations, SavedRows
@@ -138,7 +138,7 @@ class ReplayColumns:
     def write(
         self,
         places: Ints,
-        sequences: Sequences,
+        sequences: PaddedSequences,
         rollout: Rollout,
         rewards: NDArray[np.float32],
         extra: Mapping[str, NDArray[Any]],

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from ....envs.unity import process as guard
+from ....envs.unity.process import REAPER
 from ...settings.command_line import parse_command_line
 from ...settings.errors import logger
 from ...settings.models.outputs import CONSOLE, CSV, NONE, TENSORBOARD
@@ -41,7 +41,7 @@ _KEPT = 65536
 class RunProcess:
     """A run, started in a session of its own, so that Ctrl-C reaches the sweep alone.
 
-    Should the sweep be killed, the guard ends the run.
+    Should the sweep be killed, the reaper ends the run.
 
     Args:
         arguments: what stands behind `lanista-learn`.
@@ -62,14 +62,14 @@ class RunProcess:
                 start_new_session=True,
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
-        guard.watch(self._process.pid)
+        REAPER.add(self._process.pid)
         self._asked: float | None = None
 
     def poll(self) -> int | None:
         """Its exit status, None while it runs; one that was asked to end and does not is killed here."""
         status = self._process.poll()
         if status is not None:
-            guard.release(self._process.pid)
+            REAPER.remove(self._process.pid)
         elif self._asked is not None and time.monotonic() - self._asked > PATIENCE:
             self._process.kill()
         return status
@@ -89,7 +89,7 @@ class RunProcess:
         with suppress(ProcessLookupError):
             self._process.kill()
         self._process.wait()
-        guard.release(self._process.pid)
+        REAPER.remove(self._process.pid)
 
     def complaint(self) -> str:
         """The error with which it ended, in one line."""

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lanista.agent_processor.group_slots import GroupSlotsFullError
 from lanista.agent_processor.processor import AgentManager
-from lanista.agent_processor.rollout import only, rollout
-from lanista.agent_processor.rosters import RosterFullError
+from lanista.agent_processor.rollout import build_rollout, select_trajectories
 from lanista.agent_processor.trajectory import Rollout, Trajectory
 from lanista.envs.base import Decision
 from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
@@ -75,7 +75,7 @@ def test_everybody_who_decides_together_is_in_the_roster_of_each() -> None:
     teams = Teams()
     teams.step([7, 5])
     teams.step([7, 5])
-    rows = rollout(teams.step([], [7, 5]))
+    rows = build_rollout(teams.step([], [7, 5]))
     assert seen(rows, rows.roster) == [[700, 500, -1], [701, 501, -1]] * 2
     assert seen(rows, rows.next_roster) == [[-1] * 3] * 2
     own = np.arange(rows.steps)
@@ -87,10 +87,10 @@ def test_a_dying_member_sees_its_mates_at_the_same_moment_and_its_survivors_behi
     teams = Teams()
     teams.step([1, 2, 3])
     (died,) = teams.step([1, 3], [2])
-    rows = rollout([died])
+    rows = build_rollout([died])
     assert seen(rows, rows.roster) == [[100, 200, 300]]
     assert seen(rows, rows.next_roster) == [[101, -1, 301]]
-    rows = rollout(teams.step([], [1, 3]))
+    rows = build_rollout(teams.step([], [1, 3]))
     assert seen(rows, rows.roster) == [[100, 200, 300], [101, -1, 301]] * 2
 
 
@@ -99,7 +99,7 @@ def test_a_late_joiner_gets_the_lowest_place_that_nobody_has_had() -> None:
     teams.step([1, 2])
     teams.step([2], [1])
     teams.step([2, 3])
-    rows = rollout(teams.step([], [2, 3]))
+    rows = build_rollout(teams.step([], [2, 3]))
     assert seen(rows, rows.roster)[-1] == [-1, 202, 302, -1]
     assert teams.manager.places(0, np.array([9])).shape == (1,)
 
@@ -109,7 +109,7 @@ def test_a_group_without_living_members_begins_afresh_also_in_the_same_message()
     teams.step([1, 2])
     for tick in range(5):
         ended = teams.step([2, 1], [1, 2])
-        rows = rollout(ended)
+        rows = build_rollout(ended)
         assert seen(rows, rows.next_roster) == [[-1, -1]] * 2
         first, second = (100, 200) if tick == 0 else (200, 100)
         assert seen(rows, rows.roster) == [[first + tick, second + tick]] * 2
@@ -118,9 +118,9 @@ def test_a_group_without_living_members_begins_afresh_also_in_the_same_message()
 def test_an_interrupted_group_has_its_last_observations_behind_it() -> None:
     teams = Teams()
     teams.step([1, 2])
-    rows = rollout(teams.step([4], [1, 2], interrupted=True))
+    rows = build_rollout(teams.step([4], [1, 2], interrupted=True))
     assert seen(rows, rows.next_roster) == [[101, 201, -1]] * 2, "not those of the next episode"
-    rows = rollout(teams.step([], [4]))
+    rows = build_rollout(teams.step([], [4]))
     assert seen(rows, rows.roster) == [[401, -1, -1]]
 
 
@@ -128,7 +128,7 @@ def test_behind_a_cut_stands_what_everybody_sees_now() -> None:
     teams = Teams(horizon=2)
     teams.step([1, 2])
     teams.step([1, 2])
-    rows = rollout(teams.step([1, 2, 3]))
+    rows = build_rollout(teams.step([1, 2, 3]))
     assert seen(rows, rows.next_roster) == [[102, 202, 302]] * 2
 
 
@@ -137,7 +137,7 @@ def test_members_that_decide_at_other_times_stand_with_the_last_that_they_saw() 
     teams.step([1, 2])
     teams.step([1])
     teams.step([1, 2])
-    rows = rollout(teams.step([], [1, 2]))
+    rows = build_rollout(teams.step([], [1, 2]))
     assert seen(rows, rows.roster)[:3] == [[100, 200, -1], [101, 200, -1], [102, 202, -1]]
 
 
@@ -146,7 +146,7 @@ def test_agents_without_a_group_stand_alone_and_groups_apart() -> None:
     groups = {1: 0, 2: 0, 3: 1, 4: 2, 5: 1}
     teams.step([1, 2, 3, 4, 5], group=groups)
     teams.step([6], group=1, env=1)
-    rows = rollout(teams.step([], [1, 2, 3, 4, 5], group=groups) + teams.step([], [6], group=1, env=1))
+    rows = build_rollout(teams.step([], [1, 2, 3, 4, 5], group=groups) + teams.step([], [6], group=1, env=1))
     alone = [-1, -1]
     assert seen(rows, rows.roster) == [
         *[[100, *alone], [200, *alone]],
@@ -158,22 +158,22 @@ def test_more_members_than_places_name_the_setting() -> None:
     teams = Teams(places=2)
     teams.step([1, 2])
     teams.step([1], [2])
-    with pytest.raises(RosterFullError, match=r"group 1 of environment 0.*max_num_agents, which is 2"):
+    with pytest.raises(GroupSlotsFullError, match=r"group 1 of environment 0.*max_num_agents, which is 2"):
         teams.step([1, 3])
 
 
 def test_a_forced_reset_frees_the_places_and_void_agents_leave_theirs() -> None:
     teams = Teams(places=2)
     teams.step([1, 2])
-    teams.manager.forget_agents(0, np.array([1]))
+    teams.manager.reset_agents(0, np.array([1]))
     teams.waiting[0] = [2]
-    rows = rollout(teams.step([], [2]))
+    rows = build_rollout(teams.step([], [2]))
     assert seen(rows, rows.roster) == [[100, 200]], "as it was when the step began"
     teams.step([1, 2])
     teams.manager.end_episode(0)
     teams.waiting.clear()
     teams.step([8, 9])
-    rows = rollout(teams.step([], [8, 9]))
+    rows = build_rollout(teams.step([], [8, 9]))
     assert seen(rows, rows.roster) == [[803, 903]] * 2
 
 
@@ -181,15 +181,15 @@ def test_exploration_is_kept_with_each_step() -> None:
     teams = Teams()
     teams.step([1])
     teams.step([1], exploration=0.5)
-    rows = rollout(teams.step([], [1], exploration=0.25))
+    rows = build_rollout(teams.step([], [1], exploration=0.25))
     assert rows.exploration.tolist() == [0.5, 0.25]
 
 
 def test_some_trajectories_of_a_rollout_keep_their_rosters() -> None:
     teams = Teams()
     teams.step([1, 2])
-    rows = rollout(teams.step([3], [1, 2], interrupted=True))
-    some = only(rows, np.array([False, True]))
+    rows = build_rollout(teams.step([3], [1, 2], interrupted=True))
+    some = select_trajectories(rows, np.array([False, True]))
     assert seen(some, some.roster) == [[100, 200, -1]]
     assert some.roster[0, 1] == 0
     assert seen(some, some.next_roster) == [[101, 201, -1]]
@@ -198,7 +198,7 @@ def test_some_trajectories_of_a_rollout_keep_their_rosters() -> None:
 def test_without_rosters_there_are_none() -> None:
     teams = Teams(places=0)
     teams.step([1, 2])
-    rows = rollout(teams.step([], [1, 2]))
+    rows = build_rollout(teams.step([], [1, 2]))
     assert rows.roster is None
     assert rows.next_roster is None
     assert rows.exploration is None
@@ -229,6 +229,6 @@ def test_rosters_hold_what_a_plain_model_says(data: st.DataObject) -> None:
             expected[newest[agent]] = {place[a]: n for a, n in newest.items()}
         trajectories += teams.step(deciding, end)
     if trajectories:
-        rows = rollout(trajectories)
+        rows = build_rollout(trajectories)
         for own, there in zip(rows.obs[0][: rows.steps, 0].tolist(), seen(rows, rows.roster), strict=True):
             assert {p: n for p, n in enumerate(there) if n >= 0} == expected[int(own)]

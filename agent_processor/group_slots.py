@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from .agent_table import Slots
 from .blocks import Rows
-from .slots import Slots
 
 Ints = NDArray[np.int64]
 
 
-class RosterFullError(ValueError):
+class GroupSlotsFullError(ValueError):
     """A group has more members than there are places."""
 
 
-class Rosters:
+class GroupSlots:
     """A table [roster, place] of the newest rows of every group's members, -1 where nobody is.
 
     A member gets the lowest free place with its first decision in the group and leaves it empty, for nobody
@@ -38,7 +38,7 @@ class Rosters:
         self._by_key: dict[tuple[int, int, int], int] = {}
         self._keys: dict[int, tuple[int, int, int]] = {}
         self._over: list[int] = []
-        """Rosters without living members, until `settle`."""
+        """GroupSlots without living members, until `settle`."""
         self._last: list[tuple[int, int]] = []
         """Where rows of last observations stand, until `settle`."""
         self._id = np.zeros(0, dtype=np.int64)  # per slot: the group, as the engine numbers it,
@@ -49,7 +49,7 @@ class Rosters:
         """These agents [n] of one environment began `rows`. Returns the rows at all places, [n, places].
 
         Raises:
-            RosterFullError: there is no place left for somebody.
+            GroupSlotsFullError: there is no place left for somebody.
         """
         self._reserve(int(slots.max()) + 1)
         strangers = (self._roster[slots] < 0) | (self._id[slots] != group_ids)
@@ -101,7 +101,7 @@ class Rosters:
             self._free.append(roster)
         self._last, self._over = [], []
 
-    def reached(self) -> Rows:
+    def referenced_rows(self) -> Rows:
         """The rows that rosters hold."""
         return self._table[self._table >= 0]
 
@@ -112,7 +112,7 @@ class Rosters:
         roster = self._find_or_found((env, group_id, alone))
         place = int(self._taken[roster].argmin())
         if self._taken[roster, place]:
-            raise RosterFullError(
+            raise GroupSlotsFullError(
                 f"{self._behavior_id}: group {group_id} of environment {env} has more than {self.places} "
                 "members in one episode, those that have left it counted; raise "
                 f"hyperparameters.max_num_agents, which is {self.places}."

@@ -13,7 +13,7 @@ from .blocks import Rows
 Slots = NDArray[np.intp]
 """Numbers of slots, -1 for none."""
 
-NOBODY: Slots = np.zeros(0, dtype=np.intp)
+NO_SLOTS: Slots = np.zeros(0, dtype=np.intp)
 NO_IDS: NDArray[np.int32] = np.zeros(0, dtype=np.int32)
 
 FIRST_SLOTS, FIRST_STEPS = 16, 32
@@ -27,7 +27,7 @@ class _Environment:
     ids: NDArray[np.int32] = field(default_factory=lambda: NO_IDS)
     key: bytes = b""
     """The bytes of `ids`: to compare these is faster than to compare arrays."""
-    slots: Slots = field(default_factory=lambda: NOBODY)
+    slots: Slots = field(default_factory=lambda: NO_SLOTS)
     rows: range = range(0)
     """The rows that the batch began."""
 
@@ -35,7 +35,7 @@ class _Environment:
         self.ids, self.key, self.slots, self.rows = ids, key, slots, range(0)
 
 
-class AgentSlots:
+class AgentTable:
     """Columns with one entry per living agent, and the way from an agent's id to its entry.
 
     An agent is an environment and an id; it lives from its first decision to its terminal step.
@@ -57,7 +57,7 @@ class AgentSlots:
         """Steps of the open trajectory."""
         self.earlier = np.zeros(n, dtype=np.int64)
         """Steps of this episode that went out in trajectories before it."""
-        self.trail: Rows = np.empty((n, min(FIRST_STEPS, horizon)), dtype=np.int64)
+        self.open_rows: Rows = np.empty((n, min(FIRST_STEPS, horizon)), dtype=np.int64)
         """[slot, step] rows of the open trajectory; only the first `count` of a slot mean anything."""
         self.memory = np.zeros((n, memory_size), dtype=np.float32)
         """The recurrent state that goes into the agent's next decision."""
@@ -152,7 +152,7 @@ class AgentSlots:
         self.env[slots] = -1
         if self._in_batch[slots].any():
             self._in_batch[known.slots] = False
-            known.remember(NO_IDS, b"", NOBODY)
+            known.remember(NO_IDS, b"", NO_SLOTS)
 
     def of(self, env: int | None) -> Slots:
         """The slots of one environment's agents, or of all."""
@@ -162,26 +162,26 @@ class AgentSlots:
         """Append a row to each agent's open trajectory; the lengths that come of it, and the greatest."""
         step = self.count[slots]
         longest = int(np.maximum.reduce(step)) + 1
-        if longest > self.trail.shape[1]:
+        if longest > self.open_rows.shape[1]:
             self._widen(longest)
-        self.trail[slots, step] = rows
+        self.open_rows[slots, step] = rows
         step += 1
         self.count[slots] = step
         return step, longest
 
-    def reached(self) -> list[Rows]:
+    def referenced_rows(self) -> list[Rows]:
         """The rows that living agents still need."""
         living = self.of(None)
         count = self.count[living]
         longest = int(count.max(initial=0))
-        open_rows = self.trail[living, :longest][np.arange(longest) < count[:, None]]
+        open_rows = self.open_rows[living, :longest][np.arange(longest) < count[:, None]]
         return [self.row[living], open_rows]
 
     def _widen(self, longest: int) -> None:
-        old = self.trail
+        old = self.open_rows
         wide: Rows = np.empty((len(old), min(self._horizon, max(longest, 2 * old.shape[1]))), dtype=np.int64)
         wide[:, : old.shape[1]] = old
-        self.trail = wide
+        self.open_rows = wide
 
     def _grow(self) -> None:
         """Twice as many slots."""
@@ -196,9 +196,9 @@ class AgentSlots:
         self.prev_discrete = _extended(self.prev_discrete, 0)
         self._in_batch = _extended(self._in_batch, 0)
         self._scratch = _extended(self._scratch, 0)
-        trail: Rows = np.empty((2 * n, self.trail.shape[1]), dtype=np.int64)
-        trail[:n] = self.trail
-        self.trail = trail
+        open_rows: Rows = np.empty((2 * n, self.open_rows.shape[1]), dtype=np.int64)
+        open_rows[:n] = self.open_rows
+        self.open_rows = open_rows
         self._free.extend(range(2 * n - 1, n - 1, -1))
 
 
