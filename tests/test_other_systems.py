@@ -118,9 +118,9 @@ def test_a_wait_that_signals_do_not_end_is_cut_short(monkeypatch):
 
 def test_without_a_shell_there_is_no_guard_and_nothing_else_changes(monkeypatch):
     monkeypatch.setattr(guard.os, "name", "nt")
-    monkeypatch.setattr(guard, "_start", lambda: pytest.fail("there is no /bin/sh"))
-    guard.watch(1)
-    guard.release(1)
+    monkeypatch.setattr(guard, "_start_guard", lambda: pytest.fail("there is no /bin/sh"))
+    guard.REAPER.add(1)
+    guard.REAPER.remove(1)
 
 
 def test_where_there_are_no_process_groups_the_children_are_ended_one_by_one(tmp_path, monkeypatch):
