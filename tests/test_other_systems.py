@@ -100,7 +100,7 @@ def test_a_system_without_hangups_and_with_ctrl_break(monkeypatch):
 
 
 def test_a_wait_that_signals_do_not_end_is_cut_short(monkeypatch):
-    monkeypatch.setattr(arrivals, "_LONGEST", 0.01)
+    monkeypatch.setattr(arrivals, "_MAX_WAIT", 0.01)
     waiting: arrivals.EventSelector[int, str] = arrivals.EventSelector()
     done = threading.Event()
 
