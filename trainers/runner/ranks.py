@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...envs.unity import process as reaper
+from ...envs.unity.process import REAPER
 from ..algorithms.common.threads import limit_openmp_spinning
 from ..checkpoints.status import TrainingStatus
 from ..settings.options import RunOptions
@@ -84,7 +84,7 @@ class RankProcess:
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
         self.pid = self._process.pid
-        reaper.watch(self.pid)
+        REAPER.add(self.pid)
         atexit.register(self.end)
 
     def has_ended(self, timeout: float) -> bool:
@@ -104,7 +104,7 @@ class RankProcess:
             else:
                 self._process.kill()
             self._process.wait()
-        reaper.release(self.pid)
+        REAPER.remove(self.pid)
         if self.log.exists() and not self.log.stat().st_size:
             self.log.unlink()
 
