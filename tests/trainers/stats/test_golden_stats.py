@@ -14,7 +14,7 @@ from lanista.trainers.stats.writer import StatsPropertyType, StatsWriter, hyperp
 from lanista.trainers.trainer.schedules import StepSchedule
 
 ELSEWHERE = {"bc_update"}
-"""tests/trainers/imitation/test_behavioral_cloning.py."""
+"""tests/trainers/algorithms/imitation/test_behavioral_cloning.py."""
 HERE = {
     "aggregate",
     "console_line",

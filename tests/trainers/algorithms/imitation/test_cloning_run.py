@@ -7,7 +7,7 @@ from lanista.trainers.learn import run
 from lanista.trainers.runner.preflight import check_demonstrations
 from lanista.trainers.settings import RunOptions, TrainerConfigError
 
-DEMO = Path(__file__).parents[2] / "real" / "demos" / "Realbasic.demo"
+DEMO = Path(__file__).parents[3] / "real" / "demos" / "Realbasic.demo"
 YAML = """\
 behaviors:
   Ball:

@@ -22,7 +22,7 @@ def signals(value):
 
 def test_every_kind_is_accounted_for():
     here = {"masked_mean", "policy_loss", "value_loss", "ppo_update"}
-    elsewhere = {"poca_update": "tests/trainers/poca", "bc_loss": "tests/trainers/imitation"}
+    elsewhere = {"poca_update": "../poca", "bc_loss": "../imitation"}
     assert kinds("losses") <= here | elsewhere.keys()
 
 
