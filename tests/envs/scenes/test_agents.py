@@ -21,7 +21,7 @@ def leave(groups, area, member):
     groups.remove(np.array([area]), np.array([member]), [SEEN[0][area, member][None]])
 
 
-def test_group_ids_begin_at_one_and_agent_ids_at_zero():
+def test_group_ids_start_at_one_and_agent_ids_at_zero():
     batch = AgentGroups(2, 3).request_decisions(SEEN)
     np.testing.assert_array_equal(batch.group_id, [1, 1, 1, 2, 2, 2])
     np.testing.assert_array_equal(batch.agent_id, range(6))
@@ -36,7 +36,7 @@ def test_a_reward_reaches_all_the_living_once(groups):
     np.testing.assert_array_equal(groups.request_decisions(SEEN).group_reward, 0)
 
 
-def test_who_leaves_is_told_at_once_not_interrupted_and_never_paid_again(groups):
+def test_a_removed_agent_ends_at_once_without_interruption_or_later_rewards(groups):
     groups.add_reward(0.5)
     leave(groups, 0, 1)
     groups.add_reward(2.0)
@@ -51,7 +51,7 @@ def test_who_leaves_is_told_at_once_not_interrupted_and_never_paid_again(groups)
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
-def test_an_end_is_told_to_the_living_and_brings_back_the_dead_with_new_ids(groups, interrupted):
+def test_an_end_reaches_the_living_and_revives_the_dead_with_new_ids(groups, interrupted):
     leave(groups, 0, 1)
     groups.request_decisions(SEEN)
     groups.add_reward(np.array([3.0, 0.0]))
@@ -64,7 +64,7 @@ def test_an_end_is_told_to_the_living_and_brings_back_the_dead_with_new_ids(grou
     np.testing.assert_allclose(batch.group_reward, [3, 3, 0, 0, 0, 0, 0, 0])
 
 
-def test_statistics_hold_what_a_group_earned_also_when_nobody_lived_to_be_told(groups):
+def test_statistics_have_a_groups_return_even_if_no_agent_was_alive_at_the_end(groups):
     groups.add_reward(np.array([1.0, 5.0]))
     for member in range(3):
         leave(groups, 0, member)
@@ -84,7 +84,7 @@ def test_a_reset_forgets_ends_and_rewards(groups):
     assert groups.take_returns() == []
 
 
-def test_each_is_told_once_what_it_has_earned_since_it_was_told_last():
+def test_each_reward_since_the_last_decision_is_reported_once():
     agents, obs = IndependentAgents(3), [np.zeros((3, 2), np.float32)]
     agents.add_reward(0.5)
     agents.add_reward(np.array([0, 1.0, 2.0]))
@@ -94,7 +94,7 @@ def test_each_is_told_once_what_it_has_earned_since_it_was_told_last():
     np.testing.assert_array_equal(agents.request_decisions(obs)[0].reward, 0)
 
 
-def test_an_end_is_told_before_the_decisions_and_what_is_earned_after_it_is_the_next_episodes():
+def test_ends_come_before_decisions_and_later_rewards_belong_to_the_next_episode():
     agents, obs = IndependentAgents(2), [np.zeros((2, 1), np.float32)]
     agents.add_reward(1.0)
     agents.end_episodes(np.array([1]), [np.full((1, 1), 7, np.float32)], interrupted=True)

@@ -111,6 +111,6 @@ def test_unitys_hallway_brain_remembers_the_symbol():
     assert np.mean(score.returns) > 0.9
 
 
-def test_unitys_hallway_brain_without_its_memory_chooses_by_chance():
+def test_unitys_hallway_brain_without_its_memory_chooses_at_random():
     score = HallwayScore(remembers=False)
     assert 0.4 < score.right / len(score.returns) < 0.6

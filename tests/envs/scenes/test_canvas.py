@@ -9,7 +9,7 @@ from lanista.envs.scenes.world import Parameters
 
 @pytest.mark.parametrize("name", SCENES)
 @pytest.mark.parametrize("areas", [1, 5])
-def test_a_picture_has_the_size_asked_for_and_shows_what_changes(name, areas):
+def test_an_image_has_the_requested_size_and_shows_changes(name, areas):
     scene = SCENES[name]
     world = scene.load()(areas=areas)
     batches = world.reset(np.random.default_rng(0), Parameters())
@@ -27,7 +27,7 @@ def test_a_picture_has_the_size_asked_for_and_shows_what_changes(name, areas):
     assert np.any(scene.draw((160, 100), world) != before)
 
 
-def test_everything_that_must_be_seen_is_in_the_picture():
+def test_the_camera_shows_the_whole_subject():
     subject = np.random.default_rng(0).uniform(-5, 5, (50, 3))
     camera = Camera((300, 200), subject, yaw=20, pitch=30, margin=0.1)
     pixels = camera.project(subject)
@@ -38,7 +38,7 @@ def test_everything_that_must_be_seen_is_in_the_picture():
     assert camera.project(np.array([1.0, 0, 0]))[0] > camera.project(np.zeros(3))[0]
 
 
-def test_a_box_hides_only_what_is_behind_it():
+def test_a_box_hides_only_what_is_beyond_it():
     canvas = Canvas((100, 100), np.array([[-4.0, -4, -4], [4, 4, 4]]), yaw=20, pitch=30)
     box = Box(np.zeros(3), np.eye(3), np.ones(3), (90, 90, 90))
     assert not canvas.hides(box, np.array([0, 2.0, 0]))

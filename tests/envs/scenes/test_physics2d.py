@@ -44,7 +44,7 @@ def test_an_agent_alone_reaches_the_speed_at_which_drag_and_friction_take_what_i
     assert world.motion[1, 0, 0] == pytest.approx((STRENGTH * 0.92 - loss) / 0.08)
 
 
-def test_what_nobody_pushes_comes_to_rest():
+def test_bodies_that_are_not_pushed_come_to_rest():
     world = ground(AGENT, SMALL, at=[(0, 0), (5, 0)])
     world.motion[:2] = 1.0
     world.motion[2, :, 1] = 1.0
@@ -122,7 +122,7 @@ def test_two_blocks_do_not_pass_through_each_other():
     assert large - small > 1.2 or beside > 1.2
 
 
-def test_who_is_removed_touches_nothing_and_is_back_when_put():
+def test_a_removed_body_touches_nothing_until_it_is_put_back():
     world = ground(AGENT, SMALL, at=[(0, -2), (0, 0)])
     world.remove(np.array([0]), np.array([1]))
     for _ in range(40):

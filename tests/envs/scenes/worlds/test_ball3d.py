@@ -85,7 +85,7 @@ def test_an_agent_that_fell_asks_again_in_the_same_batch_with_the_same_id():
     steps = np.round(fresh[:, 6] / (-9.81 * 0.02)).astype(int)
     assert np.all((steps >= 1) & (steps <= 5))
     assert np.abs(fresh[:, :2]).max() < np.sin(np.radians(5)) + 1e-6
-    # Who fell at the last of the five steps has not acted since.
+    # An agent that fell at the last of the five steps has not acted since.
     np.testing.assert_allclose(batch.reward[~batch.done][ended], np.where(steps == 1, 0, 0.1), rtol=1e-6)
 
 
@@ -120,7 +120,7 @@ def test_random_actions_last_about_as_long_as_in_unity():
     assert 18 < np.mean(lengths) < 26
 
 
-def test_a_reset_begins_every_episode_anew_without_rows_of_the_end():
+def test_a_reset_restarts_every_episode_without_terminal_rows():
     play = Play(areas=12)
     play.act(1.0)
     play.reset()

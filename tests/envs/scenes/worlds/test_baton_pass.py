@@ -47,7 +47,7 @@ def hand_over(world):
     return batch
 
 
-def test_a_team_begins_with_one_carrier():
+def test_a_team_starts_with_one_carrier():
     world, batch = start(3)
     np.testing.assert_array_equal(world.alive.sum(axis=1), 1)
     np.testing.assert_array_equal(world.carries, world.alive)
@@ -104,7 +104,7 @@ def test_the_button_does_nothing_without_the_ball():
     assert world.alive.sum() == 1
 
 
-def test_the_button_spawns_who_carries_on():
+def test_the_button_spawns_the_next_carrier():
     world, first = start()
     batch = hand_over(world)
     np.testing.assert_array_equal(batch.agent_id, [first.agent_id[0], first.agent_id[0] + 1])
@@ -123,7 +123,7 @@ def test_the_reward_of_a_pass_is_not_the_newcomers():
 
 
 @pytest.mark.parametrize("linger", [3, 0])
-def test_who_has_passed_lingers_and_leaves(linger):
+def test_a_runner_that_passed_lingers_and_leaves(linger):
     world, first = start(linger=linger)
     batch = hand_over(world)
     for _ in range(linger):
@@ -158,7 +158,7 @@ def test_a_lost_baton_ends_the_groups_episode():
 
 
 @pytest.mark.parametrize("linger", [600, 3])
-def test_time_interrupts_everyone_but_who_leaves_anyway(linger):
+def test_the_limit_interrupts_all_runners_but_those_that_leave_anyway(linger):
     world, _ = start(linger=linger, max_steps=5)
     hand_over(world)
     assert not stay(world, 2).done.any()
@@ -200,7 +200,7 @@ def test_runners_push_each_other_apart():
     np.testing.assert_allclose(world.place[0, :2], [[-0.3, 0], [0.6, 0]], atol=1e-6)
 
 
-def test_observations_tell_where_the_others_are():
+def test_observations_have_the_positions_of_the_others():
     world, _ = start()
     hand_over(world)
     old, new = np.flatnonzero(~world.carries[0] & world.alive[0])[0], np.flatnonzero(world.carries[0])[0]
@@ -213,8 +213,8 @@ def test_observations_tell_where_the_others_are():
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**31), st.integers(1, 4), st.integers(1, 5), st.integers(0, 12), st.integers(3, 25))
-def test_every_life_is_told_whole(seed, areas, agents, linger, stamina):
-    """Whoever asked reports again; ends come first and are final; ids and groups fit."""
+def test_every_runner_is_reported_from_start_to_end(seed, areas, agents, linger, stamina):
+    """Every agent that decided reports again; ends come first and are final; ids and groups fit."""
     world, batch = start(
         areas, seed, size="small", ground=3, agents=agents, linger=linger, stamina=stamina, max_steps=40
     )

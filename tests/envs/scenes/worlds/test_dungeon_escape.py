@@ -85,7 +85,7 @@ def test_the_door_with_the_key_pays_the_living_and_ends_the_group_episode():
     play.place(1, (0, 12.0))
     batch = play.act()
     np.testing.assert_array_equal(batch.done, [True] * 2 + [False] * 6)
-    # Who died comes back under another id.
+    # The agent that died comes back under another id.
     np.testing.assert_array_equal(batch.agent_id, [1, 2, 6, 1, 2, 3, 4, 5])
     np.testing.assert_array_equal(batch.group_reward, [1, 1, 0, 0, 0, 0, 0, 0])
     assert not batch.interrupted.any()
@@ -94,7 +94,7 @@ def test_the_door_with_the_key_pays_the_living_and_ends_the_group_episode():
     assert (name, value) == ("Environment/Group Return", 1.0)
 
 
-def test_who_takes_the_portal_is_out_and_the_last_one_ends_the_group_episode():
+def test_the_portal_removes_an_agent_and_the_last_one_ends_the_group_episode():
     play = Play()
     for member in (1, 2):
         play.place(member, (-9 + 3 * member, -9))
@@ -164,7 +164,7 @@ def test_rays_see_the_dragon_the_door_and_the_portal_by_their_tags():
     assert world._sensors.rays(world._view(slice(None))).reshape(3, 15, 8)[0, 0, 4] == 1
 
 
-def test_frames_are_stacked_the_newest_last_and_begin_with_zeros():
+def test_frames_are_stacked_newest_last_and_start_with_zeros():
     play = Play(areas=1)
     first = play.batch.obs[1].reshape(3, 3, 120)
     np.testing.assert_array_equal(first[:, :2], 0)
@@ -174,7 +174,7 @@ def test_frames_are_stacked_the_newest_last_and_begin_with_zeros():
     np.testing.assert_array_equal(second[:, 0], 0)
 
 
-def test_vector_tells_of_dragon_key_and_mates_only_what_is_there():
+def test_the_vector_has_dragon_key_and_teammates_only_while_they_are_there():
     play = Play(areas=1, size="small")
     world = play.world
     world.motion_control.heading[:] = 0
@@ -204,7 +204,7 @@ def test_vector_tells_of_dragon_key_and_mates_only_what_is_there():
 @pytest.mark.parametrize(
     "options", [{"ground": 8.0, "columns": 0}, {"ground": 11.0}, {"size": "small", "agents": 8}]
 )
-def test_on_the_least_ground_nobody_begins_in_somebody_or_something(options):
+def test_on_the_smallest_ground_no_bodies_overlap_at_the_start(options):
     world = Play(areas=50, senses="vector", **{"dragon_fast": 1.0, "dragon_slow": 1.0, **options}).world
     agents = world.bodies.pose[:2, :, : world.options.agents]
     apart = np.hypot(*(agents[:, :, :, None] - agents[:, :, None]))

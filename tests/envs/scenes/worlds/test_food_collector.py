@@ -42,7 +42,7 @@ def test_at_full_size_everything_is_as_many_as_large_and_as_long_as_in_unity():
 
 
 @pytest.mark.parametrize(("food", "worth"), [(0, 1), (24, 1), (25, -1), (49, -1)])
-def test_food_pays_or_costs_who_touches_it_and_lies_elsewhere_then(food, worth):
+def test_food_rewards_or_costs_the_agent_that_touches_it_and_moves_elsewhere(food, worth):
     play = play_of((0, 0), (30, 30), foods={food: (0.4, 1.2)})
     batch = play.act()
     np.testing.assert_array_equal(batch.reward, [worth, 0])
@@ -60,7 +60,7 @@ def test_actions_push_forward_right_and_turn_left():
     np.testing.assert_allclose(np.degrees(play.world.heading[0]), [0, 0, -30, 30])
 
 
-def test_above_five_metres_a_second_agents_are_slowed():
+def test_above_five_meters_a_second_agents_are_slowed():
     play = play_of((0, 0), (20, 0))
     play.world.dynamics.velocity[1, 0] = 4, 10
     play.world._act()
@@ -104,7 +104,7 @@ def test_a_shot_ends_at_food_and_after_25_meters(away, foods, hit):
     assert play.world.frozen.any() == play.world.frozen[0, 1].any() == hit
 
 
-def test_who_is_frozen_neither_shoots_nor_is_frozen_for_longer():
+def test_a_frozen_agent_neither_shoots_nor_is_frozen_for_longer():
     play = play_of((0, 0), (0, 15))
     play.world.heading[0, 1] = np.pi
     play.world.frozen[0, 1] = 100
@@ -122,7 +122,7 @@ def test_agents_stay_out_of_each_other_and_within_the_walls():
     assert position[0, 2] == pytest.approx(49.5)
 
 
-def test_the_trainer_sets_the_agents_scale_at_the_beginning_of_an_episode():
+def test_the_trainer_sets_the_agents_scale_at_the_start_of_an_episode():
     play = Play(parameters={"agent_scale": 3.0, "laser_length": 2.0})
     np.testing.assert_array_equal(play.world.dynamics.radius, 1.5)
     play.lay(*[(0, 20 * k) for k in range(-2, 3)], foods={0: (0, 2.2)})
@@ -145,7 +145,7 @@ def test_five_thousand_steps_interrupt_all_episodes_and_the_food_stays():
     np.testing.assert_array_equal(play.world.dynamics.food, food)
 
 
-def test_the_total_score_is_told_every_hundred_steps():
+def test_the_total_score_is_reported_every_hundred_steps():
     play = play_of((0, 0), foods={0: (0, 1), 1: (1, 0), 30: (0, -1)})
     told = []
     for _ in range(40):
@@ -171,7 +171,7 @@ def test_grid_shows_everything_in_its_channel_and_turns_with_the_agent():
     assert right(turned[2]).max() < -14
 
 
-def test_vector_tells_what_is_nearest():
+def test_the_vector_has_what_is_nearest():
     play = play_of((0, 0), (0, 6), (0, -3), foods={0: (2, 0), 1: (0, 4), 30: (-6, 0)}, senses="vector")
     play.world.frozen[0, 2] = 9
     obs = play.world._observe()[0] * np.array([*[1] * 7, *[50] * 14, 1])

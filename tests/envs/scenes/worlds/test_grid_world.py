@@ -136,7 +136,7 @@ def test_parameters_that_leave_no_room_are_refused_where_unity_would_hang(parame
 
 
 def color_at(picture, cells, x, z):
-    """The mean color in the middle of a cell of a picture [3, height, width]."""
+    """The mean color in the center of a cell of an image [3, height, width]."""
     _, height, width = picture.shape
     pitch = height / cells
     row = height / 2 - (z - (cells - 1) / 2) * pitch
@@ -164,7 +164,7 @@ def test_the_camera_shows_everything_in_its_cell_with_up_above(size, cells):
     np.testing.assert_array_equal(picture[:, :, 0], picture[:, :, -1])
 
 
-def test_the_picture_does_not_tell_which_goal_is_wanted():
+def test_the_image_does_not_show_which_goal_is_wanted():
     play = Play()
     play.place((0, 0), (4, 4), (2, 2), PLUS_WANTED)
     first, signal = play.world._observe(np.array([0]))
@@ -174,7 +174,7 @@ def test_the_picture_does_not_tell_which_goal_is_wanted():
     assert np.any(signal != other)
 
 
-def test_pictures_of_many_grids_at_once_are_those_of_each_alone():
+def test_images_of_many_grids_at_once_equal_those_of_each_alone():
     play = Play(areas=40)
     world = play.world
     camera = GridCamera(64, 84)

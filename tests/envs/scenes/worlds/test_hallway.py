@@ -46,7 +46,7 @@ def test_at_full_size_everything_is_where_and_as_large_as_in_unity():
     assert (hall.goal_half, hall.board_half) == (2, 2)
 
 
-def test_at_full_size_episodes_begin_as_in_unity():
+def test_at_full_size_episodes_start_as_in_unity():
     world = Play(areas=2000).world
     walkers = world.dynamics
     x, z = walkers.position
@@ -159,7 +159,7 @@ def test_the_clock_counts_steps_and_the_last_three_are_seen_the_oldest_first():
     np.testing.assert_array_equal(play.batch.obs[0][0, :70], before)
 
 
-def test_rays_tell_what_they_hit_in_which_direction_and_how_far():
+def test_rays_report_what_they_hit_in_which_direction_and_how_far():
     play = Play()
     play.show(False, board=(0, 0))
     play.place(0, -8)
@@ -195,7 +195,7 @@ def test_goals_are_seen_under_their_symbols_on_their_sides():
 
 @pytest.mark.parametrize("size", ["full", "small"])
 def test_no_ray_reaches_from_the_goals_back_to_the_board(size):
-    """Who must choose has to remember."""
+    """The choice takes memory."""
     play = Play(size=size)
     hall = play.world.hall
     for is_x in (False, True):
@@ -211,7 +211,7 @@ def test_no_ray_reaches_from_the_goals_back_to_the_board(size):
 
 @pytest.mark.parametrize("heading", [0, 30, 45, 90, 200, 300])
 @pytest.mark.parametrize("area_of", ["full", "small"])
-def test_nobody_leaves_the_hall_or_gets_into_the_board(heading, area_of):
+def test_agents_never_leave_the_hall_or_overlap_with_the_board(heading, area_of):
     play = Play(areas=50, seed=heading, size=area_of)
     world, hall = play.world, play.world.hall
     world.dynamics.heading[:] = np.radians(heading)
@@ -239,7 +239,7 @@ def test_a_wall_stops_what_runs_into_it_and_slows_what_runs_along_it():
     assert walkers.velocity[1, 0] < free.world.dynamics.velocity[1, 0]
 
 
-def test_who_is_fast_does_not_get_through_the_board():
+def test_a_fast_agent_does_not_pass_through_the_board():
     play = Play()
     play.show(True, board=(0, 0))
     play.place(0, -4)

@@ -112,7 +112,7 @@ def test_grid_shows_mates_blocks_walls_and_the_goal_in_their_channels():
     assert not world._observe(np.array([0]))[0][0, 0, 2].any()
 
 
-def test_vector_tells_where_blocks_are_and_nothing_of_those_that_are_in():
+def test_the_vector_has_the_blocks_that_are_not_in_the_goal():
     play = Play(areas=1, size="small", ground=10.0, small_blocks=1)
     world = play.world
     world.bodies.pose[:, 0] = np.array([(0, 0, 0), (0, 2, 0), (2, 0, 0), (1, 3, 0), (-1, -3, 0)], float).T

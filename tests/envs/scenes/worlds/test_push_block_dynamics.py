@@ -1,4 +1,4 @@
-"""How the agents of the PushBlock scenes move, and where they begin."""
+"""How the agents of the PushBlock scenes move, and where they start."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_at_full_size_what_pushes_is_as_strong_and_what_resists_as_heavy_as_in_u
     np.testing.assert_allclose(np.hypot(*world.motion_control.push), 3.0)
 
 
-def test_who_is_stopped_does_nothing_until_the_next_action():
+def test_a_stopped_agent_does_nothing_until_the_next_action():
     motion_control = PushBlockMotion(2, 1, speed=1.0)
     motion_control.command(EVERYBODY, np.int32([FORWARD, TURN_LEFT]))
     motion_control.stop(np.array([1]))

@@ -158,7 +158,7 @@ def test_steps_cost_and_their_limit_interrupts():
     np.testing.assert_allclose(batch.reward, [-0.1, 0], rtol=1e-5)
 
 
-def test_rays_tell_what_they_hit_in_which_direction_and_how_far():
+def test_rays_report_what_they_hit_in_which_direction_and_how_far():
     play = Play()
     play.arrange(switch=(0, 8), pyramid=(-9, 0))
     play.place(0, 0)
@@ -202,7 +202,7 @@ def test_the_own_velocity_is_seen_in_the_own_axes():
 
 
 @pytest.mark.parametrize("size", ["full", "small"])
-def test_nobody_gets_into_anything(size):
+def test_agents_never_overlap_with_boxes_or_walls(size):
     play = Play(areas=40, seed=1, size=size)
     world, random = play.world, np.random.default_rng(2)
     solid = np.arange(world.gold)
@@ -241,7 +241,7 @@ class Guide:
     def choose(self, area):
         explorers = self.world.dynamics
         way = self.aim(area) - explorers.position[:, area] - 0.3 * explorers.velocity[:, area]
-        # Who is stopped by a stone goes aside for a moment.
+        # Step aside for a moment when stopped by a stone.
         stopped = self.pushes[area] > 2 and np.hypot(*explorers.velocity[:, area]) < 1
         self.detours[area] = 8 if stopped else self.detours[area] - 1
         off = np.arctan2(way[0], way[1]) - explorers.heading[area] + 1.3 * (self.detours[area] > 0)
@@ -279,7 +279,7 @@ class Guide:
     ("options", "decisions", "least"),
     [({"size": "small", "knock": 3.0}, 300, 1.6), ({"size": "full"}, 300, 1.6)],
 )
-def test_who_knows_where_things_are_earns_much(options, decisions, least):
+def test_a_scripted_player_that_knows_the_positions_solves_the_task(options, decisions, least):
     play = Play(areas=16, **options)
     guide = Guide(play.world)
     running, returns = np.zeros(16), []
@@ -289,12 +289,12 @@ def test_who_knows_where_things_are_earns_much(options, decisions, least):
         returns += (running[batch.agent_id[done]] + batch.reward[done]).tolist()
         running[batch.agent_id[done]] = 0
         running[batch.agent_id[~done]] += batch.reward[~done]
-    # Who is under way still, and stuck perhaps, counts with what an episode without the gold pays.
+    # Agents that are still on their way, perhaps stuck, count with the return of an episode without the gold.
     assert len(returns) >= 32
     assert np.mean([*returns, *[-1.0] * int((running < -0.5).sum())]) > least
 
 
-def test_who_acts_by_chance_hardly_ever_finds_the_gold():
+def test_random_actions_hardly_ever_find_the_gold():
     play = Play(areas=128, size="small")
     random, found, ended = np.random.default_rng(0), 0, 0
     for _ in range(600):

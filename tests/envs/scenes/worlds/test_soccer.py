@@ -44,7 +44,7 @@ def test_at_full_size_everything_is_where_and_as_fast_as_in_unity():
     np.testing.assert_allclose(world.dynamics.velocity[0, 0, 0], speed, rtol=1e-6)
 
 
-def test_agents_groups_and_teams_are_told_apart():
+def test_agents_groups_and_teams_have_ids_of_their_own():
     batches = Play(areas=3).batches
     np.testing.assert_array_equal(batches[BLUE].agent_id, [0, 1, 4, 5, 8, 9])
     np.testing.assert_array_equal(batches[PURPLE].agent_id, [2, 3, 6, 7, 10, 11])
@@ -74,14 +74,14 @@ def test_a_goal_pays_the_sooner_the_more_costs_the_others_one_and_ends_both_epis
     assert (name, value) == (DECIDED, 1)
 
 
-def test_time_pays_nobody():
+def test_the_limit_of_steps_rewards_neither_team():
     play = Play(max_steps=5)
     for batch in play.act().values():
         np.testing.assert_array_equal(batch.group_reward, 0)
     assert play.world.statistics()[0][1] == 0
 
 
-def test_who_runs_into_the_ball_kicks_it_along_the_line_between_them():
+def test_a_player_that_runs_into_the_ball_kicks_it_along_the_line_between_them():
     play = Play()
     game = play.world.dynamics
     play.place((0, 0), players=((-1.3, 0), *FAR[1:]))
@@ -89,7 +89,7 @@ def test_who_runs_into_the_ball_kicks_it_along_the_line_between_them():
     kicked = game.velocity[:, 0, BALL].copy()
     assert kicked[0] > 13
     assert abs(kicked[1]) < 1e-9
-    # Who steps back into it only bumps it.
+    # A step backward into it only bumps it.
     play.place((0, 0), players=((-1.3, 0), *FAR[1:]), headings=(-90, 90, -90, -90))
     play.act(blue=(2, 0, 0))
     assert 0 < game.velocity[0, 0, BALL] < kicked[0] - 9
@@ -127,7 +127,7 @@ def test_players_and_ball_stay_on_the_pitch_and_out_of_each_other():
     assert deepest < 0.05
 
 
-def test_rays_tell_what_they_hit_in_each_teams_own_words():
+def test_rays_have_the_tags_of_each_team():
     play = Play()
     play.place((-9, 1), players=((-9, -2), (-2, -2), (3, -2), (9, 6)), headings=(90, -90, 90, -90))
     batches = play.act()
@@ -195,7 +195,7 @@ class Scorer:
         return ball - 1.8 * shot + aside * np.copysign(1.8, -(way @ aside))
 
 
-def test_who_knows_the_game_beats_who_does_not():
+def test_a_scripted_team_beats_a_random_one():
     play = Play(areas=16, size="small")
     player, random = Scorer(play.world), np.random.default_rng(0)
     won = lost = 0

@@ -58,7 +58,7 @@ def test_more_or_fewer_tiles_than_there_can_be_are_refused(number):
         Play(parameters={"num_tiles": number})
 
 
-def test_a_row_tells_number_way_and_visit_of_a_tile_and_the_twentieth_loses_its_mark():
+def test_a_row_has_number_offset_and_visit_of_a_tile_and_the_twentieth_loses_its_mark():
     play = Play()
     play.lay(0, [3, 20], [5, 0])
     play.world.dynamics.position[:, 0] = 2, -4
@@ -71,7 +71,7 @@ def test_a_row_tells_number_way_and_visit_of_a_tile_and_the_twentieth_loses_its_
     assert not rows[2:].any()
 
 
-def test_an_agent_tells_its_place_twice_and_its_velocity_in_its_own_axes():
+def test_an_agent_observes_its_place_twice_and_its_velocity_in_its_own_frame():
     play = Play()
     assert not play.batch.obs[2][0, :4].any()
     play.world.heading[:] = np.pi / 2

@@ -58,7 +58,7 @@ class Play(ScenePlay):
         ((-2, 0.6), (8, 0), 1, 0, (-1, 1)),
     ],
 )
-def test_who_loses_the_point(ball, velocity, turn, bounces, paid):
+def test_which_player_loses_the_point(ball, velocity, turn, bounces, paid):
     play = Play()
     play.throw(*ball, velocity, turn, bounces)
     assert play.play_on() == paid
@@ -191,7 +191,7 @@ def player(world, seat):
     return np.clip(np.concatenate([move, tilt[None]]), -1, 1).T
 
 
-def test_who_knows_the_game_keeps_the_ball_up_against_another_and_beats_chance():
+def test_scripted_players_keep_the_ball_up_and_beat_random_actions():
     play = Play(areas=32)
     for _ in range(250):
         batches = play.act(player(play.world, 0), player(play.world, 1))

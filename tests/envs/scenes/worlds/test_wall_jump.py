@@ -130,7 +130,7 @@ def test_which_walls_a_jump_clears(wall, start, speed, block, clears):
     assert (farthest > 1.25) == clears
 
 
-def test_who_falls_falls_fast_and_stops_on_what_is_below():
+def test_agents_fall_fast_and_stop_on_what_is_below():
     yard = at(0, -5, block=[[0.0], [-5.0]])
     yard.position[1] = 6
     run(yard, 1)
@@ -186,7 +186,7 @@ def test_the_upper_rays_see_only_what_is_high():
     assert level[0, 1] == 1
 
 
-def test_the_place_is_told_from_the_platforms_middle_for_six_decisions():
+def test_the_place_relative_to_the_platforms_center_is_stacked_for_six_decisions():
     play = Play()
     world = play.world
     for _ in range(7):
