@@ -6,21 +6,22 @@ configuration, claims the run's folder and sends both to the others, which then 
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...envs.unity.process import REAPER
+from mlagents_envs.exception import UnityEnvironmentException
+
+from ...envs.unity.process import EngineProcess
 from ..algorithms.common.threads import limit_openmp_spinning
 from ..checkpoints.status import TrainingStatus
 from ..settings.options import RunOptions
@@ -51,6 +52,7 @@ class Assignment(NamedTuple):
     restart_engines_at_checkpoints: bool
 
 
+@dataclass(frozen=True)
 class RankProcess:
     """A further rank, started by rank 0.
 
@@ -58,68 +60,26 @@ class RankProcess:
     the reaper ends it should this process be killed.
     """
 
-    def __init__(self, rank: int, world_size: int, device: str, rendezvous: str, log: Path) -> None:
-        """Start it.
+    rank: int
+    process: EngineProcess
+    log: Path
+    """What it prints."""
 
-        Args:
-            rank: its number.
-            world_size: how many ranks there are.
-            device: "cpu" or "cuda".
-            rendezvous: the file by which the ranks find each other.
-            log: the file for what it prints.
-
-        Raises:
-            OSError: the system refuses.
-        """
-        self.rank, self.log = rank, log
-        log.parent.mkdir(parents=True, exist_ok=True)
-        arguments = [str(rank), str(world_size), device, rendezvous]
-        with log.open("wb") as file:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "lanista.trainers.runner.ranks", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                start_new_session=True,
-                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-            )
-        self.pid = self._process.pid
-        REAPER.add(self.pid)
-        atexit.register(self.end)
-
-    def has_ended(self, timeout: float) -> bool:
-        """Whether it ends within so many seconds."""
-        try:
-            self._process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
-
-    def end(self, timeout: float = 0.0) -> None:
+    def end(self, timeout: float) -> None:
         """Wait for its end at most so many seconds, then kill it with its children."""
-        atexit.unregister(self.end)
-        if not self.has_ended(timeout):
-            if os.name == "posix":
-                os.killpg(self.pid, signal.SIGKILL)
-            else:
-                self._process.kill()
-            self._process.wait()
-        REAPER.remove(self.pid)
+        if not self.process.wait(timeout):
+            self.process.kill()
         if self.log.exists() and not self.log.stat().st_size:
             self.log.unlink()
 
     def fate(self) -> str:
         """How it ended, with the last line of its log."""
-        code = self._process.poll()
-        if code is None:
-            return "it is alive"
+        code = self.process.returncode or 0
         how = f"it ended with exit status {code}"
         if code < 0:
             how = f"it was ended by signal {-code} ({signal.Signals(-code).name})"
         last = self.log.read_text(errors="replace").strip().splitlines()[-1:] if self.log.exists() else []
-        return (
-            f"{how}; the last line of {self.log}: {last[0].strip()}" if last else f"{how} without a message"
-        )
+        return f"{how}; the last line of {self.log}: {last[0].strip()}" if last else f"{how} silently"
 
 
 class RankProcesses:
@@ -138,11 +98,13 @@ class RankProcesses:
         try:
             for rank in range(1, world_size):
                 log = logs / f"learner-{rank}.log"
-                self._processes.append(RankProcess(rank, world_size, device, self.rendezvous, log))
-        except OSError as error:
+                arguments = [str(rank), str(world_size), device, self.rendezvous, str(log)]
+                command = [sys.executable, "-m", "lanista.trainers.runner.ranks", *arguments]
+                self._processes.append(RankProcess(rank, EngineProcess(command), log))
+        except UnityEnvironmentException as error:
             self.end(0.0)
             raise TrainerError(
-                f"The learner {rank} of {world_size} (torch_settings.learners) cannot be started: {error}."
+                f"The learner {rank} of {world_size} (torch_settings.learners) cannot be started: {error}"
             ) from error
 
     def describe(self, error: RuntimeError) -> str:
@@ -150,14 +112,14 @@ class RankProcesses:
         deadline = time.monotonic() + ENDING_SECONDS
         while time.monotonic() < deadline:
             for process in self._processes:
-                if process.has_ended(0.05):
+                if process.process.wait(0.05):
                     return f"{self._name(process)} has ended: {process.fate()}. {_ADVICE}"
         names = " or ".join(map(self._name, self._processes))
         return f"{names} does not answer ({_first_line(error)}). {_ADVICE}"
 
     def _name(self, process: RankProcess) -> str:
         where = self._device if self._device == "cpu" else f"{self._device}:{process.rank}"
-        return f"The learner {process.rank} of {self.world_size} (process {process.pid}, {where})"
+        return f"The learner {process.rank} of {self.world_size} (process {process.process.pid}, {where})"
 
     def end(self, timeout: float) -> None:
         """Wait for their ends, all together at most so many seconds, and kill what is left."""
@@ -294,7 +256,10 @@ def _first_line(error: RuntimeError) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """The program of a rank that rank 0 has started; its exit status."""
-    rank, world_size, device, rendezvous = arguments
+    rank, world_size, device, rendezvous, log = arguments
+    with Path(log).open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
     try:
         further_rank(int(rank), int(world_size), device, rendezvous)
     except RankLostError:
