@@ -17,7 +17,7 @@ REAL = Sweep.open
 def pretend(put=setattr):
     """Let sweeps of this process start pretended runs, and look after them often."""
     put(Sweep, "open", lambda self, tell, force=False: REAL(self, tell, force=force, program=FAKE))
-    put(loop, "POLL", 0.02)
+    put(loop, "POLL_INTERVAL", 0.02)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from lanista.trainers.settings.base import Settings, kind_of, plain
+from lanista.trainers.settings.base import Settings, plain, value_type
 from lanista.trainers.settings.command_line import RENAMED, SECTIONS
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.settings.models.environment_parameters import (
@@ -89,7 +89,7 @@ file to [configuration.schema.json](configuration.schema.json), which lies besid
 
 ML-Agents 1.1.0 ignores unknown keys in network_settings, memory, behavioral_cloning, self_play,
 completion_criteria and torch_settings, takes the text 'false' for true, refuses `1e4` for whole numbers,
-drops the third value of an interval, lets `--load` do nothing and `--deterministic` pass over behaviours
+drops the third value of an interval, lets `--load` do nothing and `--deterministic` pass over behaviors
 that are not listed. Lanista does what was meant, or says what is wrong. With `max_steps: -1` ML-Agents
 ends at once; Lanista trains until it is stopped. Keys of its own are marked; at their defaults they change
 nothing, and they are then left out of the `configuration.yaml` of a run, so that ML-Agents can read it.
@@ -102,18 +102,18 @@ for it is refused before it begins, with a sentence that names the key.
 
 ## Words
 
-A *step* is one decision of one agent, a *trainer step* one that the behaviour's trainer has taken in, of
-all its agents together. A *gradient step* is one step of an optimiser, on one batch. A *share* lies between
+A *step* is one decision of one agent, a *trainer step* one that the behavior's trainer has taken in, of
+all its agents together. A *gradient step* is one step of an optimizer, on one batch. A *share* lies between
 0 and 1. The same word means the same with every trainer: `epsilon_start`,
 `epsilon_end` and `epsilon_decay_steps` are actions by chance, `noise_start`, `noise_end` and
 `noise_decay_steps` noise on actions, `tau` and `target_update_interval` how a target network follows.
 """
 
 DEFAULTS = """
-`default_settings` holds the same keys as a behaviour. They lie under those of every behaviour: mappings
-are merged, single values replaced; so the default reward signals stay unless a behaviour changes them. A
-behaviour with another trainer_type gets only those default hyperparameters that are written in the file
-and that its trainer has. A behaviour of the environment that the file does not list gets the default
+`default_settings` holds the same keys as a behavior. They lie under those of every behavior: mappings
+are merged, single values replaced; so the default reward signals stay unless a behavior changes them. A
+behavior with another trainer_type gets only those default hyperparameters that are written in the file
+and that its trainer has. A behavior of the environment that the file does not list gets the default
 settings; without them that is an error, and without any file it gets the defaults of this page.
 """
 
@@ -198,13 +198,13 @@ def _section(level: int, title: str, model: type[Settings], flags: bool = False)
 
 
 def _type(model: type[Settings], key: str) -> str:
-    kind = kind_of(model.model_fields[key].annotation)
+    kind = value_type(model.model_fields[key].annotation)
     text = ", ".join(kind.choices) if kind.choices else TYPES[kind.name]
     return f"{text} or null" if kind.nullable else text
 
 
 def _unit(model: type[Settings], key: str) -> str:
-    numeric = kind_of(model.model_fields[key].annotation).name in ("integer", "number")
+    numeric = value_type(model.model_fields[key].annotation).name in ("integer", "number")
     return UNITS[key] if numeric else ""
 
 

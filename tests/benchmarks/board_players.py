@@ -41,7 +41,7 @@ class BoardPlayer:
         moves = [self.move(board, np.flatnonzero(row)) for board, row in zip(boards, allowed)]
         return ActionTuple(discrete=np.array(moves, np.int32).reshape(-1, 1))
 
-    def forget(self, agent_ids: NDArray[np.int32]) -> None:
+    def reset_agents(self, agent_ids: NDArray[np.int32]) -> None:
         """It remembers nobody."""
 
     def move(self, board: Board, allowed: NDArray[np.int64]) -> int:

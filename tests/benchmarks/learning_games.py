@@ -26,7 +26,7 @@ from typing import Any
 from board_players import BoardPlayer, OneStepAhead, Perfect
 from lanista.envs.python.sources import make_source
 from lanista.trainers.cli.tournament.match import Result, play_all_sides
-from lanista.trainers.cli.tournament.players import entrants_of
+from lanista.trainers.cli.tournament.players import participants_of
 from learning import RESULTS, curve, free_port, run_command, write
 
 MATCHES_CSV, CURVES_CSV = RESULTS / "others-games.csv", RESULTS / "others-games-curves.csv"
@@ -142,10 +142,10 @@ def played(game: Game, name: str, folder: Path, brain: Path, seed: int) -> Resul
     """The games of a run's brain against an opponent."""
     if game.board is None:
         return against_quarter(game, folder, brain, seed)
-    (entrant,) = entrants_of(str(brain), folder, "newest")
+    (participant,) = participants_of(str(brain), folder, "newest")
     env = make_source(game.environment, seed=1000 + seed, areas=SIDE_BY_SIDE, self_play=None)
     other = opponent(name, game.board, seed)
-    return play_all_sides(env, entrant, other, GAMES, deterministic=game.deterministic)
+    return play_all_sides(env, participant, other, GAMES, deterministic=game.deterministic)
 
 
 def against_quarter(game: Game, folder: Path, brain: Path, seed: int) -> Result:

@@ -91,7 +91,7 @@ environment_parameters:
 """
 
 YAML = [
-    Fault("empty", r"c\.yaml: it tells of no behavior.*begins like `behaviors:`", yaml=""),
+    Fault("empty", r"c\.yaml: it defines no behavior.*section `behaviors:`", yaml=""),
     Fault("not a mapping", r"c\.yaml: found a list, expected a mapping.*behaviors:", yaml="- Basic\n"),
     Fault("a tab", r"c\.yaml, line 2, .*a tab indents this line.*spaces", yaml="behaviors:\n\tBasic: {}\n"),
     Fault("an open bracket", r"c\.yaml, line 2.*still open\. Look at", yaml="behaviors: {Basic: {\n"),

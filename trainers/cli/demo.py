@@ -43,19 +43,19 @@ def describe(demo: Demonstration) -> dict[str, Any]:
     """Plain values: what the metadata tell, and what is really there."""
     actions = demo.spec.action_spec
     returns = demo.returns
-    told = demo.metadata
+    announced = demo.metadata
     return {
         "file": str(demo.path),
-        "name": told.name,
+        "name": announced.name,
         "behavior": demo.behavior,
         "steps": len(demo),
         "episodes": len(returns),
         "finished_episodes": int(demo.done.sum()),
         "mean_reward": float(returns.mean()),
         "announced": {
-            "steps": told.steps,
-            "episodes": told.episodes,
-            "mean_reward": told.mean_reward if math.isfinite(told.mean_reward) else None,
+            "steps": announced.steps,
+            "episodes": announced.episodes,
+            "mean_reward": announced.mean_reward if math.isfinite(announced.mean_reward) else None,
         },
         "observations": [
             {
@@ -77,10 +77,10 @@ def describe(demo: Demonstration) -> dict[str, Any]:
 
 def text(facts: dict[str, Any]) -> str:
     """The same for people."""
-    told, actions = facts["announced"], facts["actions"]
+    announced, actions = facts["announced"], facts["actions"]
     open_ended = facts["episodes"] - facts["finished_episodes"]
     episodes = f"{facts['episodes']}" + (f" ({open_ended} unfinished)" if open_ended else "")
-    mean = told["mean_reward"]
+    mean = announced["mean_reward"]
     rows = [
         ("name", facts["name"] or "(none)"),
         ("behavior", facts["behavior"]),
@@ -89,7 +89,7 @@ def text(facts: dict[str, Any]) -> str:
         ("mean reward", f"{facts['mean_reward']:.3f}"),
         (
             "its metadata",
-            f"{told['steps']} steps, {told['episodes']} episodes, mean reward "
+            f"{announced['steps']} steps, {announced['episodes']} episodes, mean reward "
             + ("unknown" if mean is None else f"{mean:.3f}"),
         ),
     ]

@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         elif arguments.action == "fetch":
             print(_remote(registry, arguments.id).fetch())
         else:
-            _remove(_remote(registry, arguments.id), forget=arguments.forget)
+            _remove(_remote(registry, arguments.id), remove_checksum=arguments.forget)
     except RegistryError as error:
         raise CommandError(str(error)) from error
     except OSError as error:
@@ -64,15 +64,15 @@ def _remote(registry: UnityEnvRegistry, identifier: str) -> RemoteRegistryEntry:
     return entry
 
 
-def _remove(entry: RemoteRegistryEntry, *, forget: bool) -> None:
+def _remove(entry: RemoteRegistryEntry, *, remove_checksum: bool) -> None:
     build = entry.build()
     with build.locked():
         removed = build.remove()
-        if forget:
+        if remove_checksum:
             build.remove_record()
     print(f"Removed {build.folder}." if removed else f"{entry.identifier} is not here.")
-    if forget:
-        print("Its checksum is forgotten.")
+    if remove_checksum:
+        print("Its recorded checksum was removed.")
 
 
 def _print_table(registry: UnityEnvRegistry) -> None:

@@ -192,5 +192,5 @@ class Upload:
             raise CommandError(f"{path} cannot be read: {error}") from error
         behaviors = settings.get("behaviors") if isinstance(settings, dict) else None
         if not isinstance(behaviors, dict) or not behaviors:
-            raise CommandError(f"{path} tells of no behavior: {expected}.")
+            raise CommandError(f"{path} defines no behavior: {expected}.")
         return dict(settings)

@@ -38,7 +38,7 @@ class Episode:
 
 @dataclass
 class BehaviorResult:
-    """The finished episodes of one behaviour."""
+    """The finished episodes of one behavior."""
 
     rewards: list[float] = field(default_factory=list)
     groups: GroupReturns = field(default_factory=GroupReturns)
@@ -69,7 +69,7 @@ class BehaviorResult:
 
 
 class Player:
-    """Plays one environment with one brain, for every behaviour that the brain fits.
+    """Plays one environment with one brain, for every behavior that the brain fits.
 
     Counted are the first `episodes` episodes that begin, each to its end: the ones that end first would be
     the short ones, and their mean another.
@@ -98,13 +98,13 @@ class Player:
         self._plays: dict[str, bool] = {}
         self._begun = 0
         self._cut_now: set[int] = set()
-        """Agents of the behaviour in hand whose episode was counted as it stands at this step."""
+        """Agents of the behavior in hand whose episode was counted as it stands at this step."""
 
     def play(self, after_step: Callable[[], object] = lambda: None) -> Mapping[str, BehaviorResult]:
         """Play until all counted episodes are over; `after_step` is called after every step.
 
         Raises:
-            BrainError: the brain fits none of the behaviours.
+            BrainError: the brain fits none of the behaviors.
             NothingToDecideError: no agent asks for a decision.
             UnityException: the environment fails.
         """

@@ -52,7 +52,7 @@ LATER = "later"
 
 
 def own(default: Any, **constraints: Any) -> Any:
-    """A key of Lanista's own. Its default is ML-Agents' behaviour; at its default it is not written out."""
+    """A key of Lanista's own. Its default is ML-Agents' behavior; at its default it is not written out."""
     return Field(default=default, json_schema_extra={OWN: True}, **constraints)
 
 
@@ -193,7 +193,7 @@ def _settings_in(annotation: Any) -> list[type[Settings]]:
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueType:
     """A type as people and schemas know it."""
 
     name: str
@@ -208,22 +208,22 @@ class Kind:
 _PLAIN = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 
 
-def kind_of(annotation: Any) -> Kind:
+def value_type(annotation: Any) -> ValueType:
     """The kind of value that a field with this annotation holds."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return kind_of(parts[0])
+        return value_type(parts[0])
     if origin is Literal:
-        return Kind("string", choices=tuple(parts))
+        return ValueType("string", choices=tuple(parts))
     if origin in (Union, UnionType):
-        inner = kind_of(next(part for part in parts if part is not type(None)))
-        return Kind(inner.name, True, inner.choices, inner.model)
+        inner = value_type(next(part for part in parts if part is not type(None)))
+        return ValueType(inner.name, True, inner.choices, inner.model)
     plain = origin or annotation
     if isinstance(plain, type) and issubclass(plain, Settings):
-        return Kind("object", model=plain)
+        return ValueType("object", model=plain)
     if isinstance(plain, type) and issubclass(plain, Enum):
-        return Kind("string", choices=tuple(member.value for member in plain))
-    return Kind(_PLAIN.get(plain, "any"))
+        return ValueType("string", choices=tuple(member.value for member in plain))
+    return ValueType(_PLAIN.get(plain, "any"))
 
 
 TRUE = frozenset({"true", "yes", "on", "1"})

@@ -16,7 +16,7 @@ from ..._version import __version__
 from ..utils.argparse import OneLineParser
 from ..utils.suggestions import nearest
 from . import base as values
-from .base import Settings, found, kind_of
+from .base import Settings, found, value_type
 from .errors import Problem, TrainerConfigError, logger
 from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
 from .options import RunOptions
@@ -80,7 +80,7 @@ def parse_command_line(argv: Sequence[str] | None = None) -> RunOptions:
     for path, value in line.given.items():
         assign(source, path, value, f"command line, {line.flags[path]}")
     for text, path, value in line.assignments:
-        _warn_of_newcomer(source, path)
+        _warn_if_unlisted(source, path)
         assign(source, path, value, f"command line, --set {text}")
     options = RunOptions.from_source(source)
     if line.deterministic:
@@ -121,8 +121,8 @@ def _settle_force(settings: CheckpointSettings, given: set[Path]) -> None:
     settings.resume = settings.load_model = False
 
 
-def _warn_of_newcomer(source: Source, path: Path) -> None:
-    """Warn when `--set` adds a behaviour to those of a file: its name may be mistyped."""
+def _warn_if_unlisted(source: Source, path: Path) -> None:
+    """Warn when `--set` adds a behavior to those of a file: its name may be mistyped."""
     listed = source.data.get("behaviors")
     if (
         path[0] == "behaviors"
@@ -200,7 +200,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
         nargs="*",
         default=[],
         metavar="CONFIG.yaml",
-        help="how each behaviour is trained (all keys: docs/configuration.md); of several files, each lies "
+        help="how each behavior is trained (all keys: docs/configuration.md); of several files, each lies "
         "over those before it",
     )
     parser.add_argument(
@@ -226,7 +226,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[Path, str]]:
 
 def _add_flag(group: Any, flag: str, dest: str, model: type[Settings], key: str) -> None:
     info = model.model_fields[key]
-    kind = kind_of(info.annotation)
+    kind = value_type(info.annotation)
     text = " ".join((info.description or "").split()).replace("%", "%%")
     if kind.name != "boolean" and info.default is not None:
         text = f"{text} (default: {info.default})"
@@ -249,7 +249,7 @@ def _add_others(group: Any) -> None:
     group.add_argument(
         "--deterministic",
         action="store_true",
-        help="every behaviour acts by its most likely action, and environments are answered in their order, "
+        help="every behavior acts by its most likely action, and environments are answered in their order, "
         "so that a run with --seed can be repeated exactly",
     )
     group.add_argument(

@@ -1,4 +1,4 @@
-"""How `default_settings` get under the settings of each behaviour."""
+"""How `default_settings` get under the settings of each behavior."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def _hyperparameters(trainer: Any) -> Collection[str]:
 
 
 def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
-    """What a behaviour of the YAML says, laid over the default settings.
+    """What a behavior of the YAML says, laid over the default settings.
 
-    A behaviour with another trainer than the defaults' gets only those hyperparameters that the defaults name
+    A behavior with another trainer than the defaults' gets only those hyperparameters that the defaults name
     and its own trainer has: a default that nobody wrote would be the wrong algorithm's.
     """
     if not isinstance(own, dict):

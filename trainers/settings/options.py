@@ -23,9 +23,9 @@ class RunOptions(Settings):
     """The whole configuration of a run."""
 
     default_settings: TrainerSettings | None = None
-    """Settings under those of every behaviour, and for behaviours that are not listed."""
+    """Settings under those of every behavior, and for behaviors that are not listed."""
     behaviors: dict[Text, TrainerSettings] = Field(default_factory=dict)
-    """The settings of each behaviour, by its name."""
+    """The settings of each behavior, by its name."""
     env_settings: EnvironmentSettings = Field(default_factory=EnvironmentSettings)
     """The environments."""
     engine_settings: EngineSettings = Field(default_factory=EngineSettings)
@@ -39,7 +39,7 @@ class RunOptions(Settings):
     debug: Flag = False
     """Log more."""
     stats_writers: WriterNames | None = own(None)
-    """Where summaries go: tensorboard, console, csv (a table per behaviour), names of plug-ins; or none.
+    """Where summaries go: tensorboard, console, csv (a table per behavior), names of plug-ins; or none.
     Not given: tensorboard, console, and every plug-in that ML-Agents would have called."""
     callbacks: CallbackChoices = own([])
     """What is called as the run goes on: names of ready callbacks (stop_at_reward, keep_best, write_video,
@@ -132,7 +132,7 @@ class RunOptions(Settings):
 
     @property
     def trains_something(self) -> bool:
-        """Whether some behaviour may appear without being refused; without a file all have defaults."""
+        """Whether some behavior may appear without being refused; without a file all have defaults."""
         return self.file is None or bool(self.behaviors) or self.default_settings is not None
 
     @property
@@ -150,14 +150,14 @@ class RunOptions(Settings):
         return self.model_copy(update={"checkpoint_settings": settings})
 
     def act_deterministically(self) -> None:
-        """Make every behaviour deterministic, listed or not."""
+        """Make every behavior deterministic, listed or not."""
         self._repeatable = True
         listed = [*self.behaviors.values(), *([self.default_settings] if self.default_settings else [])]
         for settings in listed:
             settings.network_settings.deterministic = True
 
     def behavior(self, name: str) -> TrainerSettings:
-        """The settings of the behaviour `name` (without `?team=`), as it first appears in an environment.
+        """The settings of the behavior `name` (without `?team=`), as it first appears in an environment.
 
         Raises:
             TrainerConfigError: a configuration file was given that neither lists it nor has default_settings.

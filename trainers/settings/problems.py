@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 from ..utils.suggestions import nearest
 from .base import found
 from .errors import Problem, TrainerConfigError
+from .registry import trainer_types
 from .yaml_source import Source
 
 # An error that only follows from another one.
@@ -25,10 +26,18 @@ def config_error(error: ValidationError, source: Source) -> TrainerConfigError:
         if details["type"] in CONSEQUENCES:
             continue
         path = tuple(part for part in details["loc"] if part != "[key]")
-        problem = Problem(dotted(path), _sentence(details), source.place(path))
+        problem = Problem(dotted(path), _sentence(details) + _owners(path, details), source.place(path))
         if problem not in problems:
             problems.append(problem)
     return TrainerConfigError(problems)
+
+
+def _owners(path: tuple[str | int, ...], details: ErrorDetails) -> str:
+    """Which trainers know an unknown hyperparameter."""
+    if details["type"] != "unknown_key" or path[-2:-1] != ("hyperparameters",):
+        return ""
+    owners = [name for name, trainer in trainer_types.items() if path[-1] in trainer.settings.model_fields]
+    return f" It is a hyperparameter of {', '.join(owners)}: see trainer_type." if owners else ""
 
 
 def dotted(path: tuple[str | int, ...]) -> str:

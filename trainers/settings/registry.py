@@ -38,12 +38,12 @@ class TrainerType:
     recurrent: bool = False
     """Whether it trains policies with a memory."""
     algorithm: str = ""
-    """`package.module:name` of what makes the algorithm of a behaviour, imported when a run needs it: reading
+    """`package.module:name` of what makes the algorithm of a behavior, imported when a run needs it: reading
     settings must not load torch. Empty for the trainers that come along."""
     own_critic: bool = False
     """Whether its critic may have a network that is built otherwise than the policy's."""
     critic_prepares: bool = False
-    """Whether such a critic normalises observations, and cuts sequences, for itself."""
+    """Whether such a critic normalizes observations, and cuts sequences, for itself."""
     learners: bool = False
     """Whether several ranks can update together: its optimizers are `CheckedAdam`s, its epochs `in_step`."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .base import Settings, kind_of, plain
+from .base import Settings, plain, value_type
 from .models.behavior import DEFAULT_TRAINER, TrainerSettings
 from .models.environment_parameters import (
     SAMPLERS,
@@ -144,7 +144,7 @@ def _value(model: type[Settings], key: str, definitions: dict[str, Schema]) -> S
     text = {"description": " ".join((info.description or "").split())}
     if (model, key) in _SPECIAL:
         return {**_SPECIAL[model, key], **text}
-    kind = kind_of(info.annotation)
+    kind = value_type(info.annotation)
     if kind.model is not None:
         _define(kind.model, definitions)
         reference = {"$ref": f"#/$defs/{kind.model.__name__}"}

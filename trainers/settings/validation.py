@@ -1,6 +1,6 @@
 """What a configuration can ask for and this version does not do yet.
 
-What cannot be learnt by several learners together.
+What cannot be learned by several learners together.
 
 Curricula that could never be gone through: said before a run begins.
 """
@@ -35,7 +35,7 @@ Lack = tuple[Path, str]
 def unsupported(options: RunOptions) -> list[Problem]:
     """Everything that the configuration asks for and this version would leave undone.
 
-    Behaviours that the configuration does not list are for `require_trainable`, when they appear; where it
+    Behaviors that the configuration does not list are for `require_trainable`, when they appear; where it
     lists none, they will all get the default settings.
     """
     lacks = [lack for name, settings in options.behaviors.items() for lack in _lacks(settings, name)]
@@ -48,7 +48,7 @@ def unsupported(options: RunOptions) -> list[Problem]:
 
 
 def _of_learners(options: RunOptions) -> list[Lack]:
-    """Behaviours that so many learners cannot learn."""
+    """Behaviors that so many learners cannot learn."""
     learners = options.torch_settings.learners
     listed: list[tuple[str | None, TrainerSettings]] = list(options.behaviors.items())
     if options.default_settings is not None and not listed:
@@ -57,9 +57,9 @@ def _of_learners(options: RunOptions) -> list[Lack]:
 
 
 def trains_nothing(options: RunOptions) -> list[Problem]:
-    """That the configuration tells of no behaviour, or of one that nothing rewards, if so."""
+    """That the configuration tells of no behavior, or of one that nothing rewards, if so."""
     if not options.trains_something:
-        message = "it tells of no behavior to train; it needs a section that begins like `behaviors:`"
+        message = "it defines no behavior to train; add a section `behaviors:`"
         return [Problem("", message, options.file or "")]
     aimless: list[Path] = [
         ("behaviors", name) for name, behavior in options.behaviors.items() if not behavior.reward_signals
@@ -72,7 +72,7 @@ def trains_nothing(options: RunOptions) -> list[Problem]:
 
 def contradictions(options: RunOptions) -> list[Problem]:
     """What is right key by key and yet cannot work: nothing to train, or lessons that would never end."""
-    return [*trains_nothing(options), *hopeless_lessons(options)]
+    return [*trains_nothing(options), *endless_lessons(options)]
 
 
 def require_support(options: RunOptions) -> None:
@@ -87,7 +87,7 @@ def require_support(options: RunOptions) -> None:
 
 
 def require_trainable(name: str, settings: TrainerSettings, learners: int = 1) -> None:
-    """Refuse a behaviour whose settings ask for what this version lacks.
+    """Refuse a behavior whose settings ask for what this version lacks.
 
     Raises:
         TrainerConfigError: naming each such key.
@@ -101,7 +101,7 @@ def require_trainable(name: str, settings: TrainerSettings, learners: int = 1) -
 
 
 def _lacks(settings: TrainerSettings, name: str | None = None) -> list[Lack]:
-    """What the behaviour of this name, or the default settings, ask for and this version lacks."""
+    """What the behavior of this name, or the default settings, ask for and this version lacks."""
     prefix: Path = ("default_settings",) if name is None else ("behaviors", name)
     return [((*prefix, *path), message) for path, message in _lacks_of(settings)]
 
@@ -150,7 +150,7 @@ def _critics_lacks(settings: TrainerSettings) -> Iterator[Lack]:
     if getattr(settings.hyperparameters, "shared_critic", False):
         yield place, "a shared critic is a part of the policy's network: remove this section or shared_critic"
     if critic.normalize is not policy.normalize:
-        message = "the critic reads the observations as the policy's normaliser gives them: remove this key"
+        message = "the critic reads the observations as the policy's normalizer gives them: remove this key"
         yield (*place, "normalize"), f"found {str(critic.normalize).lower()}; {message}"
     lengths = [None if one.memory is None else one.memory.sequence_length for one in (policy, critic)]
     if lengths[0] != lengths[1]:
@@ -159,7 +159,7 @@ def _critics_lacks(settings: TrainerSettings) -> Iterator[Lack]:
 
 
 def _later_keys(settings: Settings, path: Path) -> Iterator[Lack]:
-    """The keys of later versions that are not at their defaults; behaviours are looked at one by one."""
+    """The keys of later versions that are not at their defaults; behaviors are looked at one by one."""
     for key, info in type(settings).model_fields.items():
         value: Any = getattr(settings, key)
         if key in ("behaviors", "default_settings"):
@@ -214,7 +214,7 @@ def _environment_refusals(env: EnvironmentSettings, learners: int) -> Iterator[t
 def behavior_refusals(
     name: str | None, settings: TrainerSettings, learners: int
 ) -> Iterator[tuple[Path, str]]:
-    """Why so many learners cannot learn such a behaviour; `name` None: the default settings."""
+    """Why so many learners cannot learn such a behavior; `name` None: the default settings."""
     if learners == 1:
         return
     whose = "default_settings" if name is None else f"the behavior {name}"
@@ -243,7 +243,7 @@ Fault = tuple[tuple[str, ...], str]
 """A key of the criteria, and what is wrong with it."""
 
 
-def hopeless_lessons(options: RunOptions) -> list[Problem]:
+def endless_lessons(options: RunOptions) -> list[Problem]:
     """Every lesson that would never end, and every curriculum without a lesson."""
     found: list[tuple[Path, str]] = []
     for name, parameter in (options.environment_parameters or {}).items():
@@ -285,7 +285,7 @@ def _faults(options: RunOptions, criteria: CompletionCriteriaSettings) -> Iterat
 
 
 def _unknown_behavior(options: RunOptions, name: str) -> str | None:
-    """What is wrong with the name of a behaviour; None where it is listed, or may yet appear."""
+    """What is wrong with the name of a behavior; None where it is listed, or may yet appear."""
     if name in options.behaviors:
         return None
     plain = name.partition("?")[0]

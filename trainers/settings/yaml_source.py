@@ -201,7 +201,7 @@ class _Walk:
                     self.visit(merged, path, above)
                 continue
             if isinstance(key, yaml.ScalarNode):
-                key.tag = "tag:yaml.org,2002:str"  # a behaviour called `No` or `007` keeps its name
+                key.tag = "tag:yaml.org,2002:str"  # a behavior called `No` or `007` keeps its name
             self.visit(value, (*path, str(key.value)), above)
             line = key.start_mark.line + 1
             self.source.places[(*path, str(key.value))] = f"{self.source.name}, line {line}"

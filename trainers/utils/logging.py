@@ -34,7 +34,7 @@ def configure_logging(debug: bool = False, console: Console | None = None) -> lo
 def show_any_letter() -> None:
     """Let output whose encoding lacks a letter show the letter's code, in place of failing.
 
-    Windows gives pipes and files an encoding of 256 letters; names of behaviours and folders may have others.
+    Windows gives pipes and files an encoding of 256 letters; names of behaviors and folders may have others.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -59,7 +59,7 @@ class StdoutHandler(logging.StreamHandler):  # type: ignore[type-arg]
 
 
 class ConsoleHandler(logging.Handler):
-    """Prints above a live display; warnings and errors in colour."""
+    """Prints above a live display; warnings and errors in color."""
 
     STYLES = ((logging.ERROR, "bold red"), (logging.WARNING, "yellow"))
 

@@ -93,7 +93,7 @@ def test_what_is_no_runs_folder_is_told(hub, folder, capsys):
     assert "--local-dir is the folder of a run" in capsys.readouterr().err and hub.uploaded is None
     (folder / "configuration.yaml").write_text("env_settings: {}")
     assert push(folder) == 1
-    assert "tells of no behavior" in capsys.readouterr().err and hub.uploaded is None
+    assert "defines no behavior" in capsys.readouterr().err and hub.uploaded is None
 
 
 def test_a_folder_of_the_repositorys_name_is_loaded(hub, tmp_path):

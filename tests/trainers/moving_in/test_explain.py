@@ -19,7 +19,7 @@ ALWAYS = {
     "behaviors.Ball.hyperparameters.clip_value_loss",
     "env_settings.seed",
 }
-"""What there is to say about a PPO behaviour of which nothing is written."""
+"""What there is to say about a PPO behavior of which nothing is written."""
 PLAIN = "behaviors: {Ball: {trainer_type: ppo}}\n"
 
 
@@ -62,13 +62,13 @@ WRITTEN = {
     "quoted flag": (
         ball(even_checkpoints="false"),
         "behaviors.Ball.even_checkpoints",
-        "for true; here it is false",
+        "as true; here it is false",
     ),
     "odd flag": (ball(even_checkpoints=2), "behaviors.Ball.even_checkpoints", "takes 2 for true; here it is"),
     "empty flag": (
         ball(even_checkpoints=""),
         "behaviors.Ball.even_checkpoints",
-        "for false; here",
+        "as false; here",
     ),
     "unknown key": (
         ball(network_settings={"vis_encoder_type": "simple"}),
@@ -151,7 +151,7 @@ MEANT = {
     "sac's memory": (
         ball(trainer_type="sac", network_settings={"memory": {}}),
         "behaviors.Ball.network_settings.memory",
-        "steps that fill up a sequence are not learnt from",
+        "steps that fill up a sequence are not learned from",
     ),
     "memory": (
         ball(network_settings={"memory": {}}),

@@ -1,4 +1,4 @@
-"""Runs of ML-Agents are recognised before torch is loaded."""
+"""Runs of ML-Agents are recognized before torch is loaded."""
 
 import shutil
 import subprocess

@@ -12,7 +12,7 @@ def options_of(*files):
     return RunOptions.from_dict(upgrade(*map(yaml.safe_load, files)).data)
 
 
-def test_flat_behaviours_get_their_sections():
+def test_flat_behaviors_get_their_sections():
     options = options_of(FLAT)
     ball, wall = options.behaviors["3DBall"], options.behaviors["Wall"]
     assert list(options.behaviors) == ["3DBall", "Wall"]
@@ -159,7 +159,7 @@ def test_what_cannot_be_upgraded_is_told_and_nothing_written(old, text, says, ca
     assert says in capsys.readouterr().err and not (old / "new.yaml").exists()
 
 
-def test_behaviours_that_share_a_default_are_written_out_each(old, capsys):
+def test_behaviors_that_share_a_default_are_written_out_each(old, capsys):
     (old / "shared.yaml").write_text(
         "default: {trainer: ppo, reward_signals: {extrinsic: {gamma: 0.9}}}\nA: {}\nB: {}\n"
     )

@@ -1,4 +1,4 @@
-"""Checkpoints that ML-Agents wrote become ours: the same policy, values and optimiser, or a reason."""
+"""Checkpoints that ML-Agents wrote become ours: the same policy, values and optimizer, or a reason."""
 
 import copy
 
@@ -43,7 +43,7 @@ def test_networks_judge_as_mlagents_own(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_they_are_recognised(name):
+def test_they_are_recognized(name):
     state = checkpoint(name)
     assert is_mlagents(state)
     assert trainer_of(state) == case_of(name)["trainer"]
@@ -52,7 +52,7 @@ def test_they_are_recognised(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_optimiser_goes_on_as_mlagents_would(name):
+def test_the_optimizer_goes_on_as_mlagents_would(name):
     """One step of torch's Adam with ML-Agents' state and of ours, by the same gradients."""
     algorithm, _ = begun(name)
     state = checkpoint(name)
@@ -98,7 +98,7 @@ def test_moments_of_every_tensor_arrive_at_its_place():
 
 @pytest.mark.parametrize("name", [name for name in NAMES if case_of(name)["trainer"] == "sac"])
 def test_moments_of_sac_arrive_at_their_places(name):
-    """Of three optimisers there, in one vector here."""
+    """Of three optimizers there, in one vector here."""
     algorithm, _ = begun(name)
     state = checkpoint(name)
     networks, seen = algorithm.networks, 0
@@ -260,7 +260,7 @@ def test_a_critic_that_saw_other_observations_is_told():
     assert len(told) == 1 and "running_mean is not the policy's" in told[0]
 
 
-def test_without_an_optimiser_its_state_begins_anew():
+def test_without_an_optimizer_its_state_begins_anew():
     """As a plug-in's trainer may write it."""
     state = checkpoint("ball3d")
     del state["Optimizer:value_optimizer"]
@@ -269,7 +269,7 @@ def test_without_an_optimiser_its_state_begins_anew():
     assert_judges_alike(algorithm, case_of("ball3d"), FOLDER / "ball3d" / "said.npz")
 
 
-def test_an_optimiser_of_other_tensors_begins_anew():
+def test_an_optimizer_of_other_tensors_begins_anew():
     state = checkpoint("ball3d")
     state["Optimizer:value_optimizer"]["param_groups"][0]["params"].pop()
     algorithm, told = begun("ball3d", state)

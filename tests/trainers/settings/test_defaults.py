@@ -1,4 +1,4 @@
-"""default_settings, behaviours that are not listed, and what follows from what."""
+"""default_settings, behaviors that are not listed, and what follows from what."""
 
 import pytest
 from lanista.trainers.settings import RunOptions, TrainerConfigError

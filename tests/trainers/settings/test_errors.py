@@ -27,7 +27,7 @@ def test_unknown_key_names_the_place_and_the_nearest_key() -> None:
 @pytest.mark.parametrize(
     ("text", "nearest"),
     [
-        ("behaviour: {}", "behaviors"),
+        ("behavior: {}", "behaviors"),
         ("behaviors: {B: {max_step: 3}}", "max_steps"),
         ("behaviors: {B: {network_settings: {vis_encoder_type: simple}}}", "vis_encode_type"),
         ("behaviors: {B: {network_settings: {memory: {sequencelength: 3}}}}", "sequence_length"),

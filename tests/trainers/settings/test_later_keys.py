@@ -2,7 +2,7 @@
 
 import pytest
 from lanista.trainers.settings import RunOptions, TrainerConfigError
-from lanista.trainers.settings.base import Integer, Settings, kind_of, later
+from lanista.trainers.settings.base import Integer, Settings, later, value_type
 from lanista.trainers.settings.models.algorithms import DQNSettings
 from lanista.trainers.settings.models.environment_parameters import SAMPLERS
 from lanista.trainers.settings.registry import TrainerType, trainer_types
@@ -92,7 +92,7 @@ def test_every_number_has_a_unit() -> None:
         key
         for model in models()
         for key, info in model.model_fields.items()
-        if kind_of(info.annotation).name in ("integer", "number")
+        if value_type(info.annotation).name in ("integer", "number")
     }
     assert numeric <= UNITS.keys(), "add the new key to trainers/settings/schema.py"
 
@@ -101,7 +101,7 @@ def test_a_key_is_of_one_kind_with_every_trainer() -> None:
     kinds: dict[str, set[str]] = {}
     for trainer in trainer_types.values():
         for key, info in trainer.settings.model_fields.items():
-            kinds.setdefault(key, set()).add(kind_of(info.annotation).name)
+            kinds.setdefault(key, set()).add(value_type(info.annotation).name)
     assert all(len(found) == 1 for found in kinds.values()), kinds
 
 

@@ -41,7 +41,7 @@ def test_ppo_with_parameters_is_supported() -> None:
 
 
 def test_a_file_that_tells_of_no_behavior_is_refused_before_the_engine_starts() -> None:
-    with pytest.raises(TrainerConfigError, match=r"a\.yaml: it tells of no behavior"):
+    with pytest.raises(TrainerConfigError, match=r"a\.yaml: it defines no behavior"):
         require_support(RunOptions.from_text("env_settings: {seed: 1}", "a.yaml"))
     require_support(RunOptions.from_text("default_settings: {trainer_type: ppo}", "a.yaml"))
 

@@ -26,12 +26,12 @@ def refuse_to_resume(run: Path) -> None:
     Its checkpoints lack what an exact continuation needs: random states, the steps that wait for an update.
 
     Raises:
-        TrainerError: a behaviour in the run's folder has a checkpoint of ML-Agents.
+        TrainerError: a behavior in the run's folder has a checkpoint of ML-Agents.
     """
     for path in sorted(run.glob("*/checkpoint.pt")):
         if is_mlagents_file(path):
             raise TrainerError(
                 f"{run} is a run of ML-Agents ({path} is its checkpoint), and --resume goes on with "
-                "Lanista's own runs alone. Begin a new run with its weights, normalisers and optimiser: "
+                "Lanista's own runs alone. Begin a new run with its weights, normalizers and optimizer: "
                 f"--run-id NEW --initialize-from {run.name}. Steps, lessons and schedules then begin anew."
             )

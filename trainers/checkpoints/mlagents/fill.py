@@ -32,11 +32,11 @@ POLICY, CRITIC = "Policy", "Optimizer:critic"
 TWINS, STATE_VALUE, TARGET = (f"Optimizer:{name}_network" for name in ("q", "value", "target"))
 """SAC's critics."""
 COEFFICIENTS = "coefficients"
-"""SAC's. They are in no checkpoint of ML-Agents, but what its optimiser remembers of them is."""
+"""SAC's. They are in no checkpoint of ML-Agents, but what its optimizer remembers of them is."""
 HEADS = "value_heads."
 
 
-class Filled:
+class NetworkViews:
     """Copies of networks, whose tensors are filled under ML-Agents' names."""
 
     def __init__(self, networks: Mapping[str, nn.Module]) -> None:
@@ -73,7 +73,7 @@ class Filled:
             self.critics[STATE_VALUE] = state_value_tensors(network)
         else:
             assert isinstance(network, Temperatures), f"ML-Agents has no {type(network).__name__}"
-            # In the order in which ML-Agents' optimiser has them.
+            # In the order in which ML-Agents' optimizer has them.
             self.coefficients = {"discrete": network.log_discrete, "continuous": network.log_continuous[None]}
 
     def take_policy(self, theirs: Named) -> None:
@@ -87,7 +87,7 @@ class Filled:
         counts = sorted({int(theirs[name]) for name in self.seen if name.endswith(STEPS)})
         if len(counts) > 1:
             raise CheckpointError(
-                f"it is ML-Agents', and its normalisers have seen {' and '.join(map(str, counts))} steps; "
+                f"it is ML-Agents', and its normalizers have seen {' and '.join(map(str, counts))} steps; "
                 "expected one number for all observations"
             )
         fill(self.policy, theirs)
@@ -96,10 +96,10 @@ class Filled:
         """The bodies that fit, and each signal's heads; what was not taken over, with the reason."""
         if self.critics and trainer not in (self.trainer, ""):
             return [f"critic (in the file it is that of trainer_type {trainer}, here of {self.trainer})"]
-        told = []
+        skipped = []
         for entry, views in self.critics.items():
-            told += self._take(entry, views, weights_of(entry_of(state, entry)))
-        return told
+            skipped += self._take(entry, views, weights_of(entry_of(state, entry)))
+        return skipped
 
     def _take(self, entry: str, views: Named, theirs: Named) -> list[str]:
         name = entry.removeprefix("Optimizer:")
@@ -111,16 +111,16 @@ class Filled:
         if unfit:
             return [f"{name} ({'; '.join(unfit)})"]
         fill(body | {key: view for key, view in heads.items() if key in theirs}, theirs)
-        told = [f"{name} ({clause})" for clause in differences(heads, their_heads)]
-        if entry != CRITIC:  # to SAC's critics ML-Agents gives the policy's normaliser at every update
-            return told
-        return told + [
-            f"{name}'s normaliser ({key} is not the policy's, which is taken for both)"
+        skipped = [f"{name} ({clause})" for clause in differences(heads, their_heads)]
+        if entry != CRITIC:  # to SAC's critics ML-Agents gives the policy's normalizer at every update
+            return skipped
+        return skipped + [
+            f"{name}'s normalizer ({key} is not the policy's, which is taken for both)"
             for key, view in seen.items()
             if not torch.allclose(view.double(), theirs[key].double(), rtol=1e-4, atol=1e-5)
         ]
 
-    def moved(self, entry: str) -> Named:
+    def optimized(self, entry: str) -> Named:
         """The tensors of an entry, by the names under which `optimizer_state` tells of them."""
         if entry == POLICY:
             return self.policy

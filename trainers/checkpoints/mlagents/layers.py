@@ -1,6 +1,6 @@
 """What ML-Agents' state dicts hold, and where a network of theirs is another than ours.
 
-What ML-Agents' optimiser remembers, by the names of the tensors that it moves.
+What ML-Agents' optimizer remembers, by the names of the tensors that it moves.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def description(policy: Mapping[str, Tensor]) -> str:
 
 
 @dataclass(frozen=True)
-class Moments:
+class AdamState:
     """The state of an Adam."""
 
     steps: int
@@ -82,7 +82,7 @@ class Moments:
     """Of their squares."""
 
 
-def moments(adam: Mapping[str, Any], modules: Sequence[Mapping[str, Tensor]]) -> Moments | str:
+def adam_state(adam: Mapping[str, Any], modules: Sequence[Mapping[str, Tensor]]) -> AdamState | str:
     """Adam's state by names, or why it cannot be told.
 
     Args:
@@ -97,14 +97,14 @@ def moments(adam: Mapping[str, Any], modules: Sequence[Mapping[str, Tensor]]) ->
     steps = {int(state["step"]) for state in states.values()}
     if len(steps) > 1:
         return f"its tensors have been moved {' and '.join(map(str, sorted(steps)))} times"
-    return Moments(
+    return AdamState(
         steps=max(steps, default=0),
         mean={name: state["exp_avg"] for name, state in states.items()},
         square={name: state["exp_avg_sq"] for name, state in states.items()},
     )
 
 
-def joined(parts: Sequence[Moments]) -> Moments | str:
+def merge_states(parts: Sequence[AdamState]) -> AdamState | str:
     """Of several Adams that move tensors of different names as one, or why they are not as one."""
     steps = {part.steps for part in parts}
     if len(steps) > 1:
@@ -112,11 +112,11 @@ def joined(parts: Sequence[Moments]) -> Moments | str:
     mean, square = (
         {k: v for part in parts for k, v in getattr(part, key).items()} for key in ("mean", "square")
     )
-    return Moments(max(steps, default=0), mean, square)
+    return AdamState(max(steps, default=0), mean, square)
 
 
 def _parameter_names(modules: Sequence[Mapping[str, Tensor]]) -> list[str]:
-    """In the order of `parameters()`: no buffers (the normalisers'), and none twice."""
+    """In the order of `parameters()`: no buffers (the normalizers'), and none twice."""
     seen: set[int] = set()
     names = []
     for module in modules:

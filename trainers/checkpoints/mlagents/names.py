@@ -48,7 +48,7 @@ def policy_tensors(network: ActingNetwork) -> Named:
 
 
 def critic_tensors(network: ActorCritic) -> Named:
-    """The critic beside the actor, as `Optimizer:critic` has it, without its normaliser."""
+    """The critic beside the actor, as `Optimizer:critic` has it, without its normalizer."""
     encoder = network.encoder if network.critic_encoder is None else network.critic_encoder
     body = network.body if network.critic_body is None else network.critic_body
     named = encoder_tensors(encoder, BODY) | body_tensors(body, body.streams - 1, BODY)
@@ -58,7 +58,7 @@ def critic_tensors(network: ActorCritic) -> Named:
 
 
 def team_critic_tensors(critic: TeamCritic) -> Named:
-    """The critic of POCA, as `Optimizer:critic` has it, without its normaliser."""
+    """The critic of POCA, as `Optimizer:critic` has it, without its normalizer."""
     named = {f"{BODY}_current_max_agents": critic.largest} | encoder_tensors(critic.encoder, BODY)
     named |= dense_tensors(critic.embed_waiting, f"{BODY}obs_encoder.self_ent_encoder.seq_layers.0")
     named |= dense_tensors(critic.embed_acting, f"{BODY}obs_action_encoder.self_ent_encoder.seq_layers.0")
@@ -72,7 +72,7 @@ def team_critic_tensors(critic: TeamCritic) -> Named:
 
 
 def twin_tensors(networks: TwinQ) -> Named:
-    """Both action values of SAC, as `Optimizer:q_network` has them, without their normalisers."""
+    """Both action values of SAC, as `Optimizer:q_network` has them, without their normalizers."""
     named: Named = {}
     for twin in range(TWINS):
         one = encoder_tensors(networks.encoder(twin), BODY) | body_tensors(networks.body, twin, BODY)
@@ -88,7 +88,7 @@ def twin_tensors(networks: TwinQ) -> Named:
 
 
 def state_value_tensors(network: ValueNetwork) -> Named:
-    """The state value of SAC, as `Optimizer:value_network` has it, without its normaliser."""
+    """The state value of SAC, as `Optimizer:value_network` has it, without its normalizer."""
     named = encoder_tensors(network.encoder, BODY) | body_tensors(network.body, 0, BODY)
     if network.memories:
         named |= memory_tensors(network.memory, MEMORY)
@@ -96,7 +96,7 @@ def state_value_tensors(network: ValueNetwork) -> Named:
 
 
 def normalizer_tensors(encoder: ObservationEncoder) -> Named:
-    """What each observation's normaliser has seen; ours is one for all, with one count of steps."""
+    """What each observation's normalizer has seen; ours is one for all, with one count of steps."""
     named = {}
     for run, normalizer in zip(encoder.runs, encoder.normalizers or ()):
         assert isinstance(normalizer, Normalizer)

@@ -1,7 +1,7 @@
-"""A checkpoint of ML-Agents as one of ours, for a run that begins with its weights.
+"""Converts a checkpoint of ML-Agents for a run that starts with its weights.
 
 Such a checkpoint holds modules by name, each a state dict: `Policy`, `global_step`, the critics
-(`Optimizer:critic`; of SAC three networks) and the optimisers' Adams. It is read like ours, with nothing
+(`Optimizer:critic`; of SAC three networks) and the optimizers' Adams. It is read like ours, with nothing
 executed.
 """
 
@@ -15,8 +15,19 @@ from torch import Tensor, nn
 
 from ...networks.sac import ValueNetwork
 from ...utils.errors import CheckpointError
-from .fill import COEFFICIENTS, CRITIC, POLICY, STATE_VALUE, TARGET, TWINS, Filled, entry_of, fill, under
-from .layers import Moments, differences, joined, moments, weights_of
+from .fill import (
+    COEFFICIENTS,
+    CRITIC,
+    POLICY,
+    STATE_VALUE,
+    TARGET,
+    TWINS,
+    NetworkViews,
+    entry_of,
+    fill,
+    under,
+)
+from .layers import AdamState, adam_state, differences, merge_states, weights_of
 from .names import Named, state_value_tensors
 
 STEP = ("global_step", "_GlobalSteps__global_step")
@@ -29,7 +40,7 @@ ADAMS: dict[str, dict[str, tuple[str, ...]]] = {
         "Optimizer:entropy_optimizer": (COEFFICIENTS,),
     },
 }
-"""By trainer_type: the optimisers, and the entries whose tensors each of them moves."""
+"""By trainer_type: the optimizers, and the entries whose tensors each of them moves."""
 
 
 def is_mlagents(state: Mapping[str, Any]) -> bool:
@@ -51,77 +62,77 @@ def trainer_of(state: Mapping[str, Any]) -> str:
 
 
 def as_ours(networks: Mapping[str, nn.Module], state: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """ML-Agents' checkpoint as the state that these networks and their optimiser take.
+    """ML-Agents' checkpoint as the state that these networks and their optimizer take.
 
     Args:
-        networks: by their entries in our checkpoints, the policy first, in the optimiser's order.
+        networks: by their entries in our checkpoints, the policy first, in the optimizer's order.
         state: ML-Agents' checkpoint.
 
     Returns:
         Our state: the networks, and `Optimizer` if all of the checkpoint fits. And what was not taken over,
-        with the reason, of critics or optimisers; that part is as `networks` has it.
+        with the reason, of critics or optimizers; that part is as `networks` has it.
 
     Raises:
-        CheckpointError: the policy is another network than ours (told layer by layer) or another trainer's,
+        CheckpointError: the policy differs from ours (the message lists the layers), is another trainer's,
             or holds numbers that are not finite.
     """
     trainer = trainer_of(state)
-    filled = Filled(networks)
-    if trainer == "sac" and filled.trainer != "sac":
+    views = NetworkViews(networks)
+    if trainer == "sac" and views.trainer != "sac":
         raise CheckpointError(
-            "it is of ML-Agents' trainer sac, whose networks are others than those of ppo and poca. Train on "
-            "with trainer_type: sac, or begin with random weights, or with a checkpoint of ppo or poca."
+            "it was written by ML-Agents' trainer sac, whose networks differ from those of ppo and poca. "
+            "Continue with trainer_type: sac, or start with random weights or a checkpoint of ppo or poca."
         )
-    filled.take_policy(weights_of(entry_of(state, POLICY)))
-    told = filled.take_critics(state, trainer)
-    ours: dict[str, Any] = {entry: network.state_dict() for entry, network in filled.networks.items()}
-    if not told:
-        found = _moments(state, trainer, filled)
+    views.take_policy(weights_of(entry_of(state, POLICY)))
+    skipped = views.take_critics(state, trainer)
+    ours: dict[str, Any] = {entry: network.state_dict() for entry, network in views.networks.items()}
+    if not skipped:
+        found = _adam_state(state, trainer, views)
         if isinstance(found, str):
-            told = [f"Optimizer ({found})"]
+            skipped = [f"Optimizer ({found})"]
         else:
             ours["Optimizer"] = _flat_state(networks, found, trainer)
-    return ours, told
+    return ours, skipped
 
 
 def take_target(network: ValueNetwork, state: Mapping[str, Any]) -> bool:
-    """Give SAC's slow copy of the state value the one of ML-Agents' checkpoint. Whether that fits.
+    """Load ML-Agents' target network of SAC's state value; returns whether it fits.
 
     Raises:
         CheckpointError: it holds numbers that are not finite.
     """
-    views, theirs = state_value_tensors(network), weights_of(entry_of(state, TARGET))
+    own, theirs = state_value_tensors(network), weights_of(entry_of(state, TARGET))
     theirs = {name: tensor for name, tensor in theirs.items() if ".normalizer." not in name}
-    if differences(views, theirs):
+    if differences(own, theirs):
         return False
-    fill(views, theirs)
+    fill(own, theirs)
     return True
 
 
-def _moments(state: Mapping[str, Any], trainer: str, filled: Filled) -> Moments | str:
-    """Adam's state of all that is moved, the critics' tensors under names with their entries before them."""
+def _adam_state(state: Mapping[str, Any], trainer: str, views: NetworkViews) -> AdamState | str:
+    """Adam's state of all optimized tensors; those of critics are named with their entries in front."""
     found = []
     for adam, entries in ADAMS.get(trainer, {"": ()}).items():
         if not isinstance(state.get(adam), Mapping):
             return "not in the file"
-        modules = [_module(state, entry, filled) for entry in entries]
-        one = moments(state[adam], modules)
+        modules = [_module(state, entry, views) for entry in entries]
+        one = adam_state(state[adam], modules)
         if isinstance(one, str):
             return one
         found.append(one)
-    return joined(found)
+    return merge_states(found)
 
 
-def _module(state: Mapping[str, Any], entry: str, filled: Filled) -> Named:
-    """The tensors that an optimiser moves of an entry, in its order; none of a critic that is shared."""
+def _module(state: Mapping[str, Any], entry: str, views: NetworkViews) -> Named:
+    """The tensors of an entry that an optimizer updates, in its order; none if the critic is shared."""
     if entry == POLICY:
         return entry_of(state, POLICY)
     if entry == COEFFICIENTS:
-        return filled.moved(COEFFICIENTS)
-    return under(entry, entry_of(state, entry)) if entry in filled.critics else {}
+        return views.optimized(COEFFICIENTS)
+    return under(entry, entry_of(state, entry)) if entry in views.critics else {}
 
 
-def _flat_state(networks: Mapping[str, nn.Module], found: Moments, trainer: str) -> dict[str, Any]:
+def _flat_state(networks: Mapping[str, nn.Module], found: AdamState, trainer: str) -> dict[str, Any]:
     """The same as the state of a `FlatAdam` over the networks' parameters."""
     entries = [entry for entries in ADAMS[trainer].values() for entry in entries]
     return {
@@ -132,11 +143,11 @@ def _flat_state(networks: Mapping[str, nn.Module], found: Moments, trainer: str)
 
 
 def _flat(networks: Mapping[str, nn.Module], numbers: Named, entries: list[str]) -> Tensor:
-    """One number for each of the networks' parameters; zero where ML-Agents had none."""
-    holder = Filled(networks)
-    views = {name: view for entry in entries for name, view in holder.moved(entry).items()}
+    """One value per parameter of the networks; zero where ML-Agents has none."""
+    holder = NetworkViews(networks)
+    named = {name: view for entry in entries for name, view in holder.optimized(entry).items()}
     parameters = [p for network in holder.networks.values() for p in network.parameters() if p.requires_grad]
     for parameter in parameters:
         parameter.data.zero_()
-    fill({name: view for name, view in views.items() if name in numbers}, numbers)
+    fill({name: view for name, view in named.items() if name in numbers}, numbers)
     return torch.cat([parameter.detach().reshape(-1) for parameter in parameters])

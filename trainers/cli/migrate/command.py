@@ -18,7 +18,7 @@ from .upgrade import UpgradeError, is_present, upgrade
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes out what several behaviours took from `default`: who edits one does not mean the others."""
+    """Writes out what several behaviors took from `default`: who edits one does not mean the others."""
 
     def ignore_aliases(self, data: object) -> bool:
         """No anchors."""

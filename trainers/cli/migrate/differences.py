@@ -27,7 +27,7 @@ FLOORS = {"learning_rate": 1e-10, "epsilon": 0.1, "beta": 1e-5}
 
 
 def behaviors(options: RunOptions) -> Iterator[tuple[Path, TrainerSettings]]:
-    """Each listed behaviour; where none is, the default settings."""
+    """Each listed behavior; where none is, the default settings."""
     for name, settings in options.behaviors.items():
         yield ("behaviors", name), settings
     if not options.behaviors and options.default_settings is not None:
@@ -85,7 +85,7 @@ def memories(source: Source, options: RunOptions) -> Iterator[Remark]:
                 (*path, "network_settings", "memory"),
                 "ML-Agents' critic has one memory, which goes from agent to agent; here it remembers each "
                 "agent for itself, until its episode ends. Steps that fill up a sequence count when "
-                "advantages are normalised, as in ML-Agents",
+                "advantages are normalized, as in ML-Agents",
             )
 
 
@@ -102,13 +102,13 @@ def soft_actors(source: Source, options: RunOptions) -> Iterator[Remark]:
         )
         yield (
             (*path, "hyperparameters", "init_entcoef"),
-            "the entropy coefficients that have been learnt are in checkpoints here; in ML-Agents a resumed "
+            "the entropy coefficients that have been learned are in checkpoints here; in ML-Agents a resumed "
             "run begins with this one again",
         )
         if settings.network_settings.memory is not None:
             yield (
                 (*path, "network_settings", "memory"),
-                "steps that fill up a sequence are not learnt from; ML-Agents learns values from them too, "
+                "steps that fill up a sequence are not learned from; ML-Agents learns values from them too, "
                 "and may cut sequences apart when it shortens its replay",
             )
 
@@ -203,7 +203,7 @@ def unlisted(source: Source, options: RunOptions) -> Iterator[Remark]:
     if options.default_settings is not None:
         yield (
             ("default_settings",),
-            "behaviours that are not listed get these settings, and --deterministic and --initialize-from "
+            "behaviors that are not listed get these settings, and --deterministic and --initialize-from "
             "hold for them too; ML-Agents passes over them",
         )
 
@@ -259,7 +259,7 @@ def namesakes(source: Source, options: RunOptions) -> Iterator[Remark]:
         if name in options.behaviors:
             yield (
                 ("environment_parameters", name),
-                "a behaviour has the same name, and training_status.json keeps both in one place, as in "
+                "a behavior has the same name, and training_status.json keeps both in one place, as in "
                 "ML-Agents: rename one",
             )
 
@@ -280,7 +280,7 @@ def drawn_parameters(source: Source, options: RunOptions) -> Iterator[Remark]:
             )
 
 
-MEANING_RULES: list[Callable[[Source, RunOptions], Iterator[Remark]]] = [
+SEMANTIC_RULES: list[Callable[[Source, RunOptions], Iterator[Remark]]] = [
     rising_schedules,
     value_clipping,
     memories,
@@ -327,7 +327,7 @@ def explain(source: Source, options: RunOptions | None) -> list[Difference]:
     """
     remarks = [remark for rule in WRITTEN_RULES for remark in rule(source)]
     if options is not None:
-        remarks += [remark for rule in MEANING_RULES for remark in rule(source, options)]
+        remarks += [remark for rule in SEMANTIC_RULES for remark in rule(source, options)]
     order = {path: number for number, path in enumerate(_paths(source.data, ()))}
     remarks.sort(key=lambda remark: _position(remark, order))
     return [Difference(dotted(path), message, _place(source, path)) for path, message in remarks]

@@ -64,7 +64,7 @@ def _behavior(path: Path, data: Any, default_trainer: str) -> Mappings:
     yield from _within(path, TrainerSettings, data)
     try:
         kind = find_trainer(str(data.get("trainer_type", default_trainer)))
-    except PluginError:  # said by those who check the settings
+    except PluginError:  # reading by those who check the settings
         kind = None
     if kind is not None:
         yield from _within((*path, "hyperparameters"), kind.settings, data.get("hyperparameters"))
@@ -109,7 +109,7 @@ def unknown_keys(source: Source) -> Iterator[Remark]:
                 yield (
                     (*path, str(key)),
                     "ML-Agents passes over this key in silence, so that it never had an effect; here it is "
-                    "refused, since a misspelt key is a wrong run. Correct or remove it",
+                    "refused, since a misspelled key is a wrong run. Correct or remove it",
                 )
 
 
@@ -147,13 +147,14 @@ def quoted_flags(source: Source) -> Iterator[Remark]:
             if _kind(model, key) is not bool or not isinstance(value, str):
                 continue
             if value.strip().lower() in FALSE:
-                said = "here it is false"
+                reading = "here it is false"
             elif value:
                 continue
             else:
-                said = "here it is refused"
+                reading = "here it is refused"
             taken = "true" if value else "false"
-            yield (*path, str(key)), f"found the text {found(value)}: ML-Agents takes it for {taken}; {said}"
+            text = f"found the text {found(value)}: ML-Agents reads it as {taken}; {reading}"
+            yield (*path, str(key)), text
 
 
 def odd_flags(source: Source) -> Iterator[Remark]:
@@ -188,7 +189,7 @@ def long_intervals(source: Source) -> Iterator[Remark]:
 
 
 def several_trainers(source: Source) -> Iterator[Remark]:
-    """E4: default settings of one trainer under a behaviour of another."""
+    """E4: default settings of one trainer under a behavior of another."""
     defaults, behaviors = source.data.get("default_settings"), source.data.get("behaviors")
     if not isinstance(defaults, dict) or not isinstance(behaviors, dict):
         return

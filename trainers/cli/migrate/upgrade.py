@@ -1,6 +1,6 @@
 """Configurations of ML-Agents before 1.0 (Python packages up to 0.18) as those of today.
 
-Up to 0.16 a file has a flat mapping per behaviour, and `default` below all of them; curricula and samplers
+Up to 0.16 a file has a flat mapping per behavior, and `default` below all of them; curricula and samplers
 are files of their own. 0.17 and 0.18 have `behaviors`, `curriculum` and `parameter_randomization` in one.
 """
 
@@ -55,7 +55,7 @@ def upgrade(
 
     Args:
         data: of the trainer.
-        curriculum: behaviour -> measure, thresholds and the parameters' values; up to 0.16 a file of its own.
+        curriculum: behavior -> measure, thresholds and the parameters' values; up to 0.16 a file of its own.
         samplers: parameter -> sampler; up to 0.16 a file of its own.
 
     Raises:
@@ -93,7 +93,7 @@ def _mapping(value: Any, what: str) -> Mapping[str, Any]:
     return value
 
 
-# Behaviours up to 0.16 --------------------------------------------------------------------------------
+# Behaviors up to 0.16 --------------------------------------------------------------------------------
 
 
 def _behaviors(data: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _behaviors(data: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
 def _behavior(
     name: str, default: Mapping[str, Any], own: Mapping[str, Any], notes: list[str]
 ) -> dict[str, Any]:
-    """One behaviour's flat mapping over the default's, every key where it belongs today."""
+    """One behavior's flat mapping over the default's, every key where it belongs today."""
     flat = {**default, **own}
     trainer = flat.pop("trainer", None)
     if trainer is None:
@@ -183,16 +183,16 @@ def _samplers(samplers: Mapping[str, Any], notes: list[str]) -> Iterator[tuple[s
 def _curricula(curriculum: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Each parameter and its lessons."""
     for behavior, settings in curriculum.items():
-        told = _mapping(settings, str(behavior))
-        missing = [key for key in ("measure", "thresholds", "parameters") if key not in told]
+        section = _mapping(settings, str(behavior))
+        missing = [key for key in ("measure", "thresholds", "parameters") if key not in section]
         if missing:
             raise UpgradeError(f"the curriculum of {behavior} lacks {', '.join(missing)}")
-        for name, values in _mapping(told["parameters"], f"{behavior}.parameters").items():
-            yield str(name), list(_lessons(str(behavior), told, str(name), values))
+        for name, values in _mapping(section["parameters"], f"{behavior}.parameters").items():
+            yield str(name), list(_lessons(str(behavior), section, str(name), values))
 
 
-def _lessons(behavior: str, told: Mapping[str, Any], name: str, values: Any) -> Iterator[dict[str, Any]]:
-    thresholds = told["thresholds"]
+def _lessons(behavior: str, section: Mapping[str, Any], name: str, values: Any) -> Iterator[dict[str, Any]]:
+    thresholds = section["thresholds"]
     if not isinstance(thresholds, list) or not isinstance(values, list) or len(values) != len(thresholds) + 1:
         raise UpgradeError(
             f"the curriculum of {behavior}: {name} has the values {values!r} and the thresholds "
@@ -202,10 +202,10 @@ def _lessons(behavior: str, told: Mapping[str, Any], name: str, values: Any) -> 
         lesson: dict[str, Any] = {"name": f"Lesson{number}", "value": value}
         if number < len(thresholds):
             lesson["completion_criteria"] = {
-                "measure": told["measure"],
+                "measure": section["measure"],
                 "behavior": behavior,
-                "signal_smoothing": told.get("signal_smoothing", False),
-                "min_lesson_length": told.get("min_lesson_length", 1),
+                "signal_smoothing": section.get("signal_smoothing", False),
+                "min_lesson_length": section.get("min_lesson_length", 1),
                 "threshold": thresholds[number],
             }
         yield lesson

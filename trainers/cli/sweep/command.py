@@ -1,4 +1,4 @@
-"""`lanista sweep`: searches for good settings by many runs, and tells what was found."""
+"""`lanista sweep`: searches for good settings with many runs, and reports what it found."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from .settings import read_sweep
 from .sweep import Sweep
 
 if TYPE_CHECKING:
-    from .report import Report
-    from .scheduler import SweepLoop
+    from .report import SweepReport
+    from .scheduler import TrialScheduler
 
 INTERRUPTED = 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
-    parser.add_argument("sweep", metavar="SWEEP.yaml", help="what is varied and measured (docs/sweeps.md)")
+    parser.add_argument("sweep", metavar="SWEEP.yaml", help="what to vary and to measure (docs/sweeps.md)")
     parser.add_argument("--name", help="the sweep's folder in the results folder (the file's name)")
-    parser.add_argument("--results-dir", help="the folder in which the sweep's folder is (results)")
-    parser.add_argument("--trials", metavar="N", type=int, help="how many settings are tried")
-    parser.add_argument("--parallel", metavar="N", type=int, help="how many runs are under way at once")
+    parser.add_argument("--results-dir", help="the folder that contains the sweep's (results)")
+    parser.add_argument("--trials", metavar="N", type=int, help="how many settings to try")
+    parser.add_argument("--parallel", metavar="N", type=int, help="how many runs at once")
     parser.add_argument(
         "--force",
         action="store_true",
-        help="begin anew; an older sweep of this name is set aside",
+        help="start over; an older sweep of this name is set aside",
     )
     parser.epilog = (
-        "The same command goes on with a sweep that was stopped or killed: what is unfinished is resumed, "
-        "what failed is tried once more. Ctrl-C ends all runs in good order. Ends with 0 when the trials are "
-        "done, though some of them failed."
+        "The same command continues a sweep that was stopped or killed: unfinished trials are resumed, "
+        "failed ones are retried once. Ctrl-C lets all runs save and exit. Exits with 0 once all trials have "
+        "ended, even if some of them failed."
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check, search, tell."""
+    """Validate, search and report."""
     from mlagents_envs.exception import UnityException
 
     from ...runner.signals import StopSignals
@@ -59,46 +59,47 @@ def run(arguments: argparse.Namespace) -> int:
             settings = read_sweep(arguments.sweep, given)
             sweep = Sweep.checked(settings, Path(settings.results_dir) / settings.name)
             with _claimed(sweep.folder):
-                loop, report = sweep.open(_tell, force=arguments.force)
-                signals.call(loop.stop)
-                return _search(loop, report, sweep.folder)
-    except TrainerConfigError as error:  # it names the file, and the line
-        raise CommandError(f"{error}\nNo run has begun.") from error
+                scheduler, report = sweep.open(_print, force=arguments.force)
+                signals.call(scheduler.stop)
+                return _search(scheduler, report, sweep.folder)
+    except TrainerConfigError as error:  # it names the file and the line
+        raise CommandError(f"{error}\nNo run was started.") from error
     except (SweepError, TrainerError, UnityException) as error:
         raise CommandError(f"{arguments.sweep}: {error}") from error
     except OSError as error:
         raise CommandError(f"{error.filename or arguments.sweep}: {error.strerror}.") from error
 
 
-def _search(loop: SweepLoop, report: Report, folder: Path) -> int:
+def _search(scheduler: TrialScheduler, report: SweepReport, folder: Path) -> int:
     from rich.console import Console
 
     try:
-        loop.run()
+        scheduler.run()
     finally:
         Console(file=sys.stdout).print(report.table())
-    if loop.stopping:
-        print("The sweep was stopped. The same command goes on with it.")
+    if scheduler.stopping:
+        print("The sweep was stopped. The same command continues it.")
         return INTERRUPTED
     if (folder / BEST_NAME).is_file():
-        print(f"The best settings are in {folder / BEST_NAME}, the picture in {folder / PICTURE_NAME}.")
+        plot = f", the plot in {folder / PICTURE_NAME}" if report.plots else ""
+        print(f"The best settings are in {folder / BEST_NAME}{plot}.")
     return 0
 
 
-def _tell(line: str) -> None:
+def _print(line: str) -> None:
     print(line, flush=True)
 
 
 @contextmanager
 def _claimed(folder: Path) -> Iterator[None]:
-    """While open, no other process carries on this sweep."""
+    """Exclude other processes from this sweep."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     lock = ProcessLock(folder.with_name(f".{folder.name}.lock"))
     try:
         if not lock.acquire():
-            raise SweepError(f"the sweep {folder} is under way ({lock.holder() or 'another process'})")
+            raise SweepError(f"the sweep {folder} is running ({lock.holder() or 'another process'})")
     except LockingNotSupportedError as error:
-        _tell(f"{folder} cannot be locked ({error}): take care that no other process carries on this sweep.")
+        _print(f"{folder} cannot be locked ({error}): make sure that no other process runs this sweep.")
     try:
         yield
     finally:

@@ -1,7 +1,4 @@
-"""A run of a trial: lanista-learn in a process of its own.
-
-The command line of lanista-learn that a sweep's run is started with, and the options that it gives.
-"""
+"""The runs of a sweep: lanista-learn in processes of their own, and their command lines."""
 
 from __future__ import annotations
 
@@ -31,29 +28,29 @@ from .metric import SweepError
 from .settings import SweepSettings
 
 PROGRAM = (sys.executable, "-m", "lanista.trainers.cli.main", "learn")
-PATIENCE = 120.0
-"""Seconds that a run has to save and end once it is asked to."""
+EXIT_TIMEOUT = 120.0
+"""Seconds that a run has to save and exit once it is terminated."""
 _ERROR = "lanista-learn: error: "
-_KEPT = 65536
-"""Bytes at the end of a log in which its last error is looked for."""
+_TAIL = 65536
+"""Bytes at the end of a log that are searched for its last error."""
 
 
 class RunProcess:
-    """A run, started in a session of its own, so that Ctrl-C reaches the sweep alone.
+    """A run, started in a session of its own so that Ctrl-C only reaches the sweep.
 
-    Should the sweep be killed, the reaper ends the run.
+    If the sweep is killed, the process reaper ends the run.
 
     Args:
-        arguments: what stands behind `lanista-learn`.
+        arguments: of `lanista-learn`.
         log: the file to which its output is appended.
-        program: what is run with them.
+        program: the command that takes them.
     """
 
     def __init__(self, arguments: Sequence[str], log: Path, program: Sequence[str] = PROGRAM) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         self.log = log
         with log.open("ab") as output:
-            self._from = output.tell()
+            self._log_start = output.tell()
             self._process = subprocess.Popen(
                 [*program, *arguments],
                 stdin=subprocess.DEVNULL,
@@ -63,65 +60,69 @@ class RunProcess:
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
         REAPER.add(self._process.pid)
-        self._asked: float | None = None
+        self._terminated: float | None = None
+        """When it was asked to exit."""
 
     def poll(self) -> int | None:
-        """Its exit status, None while it runs; one that was asked to end and does not is killed here."""
+        """The exit status, None while it runs; kills a run that has not exited in time."""
         status = self._process.poll()
         if status is not None:
             REAPER.remove(self._process.pid)
-        elif self._asked is not None and time.monotonic() - self._asked > PATIENCE:
+        elif self._terminated is not None and time.monotonic() - self._terminated > EXIT_TIMEOUT:
             self._process.kill()
         return status
 
-    def ask_to_end(self) -> None:
-        """Let it save and end in good order, as Ctrl-C would; once."""
-        if self._asked is not None or self._process.poll() is not None:
+    def terminate(self) -> None:
+        """Let it save and exit, as Ctrl-C would; once."""
+        if self._terminated is not None or self._process.poll() is not None:
             return
-        self._asked = time.monotonic()
-        # Windows' Ctrl-Break reaches the group that the run leads; its terminate() would be a kill.
-        wanted = signal.SIGTERM if os.name == "posix" else getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
+        self._terminated = time.monotonic()
+        # Windows' Ctrl-Break reaches the process group that the run leads; its terminate() would be a kill.
+        request = (
+            signal.SIGTERM if os.name == "posix" else getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
+        )
         with suppress(ProcessLookupError):
-            self._process.send_signal(wanted)
+            self._process.send_signal(request)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         with suppress(ProcessLookupError):
             self._process.kill()
         self._process.wait()
         REAPER.remove(self._process.pid)
 
-    def complaint(self) -> str:
-        """The error with which it ended, in one line."""
+    def error_message(self) -> str:
+        """The error with which it ended, on one line."""
         with self.log.open("rb") as file:
-            file.seek(max(self._from, self.log.stat().st_size - _KEPT))
+            file.seek(max(self._log_start, self.log.stat().st_size - _TAIL))
             lines = file.read().decode(errors="replace").splitlines()
         errors = [number for number, line in enumerate(lines) if line.startswith(_ERROR)]
         if errors:
-            told = [line.strip() for line in lines[errors[-1] :] if line.strip()]
-            return " ".join(told).removeprefix(_ERROR)
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "it wrote nothing")
-        return f"{_how(self._process.poll())}; its last words: {last}"
+            message = [line.strip() for line in lines[errors[-1] :] if line.strip()]
+            return " ".join(message).removeprefix(_ERROR)
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        output = f"its last line of output: {last}" if last else "it wrote nothing"
+        return f"{_describe_exit(self._process.poll())}; {output}"
 
 
-def _how(status: int | None) -> str:
+def _describe_exit(status: int | None) -> str:
     if status is not None and status < 0:
         with suppress(ValueError):
-            return f"it was ended by {signal.Signals(-status).name}"
-    return f"it ended with status {status}"
+            return f"it was killed by {signal.Signals(-status).name}"
+    return f"it exited with status {status}"
 
 
 Values = Mapping[str, Any]
-"""What each parameter is in a trial, by its dotted key."""
+"""The values of a trial's parameters, by their dotted keys."""
 
 
 @dataclass(frozen=True)
 class Commands:
-    """Makes the command lines of a sweep's runs.
+    """The command lines of a sweep's runs.
 
     Attributes:
-        settings: the sweep's.
-        folder: the sweep's own, `<results>/<name>`.
+        settings: of the sweep.
+        folder: of the sweep, `<results>/<name>`.
         base: the configuration without the parameters.
     """
 
@@ -130,8 +131,8 @@ class Commands:
     base: RunOptions
 
     def arguments(self, values: Values, run_id: str, seed: int, *, resume: bool = False) -> list[str]:
-        """What stands behind `lanista-learn` for a run of a trial with these values."""
-        ours = {
+        """The arguments of `lanista-learn` for a run of a trial with these values."""
+        own = {
             "checkpoint_settings.run_id": run_id,
             "checkpoint_settings.results_dir": str(self.folder),
             "checkpoint_settings.resume": resume,
@@ -139,53 +140,52 @@ class Commands:
             "env_settings.seed": seed,
             "stats_writers": _writers(self.base.stats_writers),
         }
-        return _arguments(self.settings, {**_steps(self.settings, self.base), **values, **ours})
+        return _arguments(self.settings, {**_steps(self.settings, self.base), **values, **own})
 
     def options(self, values: Values, run_id: str = "0", seed: int = 0) -> RunOptions:
-        """The options that a run of a trial with these values would have.
+        """The options of a run of a trial with these values.
 
         Raises:
-            TrainerConfigError: something in them is wrong.
+            TrainerConfigError: they are not valid.
         """
         with _quietly():
             return parse_command_line(self.arguments(values, run_id, seed))
 
     def best(self, values: Values) -> dict[str, Any]:
-        """A configuration of these values for lanista-learn, without what belongs to the sweep's runs."""
+        """A configuration with these values for lanista-learn, without the settings of the sweep's runs."""
         steps = _steps(self.settings, self.base)
         with _quietly():
-            told = parse_command_line(_arguments(self.settings, {**steps, **values})).as_dict()
-        del told["checkpoint_settings"]
-        told["env_settings"].pop("seed", None)
-        return told
+            options = parse_command_line(_arguments(self.settings, {**steps, **values})).as_dict()
+        del options["checkpoint_settings"]
+        options["env_settings"].pop("seed", None)
+        return options
 
 
 def base_options(settings: SweepSettings) -> RunOptions:
     """The configuration that all runs share.
 
     Raises:
-        TrainerConfigError: something in it is wrong.
-        SweepError: the flags cannot be read.
+        TrainerConfigError: it is not valid.
+        SweepError: the flags cannot be parsed.
     """
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(output):
             return parse_command_line(_arguments(settings, {}))
     except SystemExit:
-        lines = said.getvalue().strip().splitlines() or ["they cannot be read"]
-        complaint = lines[-1].removeprefix("lanista-learn: error: ")
-        raise SweepError(f"flags: {complaint}") from None
+        lines = output.getvalue().strip().splitlines() or ["they cannot be parsed"]
+        raise SweepError(f"flags: {lines[-1].removeprefix(_ERROR)}") from None
 
 
 def as_text(value: Any) -> str:
-    """A value as YAML in one line, as `--set` takes it."""
+    """A value as YAML on one line, for `--set`."""
     dumped: str = yaml.safe_dump(value, default_flow_style=True, width=float("inf"), allow_unicode=True)
     return dumped.removesuffix("\n").removesuffix("\n...").strip()
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """While open, no warnings about the configuration: they were told once, and each run logs its own."""
+    """No warnings about the configuration: they were logged once, and each run logs its own."""
     logger.disabled = True
     try:
         yield
@@ -197,7 +197,7 @@ def _arguments(settings: SweepSettings, values: Values) -> list[str]:
     given = {**settings.set, **values}
     if settings.env is not None:
         given = {"env_settings.env_path": settings.env, **given}
-    # Of all that may be said of a key, --set wins; flags come last, since --env-args takes what follows.
+    # --set has the highest precedence; flags come last, since --env-args takes everything that follows.
     sets = [word for key, value in given.items() for word in ("--set", f"{key}={as_text(value)}")]
     preset = [] if settings.preset is None else ["--preset", settings.preset]
     return [*settings.config, *preset, *sets, *settings.flags]
@@ -211,7 +211,7 @@ def _steps(settings: SweepSettings, base: RunOptions) -> dict[str, Any]:
 
 
 def _writers(wanted: list[str] | None) -> list[str]:
-    """What a run writes by itself, and the table that the sweep reads."""
+    """The writers that a run would have, and the CSV table that the sweep reads."""
     if wanted is None:
         wanted = [TENSORBOARD, CONSOLE, *plugins(MLAGENTS_STATS_WRITERS)]
     return [*(name for name in wanted if name not in (NONE, CSV)), CSV]

@@ -1,9 +1,4 @@
-"""What a run has reported so far of the statistic that a sweep compares.
-
-What a sweep's folder holds beside its runs.
-
-What can go wrong in a sweep without a fault of the program.
-"""
+"""The statistic that a sweep compares, read from its runs; and the names of the files in a sweep's folder."""
 
 from __future__ import annotations
 
@@ -19,19 +14,19 @@ from ...utils.suggestions import nearest
 
 @dataclass(frozen=True)
 class Metric:
-    """Which statistic, and what it makes a run worth."""
+    """A statistic, and how a run's value follows from it."""
 
     tag: str
     """Its name in TensorBoard, such as `Environment/Cumulative Reward`."""
     behavior: str | None
-    """Whose; None for that of the only behaviour."""
+    """The behavior it belongs to; None for the only one."""
     last: int
-    """How many summaries count at any moment."""
+    """A value is the mean of this many summaries."""
 
     def curve(self, run: Path) -> dict[int, float]:
-        """The statistic of the run in this folder by trainer step, each the mean of the `last` up to there.
+        """The values of the run in this folder by trainer step: means of the `last` summaries up to each.
 
-        What was not finite is left out. A resumed run may report a step again: its last word counts.
+        Non-finite summaries are ignored. If a resumed run reports a step again, the later report counts.
         """
         reported: dict[int, float] = {}
         for row in _rows(self._table(run)):
@@ -43,19 +38,20 @@ class Metric:
         windows = [steps[max(0, k + 1 - self.last) : k + 1] for k in range(len(steps))]
         return {window[-1]: sum(reported[step] for step in window) / len(window) for window in windows}
 
-    def absence(self, run: Path) -> str:
-        """Why the curve of an ended run is empty, and what was probably meant."""
+    def explain_missing(self, run: Path) -> str:
+        """Why the curve of a finished run is empty, and what was probably meant."""
         tables = {path.parent.name: path for path in _tables(run)}
         table = self._table(run)
         if table is None or not table.is_file():
             if self.behavior is None and len(tables) > 1:
                 return f"it trained several behaviors, {', '.join(tables)}: name one under `behavior`"
-            there = f", but of {', '.join(tables)}" if tables else "; did it end before its first summary?"
+            there = f", only of {', '.join(tables)}" if tables else "; did it end before its first summary?"
             return f"there is no summary of {self.behavior or 'any behavior'}{there}"
         tags = sorted({key for row in _rows(table) for key in row} - set(FIRST_COLUMNS))
         close = nearest(self.tag, tags)
         hint = f" Did you mean {close}?" if close and close != self.tag else ""
-        return f"no summary of {table.parent.name} holds {self.tag!r}.{hint} There are: {', '.join(tags)}"
+        available = ", ".join(tags)
+        return f"no summary of {table.parent.name} contains {self.tag!r}.{hint} Available: {available}"
 
     def _table(self, run: Path) -> Path | None:
         if self.behavior is not None:
@@ -69,7 +65,7 @@ def _tables(run: Path) -> list[Path]:
 
 
 def _rows(table: Path | None) -> list[dict[str, str]]:
-    """The rows of a table of summaries; a last line that is being written is left out."""
+    """The rows of a table of summaries, without a last line that is still being written."""
     try:
         text = "" if table is None else table.read_text(encoding="utf-8")
     except OSError:
@@ -87,16 +83,16 @@ def _number(text: str) -> float | None:
 
 
 STUDY = "study.db"
-"""All that was tried, as Optuna keeps it."""
+"""Optuna's database of all trials."""
 CSV_NAME = "sweep.csv"
-"""A row per trial."""
+"""One row per trial."""
 BEST_NAME = "best.yaml"
 """The configuration of the best trial."""
 PICTURE_NAME = "sweep.png"
-"""The values as they came, and against every parameter."""
+"""The plot: values in order, and against every parameter."""
 LOGS = "logs"
 """The output of the runs."""
 
 
 class SweepError(Exception):
-    """A sweep cannot begin or go on; the message says why and what to do."""
+    """A sweep cannot start or continue; the message says why and what to do."""

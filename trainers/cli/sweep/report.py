@@ -1,10 +1,10 @@
-"""What a sweep has found: a table, a CSV file, the best settings and a picture."""
+"""The results of a sweep: a table, a CSV file, the best settings and a plot."""
 
 from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -12,9 +12,8 @@ import yaml
 from ...utils.atomic_files import atomic_write, atomic_write_text
 from .launcher import Commands, as_text
 from .metric import BEST_NAME, CSV_NAME, PICTURE_NAME
-from .plot import Picture
 from .space import Dimension, short_names, shown, values_of
-from .trial import ERROR, TrialPlan
+from .trial import TrialPlan, TrialSummary
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -22,43 +21,11 @@ if TYPE_CHECKING:
 
     from .study import SweepStudy
 
-_STATES = {"COMPLETE": "done", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "unfinished"}
-_LONGEST = 40
+_MAX_ROWS = 40
 """Rows of the table in a terminal."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """A trial as tables show it."""
-
-    number: int
-    outcome: str
-    """done, pruned, failed or unfinished."""
-    value: float | None
-    """Of a pruned trial what it was worth when it was ended."""
-    step: int | None
-    """The last step that was reported, counted through all seeds."""
-    seconds: float | None
-    values: dict[str, Any]
-    folder: str
-    error: str
-
-    @classmethod
-    def of(cls, trial: FrozenTrial, space: list[Dimension], plan: TrialPlan) -> Row:
-        """The row of a trial."""
-        return cls(
-            trial.number,
-            _STATES.get(trial.state.name, trial.state.name.lower()),
-            trial.value,
-            trial.last_step,
-            trial.duration.total_seconds() if trial.duration is not None else None,
-            values_of(space, trial.params),
-            f"trial-{trial.number:03}",
-            str(trial.user_attrs.get(ERROR, "")),
-        )
-
-
-class Report:
+class SweepReport:
     """The files that tell of a sweep, written anew after every trial."""
 
     def __init__(self, study: SweepStudy, plan: TrialPlan, space: list[Dimension], name: str) -> None:
@@ -66,37 +33,46 @@ class Report:
         self.names = short_names([one.key for one in space])
         self._study, self._plan, self._name = study, plan, name
         self._folder = plan.commands.folder
+        self.plots = find_spec("matplotlib") is not None
+        """Whether plots are written."""
 
-    def rows(self) -> list[Row]:
-        """All trials, in the order in which they began."""
-        return [Row.of(trial, self.space, self._plan) for trial in self._study.trials()]
+    def rows(self) -> list[TrialSummary]:
+        """All trials, in the order in which they started."""
+        return [TrialSummary.of(trial, self.space) for trial in self._study.trials()]
 
-    def ranked(self) -> list[Row]:
-        """The best first; then those that were pruned, failed or are unfinished."""
+    def ranked(self) -> list[TrialSummary]:
+        """Completed trials, the best first; then pruned, unfinished and failed ones."""
         order = ("done", "pruned", "unfinished", "failed")
         sign = -1.0 if self._study.maximize else 1.0
 
-        def rank(row: Row) -> tuple[int, float, int]:
+        def rank(row: TrialSummary) -> tuple[int, float, int]:
             return order.index(row.outcome), sign * (row.value or 0.0), row.number
 
         return sorted(self.rows(), key=rank)
 
     def write(self) -> None:
-        """Write the CSV file, the picture and, once a trial is done, the best settings.
+        """Write the CSV file, the plot and, once a trial is complete, the best settings.
 
         Raises:
             OSError: one of them cannot be written.
         """
         atomic_write_text(self._folder / CSV_NAME, self._csv())
-        picture = Picture(self.rows(), self.space, self.names, self._plan.metric.tag, self._study.maximize)
-        image = picture.draw(self._name)
-        atomic_write(self._folder / PICTURE_NAME, lambda file: image.save(file, "PNG"))
+        rows = self.rows()
+        if self.plots and any(row.value is not None for row in rows):
+            self._plot(rows)
         best = self._study.best()
         if best is not None:
             atomic_write_text(self._folder / BEST_NAME, self._best(best, self._plan.commands))
 
+    def _plot(self, rows: list[TrialSummary]) -> None:
+        from .plot import plot_sweep
+
+        metric, maximize = self._plan.metric.tag, self._study.maximize
+        figure = plot_sweep(rows, self.space, self.names, metric, maximize=maximize, title=self._name)
+        atomic_write(self._folder / PICTURE_NAME, lambda file: figure.savefig(file, format="png"))
+
     def table(self) -> Table:
-        """What a terminal shows."""
+        """The ranking, for a terminal."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
@@ -106,7 +82,7 @@ class Report:
             table.add_column(column, justify="right", overflow="fold")
         table.add_column("outcome", overflow="fold")
         ranked = self.ranked()
-        for place, row in enumerate(ranked[:_LONGEST]):
+        for place, row in enumerate(ranked[:_MAX_ROWS]):
             cells = [shown(row.values[key]) if key in row.values else "" for key in self.names]
             value = "" if row.value is None else shown(row.value)
             step = "" if row.step is None else str(row.step)
@@ -114,8 +90,8 @@ class Report:
             outcome = f"failed: {row.error}" if row.error and row.outcome == "failed" else row.outcome
             style = "bold" if place == 0 and row.outcome == "done" else None
             table.add_row(str(row.number), value, *cells, step, seconds, outcome, style=style)
-        if len(ranked) > _LONGEST:
-            table.caption = f"and {len(ranked) - _LONGEST} more in {self._folder / CSV_NAME}"
+        if len(ranked) > _MAX_ROWS:
+            table.caption = f"and {len(ranked) - _MAX_ROWS} more in {self._folder / CSV_NAME}"
         return table
 
     def _csv(self) -> str:
@@ -131,11 +107,11 @@ class Report:
         return text.getvalue()
 
     def _best(self, best: FrozenTrial, commands: Commands) -> str:
-        """The configuration of the best trial, as lanista-learn takes it."""
-        told = commands.best(values_of(self.space, best.params))
+        """The configuration of the best trial, for lanista-learn."""
+        configuration = commands.best(values_of(self.space, best.params))
         lines = [f"The best of the sweep {self._name}: trial {best.number}, {shown(best.value)}."]
         lines += [f"lanista-learn {self._folder / BEST_NAME} --run-id NAME trains with it."]
-        return "".join(f"# {line}\n" for line in lines) + yaml.safe_dump(told, sort_keys=False)
+        return "".join(f"# {line}\n" for line in lines) + yaml.safe_dump(configuration, sort_keys=False)
 
 
 def _cell(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Carries a sweep's trials on, several at once, until all are done or the user stops it."""
+"""Runs the trials of a sweep, several in parallel, until all are done or the user stops it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Callable
 from .metric import SweepError
 from .space import short_names, shown
 from .study import SweepStudy
-from .trial import End, RunningTrial, TrialPlan
+from .trial import RunningTrial, TrialOutcome, TrialPlan
 
-POLL = 0.5
-"""Seconds between two looks at the runs."""
-HOPELESS = 3
-"""So many failures in a row, and no success before, end the sweep."""
+POLL_INTERVAL = 0.5
+"""Seconds between two checks of the runs."""
+MAX_FAILURES = 3
+"""This many failures in a row, without any success, end the sweep."""
 
 
-class SweepLoop:
-    """The trials that are under way.
+class TrialScheduler:
+    """Runs a sweep's trials.
 
     Args:
-        study: what was tried.
+        study: keeps the trials.
         plan: of the trials.
-        parallel: how many at once.
-        tell: takes a line for the user.
-        changed: called at the beginning, and after every trial.
+        parallel: how many run at once.
+        log: prints a line for the user.
+        on_change: called at the start, and after every trial.
     """
 
     def __init__(
@@ -32,93 +32,93 @@ class SweepLoop:
         study: SweepStudy,
         plan: TrialPlan,
         parallel: int,
-        tell: Callable[[str], None],
-        changed: Callable[[], None],
+        log: Callable[[str], None],
+        on_change: Callable[[], None],
     ) -> None:
         self.stopping = False
         self._study, self._plan, self._parallel = study, plan, parallel
-        self._tell, self._changed = tell, changed
+        self._log, self._on_change = log, on_change
         self._running: list[RunningTrial] = []
         self._names = short_names([one.key for one in study.space])
         self._failures = 0
-        self._hopeless = ""
-        """Why no more trials are begun."""
+        self._failure = ""
+        """Why no more trials are started."""
 
     def stop(self) -> None:
-        """Ask for the end: runs save and end, no more are begun. For signal handlers: it sets a flag."""
+        """Let the runs save and exit, and start no more. Safe in signal handlers: it sets a flag."""
         self.stopping = True
 
     def run(self) -> None:
-        """Until as many trials as wanted are done, or `stop` was called.
+        """Run until all trials are done, or `stop` was called.
 
         Raises:
-            SweepError: every trial fails, or what was tried cannot be kept.
+            SweepError: every trial fails, or the study cannot be stored.
             OSError: a run cannot be started or read.
         """
-        self._changed()
+        self._on_change()
         try:
             while self._fill() or self._running:
-                if self.stopping or self._hopeless:
+                if self.stopping or self._failure:
                     for one in self._running:
                         one.stop()
-                self._look_after()
+                self._poll()
                 if self._running:
-                    time.sleep(POLL)
-        except (SweepError, OSError) as error:  # it need not cost the runs what they have learnt
+                    time.sleep(POLL_INTERVAL)
+        except (SweepError, OSError) as error:  # the runs need not lose their progress
             self._wait_for_runs(error)
             raise
         finally:
             for one in self._running:
                 one.kill()
-        if self._hopeless:
-            raise SweepError(self._hopeless)
+        if self._failure:
+            raise SweepError(self._failure)
 
     def _fill(self) -> bool:
-        """Begin trials while there is room; whether any was begun."""
-        begun = False
-        while not (self.stopping or self._hopeless) and len(self._running) < self._parallel:
+        """Start trials while there is capacity; returns whether any was started."""
+        started = False
+        while not (self.stopping or self._failure) and len(self._running) < self._parallel:
             one = self._study.next(self._plan)
             if one is None:
                 break
             self._running.append(one)
-            begun = True
-            told = ", ".join(f"{self._names[key]} {shown(value)}" for key, value in one.values.items())
-            self._tell(f"trial {one.trial.number}: {told}")
-        return begun
+            started = True
+            values = ", ".join(f"{self._names[key]} {shown(value)}" for key, value in one.values.items())
+            self._log(f"trial {one.trial.number}: {values}")
+        return started
 
     def _wait_for_runs(self, error: Exception) -> None:
-        """Let all runs save and end, as the sweep cannot go on."""
+        """Let all runs save and exit, since the sweep cannot continue."""
         for one in self._running:
             one.stop()
         if self._running:
-            self._tell(f"The sweep cannot go on ({error}). The runs that are under way save and end.")
+            self._log(f"The sweep cannot continue ({error}). The current runs save and exit.")
         for one in self._running:
-            one.await_end()
+            one.wait()
 
-    def _look_after(self) -> None:
+    def _poll(self) -> None:
         for one in list(self._running):
-            with self._study.guarded():
-                end = one.poll()
-            if end is not None:
-                self._ended(one, end)
+            with self._study.storage_errors():
+                outcome = one.poll()
+            if outcome is not None:
+                self._finish(one, outcome)
 
-    def _ended(self, one: RunningTrial, end: End) -> None:
+    def _finish(self, one: RunningTrial, outcome: TrialOutcome) -> None:
         self._running.remove(one)
-        self._study.tell(one, end)
+        self._study.record(one, outcome)
         name = f"trial {one.trial.number}"
-        if end is End.DONE:
-            self._tell(f"{name} is worth {self._compared(one)}")
-        elif end is End.PRUNED:
-            self._tell(f"{name} was ended at step {one.step}: others did better by then")
-        elif end is End.FAILED:
-            self._tell(f"{name} failed: {one.error}")
+        if outcome is TrialOutcome.DONE:
+            self._log(f"{name} reached {self._compared(one)}")
+        elif outcome is TrialOutcome.PRUNED:
+            self._log(f"{name} was pruned at step {one.step}: others were better by then")
+        elif outcome is TrialOutcome.FAILED:
+            self._log(f"{name} failed: {one.error}")
         else:
-            self._tell(f"{name} was stopped; it goes on when the sweep does")
-        self._changed()
-        self._failures = self._failures + 1 if end is End.FAILED else 0
-        if self._failures >= HOPELESS and self._study.best() is None:
-            self._hopeless = (
-                f"{self._failures} trials in a row failed, and none succeeded; the last one: {one.error}"
+            self._log(f"{name} was stopped; it continues when the sweep does")
+        self._on_change()
+        self._failures = self._failures + 1 if outcome is TrialOutcome.FAILED else 0
+        if self._failures >= MAX_FAILURES and self._study.best() is None:
+            self._failure = (
+                f"{self._failures} trials in a row failed and none succeeded; the last error: {one.error}"
             )
 
     def _compared(self, one: RunningTrial) -> str:

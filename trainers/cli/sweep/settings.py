@@ -1,7 +1,4 @@
-"""The file of a sweep, as typed settings.
-
-The values that one parameter of a sweep may have.
-"""
+"""The settings of a sweep, and the ranges of its parameters."""
 
 from __future__ import annotations
 
@@ -35,61 +32,63 @@ class Parameter(Settings):
     """A range, or a list of values."""
 
     min: Number | None = None
-    """The least value."""
+    """The smallest value."""
     max: Number | None = None
-    """The greatest value, itself included."""
+    """The largest value (inclusive)."""
     log: Flag = False
-    """Drawn by orders of magnitude: as often between 0.001 and 0.01 as between 0.01 and 0.1."""
+    """Sample on a logarithmic scale: as often between 0.001 and 0.01 as between 0.01 and 0.1."""
     step: Number | None = None
-    """The distance between values, from min on. Of whole numbers 1 if it is not given."""
+    """The distance between values, starting at min. Default for integers: 1."""
     values: list[Any] | None = None
-    """The values themselves, of any kind."""
+    """The values themselves, of any type."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Parameter:
-        complaint = self._complaint()
-        if complaint is not None:
-            raise refuse(type(self).__name__, complaint)
+        problem = self._problem()
+        if problem is not None:
+            raise refuse(type(self).__name__, problem)
         return self
 
-    def _complaint(self) -> str | None:
+    def _problem(self) -> str | None:
         if self.values is not None:
             if self.model_fields_set - {"values"}:
                 return "found `values` and a range; give {values: [...]} or {min: ..., max: ...}"
             repeated = [value for k, value in enumerate(self.values) if value in self.values[:k]]
             if len(self.values) < 2 or repeated:
-                return f"found {self.values}, expected different values, two or more (`set` takes one)"
+                return (
+                    f"found {self.values}, expected two or more different values (a single one goes to `set`)"
+                )
             return None
         if self.min is None or self.max is None:
-            return "expected {min: ..., max: ...}, with log: true or step: ... if wanted, or {values: [...]}"
+            return "expected {min: ..., max: ...}, optionally with log: true or step: ..., or {values: [...]}"
         if self.min >= self.max:
             return f"found min {self.min:g} and max {self.max:g}, expected a max above min"
         if self.log and self.min <= 0:
             return f"found min {self.min:g} with log: true, expected a min above 0"
-        return None if self.step is None else self._step_complaint(self.min, self.max, self.step)
+        return None if self.step is None else self._step_problem(self.min, self.max, self.step)
 
-    def _step_complaint(self, low: float, high: float, step: float) -> str | None:
+    def _step_problem(self, low: float, high: float, step: float) -> str | None:
         if self.log:
             return "found step and log: a logarithmic range has no steps: remove one of them"
         if step <= 0:
-            return f"found step {step:g}, expected one above 0"
+            return f"found step {step:g}, expected a step above 0"
         count = (high - low) / step
         if not math.isclose(count, round(count), rel_tol=1e-9, abs_tol=1e-9) or round(count) < 1:
             reached = low + math.floor(count) * step
             return (
-                f"found step {step:g}, by which max {high:g} is not reached from min {low:g}: the steps end "
-                f"at {reached:g}; give such a max, or another step"
+                f"found step {step:g}, which does not lead from min {low:g} to max {high:g}: the last step "
+                f"is {reached:g}; change max or step"
             )
         return None
 
 
 TAKEN_FLAGS = {
-    "--run-id": "every trial has a run_id of its own",
+    "--run-id": "every trial has its own run ID",
     "--results-dir": "write results_dir in this file",
-    "--resume": "what is unfinished is resumed by itself",
-    "--load": "what is unfinished is resumed by itself",
-    "--force": "it belongs behind `lanista sweep`",
-    "--inference": "a sweep is about learning",
+    "--resume": "unfinished trials are resumed automatically",
+    "--load": "unfinished trials are resumed automatically",
+    "--force": "it is a flag of `lanista sweep`",
+    "--inference": "a sweep trains",
     "--seed": "write seed in this file",
     "--set": "write it under `set`",
     "--preset": "write preset in this file",
@@ -97,67 +96,67 @@ TAKEN_FLAGS = {
     "--help": "a sweep starts runs",
     "--version": "a sweep starts runs",
 }
-"""Flags of lanista-learn that a sweep settles itself, and what to do in their place."""
+"""Flags of lanista-learn that the sweep sets itself, and what to do instead."""
 TAKEN_KEYS = ("checkpoint_settings", "stats_writers")
-"""Sections of a run's configuration that the sweep settles itself."""
+"""Sections of a run's configuration that the sweep sets itself."""
 
 
 class PrunerSettings(Settings):
-    """When trials that do worse than others are ended early."""
+    """When trials that are worse than others end early."""
 
     type: Literal["median", "hyperband", "none"] = "median"
     """median: worse than the median of the others at the same step; hyperband; none."""
     startup_trials: Integer = Field(default=5, ge=0)
-    """Of median: how many trials end before any is compared with them."""
+    """median: the number of completed trials before any is pruned."""
     warmup_steps: Integer | None = Field(default=None, ge=0)
-    """Of median: trainer steps of a run before which it is not ended. Not given: a fifth of max_steps."""
+    """median: trainer steps of a run before it may be pruned. Default: a fifth of max_steps."""
     reduction_factor: Integer = Field(default=3, ge=2)
-    """Of hyperband: one in how many trials gets that many times the steps."""
+    """hyperband: one in this many trials gets this many times the steps."""
 
 
 class SweepSettings(Settings):
-    """What is varied, what is measured, and how many runs that may take."""
+    """What to vary, what to measure, and how many runs to make."""
 
     config: list[Text] = Field(default_factory=list)
-    """The configuration of the runs: a file as lanista-learn takes it, or several, each over those before."""
+    """The configuration of the runs: a file for lanista-learn, or several, later ones taking precedence."""
     preset: Text | None = None
-    """A configuration that comes with Lanista, such as ppo/basic; files lie over it."""
+    """A configuration that comes with Lanista, such as ppo/basic; files take precedence over it."""
     env: Text | None = None
-    """The environment, as behind --env. Not given: the configuration's env_settings.env_path."""
+    """The environment, as for --env. Default: the configuration's env_settings.env_path."""
     flags: Arguments = Field(default_factory=list)
     """More flags of lanista-learn for every run, such as [--num-envs, 2, --no-graphics]; --env-args last."""
     set: dict[Text, Any] = Field(default_factory=dict)
-    """Any keys of the configuration, as behind --set, and the value that they have in all runs."""
+    """Keys of the configuration, as for --set, with their values in all runs."""
     max_steps: Integer | None = Field(default=None, ge=1)
-    """The steps of every behaviour in a run. Not given: as configured."""
+    """The steps of every behavior in a run. Default: as configured."""
     parameters: dict[Text, Parameter] = Field(min_length=1)
-    """What is varied: any key of the configuration, as behind --set, and its values: {min, max} with log or
-    step, or {values: [...]}."""
+    """What to vary: any key of the configuration, as for --set, and its values: {min, max} with log or step,
+    or {values: [...]}."""
     metric: Text = "Environment/Cumulative Reward"
-    """What is compared: a statistic's name in TensorBoard."""
+    """What to compare: the name of a statistic in TensorBoard."""
     behavior: Text | None = None
-    """The behaviour whose statistic that is. Not given: the only one."""
+    """The behavior whose statistic that is. Default: the only one."""
     last: Integer = Field(default=3, ge=1)
-    """A run is worth the mean of its last so many summaries."""
+    """The value of a run is the mean of this many last summaries."""
     direction: Literal["maximize", "minimize"] = "maximize"
     """Which values are better."""
     trials: Integer | None = Field(default=None, ge=1)
-    """How many settings are tried: 20, or with the sampler grid all there are."""
+    """How many settings to try. Default: 20, or all with the sampler grid."""
     parallel: Integer = Field(default=1, ge=1)
-    """How many runs are under way at once."""
+    """How many runs at once."""
     seeds: Integer = Field(default=1, ge=1)
-    """Runs of every trial, one after the other, with seeds from `seed` on; their mean counts."""
+    """Runs of every trial, one after another, with seeds from `seed` on; their mean counts."""
     seed: Integer = Field(default=0, ge=0)
     """The first seed of the runs, and the seed of the sampler."""
     sampler: Literal["tpe", "random", "grid"] = "tpe"
-    """How the next values are chosen: tpe learns from what was tried, random draws them, grid tries every
-    combination, or as many as `trials`."""
+    """How the next values are chosen: tpe learns from previous trials, random samples uniformly, grid tries
+    every combination, or the first `trials` of them."""
     pruner: PrunerSettings = Field(default_factory=PrunerSettings)
-    """What ends a trial early: median, hyperband or none, or a mapping with its type and more."""
+    """What ends trials early: median, hyperband or none, or a mapping with its type and more."""
     name: Text = "sweep"
-    """The sweep's folder in results_dir. Not given: the file's name."""
+    """The sweep's folder in results_dir. Default: the file's name."""
     results_dir: Text = "results"
-    """The folder in which the sweep's folder is."""
+    """The folder that contains the sweep's."""
 
     @field_validator("config", mode="before")
     @classmethod
@@ -205,17 +204,17 @@ class SweepSettings(Settings):
         except ValueError as error:
             return str(error)
         if path[0] in TAKEN_KEYS or path == ("env_settings", "seed"):
-            return f"found {found(key)}, which the sweep settles itself"
+            return f"found {found(key)}, which the sweep sets itself"
         if section == "set" and key in self.parameters:
             return f"found {found(key)} under `parameters` too: remove one of them"
         return None
 
 
 def read_sweep(path: str, given: Mapping[str, Any] | None = None) -> SweepSettings:
-    """Read a sweep's YAML, and lay what was given on the command line over it.
+    """Read a sweep's YAML; values given on the command line take precedence.
 
     Raises:
-        TrainerConfigError: it cannot be read, or something in it is wrong.
+        TrainerConfigError: it cannot be read, or is not valid.
     """
     source = read_file(path)
     for key, value in (given or {}).items():

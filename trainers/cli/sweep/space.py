@@ -1,4 +1,4 @@
-"""The space that a sweep searches: what values its parameters have, as Optuna and as the runs know them."""
+"""The search space of a sweep: its parameters' values, as Optuna and as the runs represent them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from ...settings.yaml_source import Path
 
 Choice = str | int | float | bool | None
-"""What Optuna takes as one of several values."""
+"""What Optuna accepts as a categorical value."""
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """One parameter, once it is known what kind of value its key holds."""
+    """A parameter, with the type of value that its key holds."""
 
     key: str
     parameter: Parameter
     whole: bool
-    """The key holds a whole number."""
+    """Whether the key holds an integer."""
 
     @property
     def ends(self) -> list[Any]:
-        """The values that are checked before the first trial: the ends of a range, or all values."""
+        """The values that are validated before the first trial: the ends of a range, or all values."""
         if self.parameter.values is not None:
             return self.parameter.values
         assert self.parameter.min is not None and self.parameter.max is not None
@@ -39,7 +39,7 @@ class Dimension:
 
     @property
     def step(self) -> float | None:
-        """The distance between values; None where they are continuous, or a list."""
+        """The distance between values; None for a continuous range or a list."""
         if self.parameter.values is not None:
             return None
         if self.whole and not self.parameter.log:
@@ -48,7 +48,7 @@ class Dimension:
 
     @property
     def all(self) -> list[Any] | None:
-        """Every value; None where they are continuous or logarithmic."""
+        """Every value; None for a continuous or logarithmic range."""
         if self.parameter.values is not None:
             return self.parameter.values
         if self.step is None:
@@ -58,7 +58,7 @@ class Dimension:
         return [self._number(round(low + k * self.step, 12)) for k in range(count + 1)]
 
     def distribution(self) -> BaseDistribution:
-        """As Optuna draws it."""
+        """Optuna's distribution."""
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
         if self.parameter.values is not None:
@@ -69,7 +69,7 @@ class Dimension:
         return FloatDistribution(low, high, log=self.parameter.log, step=self.step)
 
     def value(self, drawn: Choice) -> Any:
-        """What a run is told, of what Optuna drew."""
+        """The value for a run, of what Optuna sampled."""
         for value in self.parameter.values or ():
             choice = _choice(value)
             if choice == drawn and type(choice) is type(drawn):
@@ -77,7 +77,7 @@ class Dimension:
         return drawn
 
     def drawn(self, value: Any) -> Choice:
-        """The reverse of `value`."""
+        """The inverse of `value`."""
         return _choice(value) if self.parameter.values is not None else value
 
     def _number(self, value: float) -> float:
@@ -85,18 +85,18 @@ class Dimension:
 
 
 def values_of(space: Sequence[Dimension], drawn: Mapping[str, Choice]) -> dict[str, Any]:
-    """What a run is told, of all that Optuna drew; keys that were not drawn are left out."""
+    """The values for a run, of all that Optuna sampled; keys that were not sampled are missing."""
     return {one.key: one.value(drawn[one.key]) for one in space if one.key in drawn}
 
 
 def grid(space: Sequence[Dimension]) -> list[dict[str, Choice]]:
-    """Every combination, as Optuna knows it. Each dimension has `all` its values."""
+    """Every combination, in Optuna's representation. Each dimension must have `all` its values."""
     alls = [[one.drawn(value) for value in one.all or ()] for one in space]
     return [dict(zip((one.key for one in space), drawn)) for drawn in itertools.product(*alls)]
 
 
 def holds_whole_number(options: RunOptions, path: Path) -> bool | None:
-    """Whether the key at `path` holds a whole number in valid options; None where it is no number there."""
+    """Whether the key at `path` of valid options holds an integer; None if its value is not a number."""
     here: Any = options
     for part in path:
         if isinstance(here, Mapping):
@@ -111,7 +111,7 @@ def holds_whole_number(options: RunOptions, path: Path) -> bool | None:
 
 
 def short_names(keys: Sequence[str]) -> dict[str, str]:
-    """Each key by as many of its last parts as tell it from the others."""
+    """The shortest suffix of each key that distinguishes it from the others."""
     from ...settings.command_line import split_path
 
     paths = {key: [str(part) for part in split_path(key)] for key in keys}
@@ -126,12 +126,12 @@ def short_names(keys: Sequence[str]) -> dict[str, str]:
 
 
 def shown(value: Any) -> str:
-    """A value for tables and pictures."""
+    """A value as text for tables and plots."""
     if isinstance(value, float):
         return f"{value:.4g}"
     return value if isinstance(value, str) else as_text(value)
 
 
 def _choice(value: Any) -> Choice:
-    """A list or a mapping as its text; Optuna keeps nothing else than these types."""
+    """A list or a mapping as text, since Optuna only stores these types."""
     return value if value is None or isinstance(value, (str, int, float, bool)) else as_text(value)

@@ -1,4 +1,4 @@
-"""What a sweep has tried, kept in its folder by Optuna, so that it can be killed at any time."""
+"""The trials of a sweep, kept in its folder by Optuna, so that it can be killed and resumed at any time."""
 
 from __future__ import annotations
 
@@ -18,32 +18,35 @@ from ...settings.options import RunOptions
 from .metric import STUDY, SweepError
 from .settings import SweepSettings
 from .space import Dimension, grid, shown
-from .sweep import Lengths
-from .trial import End, RunningTrial, TrialPlan
+from .trial import RunLengths, RunningTrial, TrialOutcome, TrialPlan
 
-USUAL_TRIALS = 20
+DEFAULT_TRIALS = 20
 _RECORD = "sweep"
-"""The attribute of the study that keeps what decides about its values."""
+"""The attribute of the study that holds everything on which its values depend."""
 _RETRY = "retry_of"
-"""The attribute of a trial that tells which failed one it repeats."""
+"""The attribute of a trial that names the failed trial which it repeats."""
 _FREE = ("trials", "parallel", "name", "results_dir", "config", "preset", "env", "flags", "set")
-"""What may change between two starts, or is part of the configuration that is compared instead."""
-_STATES = {End.DONE: TrialState.COMPLETE, End.PRUNED: TrialState.PRUNED, End.FAILED: TrialState.FAIL}
+"""Settings that may change between two starts, or that are compared as part of the configuration."""
+_STATES = {
+    TrialOutcome.DONE: TrialState.COMPLETE,
+    TrialOutcome.PRUNED: TrialState.PRUNED,
+    TrialOutcome.FAILED: TrialState.FAIL,
+}
 
 
 class SweepStudy:
     """The trials of a sweep.
 
     Args:
-        settings: the sweep's.
-        folder: the sweep's own; made.
+        settings: of the sweep.
+        folder: of the sweep; created if missing.
         space: its parameters.
         base: the configuration without them.
-        lengths: how long its runs are.
+        lengths: of its runs.
 
     Raises:
-        SweepError: the folder holds another sweep, or what is in it cannot be used.
-        OSError: the folder cannot be made.
+        SweepError: the folder holds another sweep, or its database cannot be used.
+        OSError: the folder cannot be created.
     """
 
     def __init__(
@@ -52,60 +55,60 @@ class SweepStudy:
         folder: Path,
         space: Sequence[Dimension],
         base: RunOptions,
-        lengths: Lengths,
+        lengths: RunLengths,
     ) -> None:
         self.space = space
         self.maximize = settings.direction == "maximize"
         self._grid = grid(space) if settings.sampler == "grid" else None
         self._settings, self._folder = settings, folder
-        with self.guarded():
+        with self.storage_errors():
             self._open(lengths)
             self._require_same(_record(settings, base))
-            self._go_on()
+            self._resume()
 
     @property
     def total(self) -> int:
-        """How many trials there are to be."""
+        """How many trials the sweep consists of."""
         wanted = self._settings.trials
         if self._grid is None:
-            return wanted or USUAL_TRIALS
+            return wanted or DEFAULT_TRIALS
         return min(wanted or len(self._grid), len(self._grid))
 
     def trials(self) -> list[FrozenTrial]:
-        """All trials that have begun, but for failed ones that were begun anew."""
-        with self.guarded():
+        """All started trials, except failed ones that were retried."""
+        with self.storage_errors():
             every = self._study.get_trials(deepcopy=False)
-        anew = {trial.user_attrs.get(_RETRY) for trial in every}
-        return [one for one in every if one.state is not TrialState.WAITING and one.number not in anew]
+        retried = {trial.user_attrs.get(_RETRY) for trial in every}
+        return [one for one in every if one.state is not TrialState.WAITING and one.number not in retried]
 
     def next(self, plan: TrialPlan) -> RunningTrial | None:
-        """The next trial; None when as many as wanted have begun."""
-        with self.guarded():
+        """The next trial; None once all have started."""
+        with self.storage_errors():
             if not self._study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
-                begun = self.trials()
-                if len(begun) >= self.total:
+                started = self.trials()
+                if len(started) >= self.total:
                     return None
-                self._wish_point([one.params for one in begun])
+                self._enqueue_grid_point([one.params for one in started])
             trial = self._study.ask({one.key: one.distribution() for one in self.space})
             known = self._study.get_trials(deepcopy=False)[trial.number].last_step
             values = {one.key: one.value(trial.params[one.key]) for one in self.space}
             return RunningTrial(trial, values, plan, known)
 
-    def tell(self, one: RunningTrial, end: End) -> None:
-        """Keep how a trial has ended; of one that was stopped nothing, as it goes on another time."""
-        if end not in _STATES:
+    def record(self, one: RunningTrial, outcome: TrialOutcome) -> None:
+        """Store the outcome of a trial; that of a stopped one is still open."""
+        if outcome not in _STATES:
             return
-        value = one.value if end is End.DONE else None
-        with self.guarded():
-            self._study.tell(one.trial, value, state=_STATES[end])
+        value = one.value if outcome is TrialOutcome.DONE else None
+        with self.storage_errors():
+            self._study.tell(one.trial, value, state=_STATES[outcome])
 
     def best(self) -> FrozenTrial | None:
-        """The best of the trials that are done."""
+        """The best completed trial; None while there is none."""
         done = [one for one in self.trials() if one.state is TrialState.COMPLETE and one.value is not None]
         sign = -1.0 if self.maximize else 1.0
         return min(done, key=lambda one: sign * (one.value or 0.0), default=None)
 
-    def _open(self, lengths: Lengths) -> None:
+    def _open(self, lengths: RunLengths) -> None:
         from sqlalchemy import URL
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -119,9 +122,9 @@ class SweepStudy:
             pruner=_pruner(self._settings, lengths),
             load_if_exists=True,
         )
-        # A resumed sampler with the old seed would draw again what it has drawn.
-        drawn = self._settings.seed + len(self._study.get_trials(deepcopy=False))
-        self._study.sampler = _sampler(self._settings, drawn)
+        # A resumed sampler with the same seed would repeat its samples.
+        seed = self._settings.seed + len(self._study.get_trials(deepcopy=False))
+        self._study.sampler = _sampler(self._settings, seed)
 
     def _require_same(self, record: dict[str, Any]) -> None:
         known = self._study.user_attrs.get(_RECORD)
@@ -132,13 +135,13 @@ class SweepStudy:
         if changes:
             more = f" (and {len(changes) - 3} more)" if len(changes) > 3 else ""
             raise SweepError(
-                f"{self._folder} holds a sweep that was told something else: {'; '.join(changes[:3])}{more}. "
-                "Its values could not be compared with new ones: give this sweep another --name, take the "
-                "change back, or give --force to begin anew (the old folder is then set aside, not deleted)."
+                f"{self._folder} holds a sweep with other settings: {'; '.join(changes[:3])}{more}. Its "
+                "values would not be comparable with new ones: choose another --name, undo the change, or "
+                "start over with --force (which sets the old folder aside without deleting it)."
             )
 
-    def _go_on(self) -> None:
-        """Let unfinished trials be carried on, and failed ones be tried once more."""
+    def _resume(self) -> None:
+        """Enqueue unfinished trials, and failed ones for a second attempt."""
         every = self._study.get_trials(deepcopy=False)
         for one in every:
             if one.state is TrialState.RUNNING:
@@ -147,15 +150,15 @@ class SweepStudy:
             if one.state is TrialState.FAIL:
                 self._study.enqueue_trial(one.params, user_attrs={_RETRY: one.number})
 
-    def _wish_point(self, begun: Sequence[Mapping[str, Any]]) -> None:
-        """Let the next trial be of the first point of the grid that no trial has begun."""
-        point = next((one for one in self._grid or () if one not in begun), None)
+    def _enqueue_grid_point(self, started: Sequence[Mapping[str, Any]]) -> None:
+        """Enqueue the first point of the grid that no trial has started."""
+        point = next((one for one in self._grid or () if one not in started), None)
         if point is not None:
             self._study.enqueue_trial(point)
 
     @contextmanager
-    def guarded(self) -> Iterator[None]:
-        """While open, what the storage cannot do is told in a line, and Optuna's remarks are not told.
+    def storage_errors(self) -> Iterator[None]:
+        """Explain errors of the storage in one line, and silence Optuna's warnings, in this context.
 
         Raises:
             SweepError: the storage cannot be read or written.
@@ -170,34 +173,37 @@ class SweepStudy:
         except (StorageInternalError, SQLAlchemyError) as error:
             cause = str(error.__cause__ or error).strip().splitlines()[0]
             raise SweepError(
-                f"{self._folder / STUDY} cannot be used: {cause}. See to its disk and rights; a damaged "
-                "file is set aside, with its sweep, by --force."
+                f"{self._folder / STUDY} cannot be used: {cause}. Check its disk and permissions; if the "
+                "file is damaged, --force sets it aside together with its sweep."
             ) from error
 
 
 def _sampler(settings: SweepSettings, seed: int) -> BaseSampler:
     if settings.sampler == "tpe":
-        # What others try at this moment counts as bad, so that two trials do not try the same.
+        # Running trials count as bad ones, so that parallel trials do not sample the same point.
         return TPESampler(seed=seed, constant_liar=settings.parallel > 1)
     return RandomSampler(seed=seed)
 
 
-def _pruner(settings: SweepSettings, lengths: Lengths) -> BasePruner:
-    told = settings.pruner
-    if told.type == "median":
-        warmup = lengths.run_steps // 5 if told.warmup_steps is None else told.warmup_steps
-        return MedianPruner(n_startup_trials=told.startup_trials, n_warmup_steps=warmup)
-    if told.type == "hyperband":
+def _pruner(settings: SweepSettings, lengths: RunLengths) -> BasePruner:
+    chosen = settings.pruner
+    if chosen.type == "median":
+        warmup = lengths.run_steps // 5 if chosen.warmup_steps is None else chosen.warmup_steps
+        return MedianPruner(n_startup_trials=chosen.startup_trials, n_warmup_steps=warmup)
+    if chosen.type == "hyperband":
         least = min(lengths.summary_freq, lengths.steps)
-        return HyperbandPruner(least, lengths.steps, reduction_factor=told.reduction_factor)
+        return HyperbandPruner(least, lengths.steps, reduction_factor=chosen.reduction_factor)
     return NopPruner()
 
 
 def _record(settings: SweepSettings, base: RunOptions) -> dict[str, Any]:
-    """All that decides about the values of the trials."""
-    told = {key: value for key, value in settings.as_dict().items() if key not in _FREE}
-    told["parameters"] = {key: one.model_dump(exclude_unset=True) for key, one in settings.parameters.items()}
-    return {**told, "configuration": {k: v for k, v in base.as_dict().items() if k != "checkpoint_settings"}}
+    """Everything on which the values of the trials depend."""
+    record = {key: value for key, value in settings.as_dict().items() if key not in _FREE}
+    record["parameters"] = {
+        key: one.model_dump(exclude_unset=True) for key, one in settings.parameters.items()
+    }
+    record["configuration"] = {k: v for k, v in base.as_dict().items() if k != "checkpoint_settings"}
+    return record
 
 
 def _changes(old: Any, new: Any, path: str = "") -> Iterator[str]:

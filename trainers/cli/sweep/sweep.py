@@ -1,4 +1,4 @@
-"""A sweep from its settings to its trials: checked as a whole, then opened in its folder."""
+"""A sweep: validated as a whole, then opened in its folder."""
 
 from __future__ import annotations
 
@@ -12,32 +12,20 @@ from ...checkpoints.run_folder import set_aside
 from ...settings.models.behavior import TrainerSettings
 from ...settings.options import RunOptions
 from .launcher import PROGRAM, Commands, Values, base_options
-from .metric import STUDY, Metric, SweepError
+from .metric import PICTURE_NAME, STUDY, Metric, SweepError
 from .settings import SweepSettings
 from .space import Dimension
-from .trial import TrialPlan
+from .trial import RunLengths, TrialPlan
 from .validation import check_trials, make_space
 
 if TYPE_CHECKING:
-    from .report import Report
-    from .scheduler import SweepLoop
-
-
-@dataclass(frozen=True)
-class Lengths:
-    """How long the runs of a sweep are."""
-
-    run_steps: int
-    """Trainer steps of one run."""
-    steps: int
-    """Those of a trial with all its seeds."""
-    summary_freq: int
-    """Trainer steps between two summaries."""
+    from .report import SweepReport
+    from .scheduler import TrialScheduler
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep that can be run."""
+    """A valid sweep."""
 
     settings: SweepSettings
     folder: Path
@@ -46,10 +34,10 @@ class Sweep:
 
     @classmethod
     def checked(cls, settings: SweepSettings, folder: Path) -> Sweep:
-        """A sweep of which every trial could begin, as far as that can be told without one.
+        """Validate a sweep: every trial can start, as far as that is known without running it.
 
         Raises:
-            TrainerConfigError, TrainerError, UnityException, SweepError: what is wrong.
+            TrainerConfigError, TrainerError, UnityException, SweepError: it is not valid.
         """
         if find_spec("optuna") is None:
             raise SweepError("this needs the package optuna: pip install 'lanista[sweep]'")
@@ -59,59 +47,61 @@ class Sweep:
         return cls(settings, folder, commands, space)
 
     def open(
-        self, tell: Callable[[str], None], *, force: bool = False, program: Sequence[str] = PROGRAM
-    ) -> tuple[SweepLoop, Report]:
-        """Begin the sweep, or go on with it, in its folder.
+        self, log: Callable[[str], None], *, force: bool = False, program: Sequence[str] = PROGRAM
+    ) -> tuple[TrialScheduler, SweepReport]:
+        """Start the sweep, or resume it, in its folder.
 
         Args:
-            tell: takes a line for the user.
-            force: an older sweep there is set aside.
-            program: what is run in place of lanista-learn.
+            log: prints a line for the user.
+            force: set an older sweep in this folder aside.
+            program: the command to run instead of lanista-learn.
 
         Raises:
-            SweepError: something else is there.
+            SweepError: the folder holds something else.
         """
-        from .report import Report
-        from .scheduler import SweepLoop
+        from .report import SweepReport
+        from .scheduler import TrialScheduler
         from .study import SweepStudy
 
-        self._make_room(tell, force=force)
+        self._prepare_folder(log, force=force)
         settings = self.settings
         study = SweepStudy(settings, self.folder, self.space, self.commands.base, self._lengths())
         metric = Metric(settings.metric, settings.behavior, settings.last)
         seeds = range(settings.seed, settings.seed + settings.seeds)
         plan = TrialPlan(self.commands, metric, seeds, self._run_steps, program)
-        report = Report(study, plan, self.space, self.folder.name)
+        report = SweepReport(study, plan, self.space, self.folder.name)
+        if not report.plots:
+            log(f"{PICTURE_NAME} needs the package matplotlib: pip install 'lanista[plot]'.")
 
-        def changed() -> None:
+        def on_change() -> None:
             try:
                 report.write()
-            except OSError as error:  # the search itself goes on
-                tell(f"The tables of {self.folder} could not be written: {error.strerror or error}.")
+            except OSError as error:  # the search itself continues
+                log(f"The reports in {self.folder} could not be written: {error.strerror or error}.")
 
-        return SweepLoop(study, plan, settings.parallel, tell, changed), report
+        return TrialScheduler(study, plan, settings.parallel, log, on_change), report
 
-    def _make_room(self, tell: Callable[[str], None], *, force: bool) -> None:
+    def _prepare_folder(self, log: Callable[[str], None], *, force: bool) -> None:
         if not self.folder.is_dir() or not any(self.folder.iterdir()):
             return
         if force:
-            tell(f"The old sweep was set aside as {set_aside(self.folder)}.")
+            log(f"The old sweep was set aside as {set_aside(self.folder)}.")
         elif not (self.folder / STUDY).is_file():
             raise SweepError(
-                f"{self.folder} is there and holds no sweep: give this one another --name, or give --force "
-                "to set it aside."
+                f"{self.folder} exists and holds no sweep: choose another --name, or set it aside with "
+                "--force."
             )
 
-    def _lengths(self) -> Lengths:
+    def _lengths(self) -> RunLengths:
         first = {one.key: one.ends[0] for one in self.space}
         behavior = self._measured(self.commands.options(first))
         run_steps = behavior.max_steps
-        return Lengths(run_steps, run_steps * self.settings.seeds, behavior.summary_freq)
+        return RunLengths(run_steps, run_steps * self.settings.seeds, behavior.summary_freq)
 
     def _run_steps(self, values: Values) -> int:
         return self._measured(self.commands.options(values)).max_steps
 
     def _measured(self, options: RunOptions) -> TrainerSettings:
-        """The settings of the behaviour that is measured."""
+        """The settings of the measured behavior."""
         name = self.settings.behavior or next(iter(options.behaviors), "")
         return options.behaviors.get(name) or options.default_settings or TrainerSettings()

@@ -1,4 +1,4 @@
-"""Everything about a sweep that can be found wrong before its first run begins; without torch."""
+"""Validates a sweep before its first run, without torch."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .metric import SweepError
 from .settings import SweepSettings
 from .space import Dimension, holds_whole_number
 
-MOST_GRID = 10_000
-"""More combinations than that are a mistake."""
+MAX_GRID = 10_000
+"""More combinations than this are taken for a mistake."""
 
 
 def make_space(commands: Commands) -> list[Dimension]:
-    """The parameters of a sweep with the kinds of their values.
+    """The parameters of a sweep with the types of their values.
 
     Raises:
-        TrainerConfigError, SweepError: a key is unknown, or does not take its values.
+        TrainerConfigError, SweepError: a key is unknown, or does not accept its values.
     """
     space = [_dimension(commands, key) for key in commands.settings.parameters]
     for one in space:
@@ -40,10 +40,10 @@ def make_space(commands: Commands) -> list[Dimension]:
 
 
 def check_trials(commands: Commands, space: list[Dimension]) -> None:
-    """Refuse a sweep of which some trial could not be run: the ends of every range are tried.
+    """Reject a sweep with trials that could not be run, by the ends of every range.
 
     Raises:
-        TrainerConfigError, TrainerError, UnityException, SweepError: what a run with them would say.
+        TrainerConfigError, TrainerError, UnityException, SweepError: the error of a run with these values.
     """
     seen: list[EnvironmentSettings] = []
     for values in _corners(space):
@@ -69,7 +69,7 @@ def _dimension(commands: Commands, key: str) -> Dimension:
         close = nearest(wanted, listed)
         hint = f" Did you mean {close}?" if close else ""
         there = ", ".join(listed)
-        raise SweepError(f"parameters: {key}: there is no behavior {wanted!r}.{hint} There are: {there}.")
+        raise SweepError(f"parameters: {key}: there is no behavior {wanted!r}.{hint} Known: {there}.")
     first = parameter.min if parameter.values is None else parameter.values[0]
     with _named({key: first}):
         whole = holds_whole_number(commands.options({key: first}), path)
@@ -86,8 +86,8 @@ def _require_whole_bounds(one: Dimension) -> None:
         number = getattr(one.parameter, name)
         if number is not None and number != int(number):
             raise SweepError(
-                f"parameters: {one.key}: found {name} {number:g}, expected a whole number, as the key holds "
-                "nothing else."
+                f"parameters: {one.key}: found {name} {number:g}, expected a whole number, since the key "
+                "holds one."
             )
 
 
@@ -96,16 +96,16 @@ def _require_grid(space: list[Dimension]) -> None:
     for one in space:
         if one.all is None:
             raise SweepError(
-                f"parameters: {one.key}: the sampler grid tries all values, and a range without step has no "
-                "end of them: give step, or {values: [...]}, or the sampler tpe or random."
+                f"parameters: {one.key}: the sampler grid tries all values, but a range without step has "
+                "infinitely many: give step, or {values: [...]}, or the sampler tpe or random."
             )
         count *= len(one.all)
-    if count > MOST_GRID:
-        raise SweepError(f"parameters: the sampler grid would try {count} combinations: give fewer values.")
+    if count > MAX_GRID:
+        raise SweepError(f"parameters: the sampler grid would try {count} combinations: use fewer values.")
 
 
 def _corners(space: list[Dimension]) -> Iterator[dict[str, Any]]:
-    """All first values; from there each parameter's other ends, one at a time; and all last values."""
+    """All first values; then each parameter's other ends, one at a time; and all last values."""
     first = {one.key: one.ends[0] for one in space}
     yield first
     for one in space:
@@ -119,65 +119,65 @@ def _require_environment(settings: SweepSettings, options: RunOptions) -> None:
     env = options.env_settings
     if env.env_path is None:
         raise SweepError(
-            "A sweep starts its environments itself, so it cannot wait for the Unity Editor: name an "
-            "executable or a scene under `env`."
+            "A sweep starts its environments itself and cannot use the Unity Editor: name an executable or "
+            "a scene under `env`."
         )
     default = EnvironmentSettings.model_fields["base_port"].default
     if settings.parallel > 1 and env.base_port != default:
         raise SweepError(
-            f"{settings.parallel} runs at once cannot all have the base_port {env.base_port}: leave it out, "
-            "and each finds free ports."
+            f"{settings.parallel} parallel runs cannot share base_port {env.base_port}: leave it out, and "
+            "each finds free ports."
         )
     check_environment(options)
 
 
 def _require_behavior(settings: SweepSettings, options: RunOptions) -> None:
-    """That the behaviour which is measured is known, if the configuration tells of any."""
+    """Require that the measured behavior is known, if the configuration lists any."""
     listed = list(options.behaviors)
     if settings.behavior is not None:
         if listed and settings.behavior not in listed and options.default_settings is None:
             close = nearest(settings.behavior, listed)
             hint = f" Did you mean {close}?" if close else ""
             there = ", ".join(listed)
-            raise SweepError(f"behavior: there is no {settings.behavior!r}.{hint} There are: {there}.")
+            raise SweepError(f"behavior: there is no {settings.behavior!r}.{hint} Known: {there}.")
     elif len(listed) > 1:
-        raise SweepError(f"behavior: which one's {settings.metric} counts? Name one of {', '.join(listed)}.")
+        raise SweepError(f"behavior: name the one whose {settings.metric} counts: {', '.join(listed)}.")
 
 
 def _require_an_end(options: RunOptions) -> None:
     endless = [name for name, one in options.behaviors.items() if one.endless]
     if endless:
         raise SweepError(
-            f"{endless[0]} has max_steps -1 in a trial, which would never end: give max_steps here."
+            f"{endless[0]} has max_steps -1, so its trials would never end: set max_steps in the sweep."
         )
 
 
 def _require_effect(commands: Commands, space: list[Dimension]) -> None:
-    """Refuse a default setting that every behaviour sets itself: all its trials would be alike."""
+    """Reject a default setting that every behavior overrides: all its trials would be equal."""
     for one in space:
         if split_path(one.key)[0] != "default_settings" or not commands.base.behaviors:
             continue
         behaviors = [commands.options({one.key: end}).behaviors for end in one.ends[:2]]
         if behaviors[0] == behaviors[1]:
             raise SweepError(
-                f"parameters: {one.key} has no effect: every behavior of the configuration sets it itself."
+                f"parameters: {one.key} has no effect: every behavior of the configuration overrides it."
             )
 
 
 @contextmanager
 def _named(values: Values) -> Iterator[None]:
-    """While open, what is found wrong is told together with the values that it was found for."""
+    """Add the values to the errors of a trial's configuration."""
     try:
         yield
     except TrainerConfigError as error:
-        raise TrainerConfigError([_plainly(problem) for problem in error.problems]) from None
+        raise TrainerConfigError([_located(problem) for problem in error.problems]) from None
     except TrainerError as error:
-        told = ", ".join(f"{key}={as_text(value)}" for key, value in values.items())
-        raise SweepError(f"A trial with {told} could not be run: {error}") from error
+        trial = ", ".join(f"{key}={as_text(value)}" for key, value in values.items())
+        raise SweepError(f"A trial with {trial} could not be run: {error}") from error
 
 
-def _plainly(problem: Problem) -> Problem:
-    """A problem of a value that came by --set, which here is one of `parameters` or `set`."""
+def _located(problem: Problem) -> Problem:
+    """A problem of a --set flag, located at the entry of `parameters` or `set` that it came from."""
     place = problem.place.removeprefix("command line, --set ")
     if place == problem.place:
         return problem

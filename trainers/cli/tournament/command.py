@@ -1,4 +1,4 @@
-"""`lanista tournament`: brains play against each other, everybody against everybody."""
+"""`lanista tournament`: brains play against each other in a round-robin."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,72 +22,73 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the command."""
     parser.add_argument(
-        "runs", metavar="RUN", nargs="+", help="a run's id or folder, or a brain (.onnx) or checkpoint (.pt)"
+        "runs", metavar="RUN", nargs="+", help="a run's ID or folder, or a brain (.onnx) or checkpoint (.pt)"
     )
-    whom = parser.add_mutually_exclusive_group()
-    whom.add_argument(
-        "--checkpoints",
-        action="store_true",
-        help="all checkpoints of the runs take part, not the newest alone",
-    )
-    whom.add_argument(
-        "--snapshots", action="store_true", help="the snapshots of the runs' self-play take part"
-    )
-    parser.add_argument("--env", help="an executable, scene:NAME or pettingzoo:MODULE (as of the first run)")
-    parser.add_argument("--games", metavar="N", type=_positive, default=100, help="games of each pair (100)")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--checkpoints", action="store_true", help="enter all checkpoints of the runs")
+    kind.add_argument("--snapshots", action="store_true", help="enter the snapshots of the runs' self-play")
     parser.add_argument(
-        "--deterministic", action="store_true", help="the likeliest actions instead of drawn ones"
+        "--env", help="an executable, scene:NAME or pettingzoo:MODULE (that of the first run)"
     )
-    parser.add_argument("--results-dir", type=Path, default=Path("results"), help="where runs lie (results)")
-    parser.add_argument("--seed", type=int, default=0, help="of the environment (0)")
-    parser.add_argument("--json", action="store_true", help="print everything as JSON and nothing else")
-    parser.add_argument("--picture", metavar="FILE.png", type=Path, help="draw ratings and scores")
-    parser.add_argument("--base-port", type=int, help="port of the executable; a free one is searched for")
+    parser.add_argument("--games", metavar="N", type=_positive, default=100, help="games per pair (100)")
     parser.add_argument(
-        "--timeout-wait", type=float, default=60, help="seconds the engine has to answer (60)"
+        "--deterministic", action="store_true", help="take the most likely actions instead of sampling"
     )
+    parser.add_argument(
+        "--results-dir", type=Path, default=Path("results"), help="the folder of the runs (results)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the environment (0)")
+    parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    parser.add_argument("--picture", metavar="FILE.png", type=Path, help="plot ratings and scores")
+    parser.add_argument("--base-port", type=int, help="port of the executable (a free one)")
+    parser.add_argument("--timeout-wait", type=float, default=60, help="seconds to wait for the engine (60)")
     parser.add_argument("--time-scale", type=float, default=20, help="speed of the engine's clock (20)")
     parser.add_argument("--no-graphics", action="store_true", help="start the executable without a window")
-    parser.add_argument("--num-areas", type=_positive, default=16, help="games side by side (16)")
+    parser.add_argument("--num-areas", type=_positive, default=16, help="games in parallel (16)")
     parser.add_argument(
-        "--env-args", nargs=argparse.REMAINDER, default=[], help="all that follows goes to the environment"
+        "--env-args",
+        nargs=argparse.REMAINDER,
+        default=[],
+        help="all following arguments go to the environment",
     )
 
 
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not a positive number")
+        raise argparse.ArgumentTypeError(f"{number} is not positive")
     return number
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Play, rate, report."""
+    """Play, rate and report."""
     from mlagents_envs.exception import UnityException
 
     from ...policies.onnx.runtime import BrainError
     from ...utils.logging import configure_logging
     from .match import MatchError
-    from .players import entrants_of
+    from .players import participants_of
     from .round_robin import RoundRobin
 
+    if arguments.picture is not None and find_spec("matplotlib") is None:
+        raise CommandError("--picture needs the package matplotlib: pip install 'lanista[plot]'")
     configure_logging().setLevel(logging.WARNING if arguments.json else logging.INFO)
     kind = "checkpoints" if arguments.checkpoints else "snapshots" if arguments.snapshots else "newest"
     try:
-        entrants = [
-            entrant for path in arguments.runs for entrant in entrants_of(path, arguments.results_dir, kind)
+        participants = [
+            each for path in arguments.runs for each in participants_of(path, arguments.results_dir, kind)
         ]
-        if len(entrants) < 2:
+        if len(participants) < 2:
             raise CommandError(
-                f"A tournament needs two players, and {entrants[0].name} is alone: name more runs, or give "
-                "--checkpoints or --snapshots."
+                f"A tournament needs at least two participants, but {participants[0].name} is the only one: "
+                "name more runs, or give --checkpoints or --snapshots."
             )
         path, given = _named_environment(arguments)
-        tournament = RoundRobin(entrants)
+        tournament = RoundRobin(participants)
         env = _environment(arguments, path, given)
         try:
-            told = (lambda *match: None) if arguments.json else _tell
-            tournament.play(env, arguments.games, deterministic=arguments.deterministic, told=told)
+            on_match = (lambda *match: None) if arguments.json else _print_match
+            tournament.play(env, arguments.games, deterministic=arguments.deterministic, on_match=on_match)
         finally:
             env.close()
     except (MatchError, BrainError, UnityException) as error:
@@ -96,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _named_environment(arguments: argparse.Namespace) -> tuple[str, Sequence[str]]:
-    """The environment and its arguments, as given or as the first run was trained in."""
+    """The environment and its arguments: the given ones, or those that the first run was trained with."""
     if arguments.env is not None:
         return arguments.env, arguments.env_args
     from ...settings.errors import TrainerConfigError
@@ -111,7 +113,7 @@ def _named_environment(arguments: argparse.Namespace) -> tuple[str, Sequence[str
                 raise CommandError(f"{configuration} cannot be read: {error}") from error
             if env.env_path is not None:
                 return env.env_path, [*(env.env_args or ()), *arguments.env_args]
-    raise CommandError("Which environment? Give --env, such as --env scene:soccer-twos.")
+    raise CommandError("There is no environment: give --env, such as --env scene:soccer-twos.")
 
 
 def _environment(arguments: argparse.Namespace, path: str, given: Sequence[str]) -> BaseEnv:
@@ -122,7 +124,7 @@ def _environment(arguments: argparse.Namespace, path: str, given: Sequence[str])
 
         return make_in_process(path, arguments.seed, ["--areas", str(arguments.num_areas), *given])
     if in_process(path):
-        # A brain that does not read the state, or its seat, does not mind: they are the last observations.
+        # The state and the seat are the last observations: a brain that does not read them ignores them.
         areas = arguments.num_areas
         return make_source(path, arguments.seed, given, areas, with_state=True, self_play=None)
     from ....envs.registry.registry import resolve_registered
@@ -144,7 +146,7 @@ def _environment(arguments: argparse.Namespace, path: str, given: Sequence[str])
     )
 
 
-def _tell(first: Any, second: Any, result: Any) -> None:
+def _print_match(first: Any, second: Any, result: Any) -> None:
     print(
         f"{first.name} - {second.name}: {result.wins} won, {result.draws} drawn, {result.losses} lost",
         flush=True,
@@ -152,12 +154,12 @@ def _tell(first: Any, second: Any, result: Any) -> None:
 
 
 def _report(arguments: argparse.Namespace, tournament: RoundRobin, path: str) -> None:
-    title = f"{path}, {arguments.games} games of each pair"
+    title = f"{path}, {arguments.games} games per pair"
     if arguments.picture is not None:
-        from .plot import save
+        from .plot import save_plot
 
         try:
-            save(tournament, title, arguments.picture)
+            save_plot(tournament, title, arguments.picture)
         except (OSError, ValueError) as error:
             raise CommandError(f"{arguments.picture} could not be written: {error}.") from error
     if arguments.json:
@@ -165,7 +167,7 @@ def _report(arguments: argparse.Namespace, tournament: RoundRobin, path: str) ->
         return
     _print_table(tournament, title)
     if arguments.picture is not None:
-        print(f"Drawn in {arguments.picture}.")
+        print(f"The plot is in {arguments.picture}.")
 
 
 def _print_table(tournament: RoundRobin, title: str) -> None:
@@ -173,16 +175,16 @@ def _print_table(tournament: RoundRobin, title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    standings = tournament.standings()
+    leaderboard = tournament.leaderboard()
     table = Table(title=title, title_justify="left", title_style="", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("", justify="right")
     table.add_column("player", style="bold")
-    trained = any(one.elo is not None for one in standings)
+    trained = any(rank.elo is not None for rank in leaderboard)
     for name in ("rating", "±", "won", "drawn", "lost", "score", *(["in training"] if trained else [])):
         table.add_column(name, justify="right")
-    for place, one in enumerate(standings, 1):
-        score = one.result.score / max(1, one.result.games)
-        cells = [f"{one.rating:.0f}", f"{one.error:.0f}", *map(str, one.result), f"{100 * score:.1f} %"]
-        elo = [] if not trained else ["" if one.elo is None else f"{one.elo:.0f}"]
-        table.add_row(str(place), one.name, *cells, *elo)
+    for place, rank in enumerate(leaderboard, 1):
+        score = rank.result.score / max(1, rank.result.games)
+        cells = [f"{rank.rating:.0f}", f"{rank.error:.0f}", *map(str, rank.result), f"{100 * score:.1f} %"]
+        elo = [] if not trained else ["" if rank.elo is None else f"{rank.elo:.0f}"]
+        table.add_row(str(place), rank.name, *cells, *elo)
     Console(file=sys.stdout).print(table)

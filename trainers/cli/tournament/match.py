@@ -1,4 +1,4 @@
-"""Two players, one environment, a number of games."""
+"""Matches: a number of games between two participants in one environment."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ....envs.base import BehaviorId, BehaviorName
 from ...policies.onnx.runtime import Brain
 from ...trainer.self_play.snapshots import DRAW, LOSS, WIN, result_of
 
-PATIENCE = 10_000
-"""Steps of the environment without a decision after which nobody waits for one any longer."""
+MAX_SILENT_STEPS = 10_000
+"""Steps of the environment without a decision request after which a match is given up."""
 MAX_DECISIONS = 5_000
 """Decisions after which a game that does not end is a draw."""
 
@@ -24,28 +24,45 @@ class MatchError(Exception):
     """A match that cannot be played; the message says why."""
 
 
-class Policy(Protocol):
-    """A brain, or whatever acts like one."""
+class MatchPolicy(Protocol):
+    """A brain, or anything else that acts for the agents of one behavior."""
 
     def act(self, steps: DecisionSteps, deterministic: bool = False) -> ActionTuple:
-        """Decide for the n agents of `steps`."""
+        """Actions for the n agents of `steps`."""
         ...
 
     def reset_agents(self, agent_ids: NDArray[np.int32]) -> None:
-        """The episodes of these agents are over."""
+        """Drop the recurrent state of these agents, whose episodes are over."""
         ...
 
 
-class Player(Protocol):
-    """Somebody who plays the agents of a team."""
+@dataclass(eq=False)
+class Participant:
+    """A player: one policy per behavior, under one name."""
 
-    def policy(self, behavior: BehaviorName) -> Policy:
-        """What acts for a behaviour; raises MatchError where it has nothing for it."""
-        ...
+    name: str
+    policies: Mapping[str, MatchPolicy]
+    """By behavior name; a policy under "" serves every behavior."""
+    elo: float | None = None
+    """The rating from its training, if it has one."""
+
+    def policy(self, behavior: BehaviorName) -> MatchPolicy:
+        """The policy for a behavior.
+
+        Raises:
+            MatchError: there is none.
+        """
+        policy = self.policies.get(behavior.name) or self.policies.get("")
+        if policy is None:
+            available = ", ".join(self.policies) or "none"
+            raise MatchError(
+                f"{self.name} has no brain for the behavior {behavior.name}; it has brains for: {available}."
+            )
+        return policy
 
 
 class Result(NamedTuple):
-    """Of one side's games."""
+    """The outcome of one side's games."""
 
     wins: int
     draws: int
@@ -53,16 +70,16 @@ class Result(NamedTuple):
 
     @property
     def games(self) -> int:
-        """How many there were."""
+        """How many were played."""
         return self.wins + self.draws + self.losses
 
     @property
     def score(self) -> float:
-        """The games that were won, draws counted half."""
+        """Games won, with draws counting half."""
         return self.wins + 0.5 * self.draws
 
     def plus(self, other: Result) -> Result:
-        """Both together."""
+        """The sum of both."""
         return Result(*(mine + theirs for mine, theirs in zip(self, other)))
 
 
@@ -70,32 +87,36 @@ class Result(NamedTuple):
 class _Game:
     counted: bool
     members: set[int] = field(default_factory=set)
-    """Living agents."""
+    """Its living agents."""
     decisions: int = 0
 
 
 class Games:
-    """The games of one team's agents: a group's, or an agent's that is in none, from beginning to end.
+    """Counts one team's games: a game is the episode of a group, or of an agent without a group.
 
-    Counted are the first games that begin, each to its end: those that end first would be the short ones.
+    The first `wanted` games that start are counted, each to its end. Counting those that end first would
+    favor short games.
+
+    Args:
+        wanted: how many games to count.
+        max_decisions: decisions after which a game is a draw.
     """
 
     def __init__(self, wanted: int, max_decisions: int) -> None:
-        """`wanted`: how many are counted; `max_decisions`: of a game, after which it is a draw."""
         self.results: list[float] = []
         self._wanted = wanted
         self._max_decisions = max_decisions
-        self._begun = 0
+        self._started = 0
         self._games: dict[tuple[str, int], _Game] = {}
         self._of_agent: dict[int, tuple[str, int]] = {}
 
     @property
     def over(self) -> bool:
-        """All counted games have ended."""
+        """Whether all counted games have ended."""
         return len(self.results) >= self._wanted
 
-    def take(self, decisions: DecisionSteps, terminals: TerminalSteps) -> None:
-        """What the team's agents say."""
+    def add(self, decisions: DecisionSteps, terminals: TerminalSteps) -> None:
+        """Process one step of the team's agents."""
         earned = (terminals.reward + terminals.group_reward).tolist()
         for agent, reward, cut in zip(terminals.agent_id.tolist(), earned, terminals.interrupted.tolist()):
             key = self._of_agent.pop(agent, None)
@@ -105,16 +126,16 @@ class Games:
                 if not game.members:
                     del self._games[key]
                     self._end(game, DRAW if cut else result_of(reward))
-        asked = set()
+        deciding = set()
         for agent, group in zip(decisions.agent_id.tolist(), decisions.group_id.tolist()):
             key = ("group", group) if group > 0 else ("agent", agent)
             if key not in self._games:
-                self._games[key] = _Game(self._begun < self._wanted)
-                self._begun += 1
+                self._games[key] = _Game(self._started < self._wanted)
+                self._started += 1
             self._games[key].members.add(agent)
             self._of_agent[agent] = key
-            asked.add(key)
-        for key in asked:
+            deciding.add(key)
+        for key in deciding:
             game = self._games[key]
             game.decisions += 1
             if game.decisions > self._max_decisions:
@@ -126,52 +147,52 @@ class Games:
             self.results.append(result)
 
     def result(self) -> Result:
-        """Of the counted games."""
+        """The result of the counted games."""
         return Result(*(self.results.count(kind) for kind in (WIN, DRAW, LOSS)))
 
 
 def teams_of(env: BaseEnv) -> list[int]:
-    """The teams that an environment has shown, which has to be two at least.
+    """The IDs of an environment's teams.
 
     Raises:
-        MatchError: There are fewer.
+        MatchError: there are fewer than two.
     """
     teams = sorted({BehaviorName.parse(name).team_id for name in env.behavior_specs})
     if len(teams) < 2:
         shown = ", ".join(env.behavior_specs) or "none"
         raise MatchError(
-            f"A match needs two teams, and the environment has shown these behaviors: {shown}. Teams are "
-            "told apart by their Team Id, as in Soccer?team=0 and Soccer?team=1."
+            f"A match needs two teams, but the environment has these behaviors: {shown}. Teams differ in "
+            "their Team Id, as in Soccer?team=0 and Soccer?team=1."
         )
     return teams
 
 
 def play_match(
     env: BaseEnv,
-    sides: Mapping[int, Player],
+    sides: Mapping[int, Participant],
     team: int,
     games: int,
     *,
     deterministic: bool = False,
     max_decisions: int = MAX_DECISIONS,
 ) -> Result:
-    """Play games from a reset of the environment on.
+    """Reset the environment and play games.
 
     Args:
         env: the environment.
-        sides: who plays each team.
-        team: whose games are counted.
-        games: how many.
-        deterministic: the likeliest actions instead of drawn ones.
-        max_decisions: of a game, after which it is a draw.
+        sides: the participant that plays each team.
+        team: the team whose games are counted.
+        games: how many games to count.
+        deterministic: take the most likely actions instead of sampling.
+        max_decisions: decisions after which a game is a draw.
 
     Returns:
-        Won, drawn and lost by the team, by the sign of what its last step earned. Interrupted games are
-        drawn.
+        The games that the team won, drew and lost, by the sign of the reward of its last step. Interrupted
+        games are draws.
 
     Raises:
-        MatchError: a side has no policy, or nobody asks for decisions.
-        BrainError: a brain does not fit its behaviour.
+        MatchError: a participant has no policy for a behavior, or no agent requests decisions.
+        BrainError: a brain does not fit its behavior.
     """
     env.reset()
     names = {name: BehaviorName.parse(name) for name in env.behavior_specs}
@@ -188,7 +209,7 @@ def play_match(
         for name, policy in policies.items():
             decisions, terminals = env.get_steps(name)
             if name == counted:
-                tally.take(decisions, terminals)
+                tally.add(decisions, terminals)
             if len(terminals):
                 policy.reset_agents(terminals.agent_id)
             if len(decisions):
@@ -197,8 +218,8 @@ def play_match(
                 env.set_actions(name, policy.act(decisions, deterministic))
         if tally.over:
             break
-        if silent > PATIENCE:
-            raise MatchError(f"In {PATIENCE} steps of the environment no agent asked for a decision.")
+        if silent > MAX_SILENT_STEPS:
+            raise MatchError(f"No agent requested a decision in {MAX_SILENT_STEPS} steps of the environment.")
         env.step()
     for name, policy in policies.items():
         policy.reset_agents(np.array(sorted(known[name]), np.int32))
@@ -206,11 +227,11 @@ def play_match(
 
 
 def play_all_sides(
-    env: BaseEnv, first: Player, second: Player, games: int, *, deterministic: bool = False
+    env: BaseEnv, first: Participant, second: Participant, games: int, *, deterministic: bool = False
 ) -> Result:
-    """Games between two players, who take every team in turn, of the first one's view; as `play_match`.
+    """Play games between two participants, each team in turn; the result is the first one's (`play_match`).
 
-    Where there are more than two teams, one is the one player's and all others are the other's.
+    With more than two teams, `first` plays one of them and `second` all others.
     """
     teams = teams_of(env)
     whole = Result(0, 0, 0)

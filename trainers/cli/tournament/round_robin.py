@@ -1,4 +1,4 @@
-"""A round-robin: everybody against everybody, and who stands where."""
+"""A round-robin: every participant plays against every other, and a leaderboard."""
 
 from __future__ import annotations
 
@@ -10,31 +10,30 @@ from typing import Any
 import numpy as np
 from mlagents_envs.base_env import BaseEnv
 
-from .match import Result, play_all_sides
-from .players import Entrant
+from .match import Participant, Result, play_all_sides
 from .ratings import rate
 
 
 @dataclass(frozen=True)
-class Standing:
-    """One entrant's part of the table."""
+class Rank:
+    """A participant's row of the leaderboard."""
 
     name: str
     rating: float
     error: float
-    """Of the rating, its standard error."""
+    """The standard error of the rating."""
     result: Result
     elo: float | None
-    """What its training had rated it."""
+    """The rating from its training."""
 
 
 class RoundRobin:
-    """The results of a tournament, as far as it has come."""
+    """The matches of a tournament, and the ratings that follow from them."""
 
-    def __init__(self, entrants: Sequence[Entrant]) -> None:
-        self.entrants = list(entrants)
+    def __init__(self, participants: Sequence[Participant]) -> None:
+        self.participants = list(participants)
         self.results: dict[tuple[int, int], Result] = {}
-        """By pair, of the first one's view."""
+        """By pair of participants; the result is the first one's."""
 
     def play(
         self,
@@ -42,44 +41,44 @@ class RoundRobin:
         games: int,
         *,
         deterministic: bool = False,
-        told: Callable[[Entrant, Entrant, Result], object] = lambda first, second, result: None,
+        on_match: Callable[[Participant, Participant, Result], object] = lambda first, second, result: None,
     ) -> None:
-        """Let every pair play so many games, each side of the game in turn; `told` after every match.
+        """Let every pair play this many games, on each side in turn; calls `on_match` after each match.
 
         Raises:
             MatchError: a match cannot be played.
         """
-        for i, j in combinations(range(len(self.entrants)), 2):
-            first, second = self.entrants[i], self.entrants[j]
+        for i, j in combinations(range(len(self.participants)), 2):
+            first, second = self.participants[i], self.participants[j]
             self.results[i, j] = play_all_sides(env, first, second, games, deterministic=deterministic)
-            told(first, second, self.results[i, j])
+            on_match(first, second, self.results[i, j])
 
     def between(self, i: int, j: int) -> Result | None:
-        """The match of two entrants, of the first one's view."""
+        """The result of a participant against another; None if they have not played."""
         if (i, j) in self.results:
             return self.results[i, j]
         found = self.results.get((j, i))
         return None if found is None else Result(found.losses, found.draws, found.wins)
 
     def order(self) -> list[int]:
-        """The entrants' numbers, the best rated first."""
-        return sorted(range(len(self.entrants)), key=lambda k: -self._rated()[0][k])
+        """Indices of the participants, the best rated first."""
+        return sorted(range(len(self.participants)), key=lambda k: -self._rated()[0][k])
 
-    def standings(self) -> list[Standing]:
-        """The table, the best rated first."""
+    def leaderboard(self) -> list[Rank]:
+        """All participants, the best rated first."""
         points, errors = self._rated()
         table = []
         for k in self.order():
             whole = Result(0, 0, 0)
-            for j in range(len(self.entrants)):
+            for j in range(len(self.participants)):
                 match = self.between(k, j)
                 whole = whole if match is None else whole.plus(match)
-            entrant = self.entrants[k]
-            table.append(Standing(entrant.name, float(points[k]), float(errors[k]), whole, entrant.elo))
+            participant = self.participants[k]
+            table.append(Rank(participant.name, float(points[k]), float(errors[k]), whole, participant.elo))
         return table
 
     def as_dict(self) -> dict[str, Any]:
-        """The table and all matches as plain values."""
+        """The leaderboard and all matches as plain values."""
         table = [
             {
                 "name": one.name,
@@ -89,16 +88,16 @@ class RoundRobin:
                 "score": one.result.score / max(1, one.result.games),
                 **({} if one.elo is None else {"training_elo": one.elo}),
             }
-            for one in self.standings()
+            for one in self.leaderboard()
         ]
         matches = [
-            {"first": self.entrants[i].name, "second": self.entrants[j].name, **result._asdict()}
+            {"first": self.participants[i].name, "second": self.participants[j].name, **result._asdict()}
             for (i, j), result in self.results.items()
         ]
         return {"standings": table, "matches": matches}
 
     def _rated(self) -> tuple[Any, Any]:
-        scores = np.zeros((len(self.entrants), len(self.entrants)))
+        scores = np.zeros((len(self.participants), len(self.participants)))
         for (i, j), result in self.results.items():
             scores[i, j] += result.score
             scores[j, i] += result.games - result.score

@@ -39,7 +39,7 @@ class ClippedObjectiveSettings(OnPolicyHyperparamSettings):
     epsilon: Number = Field(default=0.2, ge=0)
     """How far the probability of an action may move in one update before its gradient is cut off."""
     lambd: Number = Field(default=0.95, ge=0, le=1)
-    """Lambda of generalised advantage estimation: low trusts the value estimate, high the rewards seen."""
+    """Lambda of generalized advantage estimation: low trusts the value estimate, high the rewards seen."""
     beta_schedule: ScheduleType = Field(default_factory=_as_learning_rate)
     """linear: beta falls to 1e-5 at max_steps; constant: stays. Not given: as learning_rate_schedule."""
     epsilon_schedule: ScheduleType = Field(default_factory=_as_learning_rate)
@@ -47,7 +47,7 @@ class ClippedObjectiveSettings(OnPolicyHyperparamSettings):
 
 
 class PPOSettings(ClippedObjectiveSettings):
-    """Proximal policy optimisation."""
+    """Proximal policy optimization."""
 
     yaml_order = (
         "batch_size",
@@ -129,7 +129,7 @@ class COMASettings(ClippedObjectiveSettings):
 
 
 def reads_offered_state(hyperparameters: HyperparamSettings) -> bool:
-    """Whether a behaviour's critic takes the global state from the environment, without naming a sensor."""
+    """Whether a behavior's critic takes the global state from the environment, without naming a sensor."""
     return isinstance(hyperparameters, COMASettings) and hyperparameters.state_observation is None
 
 

@@ -1,4 +1,4 @@
-"""The settings of one behaviour."""
+"""The settings of one behavior."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from .self_play import SelfPlaySettings
 
 DEFAULT_TRAINER = "ppo"
 NEVER = -1
-"""The test_frequency of a behaviour that is not tested."""
+"""The test_frequency of a behavior that is not tested."""
 ENDLESS = -1
-"""The max_steps of a behaviour that is trained until the run is stopped."""
+"""The max_steps of a behavior that is trained until the run is stopped."""
 
-# The signals of one behaviour as a model, so that their names are checked and explained like other keys.
+# The signals of one behavior as a model, so that their names are checked and explained like other keys.
 _FIELDS: dict[str, Any] = {name: (model, None) for name, model in REWARD_SIGNALS.items()}
 _RewardSignals: Any = create_model("RewardSignals", __base__=Settings, **_FIELDS)
 
@@ -57,7 +57,7 @@ def _trainer(name: Any) -> TrainerType | None:
 
 
 class TrainerSettings(Settings):
-    """How the agents of one behaviour are trained. Its name in the YAML is the engine's, without `?team=`."""
+    """How the agents of one behavior are trained. Its name in the YAML is the engine's, without `?team=`."""
 
     trainer_type: Text = DEFAULT_TRAINER
     """The algorithm."""
@@ -88,7 +88,7 @@ class TrainerSettings(Settings):
     """Trainer steps (agents' decisions) after which training ends. -1: it goes on until it is stopped;
     linear schedules and even_checkpoints, which need an end, are then refused."""
     stop_at_reward: Number | None = own(None)
-    """Training of the behaviour ends, as at max_steps, once the mean reward of its last 100 finished episodes
+    """Training of the behavior ends, as at max_steps, once the mean reward of its last 100 finished episodes
     reaches this; of a team that earns group rewards, the mean of these. Not given: at max_steps alone."""
     time_horizon: Integer = Field(default=64, ge=1)
     """Steps of an agent after which its unfinished trajectory is handed to the trainer."""
@@ -105,7 +105,7 @@ class TrainerSettings(Settings):
     """Imitates demonstrations in addition."""
     test_frequency: Integer = own(NEVER, ge=NEVER)
     """Trainer steps between tests in an environment of their own, in which agents do what they take for best
-    and nothing is learnt (docs/evaluation.md). keep_best then goes by the tests. -1: never."""
+    and nothing is learned (docs/evaluation.md). keep_best then goes by the tests. -1: never."""
     test_episodes: Integer = own(10, ge=1)
     """Episodes of a test; of a team whose members are in groups, episodes of groups."""
     test_max_decisions: Integer = own(5000, ge=1)
@@ -179,7 +179,7 @@ class TrainerSettings(Settings):
 
     @property
     def tested(self) -> bool:
-        """Whether the behaviour is tested now and then."""
+        """Whether the behavior is tested now and then."""
         return self.test_frequency != NEVER
 
     @model_validator(mode="after")

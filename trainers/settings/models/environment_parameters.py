@@ -235,7 +235,7 @@ class CompletionCriteriaSettings(Settings):
     """When a lesson is over."""
 
     behavior: Text
-    """The behaviour whose training is measured."""
+    """The behavior whose training is measured."""
     measure: MeasureType = MeasureType.REWARD
     """reward: the mean return of its last episodes; progress: the part of max_steps that is done; Elo: the
     rating that it has reached by self_play."""

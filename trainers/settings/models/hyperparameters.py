@@ -30,15 +30,7 @@ class HyperparamSettings(Settings):
     learning_rate_schedule: ScheduleType = ScheduleType.CONSTANT
     """linear: falls to 0 at max_steps; constant: stays."""
     learns_sequences: ClassVar[bool] = True
-    """A memory is learnt from sequences of sequence_length steps."""
-
-    @classmethod
-    def _explain(cls, key: Any) -> str:
-        from ..registry import trainer_types
-
-        owners = [name for name, kind in trainer_types.items() if key in kind.settings.model_fields]
-        told = super()._explain(key)
-        return f"{told} It is a hyperparameter of {', '.join(owners)}: see trainer_type." if owners else told
+    """A memory is learned from sequences of sequence_length steps."""
 
 
 class OnPolicyHyperparamSettings(HyperparamSettings):
@@ -80,7 +72,7 @@ class OffPolicyHyperparamSettings(HyperparamSettings):
             raise refuse(
                 type(self).__name__,
                 f"found {self.buffer_size}, which is less than one batch (batch_size {self.batch_size}): "
-                "nothing would ever be learnt. The replay should hold thousands of batches",
+                "nothing would ever be learned. The replay should hold thousands of batches",
                 "buffer_size",
                 value=self.buffer_size,
             )

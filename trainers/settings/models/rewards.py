@@ -118,4 +118,4 @@ class BehavioralCloningSettings(Settings):
     """Demonstrated steps in one gradient step. Not given: hyperparameters.batch_size."""
     engine_actions: Flag = own(False)
     """Compare continuous actions as the engine gets them, the policy's by its mean. false: what the policy
-    draws, before it is clamped and scaled, so that what is learnt comes out about three times too small."""
+    draws, before it is clamped and scaled, so that what is learned comes out about three times too small."""

@@ -185,7 +185,7 @@ class CheckpointSettings(Settings):
     inference: Flag = False
     """Act without learning."""
     inference_steps: Integer | None = own(None, ge=1)
-    """Agents' decisions after which --inference ends by itself, of each behaviour. Not given: it goes on
+    """Agents' decisions after which --inference ends by itself, of each behavior. Not given: it goes on
     until it is stopped."""
     results_dir: Text = "results"
     """Folder in which the runs' folders are."""

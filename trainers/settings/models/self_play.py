@@ -15,7 +15,7 @@ def _five_snapshots(data: dict[str, Any]) -> int:
 
 
 class SelfPlaySettings(Settings):
-    """A behaviour's two teams learn in turn, the other one acting by a snapshot."""
+    """A behavior's two teams learn in turn, the other one acting by a snapshot."""
 
     save_steps: Integer = Field(default=20000, ge=1)
     """Trainer steps between snapshots."""

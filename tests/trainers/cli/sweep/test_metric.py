@@ -42,10 +42,10 @@ def test_before_the_first_summary_there_is_nothing(tmp_path):
     [
         (Metric("Environment/Cumulativ Reward", "Ball", 1), f"Did you mean {TAG}?"),
         (Metric(TAG, None, 1), "several behaviors, Ball, Wall: name one"),
-        (Metric(TAG, "Bal", 1), "no summary of Bal, but of Ball, Wall"),
+        (Metric(TAG, "Bal", 1), "no summary of Bal, only of Ball, Wall"),
     ],
 )
 def test_why_there_is_nothing(tmp_path, metric, says):
     table(tmp_path, f"step,time,{TAG}\n10,0,1\n")
     table(tmp_path, f"step,time,{TAG}\n10,0,1\n", "Wall")
-    assert says in metric.absence(tmp_path)
+    assert says in metric.explain_missing(tmp_path)

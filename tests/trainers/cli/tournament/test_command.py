@@ -58,14 +58,14 @@ def test_files_and_runs_meet_and_the_table_is_printed(results, capsys):
     arguments = ["--env", "pettingzoo:card_game", "--games", "4", "--num-areas", "2"]
     assert run(["tournament", str(results / "cards"), brain, *arguments]) == 0
     out = capsys.readouterr().out
-    assert "cards - player: " in out and "rating" in out and "4 games of each pair" in out
+    assert "cards - player: " in out and "rating" in out and "4 games per pair" in out
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nobody"], "no such file, no such folder, and no run"),
-        (["cards"], "two players, and cards is alone"),
+        (["nobody"], "no such file or folder, and no run"),
+        (["cards"], "at least two participants, but cards is the only one"),
         (["cards", "cards", "--env", "pettingzoo:card_game?cards=3"], "cannot be made"),
     ],
 )

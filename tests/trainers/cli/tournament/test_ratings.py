@@ -49,5 +49,5 @@ def posterior(scores, points):
 def test_what_is_no_table_of_scores_is_refused():
     with pytest.raises(ValueError, match="expected \\[players, players\\]"):
         rate(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match="below 0"):
+    with pytest.raises(ValueError, match="negative"):
         rate(np.array([[0.0, -1.0], [1.0, 0.0]]))

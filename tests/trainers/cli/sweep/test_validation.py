@@ -47,18 +47,21 @@ def endless():
         ({"set": {"behaviors.Basic.max_stepz": 3}}, "max_stepz: unknown key"),
         ({"preset": "ppo/basik"}, "There is no preset 'ppo/basik'. Did you mean ppo/basic?"),
         ({"env": "scene:basik"}, "basic"),
-        ({"env": None}, "cannot wait for the Unity Editor"),
+        ({"env": None}, "cannot use the Unity Editor"),
         ({"behavior": "Basik"}, "Did you mean Basic?"),
         ({"flags": ["--num-env", "x"]}, "flags:"),
-        ({"parallel": 2, "flags": ["--base-port", "6000"]}, "cannot all have the base_port 6000"),
+        ({"parallel": 2, "flags": ["--base-port", "6000"]}, "cannot share base_port 6000"),
         (endless(), "would never end"),
-        ({"sampler": "grid"}, "a range without step has no end"),
+        ({"sampler": "grid"}, "a range without step has infinitely many"),
         (
             parameter("default_settings.time_horizon", values=[8, 16])
             | {"set": {"behaviors.Basic.time_horizon": 4}},
             "has no effect",
         ),
-        ({"set": {"behaviors.Other.max_steps": 10}}, "which one's Environment/Cumulative Reward counts?"),
+        (
+            {"set": {"behaviors.Other.max_steps": 10}},
+            "name the one whose Environment/Cumulative Reward counts",
+        ),
     ],
 )
 def test_no_trial_begins(tmp_path, change, says, capsys):

@@ -31,8 +31,8 @@ def test_every_trial_is_run_once_and_told(place):
     status, said = place.run()
     assert status == 0, said
     assert place.lines("starts") == [f"trial-00{k} new seed 0" for k in range(4)]
-    assert "trial 2 is worth 7, the best so far" in said
-    assert "trial 3 is worth 1; the best so far is trial 2 with 7" in said
+    assert "trial 2 reached 7, the best so far" in said
+    assert "trial 3 reached 1; the best so far is trial 2 with 7" in said
     table = rows(place)
     assert [row["outcome"] for row in table.values()] == ["done"] * 4
     assert float(table[2]["value"]) == 7.0
@@ -95,7 +95,7 @@ def test_a_signal_ends_all_runs_in_good_order_and_they_go_on_later(place, number
         said, _ = process.communicate(timeout=300)
     assert process.returncode == 130, said
     assert sorted(place.lines("ends")) == ["trial-000", "trial-001"]
-    assert "The same command goes on with it" in said and "Traceback" not in said
+    assert "The same command continues it" in said and "Traceback" not in said
     (place.folder / "go").touch()
     assert place.run()[0] == 0
     assert [row["outcome"] for row in rows(place).values()] == ["done"] * 4
@@ -107,7 +107,7 @@ def test_a_trial_that_is_worse_than_others_is_ended(place):
     status, said = place.run()
     assert status == 0, said
     assert place.lines("ends") == ["trial-002"]
-    assert "trial 2 was ended at step 100: others did better by then" in said
+    assert "trial 2 was pruned at step 100: others were better by then" in said
     assert rows(place)[2]["outcome"] == "pruned" and float(rows(place)[2]["value"]) == -5.0
 
 
@@ -142,7 +142,7 @@ def test_if_all_fail_the_sweep_ends(place):
     place.fake(fail=[f"trial-{number:03}" for number in range(20)])
     status, said = place.run()
     assert status == 1
-    assert "3 trials in a row failed, and none succeeded" in said and "on strike" in said
+    assert "3 trials in a row failed and none succeeded" in said and "on strike" in said
     assert len(place.lines("starts")) == 3
 
 
@@ -227,7 +227,7 @@ def test_two_processes_do_not_carry_on_one_sweep(place):
     with place.start() as process:
         wait_for(lambda: place.lines("starts"), process)
         status, said = place.run()
-        assert status == 1 and "is under way" in said
+        assert status == 1 and "is running" in said
         process.terminate()
         process.communicate(timeout=300)
 
@@ -263,7 +263,7 @@ def test_tables_that_cannot_be_written_do_not_end_the_search(place):
         (place.sweep / "sweep.csv").mkdir()
         (place.folder / "go").touch()
         said, _ = process.communicate(timeout=300)
-    assert "could not be written" in said and "trial 3 is worth 1" in said and "Traceback" not in said
+    assert "could not be written" in said and "trial 3 reached 1" in said and "Traceback" not in said
 
 
 @posix
@@ -276,7 +276,7 @@ def test_a_study_that_is_damaged_in_mid_sweep_ends_it_and_the_runs_in_good_order
         said, _ = process.communicate(timeout=300)
     assert process.returncode == 1, said
     assert "study.db cannot be used" in said and "Traceback" not in said
-    assert "The sweep cannot go on" in said and "trial-001" in place.lines("ends")
+    assert "The sweep cannot continue" in said and "trial-001" in place.lines("ends")
 
 
 @posix
@@ -290,5 +290,5 @@ def test_a_folder_that_takes_no_logs_any_more_ends_it_and_the_runs_in_good_order
         logs.write_text("in the way")
         said, _ = process.communicate(timeout=300)
     assert process.returncode == 1, said
-    assert "The sweep cannot go on" in said and "Traceback" not in said
+    assert "The sweep cannot continue" in said and "Traceback" not in said
     assert "trial-000" in place.lines("ends")

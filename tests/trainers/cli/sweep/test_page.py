@@ -7,7 +7,7 @@ import pytest
 from lanista.trainers.cli.sweep.settings import PrunerSettings, SweepSettings, read_sweep
 from lanista.trainers.cli.sweep.sweep import Sweep
 
-PAGE = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[4] / "docs" / "sweeps.md").read_text(encoding="utf-8")
 
 
 def test_the_example_can_be_run(tmp_path):

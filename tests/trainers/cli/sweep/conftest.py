@@ -12,7 +12,7 @@ import yaml
 from lanista.trainers.cli.main import run
 from sweep_with_fake import pretend
 
-DRIVER = Path(__file__).parents[2] / "sweep_with_fake.py"
+DRIVER = Path(__file__).parents[3] / "sweep_with_fake.py"
 RATE = "behaviors.Basic.hyperparameters.learning_rate"
 
 

@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 from card_game import Cards
 from lanista.envs.python.pettingzoo.turn_based import TurnBasedEnvironment
-from lanista.trainers.cli.tournament.match import Games, MatchError, Result, play_all_sides, play_match
-from lanista.trainers.cli.tournament.players import Entrant
-from lanista.trainers.cli.tournament.plot import draw
+from lanista.trainers.cli.tournament.match import (
+    Games,
+    MatchError,
+    Participant,
+    Result,
+    play_all_sides,
+    play_match,
+)
+from lanista.trainers.cli.tournament.plot import plot_tournament
 from lanista.trainers.cli.tournament.round_robin import RoundRobin
 from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
 
@@ -21,12 +27,12 @@ class Always:
         self.played |= set(steps.agent_id.tolist())
         return ActionTuple(discrete=np.full((len(steps), 1), self.card, np.int32))
 
-    def forget(self, agent_ids):
+    def reset_agents(self, agent_ids):
         self.forgotten |= set(agent_ids.tolist())
 
 
 def player(card):
-    return Entrant(f"plays {card}", {"": Always(card)})
+    return Participant(f"plays {card}", {"": Always(card)})
 
 
 def cards(areas=3, self_play=True):
@@ -52,17 +58,19 @@ def test_both_play_every_side():
 def test_a_round_robin_ranks_and_draws(tmp_path):
     told = []
     tournament = RoundRobin([player(1), player(3), player(2), player(2)])
-    tournament.play(cards(), 6, told=lambda *match: told.append(match))
+    tournament.play(cards(), 6, on_match=lambda *match: told.append(match))
     assert len(told) == 6
-    table = tournament.standings()
+    table = tournament.leaderboard()
     assert [one.name for one in table] == ["plays 3", "plays 2", "plays 2", "plays 1"]
     assert table[0].result == Result(18, 0, 0) and table[1].result == Result(6, 6, 6)
     assert table[1].rating == pytest.approx(table[2].rating)
     assert tournament.between(0, 1) == Result(0, 0, 6) and tournament.between(1, 0) == Result(6, 0, 0)
-    picture = np.asarray(draw(tournament, "cards"))
-    best, worst = np.array([48, 99, 142]), np.array([209, 73, 91])
-    for colour in (best, worst):
-        assert (picture == colour).all(-1).any()
+    figure = plot_tournament(tournament, "cards")
+    bars, matrix = figure.axes
+    assert bars.get_yticklabels()[0].get_text() == "plays 3  1"
+    assert [text.get_text() for text in matrix.texts][:3] == ["100", "100", "100"]
+    shares = matrix.images[0].get_array()
+    assert shares[0].tolist()[1:] == [1.0, 1.0, 1.0] and shares[1, 2] == 0.5
     said = tournament.as_dict()
     assert said["standings"][0]["score"] == 1.0 and len(said["matches"]) == 6
 
@@ -79,7 +87,7 @@ def steps(kind, ids, groups, rewards=None, interrupted=False):
 
 
 def told(games, decisions=((), ()), terminals=((), (), None, False)):
-    games.take(steps(DecisionSteps, *decisions), steps(TerminalSteps, *terminals))
+    games.add(steps(DecisionSteps, *decisions), steps(TerminalSteps, *terminals))
 
 
 def test_a_groups_game_is_over_when_its_last_member_is():
@@ -112,6 +120,8 @@ def test_a_game_of_one_team_and_a_player_without_a_brain_are_refused():
 
     with pytest.raises(MatchError, match="two teams"):
         play_all_sides(TurnBasedEnvironment(Alone), player(1), player(2), 2)
-    other = Entrant("other", {"Goalie": Always(1)})
-    with pytest.raises(MatchError, match="other has no brain of the behavior player; it has Goalie"):
+    other = Participant("other", {"Goalie": Always(1)})
+    with pytest.raises(
+        MatchError, match="other has no brain for the behavior player; it has brains for: Goalie"
+    ):
         play_all_sides(cards(), player(1), other, 2)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
 from board_players import BoardPlayer, OneStepAhead, Perfect, connects, value_of
 from lanista.envs.python.sources import make_source
