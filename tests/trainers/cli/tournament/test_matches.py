@@ -121,7 +121,5 @@ def test_a_game_of_one_team_and_a_player_without_a_brain_are_refused():
     with pytest.raises(MatchError, match="two teams"):
         play_all_sides(TurnBasedEnvironment(Alone), player(1), player(2), 2)
     other = Participant("other", {"Goalie": Always(1)})
-    with pytest.raises(
-        MatchError, match="other has no brain for the behavior player; it has brains for: Goalie"
-    ):
+    with pytest.raises(MatchError, match="has no brain for the behavior player; it has brains for: Goalie"):
         play_all_sides(cards(), player(1), other, 2)
