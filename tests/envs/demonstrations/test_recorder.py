@@ -83,18 +83,12 @@ def test_an_episode_that_is_cut_ends_interrupted(tmp_path: Path) -> None:
     assert demo.done.tolist() == demo.interrupted.tolist() == [False, False, True]
 
 
-def test_a_second_recording_gets_a_number(tmp_path: Path) -> None:
+def test_behaviors_and_teams_have_files_and_a_second_recording_a_number(tmp_path: Path) -> None:
     for _ in range(2):
         with DemonstrationRecorder(tmp_path) as recorder:
-            play(game(), recorder, 12)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["Tiny.demo", "Tiny_1.demo"]
-
-
-def test_behaviors_and_teams_have_files_of_their_own(tmp_path: Path) -> None:
-    env = LineGame(3, ["Tiny?team=0", "Tiny?team=1"], agents=2, max_len=4, cont=1)
-    with DemonstrationRecorder(tmp_path) as recorder:
-        play(env, recorder, 12)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["Tiny-team1.demo", "Tiny.demo"]
+            play(LineGame(3, ["Tiny?team=0", "Tiny?team=1"], agents=2, max_len=4, cont=1), recorder, 12)
+    names = ["Tiny-team1.demo", "Tiny-team1_1.demo", "Tiny.demo", "Tiny_1.demo"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
 def test_where_no_episode_ends_there_is_no_file(tmp_path: Path) -> None:

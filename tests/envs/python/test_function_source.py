@@ -2,7 +2,6 @@
 
 import sys
 
-import numpy as np
 import pytest
 
 pytest.importorskip("pettingzoo")
@@ -131,8 +130,9 @@ def agents(env):
     return {name: len(env.get_steps(name)[0]) for name in env.behavior_specs}
 
 
-def test_names():
-    assert in_process("python:mygame:make") and in_process(" python:x")
+@pytest.mark.parametrize("name", ["python:mygame:make", " python:x", "pettingzoo:some.module"])
+def test_names(name):
+    assert in_process(name) and not in_process("scene:ball3d") and not in_process(None)
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,3 @@ def test_spaces_and_first_observations_are_looked_at_before_the_run():
     with pytest.raises(GameFaultError, match=r"has the shape \(3,\); expected \(4,\)"):
         check_source("python:own_games:misshapen")
     check_source("python:own_games:walk", ["--size", "2"])
-
-
-def test_the_observations_are_the_functions_own():
-    env = made("walk?size=2")
-    np.testing.assert_array_equal(env.get_steps("Walk?team=0")[0].obs[0], [[0, 0]])

@@ -1,6 +1,7 @@
-"""What the learner makes of a Ray driver that fails or comes late, with drivers that are small programs."""
+"""How a learner joins a Ray cluster, and copes with a driver that fails or is late."""
 
 import io
+import socket
 import sys
 from types import SimpleNamespace
 
@@ -11,12 +12,14 @@ pytest.importorskip("cryptography")
 
 from lanista.envs.errors import ClusterError
 from lanista.envs.ray import cluster as cluster_module
-from lanista.envs.ray.cluster import Cluster
+from lanista.envs.ray.cluster import Cluster, join
 from lanista.envs.ray.driver import Driver
 from lanista.envs.ray.driver_process import DriverProcess
 from lanista.envs.ray.nodes import Node
+from lanista.envs.ray.rendezvous import Rendezvous
 from lanista.envs.ray.spec import ClusterSettings, EngineSpec
 from mlagents_envs.exception import UnityEnvironmentException
+from scripted_engine import free_port
 
 SCENE = EngineSpec("scene:basic", 0, 30.0)
 DRIVER = """
@@ -40,12 +43,12 @@ def drivers(monkeypatch):
     """The drivers that were started; a cluster of one node with two processors."""
     started = []
 
-    def join(address, on_event):
+    def start(address, on_event):
         started.append(DriverProcess(on_event, [sys.executable, "-c", DRIVER]))
         node = Node("ab12cd34ef", "127.0.0.1", 1, 2.0)
         return started[-1], {"address": "127.0.0.1", "nodes": [node.as_dict()]}
 
-    monkeypatch.setattr(cluster_module, "join", join)
+    monkeypatch.setattr(cluster_module, "join", start)
     yield started
     for driver in started:
         driver.close()
@@ -95,3 +98,39 @@ def test_a_node_that_has_taken_an_engine_has_the_time_to_download_it(drivers, ga
     with pytest.raises(UnityEnvironmentException, match=f"on 35 s for room, {starting} s to start"):
         cluster.connect(order, "environment 0", lambda: None)
     cluster.close()
+
+
+def refusal(address: str, seconds: float = 2.0) -> str:
+    with pytest.raises(ClusterError) as caught:
+        join(address, lambda event: None, seconds)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_head_that_is_gone():
+    address = f"127.0.0.1:{free_port()}"
+    assert refusal(address).startswith(f"No Ray head answers at {address} (--ray): ")
+
+
+def test_somebody_who_is_no_head():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        told = refusal(f"127.0.0.1:{silent.getsockname()[1]}")
+    assert "it did not answer as Ray's head does within 2 s; has it ended?" in told
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("ray://10.0.0.1:10001", "the learner runs on a node of the cluster"),
+        ("head", "expected auto, local, or HOST:PORT of the head"),
+        ("head:much", "'much' is not a port"),
+    ],
+)
+def test_what_is_no_address(address, reason):
+    assert reason in refusal(address)
+
+
+@pytest.mark.parametrize("listen", ["198.51.100.7", "1.2.3.4:x"])
+def test_an_address_at_which_nobody_can_listen(listen):
+    with pytest.raises(ClusterError, match="--ray-listen"):
+        Rendezvous("127.0.0.1", True, listen)

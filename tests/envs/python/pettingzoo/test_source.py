@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pettingzoo")
 
-from lanista.envs.python.sources import check_source, in_process, make_source
+from lanista.envs.python.sources import check_source, make_source
 from mlagents_envs.exception import UnityEnvironmentException
 
 GAME = """
@@ -49,12 +49,6 @@ def game(tmp_path, monkeypatch):
 
 def options(env):
     return env._areas[0].env.options
-
-
-def test_names():
-    assert in_process("pettingzoo:some.module")
-    assert not in_process("scene:ball3d")
-    assert not in_process(None)
 
 
 def test_arguments_have_the_kinds_of_what_is_written(game):
