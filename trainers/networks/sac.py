@@ -1,10 +1,8 @@
-"""The critics of SAC: two action values Q(o, a), and a state value V(o) with its slow copy.
+"""The critics of SAC, two action values Q(o, a) and a state value V(o), and its entropy coefficients.
 
-The two of Q are streams of one body (Haarnoja et al. 2018, arXiv 1812.05905, section 5, after Fujimoto et al.
-2018, arXiv 1802.09477): both are computed in one batched product. They read what the policy's encoder has
-prepared: a normaliser of their own would always have seen the same.
-
-How much entropy is worth: one coefficient for all continuous components, and one for each branch.
+Q1 and Q2 are streams of one body (Haarnoja et al. 2018, arXiv 1812.05905, section 5, after Fujimoto et al.
+2018, arXiv 1802.09477), computed in one batched product. They read what the policy's encoder has prepared: a
+normalizer of their own would always have the same statistics.
 """
 
 from __future__ import annotations
@@ -74,23 +72,23 @@ class TwinQ(nn.Module):
         signals: Sequence[str],
         generator: torch.Generator | None = None,
     ) -> None:
-        """Build both with fresh weights, drawn from `generator` or torch's own.
+        """Build both with initial weights from `generator`, or torch's own.
 
         Raises:
             UnsupportedObservationError: an observation cannot be encoded; the message names it.
-            TrainerError: a network of the user's cannot be built.
+            TrainerError: a custom network cannot be built.
         """
         super().__init__()
         self.signals = tuple(signals)
         self.outputs = max(sum(spec.action_spec.discrete_branches), 1)
-        """Of a signal: one for each discrete action, branches side by side; 1 without any."""
+        """Values per signal: one for each discrete action, branches side by side; 1 without any."""
         first = ObservationEncoder(spec.observation_specs, settings, generator, normalize=False)
         self.encoders = nn.ModuleList([first])
-        """One that has no weights serves both."""
+        """One for each, or one for both if it has no weights."""
         if first.has_parameters:
             second = ObservationEncoder(spec.observation_specs, settings, generator, normalize=False)
             self.encoders.append(second)
-        # The action stands behind the observations, and so needs layers behind a network of the user's too.
+        # The action follows the encoding, also that of a custom network, and so needs layers after it.
         self.body = Body(
             TWINS,
             first.size + int(spec.action_spec.continuous_size),
@@ -110,7 +108,7 @@ class TwinQ(nn.Module):
         xavier_uniform_(self.head.weight, encoding_size, self.outputs, generator)
 
     def encoder(self, twin: int) -> ObservationEncoder:
-        """What one of them reads observations with."""
+        """The observation encoder of one of them."""
         encoder = self.encoders[min(twin, len(self.encoders) - 1)]
         assert isinstance(encoder, ObservationEncoder)
         return encoder
@@ -147,7 +145,7 @@ class TwinQ(nn.Module):
         return self._values(torch.stack(outputs))
 
     def bodies(self, encodings: Tensor, actions: Tensor) -> Tensor:
-        """What the hidden layers give: [2, B, hidden]."""
+        """The outputs of the hidden layers, [2, B, hidden]."""
         if actions.shape[1]:
             encodings = torch.cat((encodings, actions.expand(TWINS, -1, -1)), 2)
         hidden: Tensor = self.body(encodings)
@@ -159,7 +157,7 @@ class TwinQ(nn.Module):
 
 
 class ValueNetwork(nn.Module):
-    """V: what an agent will earn of each signal, entropy bonus included, from an observation on."""
+    """V: the expected return of each signal from an observation on, entropy bonus included."""
 
     def __init__(
         self,
@@ -168,7 +166,7 @@ class ValueNetwork(nn.Module):
         signals: Sequence[str],
         generator: torch.Generator | None = None,
     ) -> None:
-        """Build it with fresh weights; arguments and errors as of `TwinQ`."""
+        """Build it with initial weights; arguments and errors as for `TwinQ`."""
         super().__init__()
         self.encoder = ObservationEncoder(spec.observation_specs, settings, generator, normalize=False)
         self.body = body_on(self.encoder, 1, settings, generator)
@@ -184,13 +182,13 @@ class ValueNetwork(nn.Module):
 
     @property
     def memory(self) -> Memory:
-        """The memory, where there is one."""
+        """The memory, if there is one."""
         memory = self.memories[0]
         assert isinstance(memory, Memory)
         return memory
 
     def encoding(self, inputs: Sequence[Tensor]) -> Tensor:
-        """What the memory, or the head, takes: [B, hidden]."""
+        """The input of the memory, or of the head: [B, hidden]."""
         return self.body.stream(0, self.encoder(inputs))
 
     def forward(self, inputs: Sequence[Tensor]) -> Tensor:
@@ -200,7 +198,7 @@ class ValueNetwork(nn.Module):
 
 
 DISCRETE_SHARE = 0.2
-"""Of the largest entropy that a branch can have; what its policy aims at."""
+"""The target entropy of a branch, as a share of its maximum."""
 
 
 class Coefficients(NamedTuple):
@@ -211,10 +209,10 @@ class Coefficients(NamedTuple):
 
 
 class Temperatures(nn.Module):
-    """ln alpha of both kinds of actions, and the entropies that they are adjusted to.
+    """ln alpha of both kinds of actions, and their target entropies.
 
-    Those of a kind that there is none of stay as they began. (Haarnoja et al. 2018, arXiv 1812.05905,
-    section 6; targets as ML-Agents has them.)
+    The coefficient of a kind of actions that does not exist keeps its initial value. (Haarnoja et al. 2018,
+    arXiv 1812.05905, section 6; targets as in ML-Agents.)
     """
 
     target_continuous: Tensor
@@ -231,15 +229,15 @@ class Temperatures(nn.Module):
 
     @property
     def log_alpha(self) -> Coefficients:
-        """What is learnt."""
+        """The parameters, ln alpha."""
         return Coefficients(self.log_continuous, self.log_discrete)
 
     @property
     def alpha(self) -> Coefficients:
-        """The coefficients as numbers, without a gradient."""
+        """The coefficients, without a gradient."""
         return Coefficients(self.log_continuous.detach().exp(), self.log_discrete.detach().exp())
 
     @property
     def entropies(self) -> Coefficients:
-        """The targets."""
+        """The target entropies."""
         return Coefficients(self.target_continuous, self.targets_discrete)

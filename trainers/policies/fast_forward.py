@@ -1,7 +1,7 @@
 """Acting with as few calls as the arithmetic needs.
 
 In each tick a handful of agents wait for one small product per layer, so the cost of acting is that of its
-calls. What stands here once more of networks and distributions equals trainers/networks and
+calls. The computations repeated here equal those of trainers/networks and
 trainers/networks/modules/distributions.py to the last bit (tests/trainers/policies/test_policy.py).
 """
 

@@ -119,8 +119,8 @@ class Discriminator(nn.Module):
         encoding = self.encoder(inputs)
         hidden = self.body.stream(0, encoding if acted is None else torch.cat((encoding, acted), 1))
         mean = hidden if self.latent is None else self.latent(hidden)
-        drawn = mean if noise is None or self.sigma is None else mean + noise * self.sigma
-        return Estimate(self.estimate(drawn).squeeze(1).sigmoid(), mean)
+        latent = mean if noise is None or self.sigma is None else mean + noise * self.sigma
+        return Estimate(self.estimate(latent).squeeze(1).sigmoid(), mean)
 
 
 def discriminator_losses(

@@ -1,8 +1,8 @@
 """The gradient of a SAC batch for networks of dense layers on vectors, without automatic differentiation.
 
-The layers are those of `common.fused`; here stand the action distributions and the losses with their
-gradients. `SAC.update` with losses.py remains the definition, and what all other networks learn by; tests
-compare the two.
+The layers are those of `common.fused`; this module adds the action distributions and the losses with
+their gradients. `SAC.update` with losses.py remains the definition, and what all other networks learn by;
+tests compare the two.
 """
 
 from __future__ import annotations

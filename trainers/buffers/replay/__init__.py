@@ -1,1 +1,1 @@
-"""The replay: the steps that off-policy trainers keep, and batches drawn from them."""
+"""The replay of off-policy trainers: stores steps, and samples batches of them."""

@@ -40,7 +40,7 @@ def require_room(name: str, layout: ReplayLayout, held: int = 0) -> int:
             f"The behavior {name}: its replay of {layout.capacity:,} steps (buffer_size) takes "
             f"{size_text(wanted)} of memory when it is full ({parts}); {least[1]} leaves "
             f"{size_text(least[0])}. Set hyperparameters.buffer_size to at most about {fitting:,}, send "
-            "smaller pictures, or use a machine with more memory."
+            "smaller images, or use a machine with more memory."
         )
     logger.info(
         "%s: the replay will take %s of memory when it holds %s steps (observations: %s).",

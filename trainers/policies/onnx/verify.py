@@ -139,10 +139,10 @@ def _observations(
 ) -> list[NDArray[np.float32]]:
     rows = []
     for spec in network.spec.observation_specs:
-        drawn = random.standard_normal((batch, *spec.shape), dtype=np.float32)
+        sampled = random.standard_normal((batch, *spec.shape), dtype=np.float32)
         if observation_kind(spec, any_shape=True) is ObservationKind.VARIABLE_LENGTH:
-            drawn[random.random(drawn.shape[:2]) < ABSENT] = 0.0
-        rows.append(drawn)
+            sampled[random.random(sampled.shape[:2]) < ABSENT] = 0.0
+        rows.append(sampled)
     scales = network.encoder.observation_scale()
     return [
         (row * 2.0 * np.asarray(deviation) + np.asarray(mean)).astype(np.float32)
@@ -220,15 +220,15 @@ def _check_sampled(name: str, found: Arrays, expected: ActionDistribution) -> No
         _same_shape(name, "discrete_actions", found, (DRAWS, len(expected.branches.sizes)))
         probabilities = expected.probabilities[0].numpy()
         for k, size in enumerate(expected.branches.sizes):
-            drawn = np.bincount(found["discrete_actions"][:, k], minlength=size) / DRAWS
-            distance = np.abs(np.cumsum(drawn - probabilities[k, :size])).max()
+            sampled = np.bincount(found["discrete_actions"][:, k], minlength=size) / DRAWS
+            distance = np.abs(np.cumsum(sampled - probabilities[k, :size])).max()
             _check_distance(name, f"discrete branch {k}", distance)
 
 
-def _check_gaussians(name: str, drawn: NDArray[np.float32], expected: ActionDistribution) -> None:
-    if not np.abs(drawn).max() <= 1.0 + ABSOLUTE:
+def _check_gaussians(name: str, sampled: NDArray[np.float32], expected: ActionDistribution) -> None:
+    if not np.abs(sampled).max() <= 1.0 + ABSOLUTE:
         raise BrainVerificationError(
-            f"The brain of '{name}' gives a continuous action of {np.abs(drawn).max():.3g}; "
+            f"The brain of '{name}' gives a continuous action of {np.abs(sampled).max():.3g}; "
             f"engines take -1 to 1."
         )
     mu, sigma = expected.mu[0], expected.log_sigma.expand_as(expected.mu)[0].exp()
@@ -239,7 +239,7 @@ def _check_gaussians(name: str, drawn: NDArray[np.float32], expected: ActionDist
         inside = ((raw.abs() < 3.0).numpy()) & resolved
         if not inside.any():
             continue
-        below = (drawn <= expected.to_engine(expected.squash(raw)).numpy()).mean(0)
+        below = (sampled <= expected.to_engine(expected.squash(raw)).numpy()).mean(0)
         distance = np.abs(below - 0.5 * math.erfc(-quantile / math.sqrt(2.0)))[inside].max()
         _check_distance(name, "continuous actions", float(distance))
 
