@@ -1,6 +1,7 @@
 """Who acts with which memory: each agent with its own, from its episode's first decision to its last."""
 
 import numpy as np
+import policysteps
 import torch
 from lanista.agent_processor.processor import AgentManager
 from lanista.envs.base import EnvironmentStep
@@ -8,7 +9,7 @@ from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.policies.agent_states import AgentStates
 from lanista.trainers.policies.policy import ActContext, Policy
 from lanista.trainers.settings.models.networks import NetworkSettings
-from mlagents_envs.base_env import DecisionSteps, TerminalSteps
+from mlagents_envs.base_env import TerminalSteps
 from referencenets import vector_spec
 
 SPEC = vector_spec([2], 1, (3,))
@@ -63,10 +64,7 @@ class Run:
 
 
 def decisions(ids):
-    n, ids = len(ids), np.array(ids, np.int32)
-    zeros = np.zeros(n, np.float32)
-    obs = np.random.default_rng(n).normal(size=(n, 2)).astype(np.float32)
-    return DecisionSteps([obs], zeros, ids, None, np.zeros(n, np.int32), zeros)
+    return policysteps.decisions(policysteps.random_obs([(2,)], len(ids), len(ids)), ids)
 
 
 def terminals(ids):

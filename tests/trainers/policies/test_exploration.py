@@ -1,6 +1,7 @@
 """How greedy policies explore: coins, chances and noise are each agent's own, and follow their schedules."""
 
 import numpy as np
+import policysteps
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,7 +15,7 @@ from lanista.trainers.policies.greedy import GreedyPolicy, make_actor_policy
 from lanista.trainers.policies.policy import ActContext
 from lanista.trainers.settings.models.algorithms import DDPGSettings, NoiseType
 from lanista.trainers.settings.models.networks import NetworkSettings
-from mlagents_envs.base_env import ActionSpec, DecisionSteps, TerminalSteps
+from mlagents_envs.base_env import ActionSpec, TerminalSteps
 from referencenets import vector_spec
 
 BEHAVIOR = "Ball?team=0"
@@ -25,11 +26,8 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def decisions(ids, size=3, mask=None, seed=0):
-    ids = np.array(ids, np.int32)
-    obs = np.random.default_rng(seed).normal(size=(len(ids), size)).astype(np.float32)
-    zeros = np.zeros(len(ids), np.float32)
-    return DecisionSteps([obs], zeros, ids, mask, ids, zeros)
+def decisions(ids, mask=None):
+    return policysteps.decisions(policysteps.random_obs([(3,)], len(ids)), ids, mask)
 
 
 def ended(ids):

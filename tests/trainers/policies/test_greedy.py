@@ -120,9 +120,9 @@ def test_a_resumed_run_goes_on_bit_for_bit(tmp_path, kind):
     two = learner(tmp_path, kind, resume=True)
     weights = []
     for run in (one, two):
-        run.forget(0)
+        run.reset_agents(0)
         # The engines of a resumed run begin anew.
-        run.end_episodes(EnvironmentStep(0, {}, {}, fresh=True), ID)
+        run.inference.end_episodes(EnvironmentStep(0, {}, {}, fresh=True), ID)
         collect(run, 40, seed=1)
         weights.append(run.algorithm.state_dict())
     assert one.trainer.step == two.trainer.step > 300
@@ -173,13 +173,13 @@ def test_exploration_follows_the_trainers_step_and_is_reported(tmp_path, kind, s
     end = one.algorithm.explorer.schedule.end
     assert found[0] == pytest.approx((start + end) / 2, rel=0.1)  # the first summary, at 100 of 200 steps
     assert found[-1] == pytest.approx(end)
-    assert one.inference.policy.step > 200
+    assert one.trainer.step > 200
 
 
 WRONG = {
     "continuous": ("dqn", "scene:ball3d", "3DBall", r"2 continuous actions.*trainer_type: sac, td3"),
     "discrete": ("ddpg", "scene:basic", "Basic", r"discrete actions .*trainer_type: dqn"),
-    "discrete under td3": ("td3", "scene:basic", "Basic", r"TD3 .*continuous ones.*trainer_type: dqn"),
+    "discrete under td3": ("td3", "scene:basic", "Basic", r"TD3 .*continuous actions only.*: dqn"),
 }
 
 

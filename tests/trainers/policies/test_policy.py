@@ -1,20 +1,18 @@
 """Acting is the network's and the distributions' own result, in fewer calls."""
 
+import logging
+
 import numpy as np
 import pytest
 import torch
 from lanista.trainers.algorithms.common.optim import FlatAdam, FlatParameters
 from lanista.trainers.networks.actor_critic import ActorCritic
+from lanista.trainers.networks.modules.distributions import ActionDistribution, Actions, Branches
 from lanista.trainers.policies.policy import Policy
 from lanista.trainers.settings.models.networks import NetworkSettings
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DecisionSteps,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
+from mlagents_envs.base_env import ActionSpec, DecisionSteps
+from policysteps import decisions, random_obs
+from referencenets import vector_spec
 
 SIZES = (5, 3)
 ACTIONS = {"continuous": ActionSpec(2, ()), "branches": ActionSpec(0, (3, 2)), "hybrid": ActionSpec(2, (3,))}
@@ -22,24 +20,19 @@ AGENTS = 7
 
 
 def network(actions: ActionSpec, *, normalize: bool = True, shared: bool = False) -> ActorCritic:
-    observations = [
-        ObservationSpec((n,), (DimensionProperty.NONE,), ObservationType.DEFAULT, f"vector{n}") for n in SIZES
-    ]
     settings = NetworkSettings(normalize=normalize, hidden_units=16, num_layers=2)
-    made = ActorCritic(BehaviorSpec(observations, actions), settings, ["extrinsic"], shared)
+    spec = vector_spec(SIZES, actions.continuous_size, actions.discrete_branches)
+    made = ActorCritic(spec, settings, ["extrinsic"], shared)
     made.actions.log_sigma.data.uniform_(-1, 1)
     return made
 
 
 def waiting(actions: ActionSpec) -> DecisionSteps:
     random = np.random.default_rng(0)
-    zeros = np.zeros(AGENTS, np.float32)
-    ids = np.arange(AGENTS, dtype=np.int32)
-    obs = [4 * random.standard_normal((AGENTS, n)).astype(np.float32) for n in SIZES]
     mask = [random.random((AGENTS, n)) < 0.3 for n in actions.discrete_branches]
     for branch in mask:
         branch[:, 0] = False
-    return DecisionSteps(obs, zeros, ids, mask or None, ids, zeros)
+    return decisions([4 * rows for rows in random_obs([(n,) for n in SIZES], AGENTS)], mask=mask or None)
 
 
 def expected(net: ActorCritic, steps: DecisionSteps, generator: torch.Generator, deterministic: bool):
@@ -113,3 +106,60 @@ def test_numbers_that_are_none_are_not_acted_upon(kind: str) -> None:
         net.actions.bias[-1] = float("nan")
     with pytest.raises(FloatingPointError, match="policy's output is not a finite number"):
         policy.act([steps])
+
+
+# A mask that forbids all actions of a branch -----------------------------------------------------------
+
+
+def masked_policy(deterministic: bool) -> Policy:
+    spec, generator = vector_spec([3], 0, (2, 4)), torch.Generator().manual_seed(0)
+    net = ActorCritic(spec, NetworkSettings(hidden_units=8), ["extrinsic"], generator=generator)
+    net.actions.bias.data[:] = torch.tensor([0.0, 5.0, 0.0, 5.0, 0.0, 0.0])
+    return Policy(net, spec, 1, deterministic=deterministic)
+
+
+def masked(shut: int | None) -> DecisionSteps:
+    """Agents 100 and on; from the row `shut` on, all actions of the second branch are forbidden."""
+    mask = [np.zeros((400, size), np.bool_) for size in (2, 4)]
+    mask[0][:, 0] = True
+    if shut is not None:
+        mask[1][shut:] = True
+    return decisions([np.zeros((400, 3), np.float32)], np.arange(100, 500), mask)
+
+
+def test_every_action_of_the_branch_is_as_likely(caplog: pytest.LogCaptureFixture) -> None:
+    acting = masked_policy(deterministic=False)
+    with caplog.at_level(logging.WARNING):
+        acting.act([masked(None)])
+        assert not caplog.records
+        (decided,) = acting.act([masked(7)])
+        acting.act([masked(0)])
+    (record,) = caplog.records
+    assert "Agent 107" in record.message and "all 4 actions of branch 1" in record.message
+    assert (decided.action.discrete[:, 0] == 1).all()
+    counts = np.bincount(decided.action.discrete[7:, 1], minlength=4)
+    assert counts.min() > 60
+    np.testing.assert_allclose(decided.log_probs[7:, 1], np.log(0.25), rtol=1e-5)
+    assert (decided.action.discrete[:7, 1] == 1).mean() > 0.5, "the others act by their logits"
+
+
+def test_a_deterministic_policy_takes_the_first() -> None:
+    (decided,) = masked_policy(deterministic=True).act([masked(7)])
+    assert (decided.action.discrete[7:, 1] == 0).all()
+    assert (decided.action.discrete[:7, 1] == 1).all()
+
+
+def test_nothing_is_learnt_where_nothing_was_left_to_choose() -> None:
+    """A forbidden action's logit is not the network's: whatever was done there says nothing of it."""
+    logits = torch.randn(3, 6, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    shut = torch.tensor([[False] * 6, [False] * 2 + [True] * 4, [True] * 6])
+    none = torch.zeros(3, 0)
+    distribution = ActionDistribution(none, torch.zeros(0), logits, Branches((2, 4)), shut)
+    log_probs = distribution.log_probs(Actions(none, torch.tensor([[1, 2]] * 3)))
+    (log_probs.sum() + distribution.entropy().sum()).backward()
+    expected = torch.tensor([0.5, 0.25]).log()
+    torch.testing.assert_close(log_probs[1:, 1], expected[1].expand(2))
+    torch.testing.assert_close(log_probs[2, 0], expected[0])
+    learns = logits.grad != 0
+    assert learns.tolist() == [[True] * 6, [True] * 2 + [False] * 4, [False] * 6]
+    torch.testing.assert_close(distribution.entropy()[2], -expected.sum(), rtol=1e-4, atol=1e-5)

@@ -12,21 +12,13 @@ from lanista.trainers.buffers.replay.columns import ReplayLayout
 from lanista.trainers.buffers.replay.frame_stacks import stack_sizes
 from lanista.trainers.buffers.replay.memory_limit import require_room, size_text
 from lanista.trainers.utils.errors import TrainerError
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
+from mlagents_envs.base_env import BehaviorSpec
 from playedsteps import layout
+from referencenets import spec_of_shapes
 
-EQUIVARIANT = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
-TRANSLATED = (DimensionProperty.NONE, EQUIVARIANT, EQUIVARIANT)
-SEER = BehaviorSpec(
-    [ObservationSpec((4, 84, 84), TRANSLATED, ObservationType.DEFAULT, "StackingSensor_size4_Camera")],
-    ActionSpec.create_discrete((6,)),
-)
+PLAIN = spec_of_shapes([(4, 84, 84)], branches=(6,))
+STACKED = PLAIN.observation_specs[0]._replace(name="StackingSensor_size4_Camera")
+SEER = BehaviorSpec([STACKED], PLAIN.action_spec)
 
 
 def arrays_of(replay):
@@ -44,11 +36,7 @@ def test_the_estimate_is_what_the_arrays_have(stacks):
 def test_a_stack_of_four_costs_one_frame():
     shape = ReplayLayout.of(SEER, 1_000_000, 1)
     assert 1.0 < shape.nbytes() / (1_000_000 * 84 * 84) < 1.06
-    plain = ReplayLayout.of(
-        BehaviorSpec([SEER.observation_specs[0]._replace(name="Camera")], SEER.action_spec),
-        *(1_000_000, 1),
-    )
-    assert plain.nbytes() > 3.8 * shape.nbytes()
+    assert ReplayLayout.of(PLAIN, 1_000_000, 1).nbytes() > 3.8 * shape.nbytes()
 
 
 def test_it_is_said_at_the_start(caplog):
@@ -56,6 +44,15 @@ def test_it_is_said_at_the_start(caplog):
         require_room("Seer", ReplayLayout.of(SEER, 10_000, 1))
     assert "Seer: the replay will take 78.2 MB" in caplog.text
     assert "StackingSensor_size4_Camera" in caplog.text
+
+
+def given(monkeypatch, folder, files):
+    """A machine of much memory with these files below /proc and /sys/fs/cgroup."""
+    for name, text in {"meminfo": "MemAvailable: 99000000 kB\n", **files}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    monkeypatch.setattr(memory, "_PROC", folder)
+    monkeypatch.setattr(memory, "_CGROUP", folder)
 
 
 @pytest.mark.parametrize(
@@ -67,11 +64,7 @@ def test_it_is_said_at_the_start(caplog):
     ],
 )
 def test_what_cannot_fit_is_refused_with_numbers(monkeypatch, tmp_path, files, culprit):
-    for name, text in {"meminfo": "MemAvailable: 99000000 kB\n", **files}.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(memory, "_PROC", tmp_path)
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    given(monkeypatch, tmp_path, files)
     with pytest.raises(
         TrainerError, match=rf"1,000,000 steps .* takes 7.*GB .*{culprit}.*buffer_size to at most"
     ):
@@ -119,21 +112,8 @@ def test_a_job_s_own_limit_counts_too(monkeypatch, tmp_path, files):
         require_room("Seer", ReplayLayout.of(SEER, 1_000_000, 1))
 
 
-def given(monkeypatch, folder, files):
-    """A machine of much memory with these files below /proc and /sys/fs/cgroup."""
-    for name, text in {"meminfo": "MemAvailable: 99000000 kB\n", **files}.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    monkeypatch.setattr(memory, "_PROC", folder)
-    monkeypatch.setattr(memory, "_CGROUP", folder)
-
-
 def test_no_limit_is_no_refusal(monkeypatch, tmp_path):
-    (tmp_path / "memory.max").write_text("max")
-    (tmp_path / "memory.current").write_text("12")
-    (tmp_path / "meminfo").write_text("MemAvailable: 99000000 kB\n")
-    monkeypatch.setattr(memory, "_PROC", tmp_path)
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    given(monkeypatch, tmp_path, {"memory.max": "max", "memory.current": "12"})
     assert require_room("Seer", ReplayLayout.of(SEER, 1_000_000, 1)) > 7e9
 
 

@@ -14,8 +14,8 @@ from lanista.trainers.policies.onnx.graph import BrainVerificationError, not_imp
 from lanista.trainers.policies.onnx.runtime import Brain
 from lanista.trainers.policies.onnx.verify import verify
 from lanista.trainers.settings.models.networks import NetworkSettings
-from mlagents_envs.base_env import DecisionSteps
 from onnx import numpy_helper
+from policysteps import change, decisions, node
 from referencenets import spec_of_shapes
 
 UNITYS = Path(__file__).parents[3] / "real" / "onnx"
@@ -100,15 +100,6 @@ def test_a_head_acts_learns_and_leaves_by_the_same_numbers():
     assert found.isfinite().all()
 
 
-def change(model, name, function):
-    (tensor,) = (t for t in model.graph.initializer if t.name == name)
-    tensor.CopyFrom(numpy_helper.from_array(function(numpy_helper.to_array(tensor)), name))
-
-
-def node(model, operator, index=0):
-    return [n for n in model.graph.node if n.op_type == operator][index]
-
-
 DAMAGES = {
     "a convolution": (
         "two cameras and a vector",
@@ -148,9 +139,8 @@ def test_a_brain_of_everything_plays(tmp_path):
     brain = Brain(tmp_path / "b.onnx")
     brain.check(spec)
     assert brain.observations == {0: (2,), 1: (5, 3), 2: (3, 20, 20)}
-    zeros, ids = np.zeros(4, np.float32), np.arange(4, dtype=np.int32)
     obs = [np.random.default_rng(0).random((4, *one.shape), np.float32) for one in spec.observation_specs]
-    actions = brain.act(DecisionSteps(obs, zeros, ids, None, ids, zeros), deterministic=True)
+    actions = brain.act(decisions(obs), deterministic=True)
     with torch.no_grad():
         expected = network.act(network.prepare([torch.from_numpy(o) for o in obs])).deterministic()
     np.testing.assert_array_equal(actions.discrete, expected.discrete)
@@ -218,8 +208,7 @@ def test_unity_s_sorter_in_our_network_acts_as_unity_s_file():
         tiles[row, np.arange(count), random.permutation(20)[:count]] = 1.0
         tiles[row, :count, 20:] = random.uniform(-1, 1, (count, 3))
     obs = [tiles, *(random.uniform(-1, 1, (50, n)).astype(np.float32) for n in (10, 8))]
-    zeros, ids = np.zeros(50, np.float32), np.arange(50, dtype=np.int32)
-    theirs = Brain(path).act(DecisionSteps(obs, zeros, ids, None, ids, zeros), deterministic=True)
+    theirs = Brain(path).act(decisions(obs), deterministic=True)
     with torch.no_grad():
         ours = network.act(network.prepare([torch.from_numpy(o) for o in obs])).deterministic()
     np.testing.assert_array_equal(theirs.discrete, ours.discrete)

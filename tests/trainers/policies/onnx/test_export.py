@@ -2,7 +2,6 @@
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import torch
 from goldendata import array, cases
@@ -15,6 +14,7 @@ from lanista.trainers.policies.onnx.graph import BrainVerificationError, not_imp
 from lanista.trainers.policies.onnx.verify import verify
 from lanista.trainers.settings.models.networks import NetworkSettings
 from onnx import numpy_helper
+from policysteps import change, node, rename, session_of
 from referencenets import behavior_spec, load_actor, network_settings, vector_spec
 
 # The one case without a network shows how the reference's exporter fails with today's torch.
@@ -79,7 +79,7 @@ def test_a_brain_equals_the_references(case):
     assert interface(model.graph.input) == without_symbols(expected["graph_inputs"])
     assert interface(model.graph.output) == without_symbols(expected["graph_outputs"])
     assert constant_outputs(model) == expected["constant_outputs"]
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = session_of(model)
     if "outputs" not in expected:
         return
     feeds = {f"obs_{i}": array(rows) for i, rows in enumerate(given_["observations"])}
@@ -106,15 +106,12 @@ def test_every_behaviour_exports_and_verifies(sizes, continuous, branches, layer
     verify(build_brain(built, behavior="Any"), built)
 
 
-def test_the_batch_axis_is_named_and_the_note_is_kept(tmp_path):
+def test_the_batch_axis_is_named_and_the_metadata_are_kept(tmp_path):
     export_brain(network(), tmp_path / "b.onnx", behavior="Ball", step=500, reward=1.5)
     model = onnx.load(tmp_path / "b.onnx")
     assert all(v.type.tensor_type.shape.dim[0].dim_param == "batch" for v in model.graph.input)
-    assert {p.key: p.value for p in model.metadata_props} == {
-        "behavior": "Ball",
-        "step": "500",
-        "reward": "1.5",
-    }
+    noted = {p.key: p.value for p in model.metadata_props}
+    assert noted == {"behavior": "Ball", "step": "500", "reward": "1.5"}
 
 
 def test_the_same_network_gives_the_same_bytes(tmp_path):
@@ -141,24 +138,6 @@ def test_a_diverged_network_leaves_the_old_file(tmp_path):
         export_brain(built, path, behavior="Ball")
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
-
-
-def stored(model, name):
-    return next(t for t in model.graph.initializer if t.name == name)
-
-
-def change(model, name, function):
-    tensor = stored(model, name)
-    tensor.CopyFrom(numpy_helper.from_array(function(numpy_helper.to_array(tensor)), name))
-
-
-def node(model, operator, index=0):
-    return [n for n in model.graph.node if n.op_type == operator][index]
-
-
-def rename(model, old, new):
-    for n in model.graph.node:
-        n.output[:] = [new if o == old else o for o in n.output]
 
 
 @settings(deadline=None, max_examples=10)

@@ -1,7 +1,6 @@
 """Brains of greedy policies give the greedy action in every output, masks heeded."""
 
 import numpy as np
-import onnxruntime
 import pytest
 import torch
 from lanista.trainers.checkpoints.metadata import build_network, describe_network
@@ -12,6 +11,7 @@ from lanista.trainers.policies.onnx.graph import BrainVerificationError, not_imp
 from lanista.trainers.policies.onnx.load import load
 from lanista.trainers.policies.onnx.verify import verify
 from lanista.trainers.settings.models.networks import NetworkSettings
+from policysteps import node, random_obs, session_of
 from referencenets import spec_of_shapes
 
 SHAPES = {
@@ -37,33 +37,23 @@ def network(senses="vectors", head="dqn", memory=None):
     return Actor(spec, chosen, torch.Generator().manual_seed(0), head=HEADS[head])
 
 
-def session_of(built):
+def verified(built):
     model = build_brain(built, behavior="Greedy")
     verify(model, built)
     assert not not_importable(model)
-    return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-
-
-def feeds_of(session, built, count, random):
-    feeds = {
-        f"obs_{i}": random.normal(size=(count, *o.shape)).astype(np.float32)
-        for i, o in enumerate(built.spec.observation_specs)
-    }
-    if any(i.name == "recurrent_in" for i in session.get_inputs()):
-        feeds["recurrent_in"] = random.normal(size=(count, 1, built.memory_size)).astype(np.float32)
-    return feeds
+    return session_of(model)
 
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("senses", SHAPES)
 def test_all_outputs_are_greedy_at_any_batch_size(senses, head):
     built, random = network(senses, head), np.random.default_rng(1)
-    session = session_of(built)
+    session = verified(built)
     for count in (1, 64):
-        feeds = feeds_of(session, built, count, random)
-        obs = [torch.from_numpy(feeds[f"obs_{i}"]) for i in range(len(feeds))]
+        obs = random_obs([one.shape for one in built.spec.observation_specs], count)
+        feeds = {f"obs_{i}": rows for i, rows in enumerate(obs)}
         with torch.no_grad():
-            encoding = built.actor_encoding(built.prepare(obs))
+            encoding = built.actor_encoding(built.prepare([torch.from_numpy(rows) for rows in obs]))
         if head == "ddpg":
             drawn, likeliest = session.run(["continuous_actions", "deterministic_continuous_actions"], feeds)
             with torch.no_grad():
@@ -84,7 +74,7 @@ def test_all_outputs_are_greedy_at_any_batch_size(senses, head):
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 def test_a_brain_with_a_memory_is_verified_over_steps(kind):
-    session_of(network(memory={"memory_type": kind, "memory_size": 8}))
+    verified(network(memory={"memory_type": kind, "memory_size": 8}))
 
 
 def test_values_of_any_size_are_told_apart():
@@ -92,17 +82,14 @@ def test_values_of_any_size_are_told_apart():
     with torch.no_grad():
         built.actions.weight.mul_(1e3)
         built.actions.bias.add_(5e4)
-    session_of(built)
+    verified(built)
 
 
 def test_a_brain_that_draws_its_actions_is_refused():
     built = network()
     model = build_brain(built, behavior="Greedy")
-    node = next(n for n in model.graph.node if n.output[0] == "discrete_actions")
-    node.input[0], node.input[1] = (
-        node.input[0],
-        next(n.output[0] for n in model.graph.node if n.op_type == "Slice"),
-    )
+    chosen = next(n for n in model.graph.node if n.output[0] == "discrete_actions")
+    chosen.input[1] = node(model, "Slice").output[0]
     with pytest.raises(BrainVerificationError):
         verify(model, built)
 
@@ -118,8 +105,7 @@ def test_a_checkpoint_and_its_brain_act_alike_in_the_hand(tmp_path, head):
     export_brain(again, tmp_path / "g.onnx", behavior="Greedy")
     torch.save({"brain": described, "Policy": built.state_dict()}, tmp_path / "g.pt")
     brain, checkpoint = load(tmp_path / "g.onnx", seed=1), load(tmp_path / "g.pt", seed=2)
-    random = np.random.default_rng(0)
-    obs = [random.normal(size=(20, size)).astype(np.float32) for size in (3, 2)]
+    obs = random_obs([(3,), (2,)], 20)
     for deterministic in (True, False):
         one, two = (p.act(obs, deterministic=deterministic) for p in (brain, checkpoint))
         np.testing.assert_array_equal(one.discrete, two.discrete)

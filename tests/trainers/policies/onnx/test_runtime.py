@@ -14,23 +14,11 @@ from lanista.trainers.policies.onnx.export import export_brain
 from lanista.trainers.policies.onnx.graph import GraphBuilder
 from lanista.trainers.policies.onnx.runtime import Brain, BrainError
 from lanista.trainers.settings.models.networks import NetworkSettings
-from mlagents_envs.base_env import DecisionSteps
+from policysteps import change, decisions, random_obs, rename
 from referencenets import vector_spec
 
 UNITYS = sorted((Path(__file__).parents[3] / "real" / "onnx").glob("*.onnx"))
 SPEC = vector_spec([3, 2], continuous=2, branches=(3, 2))
-
-
-def decisions(obs, ids=None, forbidden=None):
-    n = len(obs[0])
-    ids = np.arange(n) if ids is None else np.array(ids)
-    zeros = np.zeros(n, np.float32)
-    return DecisionSteps(obs, zeros, ids.astype(np.int32), forbidden, np.zeros(n, np.int32), zeros)
-
-
-def random_obs(shapes, rows, seed=0):
-    random = np.random.default_rng(seed)
-    return [random.standard_normal((rows, *shape), dtype=np.float32) for shape in shapes]
 
 
 @pytest.fixture
@@ -48,7 +36,7 @@ def test_a_brain_acts_as_its_network(exported):
     brain.check(SPEC)
     obs = random_obs([(3,), (2,)], 6)
     forbidden = [np.eye(6, 3, dtype=bool), np.zeros((6, 2), bool)]
-    action = brain.act(decisions(obs, forbidden=forbidden), deterministic=True)
+    action = brain.act(decisions(obs, mask=forbidden), deterministic=True)
     mask = torch.from_numpy(np.concatenate(forbidden, 1))
     with torch.no_grad():
         distribution = network.act(network.prepare([torch.from_numpy(o) for o in obs]), mask)
@@ -63,7 +51,7 @@ def test_sampled_actions_differ_and_keep_to_the_mask(exported):
     brain = Brain(exported[1])
     steps = decisions(
         [np.zeros((200, 3)), np.zeros((200, 2))],
-        forbidden=[np.eye(3, dtype=bool)[[1] * 200], np.zeros((200, 2), bool)],
+        mask=[np.eye(3, dtype=bool)[[1] * 200], np.zeros((200, 2), bool)],
     )
     action = brain.act(steps)
     assert np.abs(action.continuous).max() <= 1.0
@@ -184,10 +172,8 @@ def with_change(source, path, function):
     return path
 
 
-def rename(model, old, new):
-    for node in model.graph.node:
-        node.input[:] = [new if name == old else name for name in node.input]
-        node.output[:] = [new if name == old else name for name in node.output]
+def rename_everywhere(model, old, new):
+    rename(model, old, new)
     for value in [*model.graph.input, *model.graph.output]:
         value.name = new if value.name == old else value.name
 
@@ -202,15 +188,14 @@ def rename(model, old, new):
     ],
 )
 def test_other_interfaces_are_refused(exported, tmp_path, old, new, message):
-    path = with_change(exported[1], tmp_path / "x.onnx", lambda model: rename(model, old, new))
+    path = with_change(exported[1], tmp_path / "x.onnx", lambda model: rename_everywhere(model, old, new))
     with pytest.raises(BrainError, match=message):
         Brain(path)
 
 
 def test_other_versions_are_refused(exported, tmp_path):
     def to_two(model):
-        tensor = next(t for t in model.graph.initializer if t.name == "version_number.value")
-        tensor.CopyFrom(onnx.numpy_helper.from_array(np.array([2.0], np.float32), tensor.name))
+        change(model, "version_number.value", lambda version: version - 1.0)
 
     with pytest.raises(BrainError, match="version 2"):
         Brain(with_change(exported[1], tmp_path / "x.onnx", to_two))
