@@ -131,7 +131,7 @@ class AgentTable:
             agent = int(ids[twins[0]])
             raise ValueError(
                 f"environment {env}: agent {agent} appears twice among the decisions of one step; "
-                f"the agents of a behaviour must have different ids"
+                f"the agents of a behavior must have different ids"
             )
 
     def reset(self, slots: Slots) -> None:

@@ -1,4 +1,4 @@
-"""Blocks: the columns that rows lie in, and how rows are read out of them.
+"""Blocks: the arrays that hold rows, and how rows are read from them.
 
 All columns of a block are views of two arrays, one of 4-byte words and one of flags, in which a row is one
 piece. So reading some rows costs two gathers however many columns there are.
@@ -52,7 +52,7 @@ class RowLayout:
     branches: tuple[int, ...]
     memory_size: int
     places: int = 0
-    """Places of a group's roster; 0: nobody asks for rosters."""
+    """Places of a group's roster; 0: rosters are not used."""
     as_bytes: tuple[bool, ...] = ()
     """For each observation whether it is kept as uint8, as engines send pictures, and not as float32;
     (): none is. Bytes fill whole words."""
@@ -61,7 +61,7 @@ class RowLayout:
     def of(
         cls, spec: BehaviorSpec, memory_size: int = 0, places: int = 0, as_bytes: tuple[bool, ...] = ()
     ) -> RowLayout:
-        """The layout for a behaviour; `memory_size` numbers of recurrent state."""
+        """The layout for a behavior; `memory_size` numbers of recurrent state."""
         return cls(
             tuple(tuple(int(n) for n in o.shape) for o in spec.observation_specs),
             tuple(str(o.name) for o in spec.observation_specs),

@@ -1,4 +1,4 @@
-"""Places: which member of a group stands where in what a centralised critic reads."""
+"""Places: which member of a group stands where in what a centralized critic reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class GroupSlotsFullError(ValueError):
 
 
 class GroupSlots:
-    """A table [roster, place] of the newest rows of every group's members, -1 where nobody is.
+    """A table [roster, place] of the newest rows of every group's members, -1 for none.
 
     A member gets the lowest free place with its first decision in the group and leaves it empty, for nobody
     else, when its episode ends; a group without living members is over, and its number starts afresh. An

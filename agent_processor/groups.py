@@ -76,11 +76,11 @@ class GroupTable:
         self._plane(OVER)[at] = over
 
     def finished(self, groups: NDArray[np.int64], places: NDArray[np.int64]) -> Rows:
-        """[n, M] the rows that the others in each one's group finished last, -1 behind them."""
+        """[n, M] the rows that the others in each one's group finished last, -1 after them."""
         return self._take(FINISHED, groups, places)
 
     def current(self, groups: NDArray[np.int64], places: NDArray[np.int64]) -> Rows:
-        """[n, M] the rows of the others' newest observations, -1 behind them."""
+        """[n, M] the rows of the others' newest observations, -1 after them."""
         return self._take(CURRENT, groups, places)
 
     def all_over(self, groups: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -33,7 +33,7 @@ Place = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class AgentProcessor:
-    """Puts together the trajectories of one behaviour's agents, of every environment."""
+    """Puts together the trajectories of one behavior's agents, of every environment."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class AgentProcessor:
     ) -> None:
         """`max_trajectory_length` is the time horizon; `memory_size` is 0 without recurrent networks.
 
-        `places`: of the rosters that a centralised critic reads; 0 where nobody asks for them.
+        `places`: of the rosters that a centralized critic reads; 0 without.
         `by_worker`: report the lengths of each environment's episodes by themselves too.
         """
         if max_trajectory_length < 1:
@@ -108,7 +108,7 @@ class AgentProcessor:
             newest, whose = self._rosters.newest(rosters), self._rosters.slots_of_newest(rosters)
             agents = np.where(newest >= 0, self._agents.agent[whose], -1)
             for trajectory, rows, ids in zip(self._ready, newest, agents):
-                if trajectory.life_lost:  # nobody goes on, as far as can be learnt
+                if trajectory.life_lost:  # nobody goes on, as far as can be learned
                     rows, ids = np.full_like(rows, -1), np.full_like(ids, -1)
                 trajectory.next_roster, trajectory.next_agents = rows, ids
                 trajectory.blocks = self._rows.blocks
@@ -148,7 +148,7 @@ class AgentProcessor:
 
     def places(self, env: int, agent_ids: NDArray[np.int32]) -> NDArray[np.int64]:
         """[n] the places of these agents, who have sent decision steps, in their groups' rosters."""
-        assert self._rosters is not None, "nobody asked for rosters"
+        assert self._rosters is not None, "rosters are not used"
         return self._rosters.place_of(self._agents.find(env, np.asarray(agent_ids))[0])
 
     def _act(self, env: int, decided: Decision) -> None:
@@ -355,7 +355,7 @@ class AgentManager(AgentProcessor):
             behavior_id, spec, max_trajectory_length, stats, memory_size, places, by_worker: as of
                 `AgentProcessor`.
             max_queued: bounds the trajectory queue, whose `put` then waits for the trainer; 0: no bound.
-            trajectory_queue: a queue that several behaviours share, instead of one made here.
+            trajectory_queue: a queue that several behaviors share, instead of one made here.
         """
         super().__init__(behavior_id, spec, max_trajectory_length, stats, memory_size, places, by_worker)
         if trajectory_queue is None:

@@ -24,7 +24,7 @@ class AgentManagerQueue(Generic[T]):
 
     @property
     def behavior_id(self) -> str:
-        """The behaviour whose items pass through here."""
+        """The behavior whose items pass through here."""
         return self._behavior_id
 
     @property

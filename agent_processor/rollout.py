@@ -15,7 +15,7 @@ from .trajectory import Rollout, Trajectory
 def build_rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Rollout:
     """The steps of these trajectories, then the teammates' steps that are not among them, each row once.
 
-    Trajectories of several behaviours may be mixed when their observations and actions are alike. Without
+    Trajectories of several behaviors may be mixed when their observations and actions are alike. Without
     `with_mates` the teammates are left out, for algorithms that do not look at them.
     """
     if not trajectories:
@@ -150,7 +150,7 @@ def _renumber(blocks: Blocks, own: Rows, *tables: Rows | None) -> tuple[Rows, li
 
 
 def _stacked(of_places: Sequence[NDArray[np.int64] | None]) -> NDArray[np.int64]:
-    """[J, places] what each trajectory says of the places behind its last step."""
+    """[J, places] what each trajectory says of the places after its last step."""
     columns = [column for column in of_places if column is not None]
     assert len(columns) == len(of_places), "a processor with rosters sets it for every trajectory"
     return np.stack(columns)

@@ -34,7 +34,7 @@ _stores = count()
 
 
 class RowStore:
-    """Appends rows of one behaviour and forgets the blocks that nobody reaches any more."""
+    """Appends rows of one behavior and forgets the blocks that are not referenced any more."""
 
     def __init__(
         self, spec: BehaviorSpec, memory_size: int = 0, block_rows: int = 0, places: int = 0
@@ -98,7 +98,7 @@ class RowStore:
     def _check(self, obs: Sequence[ObsArray], n: int) -> None:
         shapes, as_bytes = self.layout.obs_shapes, self.layout.as_bytes
         if len(obs) != len(shapes):
-            raise ValueError(f"{len(obs)} observations where the behaviour has {len(shapes)}")
+            raise ValueError(f"{len(obs)} observations where the behavior has {len(shapes)}")
         for i, shape in enumerate(shapes):
             if obs[i].shape != (n, *shape):
                 raise ValueError(
@@ -181,7 +181,7 @@ class RowStore:
                 block.widen_mates(mates.shape[1])[offsets, : mates.shape[1]] = mates[which]
 
     def end(self, rows: Rows) -> None:
-        """With these finished rows a life is over: for what is learnt nothing comes behind them."""
+        """With these finished rows a life is over: for what is learned nothing follows them."""
         for block, offsets, _ in self._by_block(rows):
             block.columns.done[offsets] = True
 

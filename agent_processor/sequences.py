@@ -27,7 +27,7 @@ class PaddedSequences:
 
 
 def pad_sequences(lengths: NDArray[np.int64], sequence_length: int) -> PaddedSequences:
-    """Pad trajectories of `lengths` [J], which lie one behind another, to multiples of `sequence_length`."""
+    """Pad trajectories of `lengths` [J], which lie one after another, to multiples of `sequence_length`."""
     padded = -(-lengths // sequence_length) * sequence_length
     starts = np.repeat(np.cumsum(padded) - padded, padded)
     within = np.arange(len(starts)) - starts

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class AgentKey(NamedTuple):
-    """An agent of one behaviour among all environments, for one life."""
+    """An agent of one behavior among all environments, for one life."""
 
     env: int
     agent: int
@@ -46,13 +46,13 @@ class Trajectory:
     all_group_dones_reached: bool
     """Every teammate's last step ended its episode; True without teammates."""
     next_roster: NDArray[np.int64] | None = None
-    """[places] the rows of the group's newest observations behind the last step, -1 where nobody goes on:
+    """[places] the rows of the group's newest observations after the last step, -1 for none:
     those of members who live, and of members whose episodes were interrupted. None without rosters."""
 
     next_agents: NDArray[np.int64] | None = None
-    """[places] the ids of the agents whose rows these are, -1 where nobody is. None without rosters."""
+    """[places] the ids of the agents whose rows these are, -1 for none. None without rosters."""
     life_lost: bool = False
-    """The agent lost a life: for what is learnt its episode is done, and yet it goes on."""
+    """The agent lost a life: for what is learned its episode is done, and yet it goes on."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -97,7 +97,7 @@ class EpisodesForgotten:
 class Rollout:
     """The steps of J trajectories as columns of N rows.
 
-    The first `steps` rows are the trajectories' own, one trajectory after another (`lengths`); rows behind
+    The first `steps` rows are the trajectories' own, one trajectory after another (`lengths`); rows after
     them belong to teammates whose trajectories are not among these.
     """
 
@@ -139,14 +139,14 @@ class Rollout:
     """[J]."""
     roster: NDArray[np.int64] | None = None
     """[steps, places] row numbers within this Rollout of all members of the group when the step began, at
-    their places, the step's own among them; -1 where nobody is. None without rosters."""
+    their places, the step's own among them; -1 for none. None without rosters."""
     next_roster: NDArray[np.int64] | None = None
-    """[J, places] the same behind each trajectory's last step; these rows have observations, masks and memory
+    """[J, places] the same after each trajectory's last step; these rows have observations, masks and memory
     alone. Nobody goes on where all is -1."""
     next_place: NDArray[np.int64] | None = None
     """[J] where in `next_roster` the trajectory's own agent goes on; -1 where it does not."""
     next_agents: NDArray[np.int64] | None = None
-    """[J, places] the ids of the agents in `next_roster`, all of the trajectory's environment; -1: nobody."""
+    """[J, places] the ids of the agents in `next_roster`, all of the trajectory's environment; -1: none."""
     exploration: NDArray[np.float32] | None = None
     """[N]: see `Decision`."""
     life_lost: NDArray[np.bool_] | None = None
@@ -155,7 +155,7 @@ class Rollout:
     """[J] the numbers of the rows that `next_obs` is of. Where the agent goes on, its next trajectory begins
     with this row. None where somebody else than `rollout` made this Rollout."""
     next_action_mask: NDArray[np.bool_] | None = None
-    """[J, sum of branch sizes] the masks there; all False behind an end. None as `action_mask`."""
+    """[J, sum of branch sizes] the masks there; all False after an end. None as `action_mask`."""
 
     @property
     def episode_over(self) -> NDArray[np.bool_]:

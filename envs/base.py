@@ -1,12 +1,5 @@
-"""What passes from the environments to the floors above them, and back.
-
-An engine's full names of behaviours, such as `Striker?team=1`.
-
-How values that an engine or a trainer reports are put together into one figure.
-
-What an environment knows of its whole world, beside what each of its agents sees.
-
-The processors of this machine.
+"""What passes between environments and the layers above them: names of behaviors, steps, decisions,
+statistics.
 """
 
 import os
@@ -22,12 +15,12 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class BehaviorName:
-    """A behaviour's full name taken apart."""
+    """A behavior's full name taken apart."""
 
     behavior_id: str
     """The full name as the engine sent it."""
     name: str
-    """What the user's configuration calls the behaviour: the part before the question mark."""
+    """What the user's configuration calls the behavior: the part before the question mark."""
     team_id: int = 0
     """The team, 0 where the full name tells none."""
 
@@ -44,7 +37,7 @@ class BehaviorName:
             return cls(behavior_id, name, int(team))
         except ValueError:
             raise ValueError(
-                f"The behaviour {behavior_id!r} has the team {team!r}, which is not a whole number. "
+                f"The behavior {behavior_id!r} has the team {team!r}, which is not a whole number. "
                 "Full names look like 'Name?team=0'."
             ) from None
 
@@ -55,7 +48,7 @@ class BehaviorName:
 
 
 def behavior_id(name: str, team_id: int = 0) -> str:
-    """The full name of a behaviour's team."""
+    """The full name of a behavior's team."""
     return f"{name}?team={team_id}"
 
 
@@ -69,7 +62,7 @@ class StatsAggregationMethod(Enum):
 
 
 BehaviorId = str
-"""The engine's full name of a behaviour, such as `3DBall?team=0`."""
+"""The engine's full name of a behavior, such as `3DBall?team=0`."""
 
 ObsArray = NDArray[np.float32 | np.uint8]
 """Some agents' observations of one sensor, [n, *shape]: numbers, or the bytes of pictures (see `pixels`)."""

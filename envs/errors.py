@@ -1,13 +1,4 @@
-"""What a new start of an environment does not mend.
-
-What the wire can complain about.
-
-What can go wrong between the name of an environment and its program.
-
-What is wrong with a demonstration.
-
-What goes wrong with a cluster.
-"""
+"""The errors of environments that more than one of the folders raises or catches."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -22,7 +13,7 @@ from mlagents_envs.exception import (
 
 
 class GameFaultError(UnityException):  # type: ignore[misc]
-    """A game in Python breaks the rules of its interface, and would break them again: it is not restarted."""
+    """An environment in Python breaks its interface's contract, and would again: it is not restarted."""
 
 
 class UnsupportedSpaceError(GameFaultError):

@@ -1,7 +1,8 @@
-"""Pictures as bytes and as numbers.
+"""Images as bytes and as floats.
 
-Engines send most pictures as PNG files, in which a pixel has a byte per channel. Users of a BaseEnv get them
-as float32 in 0 to 1, as from ML-Agents. On the way to a trainer's networks they stay bytes: a quarter.
+Engines send most images as PNG files, in which a pixel has a byte per channel. Users of a BaseEnv get them as
+float32 in 0 to 1, as from ML-Agents. On the way to a trainer's networks they stay bytes, a quarter of the
+size.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class ImageDtypes:
     ) -> None:
         found: ObsArray = batch.obs[index]
         are_bytes = found.dtype == BYTES
-        # All teams of a behaviour share a network.
+        # All teams of a behavior share a network.
         wanted = self._bytes.setdefault((behavior.partition("?")[0], index), are_bytes)
         if wanted == are_bytes:
             return

@@ -1,7 +1,4 @@
-"""What becomes of numbers from an engine that are not finite: NaN never reaches a weight.
-
-Actions as they are set: whether they fit, and one agent's after the other.
-"""
+"""Checks of what engines send and get: numbers that are not finite, and the shapes of actions."""
 
 import logging
 from collections.abc import Iterator
@@ -58,25 +55,25 @@ def check_finite(
     policy: NonFinitePolicy,
     warned: set[tuple[str, str]] | None = None,
 ) -> tuple[BehaviorSteps, NDArray[np.int32]]:
-    """Look for numbers that are not finite in what one behaviour's agents sent.
+    """Look for numbers that are not finite in what one behavior's agents sent.
 
     Costs one pass over each array while everything is finite. Arrays are never changed in place: where
     zeros are put in, the returned steps hold a copy.
 
     Args:
-        steps: the behaviour's DecisionSteps and TerminalSteps.
-        spec: the behaviour's; names the sensors.
+        steps: the behavior's DecisionSteps and TerminalSteps.
+        spec: the behavior's; names the sensors.
         environment: how messages call the environment, such as `environment 3`.
-        behavior: the behaviour's name.
+        behavior: the behavior's name.
         policy: what to do about such a number.
-        warned: (behaviour, source) pairs that have been warned about; a source in it is not warned about
+        warned: (behavior, source) pairs that have been warned about; a source in it is not warned about
             again, one that is not is added. Without it every call warns.
 
     Returns:
         The steps, and the ids [k] of the agents whose unfinished trajectories are void (DROP only).
 
     Raises:
-        NonFiniteError: with STOP, naming environment, behaviour, sensor, agent and value.
+        NonFiniteError: with STOP, naming environment, behavior, sensor, agent and value.
     """
     decisions, terminals = steps
     void: list[NDArray[np.int32]] = []
@@ -184,7 +181,7 @@ def with_action(
 
     Args:
         given: [n, continuous] and [n, branches]; None for zeros.
-        spec: The behaviour's.
+        spec: The behavior's.
         decisions: Who waits for a decision, n agents.
         agent_id: One of them.
         action: [1, continuous] and [1, branches], already checked.
@@ -196,7 +193,7 @@ def with_action(
     rows = decisions.agent_id_to_index
     if agent_id not in rows:
         raise IndexError(
-            f"agent_id {agent_id} did not request a decision at the previous step; of the behaviour "
+            f"agent_id {agent_id} did not request a decision at the previous step; of the behavior "
             f"{behavior} these did: {decisions.agent_id[:20].tolist()}."
         )
     if given is None:
@@ -209,7 +206,7 @@ def with_action(
 
 
 def check_shape(spec: BehaviorSpec, action: ActionTuple, agents: int, behavior: str) -> None:
-    """Refuse actions of another shape than the behaviour's, and actions without any part.
+    """Refuse actions of another shape than the behavior's, and actions without any part.
 
     Raises:
         UnityActionException: They are so.

@@ -126,7 +126,7 @@ class EnvManager:
 
     @property
     def behavior_specs(self) -> Mapping[BehaviorId, BehaviorSpec]:
-        """The behaviours that any environment has shown so far; none before the first `reset`."""
+        """The behaviors that any environment has shown so far; none before the first `reset`."""
         return self._specs.view
 
     @property
@@ -196,12 +196,12 @@ class EnvManager:
 
         Args:
             env: Its index.
-            decisions: Per behaviour, the decisions for the agents of its last step; agents of a behaviour
+            decisions: Per behavior, the decisions for the agents of its last step; agents of a behavior
                 without any get zeros.
 
         Raises:
             RuntimeError: It has not answered what it was sent last.
-            UnityActionException: A behaviour that it does not have, or actions of a wrong shape.
+            UnityActionException: A behavior that it does not have, or actions of a wrong shape.
             RestartLimitError, EngineStopped: As `wait`.
         """
         worker = self._workers.get(env)
@@ -226,7 +226,7 @@ class EnvManager:
             RestartLimitError: An engine failed more often than the limits allow.
             EngineStopped: The engine ended the session in good order.
             NonFiniteError: A number is not finite, and `non_finite` is STOP.
-            SpecConflictError: Environments describe a behaviour differently.
+            SpecConflictError: Environments describe a behavior differently.
             RuntimeError: No answer is pending.
         """
         end = math.inf if timeout is None else self._clock() + timeout

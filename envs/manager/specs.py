@@ -1,7 +1,4 @@
-"""The behaviours of all environments of a run, which must agree about them.
-
-Notices groups whose members are of different behaviours: they are not learnt as one team.
-"""
+"""The behaviors of all environments of a run: their specs, which must agree, and groups that span several."""
 
 from __future__ import annotations
 
@@ -16,20 +13,20 @@ from mlagents_envs.exception import UnityEnvironmentException
 from ..base import BehaviorId, EnvironmentStep
 
 Refusal = Callable[[BehaviorId, BehaviorSpec, bool], str | None]
-"""Why a behaviour cannot take part; None if it can. Told whether others take part already."""
+"""Why a behavior cannot take part; None if it can. Told whether others take part already."""
 
 
 class SpecConflictError(UnityEnvironmentException):  # type: ignore[misc]
-    """Two environments, or two lives of one, describe a behaviour differently; or one has a behaviour that
+    """Two environments, or two lives of one, describe a behavior differently; or one has a behavior that
     cannot take part.
     """
 
 
 class MergedSpecs:
-    """What environments have shown of their behaviours, put together."""
+    """What environments have shown of their behaviors, put together."""
 
     def __init__(self, refusal: Refusal = lambda behavior, spec, among_others: None) -> None:
-        """Nothing is known yet. `refusal` is asked of every new behaviour."""
+        """Nothing is known yet. `refusal` is asked of every new behavior."""
         self._refusal = refusal
         self._specs: dict[BehaviorId, BehaviorSpec] = {}
         self._sources: dict[BehaviorId, str] = {}
@@ -45,7 +42,7 @@ class MergedSpecs:
         """Add what an environment shows of its behaviors: all of it, or nothing if there is an error.
 
         Args:
-            shown: All its behaviours.
+            shown: All its behaviors.
             before: What this has returned for it last.
             source: Its name.
 

@@ -104,7 +104,7 @@ class AgentColumns:
             self.mask[row] = info.action_mask
         if len(info.observations) != len(self._sensors):
             raise ObservationError(
-                f"agent {info.id} sent {len(info.observations)} observations where the behaviour's first "
+                f"agent {info.id} sent {len(info.observations)} observations where the behavior's first "
                 f"agent sent {len(self._sensors)}"
             )
         for index, sensor in enumerate(self._sensors):
@@ -120,7 +120,7 @@ class AgentColumns:
         fits = shape == sensor.sent_shape if sensor.visual else not compressed and len(values) == sensor.size
         if not fits:
             raise ObservationError(
-                f"{label} does not fit the behaviour's specification: shape {sensor.sent_shape} was "
+                f"{label} does not fit the behavior's specification: shape {sensor.sent_shape} was "
                 f"expected, got shape {shape} with {len(values)} numbers"
             )
         out = self.obs[index][row]
@@ -137,7 +137,7 @@ class AgentColumns:
             pixels = as_bytes(np.array(values, np.float32))
             if pixels is None:
                 raise ObservationError(
-                    f"{label} came as numbers that are no pixels / 255, where the behaviour's first agent "
+                    f"{label} came as numbers that are no pixels / 255, where the behavior's first agent "
                     "sent a compressed picture. Give the sensors of all agents the same compression."
                 )
             out[:] = sensor.first(pixels)
@@ -153,10 +153,10 @@ _INTS = {10: "agent_id", 14: "group_id"}
 
 
 class AgentReader:
-    """Reads the agents of one behaviour, message after message."""
+    """Reads the agents of one behavior, message after message."""
 
     def __init__(self, behavior: BehaviorFormat, where: str) -> None:
-        """`where`: what errors call the engine and the behaviour."""
+        """`where`: what errors call the engine and the behavior."""
         self._where = where
         self._sensors = behavior.sensors
         self._compressed = behavior.compressed

@@ -1,6 +1,6 @@
 """The engine's side, for engines that are written in Python: steps to bytes, answers to arrays.
 
-The agents of one behaviour on their way from an engine: arrays to bytes.
+The agents of one behavior on their way from an engine: arrays to bytes.
 
 What the trainer answered, as the engine reads it.
 """
@@ -63,7 +63,7 @@ _BYTES = np.dtype(np.uint8)
 
 @dataclass(frozen=True, slots=True)
 class AgentBatch:
-    """The n agents of one behaviour that report at a step: they ask for a decision, or they are done.
+    """The n agents of one behavior that report at a step: they ask for a decision, or they are done.
 
     The trainer's actions come in the order of those who are not done.
     """
@@ -87,10 +87,10 @@ class AgentBatch:
 
 
 class AgentWriter:
-    """Writes the agents of one behaviour as a list of AgentInfoProto, columns at once."""
+    """Writes the agents of one behavior as a list of AgentInfoProto, columns at once."""
 
     def __init__(self, name: str, spec: BehaviorSpec, level: int = FAST) -> None:
-        """`name`: of the behaviour, for messages; `level`: as of `encode_pictures`."""
+        """`name`: of the behavior, for messages; `level`: as of `encode_pictures`."""
         self._name = name
         self._level = level
         self._mask_size = sum(spec.action_spec.discrete_branches)
@@ -202,11 +202,11 @@ class AgentWriter:
 
 def _described(observation: ObservationSpec, compression: int = 0) -> bytes:
     """An ObservationProto without its values."""
-    grey = compression == _PNG and len(observation.shape) == 3 and observation.shape[0] == 1
+    gray = compression == _PNG and len(observation.shape) == 3 and observation.shape[0] == 1
     return ObservationProto(
         shape=observation.shape,
         compression_type=compression,
-        compressed_channel_mapping=_GREY if grey else (),
+        compressed_channel_mapping=_GREY if gray else (),
         dimension_properties=[int(value) for value in observation.dimension_property],
         observation_type=observation.observation_type.value,
         name=observation.name,
@@ -251,10 +251,10 @@ def encode_ready() -> bytes:
 
 
 class StepEncoder:
-    """Writes the messages of steps. A behaviour is described in the first one in which it has agents."""
+    """Writes the messages of steps. A behavior is described in the first one in which it has agents."""
 
     def __init__(self, specs: Mapping[str, BehaviorSpec], level: int = FAST) -> None:
-        """`specs`: every behaviour, by its full name, such as `Walker?team=0`; `level`: as of
+        """`specs`: every behavior, by its full name, such as `Walker?team=0`; `level`: as of
         `encode_pictures`.
         """
         self._level = level
@@ -264,17 +264,17 @@ class StepEncoder:
         self.learn(specs)
 
     def learn(self, specs: Mapping[str, BehaviorSpec]) -> None:
-        """Take in behaviours that are not known yet."""
+        """Take in behaviors that are not known yet."""
         for name, spec in specs.items():
             if name not in self._specs:
                 self._specs[name] = spec
                 self._writers[name] = AgentWriter(name, spec, self._level)
 
     def encode(self, batches: Mapping[str, AgentBatch], side_channel: bytes = b"") -> bytes:
-        """One step's message. Behaviours without agents may be left out.
+        """One step's message. Behaviors without agents may be left out.
 
         Raises:
-            ValueError: A behaviour is not among the specs, or an array does not have its shape.
+            ValueError: A behavior is not among the specs, or an array does not have its shape.
         """
         unknown = batches.keys() - self._writers.keys()
         if unknown:
@@ -323,7 +323,7 @@ class TrainerReply:
     num_areas: int = 0
     communication_version: str = ""
     actions: dict[str, Actions] = field(default_factory=dict)
-    """Of a step: for each behaviour continuous [n, A] and discrete [n, K] actions."""
+    """Of a step: for each behavior continuous [n, A] and discrete [n, K] actions."""
     side_channel: bytes = b""
 
 
@@ -388,7 +388,7 @@ def _fast(data: bytes) -> TrainerReply | None:
 
 
 def _fast_actions(data: bytes, start: int, stop: int) -> Actions:
-    """The actions of one behaviour, a column at a time. Raises UnknownLayout where protobuf is needed."""
+    """The actions of one behavior, a column at a time. Raises UnknownLayout where protobuf is needed."""
     starts, lengths = records(data, start, stop)
     if len(starts) == 0:
         return np.zeros((0, 0), np.float32), np.zeros((0, 0), np.int32)

@@ -1,7 +1,4 @@
-"""The handshake's content, on both sides.
-
-Versions of the protocol, and which of them understand each other.
-"""
+"""The handshake's content, and which versions of the protocol are compatible."""
 
 import re
 from dataclasses import dataclass, fields

@@ -1,6 +1,6 @@
 """Compressed pictures: PNG files, and what each of their planes counts towards.
 
-Pictures are decoded by a few threads while whoever waits for them does something else.
+Pictures are decoded by a few threads while the caller does something else.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ class CompressedImage:
             if rest.any():
                 raise ObservationError(
                     f"{self.label}: its channel {channel} is the mean of {len(each)} channels and no whole "
-                    "number, where those of the behaviour's first agent were sent as they are. Let all "
-                    "agents send grey pictures, or none."
+                    "number, where those of the behavior's first agent were sent as they are. Let all "
+                    "agents send gray pictures, or none."
                 )
             self.out[channel] = mean
 

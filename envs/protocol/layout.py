@@ -1,10 +1,9 @@
 """Layouts: which byte of a record means what, worked out once for all records that look alike.
 
-The records of a list (agents of one behaviour, say) mostly differ in their numbers alone: tags, lengths,
+The records of a list (agents of one behavior, say) mostly differ in their numbers alone: tags, lengths,
 shapes and names stand at the same places. A layout keeps those bytes as a template with a mask. All
 records that match it are read at once, as a structured array over the message's own bytes.
-
-Lists of records of one layout, written a column at a time.
+The same idea writes lists of records, a column at a time (`RowWriter`).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -11,10 +11,10 @@ from PIL import Image
 from .png_writer import SIGNATURE
 
 _HEAD = 26
-"""Bytes up to and with the depth and the kind of colours."""
+"""Bytes up to and with the depth and the kind of colors."""
 _PLAIN_MODES = ("L", "RGB", "RGBA")
 _PLANES = {(0, 2): 1, (0, 4): 1, (0, 8): 1, (4, 16): 4, (6, 8): 4, (6, 16): 4}
-"""(kind of colours, bits of each) whose files are read as so many planes; all others as three."""
+"""(kind of colors, bits of each) whose files are read as so many planes; all others as three."""
 
 
 def png_size(data: bytes) -> tuple[int, int] | None:
@@ -56,7 +56,7 @@ def _end_of_png(data: bytes, start: int) -> int:
 
 
 def read_png(png: bytes) -> NDArray[np.uint8]:
-    """The pixels of one PNG file, [planes, height, width]: grey, red green blue, or these and alpha.
+    """The pixels of one PNG file, [planes, height, width]: gray, red green blue, or these and alpha.
 
     Raises:
         Exception: The file is damaged; of what kind hangs on the damage.

@@ -20,7 +20,7 @@ def encode_pictures(pictures: NDArray[np.uint8], level: int = FAST) -> list[byte
 
     `level`: how much effort goes into making them small, 0 to 9.
 
-    One channel becomes grey; where channels do not fill the last file, its other planes are zero.
+    One channel becomes gray; where channels do not fill the last file, its other planes are zero.
     """
     count, channels, height, width = pictures.shape
     files = -(-channels // _PLANES)

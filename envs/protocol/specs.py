@@ -32,7 +32,7 @@ _MOST_NUMBERS = 1 << 28  # of one agent's observation: a gigabyte
 
 @dataclass(frozen=True, slots=True)
 class SensorFormat:
-    """One observation of a behaviour: what the engine sends, and what it is given out as."""
+    """One observation of a behavior: what the engine sends, and what it is given out as."""
 
     spec: ObservationSpec
     """As given out: pictures are channels first."""
@@ -57,7 +57,7 @@ class SensorFormat:
 
 @dataclass(frozen=True, slots=True)
 class BehaviorFormat:
-    """What is known of a behaviour."""
+    """What is known of a behavior."""
 
     spec: BehaviorSpec
     sensors: tuple[SensorFormat, ...]
@@ -68,12 +68,12 @@ class BehaviorFormat:
 def describe_behavior(
     brain: BrainParametersProto, first_agent: AgentInfoProto, images: Images = "float32"
 ) -> BehaviorFormat:
-    """The description of a behaviour, from its parameters and the first agent that reports.
+    """The description of a behavior, from its parameters and the first agent that reports.
 
     Args:
         brain: The parameters.
         first_agent: Its observations describe those of all.
-        images: What compressed pictures are given out as. Those in which channels are averaged (grey ones)
+        images: What compressed pictures are given out as. Those in which channels are averaged (gray ones)
             are float32 anyway: their values are no bytes.
 
     Raises:
@@ -96,7 +96,7 @@ def survives(sensor: ObservationSpec) -> bool:
 
 
 def action_spec(brain: BrainParametersProto) -> ActionSpec:
-    """The actions that a behaviour takes. Raises WireError when their sizes are impossible."""
+    """The actions that a behavior takes. Raises WireError when their sizes are impossible."""
     proto = brain.action_spec
     if proto.num_continuous_actions or proto.num_discrete_actions:
         continuous, branches = proto.num_continuous_actions, tuple(proto.discrete_branch_sizes)

@@ -1,9 +1,7 @@
-"""Walks over protobuf's wire format without building messages.
+"""Reads and writes protobuf's wire format without building messages.
 
 Only what the hot path needs is understood. Anything else that is allowed but that no engine writes (a
 field given twice, a list that is not packed, a group) raises `UnknownLayout`, and protobuf itself reads it.
-
-Pieces of protobuf's wire format, one at a time or a column at once.
 """
 
 from collections.abc import Iterator, Mapping
@@ -127,7 +125,7 @@ def records(data: bytes, at: int, end: int) -> tuple[NDArray[np.intp], NDArray[n
     """Where the messages of a list message `{ repeated X value = 1; }` in data[at:end] are.
 
     A record can only be found from the one before it. Yet where records of one length follow each other,
-    as agents of one behaviour mostly do, the whole run is tested at once: if the bytes at equal distances
+    as agents of one behavior mostly do, the whole run is tested at once: if the bytes at equal distances
     all are the same tag and length, they are the records' heads.
 
     Returns:

@@ -65,7 +65,7 @@ class DefaultTrainingAnalyticsSideChannel(_AnalyticsChannel):
 
 
 class TrainingAnalyticsSideChannel(_AnalyticsChannel):
-    """What a trainer tells: versions, settings, and each behaviour that it begins to train."""
+    """What a trainer tells: versions, settings, and each behavior that it begins to train."""
 
     def environment_initialized(self, run_options: Mapping[str, Any], device: str = UNKNOWN) -> None:
         """A run has begun, with these settings (as in its configuration.yaml) on this device (`cpu`)."""
@@ -83,7 +83,7 @@ class TrainingAnalyticsSideChannel(_AnalyticsChannel):
         )
 
     def training_started(self, behavior_name: str, trainer_settings: Mapping[str, Any]) -> None:
-        """A behaviour will be trained, with these settings (as below its name in configuration.yaml)."""
+        """A behavior will be trained, with these settings (as below its name in configuration.yaml)."""
         network = _within(trainer_settings, "network_settings")
         signals = _within(trainer_settings, "reward_signals")
         self._send(

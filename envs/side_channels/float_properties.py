@@ -27,11 +27,11 @@ class FloatPropertiesChannel(SideChannel):
         self.queue_message_to_send(message)
 
     def get_property(self, key: str) -> float | None:
-        """The number, None if nobody has set it."""
+        """The number, None if it was not set."""
         return self._properties.get(key)
 
     def list_properties(self) -> list[str]:
-        """All names that somebody has set."""
+        """All names that were set."""
         return list(self._properties)
 
     def get_property_dict_copy(self) -> dict[str, float]:

@@ -14,7 +14,7 @@ class RawBytesChannel(SideChannel):
         self._received: list[bytearray] = []
 
     def on_message_received(self, msg: IncomingMessage) -> None:
-        """Keep a message until somebody takes it."""
+        """Keep a message until it is taken."""
         self._received.append(msg.get_raw_bytes())
 
     def send_raw_data(self, data: bytes | bytearray) -> None:

@@ -12,7 +12,7 @@ EnvironmentStats = dict[str, list[tuple[float, StatsAggregationMethod]]]
 
 
 class StatsSideChannel(SideChannel):
-    """Collects what the engine reports until somebody takes it."""
+    """Collects what the engine reports until it is taken."""
 
     def __init__(self) -> None:
         super().__init__(uuid.UUID("a1d8f7b7-cec8-50f9-b78b-d3e165a78520"))

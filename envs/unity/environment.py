@@ -62,7 +62,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         engine_name: How messages call this environment.
         images: What `get_steps` gives where the engine sends compressed pictures: `float32` in 0 to 1, as
             ML-Agents does, or the `uint8` that these come of, a quarter of it, for a trainer. Pictures in
-            which channels are averaged (grey ones) are float32 anyway.
+            which channels are averaged (gray ones) are float32 anyway.
         connect: Gives the connection of an engine that runs already, in place of `file_name` and all that is
             about its launch; it gets what is to be called when the engine's process ends, if it knows one.
         transport: The gRPC server that the engine calls: `lean`, Lanista's own, or `grpcio` for an engine or
@@ -161,7 +161,7 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
 
     @property
     def behavior_specs(self) -> Mapping[str, BehaviorSpec]:
-        """The behaviours that the engine has shown so far; none before the first reset."""
+        """The behaviors that the engine has shown so far; none before the first reset."""
         return self._specs  # type: ignore[no-any-return]
 
     def reset(self) -> None:
@@ -260,11 +260,11 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
             self._side_channels.process(message.side_channel)
 
     def get_steps(self, behavior_name: str) -> BehaviorSteps:
-        """What the last answer said of a behaviour's agents: those that wait for a decision, and those
+        """What the last answer said of a behavior's agents: those that wait for a decision, and those
         that have ended. Not a copy.
 
         Raises:
-            UnityActionException: The engine has shown no such behaviour.
+            UnityActionException: The engine has shown no such behavior.
         """
         steps = self._steps.get(behavior_name)
         if steps is None:
@@ -273,14 +273,14 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         return steps
 
     def set_actions(self, behavior_name: str, action: ActionTuple) -> None:
-        """Set what a behaviour's agents do in the next step.
+        """Set what a behavior's agents do in the next step.
 
         Args:
-            behavior_name: The behaviour.
+            behavior_name: The behavior.
             action: [n, continuous] and [n, branches], in the order of the last DecisionSteps.
 
         Raises:
-            UnityActionException: The engine has shown no such behaviour, or a shape is wrong.
+            UnityActionException: The engine has shown no such behavior, or a shape is wrong.
         """
         steps = self._steps.get(behavior_name)
         if steps is None:
@@ -293,12 +293,12 @@ class UnityEnvironment(BaseEnv):  # type: ignore[misc]
         """Set what one agent does in the next step.
 
         Args:
-            behavior_name: The agent's behaviour.
+            behavior_name: The agent's behavior.
             agent_id: Its id in the last DecisionSteps.
             action: [1, continuous] and [1, branches].
 
         Raises:
-            UnityActionException: The engine has shown no such behaviour, or a shape is wrong.
+            UnityActionException: The engine has shown no such behavior, or a shape is wrong.
             IndexError: The agent does not wait for a decision.
         """
         self._check_behavior(behavior_name)
