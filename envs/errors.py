@@ -12,11 +12,11 @@ from mlagents_envs.exception import (
 )
 
 
-class GameFaultError(UnityException):  # type: ignore[misc]
+class EnvContractError(UnityException):  # type: ignore[misc]
     """An environment in Python breaks its interface's contract, and would again: it is not restarted."""
 
 
-class UnsupportedSpaceError(GameFaultError):
+class UnsupportedSpaceError(EnvContractError):
     """A space that has no counterpart in ML-Agents' specifications."""
 
 

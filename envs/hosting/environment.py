@@ -12,7 +12,7 @@ import numpy as np
 from mlagents_envs.exception import UnitySideChannelException
 from numpy.typing import NDArray
 
-from ..errors import GameFaultError
+from ..errors import EnvContractError
 from ..images import Images
 from ..side_channels import IncomingMessage, OutgoingMessage, SideChannel, StatsSideChannel
 from ..unity.environment import Connect, UnityEnvironment
@@ -74,13 +74,13 @@ class HostedEnvironment(UnityEnvironment):
         """Wait for the engine's message, and read it.
 
         Raises:
-            GameFaultError: The environment cannot be made, returns what is not in its spaces, or raises an
+            EnvContractError: The environment cannot be made, returns what is not in its spaces, or raises an
                 exception, as if it were stepped in this process.
         """
         self._reports.start_message()
         super().receive()
         if self._reports.fault is not None:
-            raise GameFaultError(f"{self._reports.fault}{self._where}")
+            raise EnvContractError(f"{self._reports.fault}{self._where}")
 
     def lost_lives(self, behavior_name: str) -> NDArray[np.int32]:
         """[n] The agents of the last DecisionSteps that lost a life in the last step, but not the episode."""

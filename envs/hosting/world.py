@@ -11,7 +11,7 @@ from mlagents_envs.base_env import ActionTuple, BaseEnv, BehaviorSpec, DecisionS
 from mlagents_envs.exception import UnityException
 from numpy.typing import NDArray
 
-from ..errors import GameFaultError
+from ..errors import EnvContractError
 from ..protocol.engine import AgentBatch
 from ..protocol.png_writer import STORED
 from ..protocol.specs import survives
@@ -39,7 +39,7 @@ class HostedWorld(World):
         self._specs: Mapping[str, BehaviorSpec] = {}
         self._fresh = False
         """Whether it has been reset without having reported that."""
-        self._fault: GameFaultError | None = None
+        self._fault: EnvContractError | None = None
 
     def prepare(self, seed: int, areas: int) -> None:
         """Make the environment and reset it, which some need to report their behaviors."""
@@ -106,21 +106,21 @@ class HostedWorld(World):
         try:
             getattr(self._running_env(), method)()
             self._update_specs()
-        except GameFaultError as error:
+        except EnvContractError as error:
             self._report(error)
         return self._batches()
 
     def _report(self, error: UnityException) -> None:
         if self._fault is None:
             logger.error("The game cannot continue.", exc_info=error)
-            self._fault = error if isinstance(error, GameFaultError) else GameFaultError(str(error))
+            self._fault = error if isinstance(error, EnvContractError) else EnvContractError(str(error))
             self._reports.fault(str(error).removesuffix(HINT))
 
     def _update_specs(self) -> None:
         """Read the behaviors.
 
         Raises:
-            GameFaultError: One of them would change in the protocol.
+            EnvContractError: One of them would change in the protocol.
         """
         specs = self._running_env().behavior_specs
         if len(specs) == len(self._specs):
@@ -128,7 +128,7 @@ class HostedWorld(World):
         for name, spec in specs.items():
             for sensor in spec.observation_specs:
                 if not survives(sensor):
-                    raise GameFaultError(
+                    raise EnvContractError(
                         f"{self._source.path} cannot be hosted: behavior {name!r}, observation "
                         f"{sensor.name!r} of the shape {sensor.shape} would be taken for an image whose "
                         "channels come last. Give it the dimension properties NONE, "

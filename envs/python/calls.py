@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from mlagents_envs.exception import UnityEnvironmentException
 
-from ..errors import GameFaultError
+from ..errors import EnvContractError
 from .source_arguments import find_in_working_folder
 
 HINT = " lanista-learn --debug shows the whole traceback."
@@ -31,7 +31,7 @@ def call_method(game: object, method: str, *arguments: Any, **keywords: Any) -> 
     """Call a method of the game.
 
     Raises:
-        GameFaultError: It raises an exception; the message says which and where.
+        EnvContractError: It raises an exception; the message says which and where.
     """
     try:
         return getattr(game, method)(*arguments, **keywords)
@@ -52,17 +52,17 @@ def check_result(
         by_agent: All parts are mappings.
 
     Raises:
-        GameFaultError: It is not.
+        EnvContractError: It is not.
     """
     if not isinstance(given, tuple) or len(given) != len(parts):
         found = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
         old = _OLD if isinstance(given, tuple) and (len(given), len(parts)) == (4, 5) else ""
-        raise GameFaultError(
+        raise EnvContractError(
             f"{method} of {game} returned {found}; expected {len(parts)}: {', '.join(parts)}.{old}"
         )
     for part, name in zip(given, parts) if by_agent else ((given[-1], parts[-1]),):
         if not isinstance(part, Mapping):
-            raise GameFaultError(
+            raise EnvContractError(
                 f"{method} of {game} returned as {name} {shorten(part)} ({type(part).__name__}); "
                 "expected a dict."
             )
@@ -98,9 +98,9 @@ def as_bool(value: Any, what: str) -> bool:
     raise ValueError(f"{what} is {shorten(value)} ({type(value).__name__}); expected True or False")
 
 
-def game_error(game: object, method: str, error: BaseException) -> GameFaultError:
+def game_error(game: object, method: str, error: BaseException) -> EnvContractError:
     """The error for an exception that a game has raised."""
-    return GameFaultError(f"{method} of {game} raised {describe_error(error)}.{HINT}")
+    return EnvContractError(f"{method} of {game} raised {describe_error(error)}.{HINT}")
 
 
 def shorten(value: Any) -> str:

@@ -12,7 +12,7 @@ from mlagents_envs.exception import UnityException
 from numpy.typing import NDArray
 
 from ..base import BehaviorSteps, EngineStatistics, ObsArray
-from ..errors import GameFaultError
+from ..errors import EnvContractError
 from ..validation import NO_AGENTS
 from .base import InProcessEnvironment
 from .calls import game_error, shorten
@@ -50,7 +50,7 @@ class CheckedEnvironment(InProcessEnvironment):
         """Restart all episodes.
 
         Raises:
-            GameFaultError: The environment raises an exception, or returns an invalid result.
+            EnvContractError: The environment raises an exception, or returns an invalid result.
         """
         self._advance("reset")
 
@@ -96,7 +96,7 @@ class CheckedEnvironment(InProcessEnvironment):
             if known is None:
                 known = self._specs[name] = self._spec(name, spec)
             elif known is not spec and known != spec:
-                raise GameFaultError(
+                raise EnvContractError(
                     f"{self.name}: the spec of the behavior {name!r} has changed from {known} to {spec}; "
                     "expected it to stay as it was."
                 )
@@ -120,7 +120,7 @@ class CheckedEnvironment(InProcessEnvironment):
         with self._named("behavior_specs"):
             specs = self.env.behavior_specs
         if not isinstance(specs, Mapping) or not specs:
-            raise GameFaultError(
+            raise EnvContractError(
                 f"{self.name}: its behavior_specs are {shorten(specs)} after a reset or step; expected a "
                 "BehaviorSpec by each behavior's name."
             )
@@ -130,7 +130,7 @@ class CheckedEnvironment(InProcessEnvironment):
         """Check a behavior's specification."""
         good = isinstance(spec, BehaviorSpec) and isinstance(spec.action_spec, ActionSpec)
         if not good or not spec.observation_specs:
-            raise GameFaultError(
+            raise EnvContractError(
                 f"{self.name}: the spec of the behavior {behavior!r} is {shorten(spec)}; expected a "
                 "BehaviorSpec of at least one ObservationSpec and an ActionSpec."
             )
@@ -140,7 +140,7 @@ class CheckedEnvironment(InProcessEnvironment):
         where = f"{self.name}: behavior {behavior!r}"
         kinds = (DecisionSteps, TerminalSteps)
         if not isinstance(steps, tuple) or [type(each) for each in steps] != list(kinds):
-            raise GameFaultError(
+            raise EnvContractError(
                 f"{where}: get_steps returned {shorten(steps)}; expected DecisionSteps and TerminalSteps."
             )
         return _decisions(f"{where}, DecisionSteps", spec, steps[0]), _terminals(
@@ -154,7 +154,7 @@ def _decisions(where: str, spec: BehaviorSpec, steps: DecisionSteps) -> Decision
     mask = steps.action_mask
     if mask is not None:
         if not isinstance(mask, (list, tuple)) or len(mask) != len(branches):
-            raise GameFaultError(
+            raise EnvContractError(
                 f"{where}: action_mask is {shorten(mask)}; expected None, or a list of {len(branches)} "
                 "arrays, one for each branch."
             )
@@ -188,7 +188,7 @@ def _observations(where: str, spec: BehaviorSpec, given: Any, count: int) -> lis
     specs = spec.observation_specs
     if not isinstance(given, (list, tuple)) or len(given) != len(specs):
         found = f"{len(given)} arrays" if isinstance(given, (list, tuple)) else shorten(given)
-        raise GameFaultError(
+        raise EnvContractError(
             f"{where}: obs is {found}; expected a list of {len(specs)}: "
             f"{', '.join(each.name for each in specs)}."
         )
@@ -205,15 +205,15 @@ def _array(what: str, given: Any, shape: tuple[int, ...], dtype: Any) -> NDArray
     """Check the shape of an array of numbers, and convert its dtype.
 
     Raises:
-        GameFaultError: It has another shape, or is not numeric.
+        EnvContractError: It has another shape, or is not numeric.
     """
     try:
         values = np.asarray(given)
     except ValueError as error:  # lists of unequal lengths
-        raise GameFaultError(f"{what} is not an array ({error}); expected the shape {shape}.") from error
+        raise EnvContractError(f"{what} is not an array ({error}); expected the shape {shape}.") from error
     if values.shape != shape:
-        raise GameFaultError(f"{what} has the shape {values.shape}; expected {shape}.")
+        raise EnvContractError(f"{what} has the shape {values.shape}; expected {shape}.")
     allowed = _INTEGERS if dtype is np.int32 else _NUMBERS
     if values.dtype.kind not in allowed and values.size:
-        raise GameFaultError(f"{what} holds {values.dtype}; expected {np.dtype(dtype)}.")
+        raise EnvContractError(f"{what} holds {values.dtype}; expected {np.dtype(dtype)}.")
     return values.astype(dtype, copy=False)

@@ -151,7 +151,7 @@ def check(path: str, arguments: Sequence[str]) -> None:
     Raises:
         UnityEnvironmentException: As `make_source`.
         UnsupportedSpaceError: One of its spaces cannot be used.
-        GameFaultError: Its first observation is not in its space.
+        EnvContractError: Its first observation is not in its space.
     """
     env = make(path, 0, arguments, 1)
     try:

@@ -22,8 +22,8 @@ def check_source(path: str, arguments: Sequence[str] | None = None) -> None:
         UnityEnvironmentException: As `make_source`; for PettingZoo, except for errors in the arguments.
         UnsupportedSpaceError: A Gymnasium environment, or one that a user's function makes, has a space that
             cannot be used.
-        GameFaultError: A Gymnasium environment is played with lives and has none; or the first observation of
-            an environment that a user's function makes is not in its space.
+        EnvContractError: A Gymnasium environment is played with lives and has none; or the first observation
+            of an environment that a user's function makes is not in its space.
     """
     if path.strip().startswith(PYTHON):
         function_source.check(path, arguments or ())

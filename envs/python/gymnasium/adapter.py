@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from ...errors import GameFaultError, UnsupportedSpaceError
+from ...errors import EnvContractError, UnsupportedSpaceError
 from ...images import Images
 from ..action_spaces import ActionDecoder, action_decoder
 from ..calls import call_method, check_result
@@ -65,7 +65,7 @@ def reset_env(env: Env, seed: int | None) -> tuple[Any, ...]:
     """Reset the environment; returns the first observation and the info.
 
     Raises:
-        GameFaultError: `reset` raises an exception, or returns something else.
+        EnvContractError: `reset` raises an exception, or returns something else.
     """
     return check_result(call_method(env, "reset", seed=seed), env, "reset", _RESET)
 
@@ -74,14 +74,14 @@ def step_env(env: Env, action: Any) -> tuple[Any, ...]:
     """Step the environment; returns observation, reward, terminated, truncated and info.
 
     Raises:
-        GameFaultError: `step` raises an exception, or returns something else.
+        EnvContractError: `step` raises an exception, or returns something else.
     """
     return check_result(call_method(env, "step", action), env, "step", _STEP)
 
 
-def mismatch(env: Env, error: Exception) -> GameFaultError:
+def mismatch(env: Env, error: Exception) -> EnvContractError:
     """The error for a value that is not in its space."""
-    return GameFaultError(
+    return EnvContractError(
         f"{env} returned what does not fit: {error}. gymnasium.utils.env_checker.check_env checks an "
         "environment."
     )
@@ -104,7 +104,7 @@ class Lives:
         """Whether a life was lost in this step and others are left.
 
         Raises:
-            GameFaultError: The environment does not report lives.
+            EnvContractError: The environment does not report lives.
         """
         before, self._left[copy] = self._left[copy], _lives(env, info)
         return 0 < self._left[copy] < before
@@ -116,7 +116,7 @@ def _lives(env: Any, info: Mapping[str, Any]) -> int:
         return int(info["lives"])
     emulator = getattr(env.unwrapped, "ale", None)
     if emulator is None:
-        raise GameFaultError(
+        raise EnvContractError(
             f"{env} is played with lives=true, but reports no lives: it has neither info['lives'] nor an "
             "Atari emulator (ale.lives()). Leave lives out."
         )

@@ -110,7 +110,7 @@ class GymnasiumEnvironment(InProcessEnvironment):
         """Start a new episode in every copy. Unfinished episodes are not reported.
 
         Raises:
-            GameFaultError: An observation is not in its space.
+            EnvContractError: An observation is not in its space.
         """
         self._start_step()
         masks: dict[int, Any] = {}
@@ -122,7 +122,7 @@ class GymnasiumEnvironment(InProcessEnvironment):
         """Step all copies; missing actions are zeros. A first step without a reset is a reset.
 
         Raises:
-            GameFaultError: An observation, a reward or a mask breaks Gymnasium's rules.
+            EnvContractError: An observation, a reward or a mask breaks Gymnasium's rules.
         """
         if not self._steps:
             self.reset()

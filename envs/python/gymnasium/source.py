@@ -72,7 +72,7 @@ def check(path: str, arguments: Sequence[str]) -> None:
     Raises:
         UnityEnvironmentException: As `make_source`.
         UnsupportedSpaceError: One of its spaces cannot be used.
-        GameFaultError: It does not report lives.
+        EnvContractError: It does not report lives.
     """
     env = make(path, None, arguments, 1)
     try:

@@ -11,7 +11,7 @@ from mlagents_envs.base_env import BehaviorSpec, DecisionSteps, TerminalSteps
 from numpy.typing import NDArray
 
 from ...base import ObsArray
-from ...errors import GameFaultError
+from ...errors import EnvContractError
 from ..action_spaces import ActionDecoder
 from ..calls import as_bool, as_number, call_method, check_result
 from ..spaces import SpaceSensor
@@ -50,7 +50,7 @@ def reset_env(env: ParallelEnv, seed: int | None) -> tuple[Any, ...]:
     """Reset the environment; returns observations and infos by agent.
 
     Raises:
-        GameFaultError: `reset` raises an exception, or returns something else.
+        EnvContractError: `reset` raises an exception, or returns something else.
     """
     return check_result(call_method(env, "reset", seed=seed), env, "reset", _RESET, by_agent=True)
 
@@ -59,7 +59,7 @@ def step_env(env: ParallelEnv, actions: dict[str, Any]) -> tuple[Any, ...]:
     """Step the environment; returns observations, rewards, terminations, truncations, infos by agent.
 
     Raises:
-        GameFaultError: `step` raises an exception, or returns something else.
+        EnvContractError: `step` raises an exception, or returns something else.
     """
     return check_result(call_method(env, "step", actions), env, "step", _STEP, by_agent=True)
 
@@ -68,10 +68,10 @@ def read_reward(env: ParallelEnv, agent: str, rewards: Mapping[str, Any]) -> flo
     """An agent's reward.
 
     Raises:
-        GameFaultError: There is none, or it is not a number.
+        EnvContractError: There is none, or it is not a number.
     """
     if agent not in rewards:
-        raise GameFaultError(f"The agent {agent!r} of {env} acted and got no reward. {HELP}")
+        raise EnvContractError(f"The agent {agent!r} of {env} acted and got no reward. {HELP}")
     try:
         return as_number(rewards[agent])
     except ValueError as error:
@@ -82,7 +82,7 @@ def read_flag(env: ParallelEnv, agent: str, flags: Mapping[str, Any], name: str)
     """An agent's termination or truncation; False if it is missing.
 
     Raises:
-        GameFaultError: It is neither true nor false.
+        EnvContractError: It is neither true nor false.
     """
     try:
         return as_bool(flags.get(agent, False), name)
@@ -90,9 +90,9 @@ def read_flag(env: ParallelEnv, agent: str, flags: Mapping[str, Any], name: str)
         raise mismatch(env, agent, error) from error
 
 
-def mismatch(env: object, agent: str, error: ValueError, help_text: str = HELP) -> GameFaultError:
+def mismatch(env: object, agent: str, error: ValueError, help_text: str = HELP) -> EnvContractError:
     """The error for an agent's value that is not in its space, or is otherwise invalid."""
-    return GameFaultError(f"What the agent {agent!r} of {env} got does not fit: {error}. {help_text}")
+    return EnvContractError(f"What the agent {agent!r} of {env} got does not fit: {error}. {help_text}")
 
 
 @dataclass(frozen=True, slots=True)

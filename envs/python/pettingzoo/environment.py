@@ -20,7 +20,7 @@ from mlagents_envs.exception import UnityEnvironmentException
 from numpy.typing import NDArray
 
 from ...base import STATE
-from ...errors import GameFaultError, UnsupportedSpaceError
+from ...errors import EnvContractError, UnsupportedSpaceError
 from ...images import Images
 from ..action_spaces import action_decoder, find_mask, forbidden_actions
 from ..base import InProcessEnvironment
@@ -110,7 +110,7 @@ class PettingZooEnvironment(InProcessEnvironment):
 
         Raises:
             UnityEnvironmentException: The environment has no global state to observe.
-            GameFaultError: It breaks PettingZoo's rules.
+            EnvContractError: It breaks PettingZoo's rules.
         """
         self._start_step()
         for area in self._areas:
@@ -121,7 +121,7 @@ class PettingZooEnvironment(InProcessEnvironment):
         """Step all areas; missing actions are zeros. A first step without a reset is a reset.
 
         Raises:
-            GameFaultError: The environment breaks PettingZoo's rules.
+            EnvContractError: The environment breaks PettingZoo's rules.
         """
         if not self._steps:
             self.reset()
@@ -173,7 +173,7 @@ class PettingZooEnvironment(InProcessEnvironment):
             truncated = read_flag(area.env, agent, truncations, "the truncation")
             ended = terminated or truncated
             if agent not in observations or not (ended or agent in present):
-                raise GameFaultError(
+                raise EnvContractError(
                     f"The agent {agent!r} of {area.env} vanished: it has no observation, or is not among "
                     f"the agents without being terminated or truncated. {HELP}"
                 )
@@ -229,7 +229,7 @@ class PettingZooEnvironment(InProcessEnvironment):
         """Give new agents their ids, and report their first decision requests."""
         for agent in agents:
             if agent not in observations:
-                raise GameFaultError(
+                raise EnvContractError(
                     f"The agent {agent!r} of {area.env} started without an observation. {HELP}"
                 )
             area.ids[agent] = self._next_id

@@ -80,7 +80,7 @@ class TurnBasedEnvironment(InProcessEnvironment):
 
         Raises:
             UnityEnvironmentException: A number is out of range, or one policy cannot play all seats.
-            GameFaultError: The game breaks PettingZoo's rules.
+            EnvContractError: The game breaks PettingZoo's rules.
         """
         for name, value, least in (
             ("areas", areas, 1), ("stack_size", stack_size, 1), ("max_steps_per_episode",
@@ -118,7 +118,7 @@ class TurnBasedEnvironment(InProcessEnvironment):
         """Start a new episode in every area. Unfinished episodes are not reported.
 
         Raises:
-            GameFaultError: The game breaks PettingZoo's rules.
+            EnvContractError: The game breaks PettingZoo's rules.
         """
         self._start_step()
         for area in self._areas:
@@ -131,7 +131,7 @@ class TurnBasedEnvironment(InProcessEnvironment):
         """Step all areas with the acting seats' actions; missing ones are zeros. The first step is a reset.
 
         Raises:
-            GameFaultError: The game breaks PettingZoo's rules.
+            EnvContractError: The game breaks PettingZoo's rules.
         """
         if not self._steps:
             self.reset()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ...errors import GameFaultError
+from ...errors import EnvContractError
 from ..calls import as_number, call_method
 from .adapter import mismatch
 
@@ -83,12 +83,12 @@ class TurnLoop:
         """`max_steps`: turns of all seats after which an episode is interrupted; 0: never.
 
         Raises:
-            GameFaultError: The game has no agents.
+            EnvContractError: The game has no agents.
         """
         self.game = game
         self.seats = list(game.possible_agents)
         if not self.seats:
-            raise GameFaultError(f"{game} has no possible_agents. {HELP}")
+            raise EnvContractError(f"{game} has no possible_agents. {HELP}")
         self._number = {agent: seat for seat, agent in enumerate(self.seats)}
         self._seed = seed
         """For the first reset; later episodes continue its random numbers."""
@@ -110,14 +110,14 @@ class TurnLoop:
         """Start an episode; returns the first turn.
 
         Raises:
-            GameFaultError: No agent can act.
+            EnvContractError: No agent can act.
         """
         call_method(self.game, "reset", seed=self._seed)
         self._seed = None
         self._reset_episode()
         turns, running = self._advance_to_turn()
         if not running:
-            raise GameFaultError(f"{self.game} started without an agent that can act. {HELP}")
+            raise EnvContractError(f"{self.game} started without an agent that can act. {HELP}")
         return turns[-1]
 
     def act(self, action: Any) -> tuple[list[Turn], EpisodeReport | None]:
@@ -128,7 +128,7 @@ class TurnLoop:
             one is over; and the episode that is over, or None.
 
         Raises:
-            GameFaultError: The game breaks PettingZoo's rules.
+            EnvContractError: The game breaks PettingZoo's rules.
         """
         seat = self._acting_seat
         self._acting[seat] = True
@@ -197,7 +197,7 @@ class TurnLoop:
         try:
             return self._number[agent]
         except KeyError:
-            raise GameFaultError(
+            raise EnvContractError(
                 f"The agent {agent!r} of {self.game} is not one of its possible_agents, "
                 f"{', '.join(self.seats)}. {HELP}"
             ) from None
@@ -206,7 +206,7 @@ class TurnLoop:
         try:
             return bool(self.game.terminations[agent]), bool(self.game.truncations[agent])
         except KeyError:
-            raise GameFaultError(
+            raise EnvContractError(
                 f"The agent {agent!r} of {self.game} must act, but is not among the terminations and "
                 f"truncations. {HELP}"
             ) from None

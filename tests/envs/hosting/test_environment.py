@@ -10,7 +10,7 @@ pytest.importorskip("pettingzoo")
 
 import psutil
 from hosted_games import hosted, in_place, play
-from lanista.envs.errors import GameFaultError
+from lanista.envs.errors import EnvContractError
 from lanista.envs.hosting.source import HostedSource
 from mlagents_envs.exception import UnityEnvironmentException
 
@@ -90,7 +90,7 @@ def test_statistics_arrive():
 )
 def test_what_the_game_does_wrong_is_its_fault_as_in_place(game, message, tmp_path):
     env = hosted(HostedSource(f"python:hosted_games:{game}"), 7, 1, log_folder=tmp_path)
-    with pytest.raises(GameFaultError, match=message):
+    with pytest.raises(EnvContractError, match=message):
         play(env, 9)
     env.close()
 

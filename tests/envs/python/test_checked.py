@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from foreign_env import NAME, SPEC, Foreign
-from lanista.envs.errors import GameFaultError
+from lanista.envs.errors import EnvContractError
 from lanista.envs.python.checked import CheckedEnvironment, wrap_checked
 from lanista.envs.scenes.in_process import make_in_process
 from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
@@ -104,7 +104,7 @@ def terminals(**changed):
 def test_what_does_not_fit_is_named_with_what_was_expected(steps, message):
     env = begun()
     env.env.get_steps = lambda name: steps
-    with pytest.raises(GameFaultError, match=message) as fault:
+    with pytest.raises(EnvContractError, match=message) as fault:
         env.step()
     assert str(fault.value).startswith(f"python:mine:make: behavior {NAME!r}")
 
@@ -126,7 +126,7 @@ class Odd(Foreign):
 def test_specifications_that_are_none_are_named(specs, message):
     env = Odd()
     env.specs = specs
-    with pytest.raises(GameFaultError, match=message):
+    with pytest.raises(EnvContractError, match=message):
         begun(env)
 
 
@@ -135,14 +135,14 @@ def test_a_specification_stays_as_it_was():
     env.specs = {NAME: SPEC}
     env = begun(env)
     env.env.specs = {NAME: SPEC._replace(observation_specs=SPEC.observation_specs * 2)}
-    with pytest.raises(GameFaultError, match="has changed"):
+    with pytest.raises(EnvContractError, match="has changed"):
         env.step()
 
 
 def test_what_it_raises_is_told_with_its_place_but_an_engines_failure_stays_what_it_is():
     env = begun()
     env.env.step = lambda: {}["speed"]
-    with pytest.raises(GameFaultError, match=r"step of python:mine:make raised KeyError.*test_checked\.py"):
+    with pytest.raises(EnvContractError, match=r"step of python:mine:make raised KeyError.*test_checked\.py"):
         env.step()
 
     def lost():
@@ -180,7 +180,7 @@ class Failing(Foreign):
 def test_whatever_else_it_is_asked_for_and_raises_is_told_as_well(what):
     env = begun(Failing())
     env.env.fails = what
-    with pytest.raises(GameFaultError, match=f"{what} of python:mine:make raised KeyError"):
+    with pytest.raises(EnvContractError, match=f"{what} of python:mine:make raised KeyError"):
         env.step()
         env.lost_lives(NAME)
         env.statistics()

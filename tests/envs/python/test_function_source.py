@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pettingzoo")
 pytest.importorskip("gymnasium")
 
-from lanista.envs.errors import GameFaultError, UnsupportedSpaceError
+from lanista.envs.errors import EnvContractError, UnsupportedSpaceError
 from lanista.envs.python.calls import seed_of_copy
 from lanista.envs.python.checked import CheckedEnvironment
 from lanista.envs.python.gymnasium.environment import GymnasiumEnvironment
@@ -235,6 +235,6 @@ def test_what_cannot_be_made_is_refused_in_one_line(name, message):
 def test_spaces_and_first_observations_are_looked_at_before_the_run():
     with pytest.raises(UnsupportedSpaceError, match="Text"):
         check_source("python:own_games:words")
-    with pytest.raises(GameFaultError, match=r"has the shape \(3,\); expected \(4,\)"):
+    with pytest.raises(EnvContractError, match=r"has the shape \(3,\); expected \(4,\)"):
         check_source("python:own_games:misshapen")
     check_source("python:own_games:walk", ["--size", "2"])

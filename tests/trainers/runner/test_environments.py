@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lanista.envs.errors import GameFaultError
+from lanista.envs.errors import EnvContractError
 from lanista.envs.manager.manager import RESTARTABLE
 from lanista.trainers.learn import EXPECTED
 from lanista.trainers.runner.environments import check_environment, make_env_manager
@@ -58,8 +58,8 @@ def test_a_module_that_is_not_there_is_refused_early(tmp_path):
 
 
 def test_a_game_that_breaks_the_rules_is_explained_and_not_restarted():
-    assert issubclass(GameFaultError, EXPECTED)
-    assert not issubclass(GameFaultError, RESTARTABLE)
+    assert issubclass(EnvContractError, EXPECTED)
+    assert not issubclass(EnvContractError, RESTARTABLE)
 
 
 def test_a_recorded_configuration_runs_while_another_run_has_its_ports(tmp_path):

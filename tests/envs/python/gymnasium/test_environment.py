@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
 from gymnasium_games import GAME, NUMBER, Cat, Told, environment, episode, moment, number
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.envs.errors import GameFaultError
+from lanista.envs.errors import EnvContractError
 from lanista.envs.manager.async_env import SyncAdapter
 from lanista.envs.python.gymnasium.environment import GymnasiumEnvironment
 from mlagents_envs.base_env import ActionTuple
@@ -154,7 +154,7 @@ GOOD = {"place": np.zeros((2, 3)), "kind": 0, "old": (number(0),)}
 def test_what_is_wrong_with_an_observation_is_named_with_what_was_expected(wrong, message):
     env, _ = environment([moment(GOOD), moment(wrong)], seen=PARTS)
     env.reset()
-    with pytest.raises(GameFaultError, match=message):
+    with pytest.raises(EnvContractError, match=message):
         env.step()
 
 
@@ -176,7 +176,7 @@ def test_what_is_wrong_with_an_answer_is_named_with_what_was_expected(method, gi
     env, (game,) = environment([moment(number(0)), moment(number(1), terminated=True)])
     env.reset()
     setattr(game, method, lambda *_, **__: gives)
-    with pytest.raises(GameFaultError, match=message) as fault:
+    with pytest.raises(EnvContractError, match=message) as fault:
         env.step()
     assert "\n" not in str(fault.value)
 
@@ -185,13 +185,13 @@ def test_what_a_game_raises_is_told_with_its_place():
     env, (game,) = environment([moment(number(0))])
     env.reset()
     game.step = lambda action: {}["speed"]
-    with pytest.raises(GameFaultError, match=r"step of .*KeyError: 'speed' \(test_env.*\.py, line \d+\)"):
+    with pytest.raises(EnvContractError, match=r"step of .*KeyError: 'speed' \(test_env.*\.py, line \d+\)"):
         env.step()
 
 
 def test_a_number_that_a_discrete_space_does_not_hold_is_a_fault():
     env, _ = environment([moment(3)], seen=Discrete(3))
-    with pytest.raises(GameFaultError, match="is 3, which is not in its space"):
+    with pytest.raises(EnvContractError, match="is 3, which is not in its space"):
         env.reset()
 
 
@@ -249,7 +249,7 @@ def test_lives_are_not_looked_for_unless_wanted_and_must_be_there_if_they_are():
         env.step()
     assert len(env.lost_lives("Cat?team=0")) == 0
     env, _ = environment([moment(number(0))], lives=True)
-    with pytest.raises(GameFaultError, match=r"reports no lives.*Leave lives out"):
+    with pytest.raises(EnvContractError, match=r"reports no lives.*Leave lives out"):
         env.reset()
 
 

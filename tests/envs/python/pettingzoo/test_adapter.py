@@ -6,7 +6,7 @@ pytest.importorskip("gymnasium")
 pytest.importorskip("pettingzoo")
 
 import numpy as np
-from lanista.envs.errors import GameFaultError
+from lanista.envs.errors import EnvContractError
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.restarts import RestartLimits
 from lanista.envs.python.pettingzoo.environment import PettingZooEnvironment
@@ -28,7 +28,7 @@ def change(game, how):
 def test_a_vanished_agent_is_an_error():
     env, (game,) = environment(NOTHING)
     game.step = lambda actions: ({}, {}, {}, {}, {})
-    with pytest.raises(GameFaultError, match=r"'walker_0'.*vanished"):
+    with pytest.raises(EnvContractError, match=r"'walker_0'.*vanished"):
         env.step()
 
 
@@ -42,7 +42,7 @@ def test_what_a_restart_would_not_mend_is_not_restarted():
     with EnvManager(make, 1, limits=RestartLimits(-1, -1, 60)) as manager:
         manager.start()
         (step,) = manager.reset()
-        with pytest.raises(GameFaultError, match="vanished"):
+        with pytest.raises(EnvContractError, match="vanished"):
             for _ in range(2):
                 manager.send(0, {name: zeros(manager, name, step.steps[name][0]) for name in step.steps})
                 (step,) = manager.wait()
@@ -51,14 +51,14 @@ def test_what_a_restart_would_not_mend_is_not_restarted():
 def test_a_living_agent_without_a_reward_is_an_error():
     env, (game,) = environment(NOTHING, first=("walker_0", "walker_1"))
     change(game, lambda told: told[1].pop("walker_1"))
-    with pytest.raises(GameFaultError, match=r"'walker_1'.*no reward"):
+    with pytest.raises(EnvContractError, match=r"'walker_1'.*no reward"):
         env.step()
 
 
 def test_an_observation_that_is_not_of_its_space_is_an_error():
     env, (game,) = environment(NOTHING)
     game.see = lambda agent: np.zeros(3)
-    with pytest.raises(GameFaultError, match=r"'walker_0'.*has the shape \(3,\); expected \(2,\)"):
+    with pytest.raises(EnvContractError, match=r"'walker_0'.*has the shape \(3,\); expected \(2,\)"):
         env.step()
 
 
@@ -73,7 +73,7 @@ def test_an_observation_that_is_not_of_its_space_is_an_error():
 def test_what_an_agent_gets_is_to_be_a_number_or_a_flag(part, value, message):
     env, (game,) = environment(NOTHING)
     change(game, lambda told: told[part].update(walker_0=value))
-    with pytest.raises(GameFaultError, match=message):
+    with pytest.raises(EnvContractError, match=message):
         env.step()
 
 
@@ -84,12 +84,12 @@ def test_answers_are_dicts_of_agents():
         (({}, {}, {}, {}), "returned 4 values; expected 5: observations, rewards"),
     ]:
         game.step = lambda actions, gives=gives: gives
-        with pytest.raises(GameFaultError, match=message):
+        with pytest.raises(EnvContractError, match=message):
             env.step()
 
 
 def test_a_newcomer_without_an_observation_is_an_error():
     env, (game,) = environment((("walker_1",), (), ()))
     change(game, lambda told: told[0].pop("walker_1"))
-    with pytest.raises(GameFaultError, match=r"'walker_1'.*without an observation"):
+    with pytest.raises(EnvContractError, match=r"'walker_1'.*without an observation"):
         env.step()

@@ -7,7 +7,7 @@ gymnasium = pytest.importorskip("gymnasium")
 pytest.importorskip("pettingzoo")
 
 from gymnasium.spaces import Box, Dict, Discrete  # noqa: E402
-from lanista.envs.errors import GameFaultError  # noqa: E402
+from lanista.envs.errors import EnvContractError  # noqa: E402
 from lanista.envs.manager.manager import EnvManager  # noqa: E402
 from lanista.envs.python.pettingzoo.environment import PettingZooEnvironment  # noqa: E402
 from lanista.envs.python.sources import make_source  # noqa: E402
@@ -219,7 +219,7 @@ def test_refuses_what_it_does_not_know():
         env.get_steps("Nobody")
     with pytest.raises(UnityEnvironmentException, match="at least 1"):
         PettingZooEnvironment(Script, areas=0)
-    with pytest.raises(GameFaultError, match=r"'walker_0'.*Text.*cannot be used"):
+    with pytest.raises(EnvContractError, match=r"'walker_0'.*Text.*cannot be used"):
         environment(NOTHING, spaces={"walker_0": (gymnasium.spaces.Text(3), Discrete(2))})
 
 

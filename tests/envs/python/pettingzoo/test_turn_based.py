@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanista.envs.errors import GameFaultError, UnsupportedSpaceError
+from lanista.envs.errors import EnvContractError, UnsupportedSpaceError
 from lanista.envs.python.pettingzoo.turn_based import TurnBasedEnvironment
 from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import UnityEnvironmentException
@@ -256,7 +256,7 @@ def test_a_game_that_breaks_the_rules_is_named():
             super().reset(seed)
             self.agent_selection = "somebody"
 
-    with pytest.raises(GameFaultError, match=r"'somebody'.*not one of its possible_agents"):
+    with pytest.raises(EnvContractError, match=r"'somebody'.*not one of its possible_agents"):
         TurnBasedEnvironment(lambda: Stranger(ONE)).reset()
 
 
@@ -270,5 +270,5 @@ def test_a_game_that_gives_what_does_not_fit_is_named_with_what_was_expected():
         game.rewards = {agent: "one"}
 
     game.step = step
-    with pytest.raises(GameFaultError, match=f"'{agent}'.*the reward is 'one' .*expected a number"):
+    with pytest.raises(EnvContractError, match=f"'{agent}'.*the reward is 'one' .*expected a number"):
         env.step()
