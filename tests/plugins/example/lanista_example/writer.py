@@ -10,7 +10,7 @@ from lanista.trainers.stats.writer import StatsWriter
 
 
 class JsonLines(StatsWriter):
-    """Appends to one file, whatever the behaviour."""
+    """Appends to one file, whatever the behavior."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
