@@ -183,14 +183,14 @@ def test_a_run_may_begin_with_another_ones_signals(tmp_path):
     behavior["reward_signals"] = {"extrinsic": {}, "rnd": {"network_settings": SMALL}}
     one, other = (make_learner(tmp_path / name, spec, behavior) for name in ("one", "other"))
     one.trainer.learned["rnd"].predictor.body.layers[0].bias.data.fill_(3.0)
-    assert other.trainer.begin_with(one.trainer.state_dict()) == []
+    assert other.trainer.load_matching(one.trainer.state_dict()) == []
     found, given = (learner.trainer.learned["rnd"].predictor.state_dict() for learner in (other, one))
     assert all(torch.equal(found[name], value) for name, value in given.items())
     behavior["reward_signals"]["rnd"] = {"network_settings": {**SMALL, "hidden_units": 4}}
     third = make_learner(tmp_path / "third", spec, behavior)
-    (misfit, *_) = third.trainer.begin_with(one.trainer.state_dict())
+    (misfit, *_) = third.trainer.load_matching(one.trainer.state_dict())
     assert misfit == "signal:rnd.predictor.body.layers.0 (of shape [1, 3, 8] there, [1, 3, 4] here)"
     behavior["reward_signals"]["rnd"] = {"network_settings": SMALL}
     plain = {key: value for key, value in one.trainer.state_dict().items() if key != "signal:rnd"}
     fourth = make_learner(tmp_path / "fourth", spec, behavior)
-    assert fourth.trainer.begin_with(plain)[0] == "signal:rnd.predictor (not in the file)"
+    assert fourth.trainer.load_matching(plain)[0] == "signal:rnd.predictor (not in the file)"

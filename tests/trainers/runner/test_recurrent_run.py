@@ -63,7 +63,7 @@ def plays_as(brain, network):
         np.testing.assert_array_equal(found.discrete, distribution.deterministic().discrete)
         np.testing.assert_allclose(brain._memories.read(ids_), after, rtol=1e-4, atol=1e-5)
         states.update(zip(ids, after))
-        brain.forget(np.array(ended, np.int32))
+        brain.reset_agents(np.array(ended, np.int32))
         for agent in ended:
             states.pop(agent, None)
 
