@@ -277,5 +277,5 @@ def test_the_command_explains_and_needs_no_torch():
 
 
 def test_every_configuration_that_comes_along_is_explained():
-    for path in (Path(__file__).parents[3] / "config").glob("*/*.yaml"):
+    for path in (Path(__file__).parents[4] / "config").glob("*/*.yaml"):
         assert differences(path.read_text()), path
