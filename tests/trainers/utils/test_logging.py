@@ -28,7 +28,7 @@ def test_debug_messages_tell_when_and_where(capsys):
     configure_logging(debug=True)
     logging.getLogger("lanista.envs").debug("seed 7")
     assert re.fullmatch(
-        r"[0-9-]{10} [0-9:]{8} DEBUG \[test_logs\.py:[0-9]+\] seed 7\n", capsys.readouterr().out
+        r"[0-9-]{10} [0-9:]{8} DEBUG \[test_logging\.py:[0-9]+\] seed 7\n", capsys.readouterr().out
     )
 
 
