@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mlagents_envs.exception import UnityEnvironmentException
 
@@ -31,9 +31,6 @@ from ..utils.errors import TrainerError
 from ..utils.logging import configure_logging
 from .preflight import set_malloc_thresholds
 from .signals import StopSignals
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 
