@@ -87,7 +87,7 @@ def test_before_the_engine_has_called_there_is_nothing_to_wait_for(tmp_path):
     process.send_signal(signal.SIGINT)
     ended = end(process, tmp_path)
     assert ended.status == 130
-    assert re.fullmatch(r"\s*lanista-learn: stopped before anything was learnt\.\s*", ended.err)
+    assert re.fullmatch(r"\s*lanista-learn: stopped before anything was learned\.\s*", ended.err)
 
 
 HIDE, SHOW = b"\x1b[?25l", b"\x1b[?25h"
