@@ -170,8 +170,8 @@ class TrainerController:
                         self._learn_with_ranks(self._ranks)
                     else:
                         for learner in self.learners.values():
-                            learner.advance()
-                            self.display.progress(learner.name, learner.trainer.step)
+                            if learner.advance():
+                                self.display.progress(learner.name, learner.trainer.step)
 
                 # Evaluate: in an environment of its own, while training pauses.
                 evaluator = self._evaluator
@@ -322,7 +322,7 @@ class TrainerController:
         new_lesson, self._lesson_reset = self._lesson_reset, False
         if self.curriculum.has_next and distributed.rank() == 0:
             new_lesson = self._advance_lessons(answers)
-        if self._rotation.take_change() or new_lesson:
+        if (self._rotation.changed and self._rotation.take_change()) or new_lesson:
             with self._timers.span("TrainerController._reset_env"):
                 return self.envs.reset()
         return []

@@ -195,10 +195,13 @@ class Learner:
 
     # Learning -------------------------------------------------------------------------------------------
 
-    def advance(self) -> None:
-        """Let the trainer learn once there are enough steps, unless a thread does so by itself."""
-        if not self.settings.threaded and self.is_due:
+    def advance(self) -> bool:
+        """Let the trainer learn if there are enough steps; whether there were. A thread learns by itself."""
+        if not self.settings.threaded:
+            if not self.is_due:
+                return False
             self.learn()
+        return True
 
     @property
     def is_due(self) -> bool:

@@ -34,7 +34,8 @@ class TeamRotation:
         self.changes = 0
         """How often the learning team has changed in the whole training."""
         self._ratings: dict[int, RatedOpponent] = {}
-        self._changed = False
+        self.changed = False
+        """Whether the learning team has changed since the last `take_change`."""
         self._lock = Lock()
 
     @property
@@ -58,12 +59,12 @@ class TeamRotation:
             self.waiting.append(self.learning)
             self.learning = self.waiting.popleft()
             self.changes += 1
-            self._changed = True
+            self.changed = True
 
     def take_change(self) -> bool:
         """Whether the learning team has changed since the last call."""
         with self._lock:
-            changed, self._changed = self._changed, False
+            changed, self.changed = self.changed, False
             return changed
 
     def rate(self, rating: float, result: float) -> float:
