@@ -101,7 +101,7 @@ def install(phases: Phases) -> None:
         (unity, "encode_actions", "encode"),
         (AgentManager, "add_experiences", "agent processor"),
         (on_policy.OnPolicyTrainer, "advance", "take in: the rest"),
-        (trainer, "gather", "take in: gather the rows"),
+        (trainer, "build_rollout", "process: gather the rows"),
         (ppo.PPO, "update_normalizer", "take in: normaliser"),
         (ppo.PPO, "evaluate", "take in: critic's values"),
         (ppo, "generalized_advantages", "take in: advantages"),

@@ -120,7 +120,7 @@ def gathers(monkeypatch):
         random = np.random.default_rng(len(trajectory))
         return rollout_of(random.normal(3.0, 2.0, (len(trajectory), 4)).astype(np.float32))
 
-    monkeypatch.setattr("lanista.trainers.trainer.trainer.gather", gather)
+    monkeypatch.setattr("lanista.trainers.trainer.trainer.build_rollout", gather)
 
 
 def same(a, b):

@@ -143,7 +143,7 @@ def trainer_of(
 def gathers(monkeypatch):
     """Trajectories stand for themselves; their lengths are all that matters here."""
     monkeypatch.setattr(
-        "lanista.trainers.trainer.trainer.gather",
+        "lanista.trainers.trainer.trainer.build_rollout",
         lambda trajectories, with_mates=True: rollout_of([len(t) for t in trajectories]),
     )
 

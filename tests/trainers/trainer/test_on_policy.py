@@ -155,7 +155,7 @@ def gathers(monkeypatch):
         calls.append([len(t) for t in trajectories])
         return rollout_of([len(t) for t in trajectories])
 
-    monkeypatch.setattr("lanista.trainers.trainer.trainer.gather", gather)
+    monkeypatch.setattr("lanista.trainers.trainer.trainer.build_rollout", gather)
     return calls
 
 
@@ -192,7 +192,7 @@ def test_updates_are_made_when_the_reference_makes_them(case, monkeypatch, minib
             rollout.memory = np.zeros((rollout.steps, 8), np.float32)
         return rollout
 
-    monkeypatch.setattr("lanista.trainers.trainer.trainer.gather", gather)
+    monkeypatch.setattr("lanista.trainers.trainer.trainer.build_rollout", gather)
     hyper = {key: given[key] for key in ("batch_size", "buffer_size", "num_epoch")}
     config = settings(
         trainer_type=given["trainer"],
@@ -316,7 +316,7 @@ def played(monkeypatch, items, rewards=1.0):
             agents=[t.agent for t in trajectories],
         )
 
-    monkeypatch.setattr("lanista.trainers.trainer.trainer.gather", gather)
+    monkeypatch.setattr("lanista.trainers.trainer.trainer.build_rollout", gather)
     trainer = trainer_with(Events())
     trainer.subscribe(
         Queue([item if isinstance(item, EpisodesForgotten) else Played(*item) for item in items])
