@@ -116,9 +116,9 @@ def install(phases: Phases) -> None:
         (torch.Tensor, "backward", "update: backward pass"),
         (flat.FlatAdam, "step", "update: optimiser"),
         (gradient.CheckedAdam, "step", "update: finite check"),
-        (Learner, "summary", "summaries"),
+        (Learner, "on_summary", "summaries"),
         (Learner, "save", "checkpoints"),
-        (TrainerController, "_loop", REST),
+        (TrainerController, "_train", REST),
     ]:
         phases.wrap(owner, name, phase)
 
