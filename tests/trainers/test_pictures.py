@@ -186,7 +186,7 @@ def test_pictures_are_judged_some_at_a_time(
         return see(encoder, images)
 
     monkeypatch.setattr(VisualEncoder, "forward", watched)
-    monkeypatch.setattr(portions, "FEWEST", 6)
+    monkeypatch.setattr(portions, "MIN_CHUNK", 6)
     for at_once in (CHUNK_BYTES, 1):
         rows: list[int] = []
         monkeypatch.setattr(portions, "CHUNK_BYTES", at_once)

@@ -142,7 +142,7 @@ def test_critic_memories_of_a_run(case):
         np.testing.assert_allclose(stored[0], before, **CLOSE)
         if not trajectory["done"]:
             last[name] = calls[len(lengths) - 2][1]
-    assert len(algorithm.judge.value_memories if poca else algorithm.memories) == len(last)
+    assert len(algorithm.evaluator.value_states if poca else algorithm.memories) == len(last)
 
 
 def calls_of(memory_: Memory) -> list[tuple[int, np.ndarray]]:
