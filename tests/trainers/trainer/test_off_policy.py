@@ -300,11 +300,11 @@ def test_a_threaded_trainer_looks_for_new_steps_between_bursts_of_updates(gather
         (64, UpdateThreads(4), 1),
         (64, UpdateThreads(4, fixed=True), 4),  # the user says so
         (64, None, 1),
-        (100_000, UpdateThreads(4), 4),
+        (10_000_000, UpdateThreads(4), 4),  # larger products
     ],
 )
-def test_small_gradient_steps_try_no_further_threads(batch_size, given, most):
-    hyper = {"batch_size": batch_size, "buffer_size": 200_000}
+def test_small_gradient_steps_take_one_thread(batch_size, given, most):
+    hyper = {"batch_size": batch_size, "buffer_size": 2 * batch_size}
     trainer = trainer_of(hyperparameters=hyper, update_threads=given)
     assert trainer.update_threads == most
 
