@@ -20,7 +20,7 @@ ATTACHING = [
     Fault("no port but a token", r"--token-file: .*token.*ADDRESS:PORT", ("--token-file", "token")),
     Fault("no network", r"--allow: .*'nowhere'.*CIDR", (*HERE, "--allow", "nowhere")),
     Fault("bits beyond the network", r"did you mean 10\.0\.0\.0/8", (*HERE, "--allow", "10.1.0.0/8")),
-    Fault("no port at all", r"--listen: .*'http' is no port", ("--listen", "localhost:http")),
+    Fault("no port at all", r"--listen: .*'http' is not a port", ("--listen", "localhost:http")),
     Fault("nobody's address", r"192\.0\.2\.1:7000.*Give localhost", ("--listen", "192.0.2.1:7000")),
     Fault("a taken address", r"Port \d+ is held by .*--listen", (), place=attached_port),
     Fault("no order", r"--deterministic.*come and go", (*HERE, "--deterministic")),

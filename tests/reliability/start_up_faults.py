@@ -280,7 +280,7 @@ ENGINES = [
     *(
         Fault(name, says, ("--env", "gymnasium:games:Own-v0"), place=written({"games.py": GAMES + game}))
         for name, says, game in (
-            ("a space without numbers", r"word: .*space Text.*[Aa] wrapper", TEXT_GAME),
+            ("a space without numbers", r"word: .*space Text.*[Ww]rap the environment", TEXT_GAME),
             ("a game that cannot be made", r"RuntimeError: no licence \(games.py, line 3\)", FAILING_GAME),
             (
                 "a module that fails",
@@ -297,7 +297,11 @@ ENGINES = [
             ("a misspelt function", r"no function 'maker'\. Did you mean make", "maker"),
             ("a misspelt argument", r"no argument 'sizes'\. Did you mean size\?", "make?sizes=2"),
             ("a function that raises", r"make raised TypeError: .*\(games\.py, line 14\)", "make"),
-            ("a function that gives nothing", r"gave nothing \(None\); perhaps its return", "make?size=3"),
+            (
+                "a function that gives nothing",
+                r"returned nothing \(None\); perhaps its return",
+                "make?size=3",
+            ),
             ("an observation of another shape", r"has the shape \(2,\); expected \(3,\)", "Own"),
         )
     ),
@@ -326,7 +330,7 @@ FILES = [
     ),
     Fault(
         "its own weights",
-        r"with its own weights.*--resume",
+        r"start from its own weights.*--resume",
         (*BASIC, "--initialize-from", "r"),
         place=trained(),
     ),

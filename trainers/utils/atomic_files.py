@@ -12,6 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
+from . import distributed
+
 _PARTIAL = re.compile(r"\..+\.([0-9a-f]{12})-[0-9]+\.partial")
 _numbers = count()
 _PATIENCE = 2.0 if os.name == "nt" else 0.0
@@ -103,7 +105,12 @@ def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def remove_partials(folder: str | os.PathLike[str]) -> None:
-    """Remove what other processes, killed in `atomic_write`, left in `folder` (nothing below it)."""
+    """Remove what other processes, killed in `atomic_write`, left in `folder` (nothing below it).
+
+    Of a run with several ranks only rank 0 does: the others would remove what it is just writing.
+    """
+    if distributed.rank():
+        return
     with suppress(OSError):
         for entry in list(os.scandir(folder)):
             match = _PARTIAL.fullmatch(entry.name)

@@ -114,12 +114,12 @@ ENGINE = {
 
 @pytest.fixture
 def made(monkeypatch):
-    """What the manager and the third environment are made with."""
+    """What the manager and the last environment are made with."""
     made = {}
 
     class Manager:
         def __init__(self, make_env, num_envs, limits, **options):
-            make_env(2)
+            make_env(num_envs - 1)
             made["manager"] = {"num_envs": num_envs, "limits": limits, **options}
 
     def environment(env_path, worker_id, base_port, **options):
@@ -131,7 +131,7 @@ def made(monkeypatch):
 
 
 def test_every_setting_has_its_place(made):
-    known = ENVIRONMENT.keys() | ATTACHING | CLUSTER | HOSTING
+    known = ENVIRONMENT.keys() | ATTACHING | CLUSTER | HOSTING | {"transport"}
     assert known == EnvironmentSettings.model_fields.keys(), "a new key is to be looked for here"
     assert ENGINE.keys() == EngineSettings.model_fields.keys()
     options = RunOptions.from_dict({"env_settings": ENVIRONMENT, "engine_settings": ENGINE})

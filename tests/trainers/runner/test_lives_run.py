@@ -12,7 +12,7 @@ import torch
 from lanista.trainers.callbacks import Callback
 from lanista.trainers.learn import run_training
 from lanista.trainers.settings.command_line import parse_command_line
-from lanista.trainers.trainer.learner import Learner
+from lanista.trainers.trainer import learner
 
 GAMES = """\
 import gymnasium
@@ -58,8 +58,10 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("lives", [True, False])
 def test_the_replay_ends_with_lives_and_episodes_with_games(folder, monkeypatch, trainer, lives):
     trainers, episodes = [], Episodes()
-    make = Learner._make_trainer
-    monkeypatch.setattr(Learner, "_make_trainer", lambda self: trainers.append(make(self)) or trainers[-1])
+    make = learner.make_trainer
+    monkeypatch.setattr(
+        learner, "make_trainer", lambda *a, **k: trainers.append(make(*a, **k)) or trainers[-1]
+    )
     (folder / "c.yaml").write_text(YAML.format(trainer=trainer))
     env = f"gymnasium:cats:Cat-v0?lives={str(lives).lower()}"
     run_training(

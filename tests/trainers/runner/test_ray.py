@@ -70,7 +70,13 @@ def test_what_a_node_is_told(monkeypatch):
 
     monkeypatch.setattr(environments, "UnityEnvironment", environment)
     monkeypatch.setattr(environments, "EnvManager", Manager)
-    told = {"ray": "auto", "env_path": "Game", "env_args": ["--level", "2"], "timeout_wait": 17}
+    told = {
+        "ray": "auto",
+        "num_envs": 3,
+        "env_path": "Game",
+        "env_args": ["--level", "2"],
+        "timeout_wait": 17,
+    }
     made = RunOptions.from_dict({"env_settings": told, "engine_settings": {"no_graphics": True}})
     make_env_manager(made, 5, Path("logs"), Cluster())
     order = heard["order"]

@@ -83,7 +83,8 @@ class SharedMoments:
 
     def rebase(self) -> None:
         """All ranks have the same moments now, as after loading a checkpoint."""
-        self._base = [self._moments(normalizer) for normalizer in self._normalizers]
+        several = distributed.world_size() > 1
+        self._base = [self._moments(normalizer) for normalizer in self._normalizers] if several else []
 
     def merge(self) -> None:
         """Let every rank's normalizers count what all ranks have counted."""
