@@ -105,35 +105,6 @@ _MODULES = {
         "StatsPropertyType",
         "StatsWriter",
     ),
-    ".utils.errors": ("TrainerError",),
-}
-
-__getattr__, __dir__ = lazy_exports(__name__, _MODULES)
-
-_MODULES = {
-    ".callbacks.base": ("Callback",),
-    ".callbacks.events": (
-        "CheckpointSaved",
-        "EpisodeEnd",
-        "EvaluationEnd",
-        "EvaluationStep",
-        "StepTaken",
-        "SummaryDue",
-        "TrainingBegin",
-        "TrainingEnd",
-        "UpdateEnd",
-    ),
-    ".learn": ("run_training",),
-    ".settings.command_line": ("parse_command_line",),
-    ".settings.errors": ("TrainerConfigError",),
-    ".settings.models.behavior": ("TrainerSettings",),
-    ".settings.options": ("RunOptions",),
-    ".stats.reporter": ("StatsReporter",),
-    ".stats.summary": ("StatsSummary",),
-    ".stats.writer": (
-        "StatsPropertyType",
-        "StatsWriter",
-    ),
     ".trainer.standalone": (
         "COMATrainer",
         "DDPGTrainer",

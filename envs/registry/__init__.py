@@ -1,6 +1,8 @@
 """Named environments that are downloaded when they are first needed. Imports are lazy."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from ..errors import NoBuildError, RegistryError, UnknownEntryError, UnsafeArchiveError
@@ -18,11 +20,10 @@ __all__ = [
     "default_registry",
 ]
 
+_MODULES = {
+    "..errors": ("NoBuildError", "RegistryError", "UnknownEntryError", "UnsafeArchiveError"),
+    ".entry": ("BaseRegistryEntry", "RemoteRegistryEntry"),
+    ".registry": ("UnityEnvRegistry", "default_registry"),
+}
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .. import errors
-    from . import entry, registry
-
-    return next(getattr(module, name) for module in (errors, entry, registry) if hasattr(module, name))
+__getattr__, __dir__ = lazy_exports(__name__, _MODULES)
