@@ -1,9 +1,4 @@
-"""The engine's side, for engines that are written in Python: steps to bytes, answers to arrays.
-
-The agents of one behavior on their way from an engine: arrays to bytes.
-
-What the trainer answered, as the engine reads it.
-"""
+"""The engine's side of the protocol in Python: steps to bytes, and the trainer's answers to arrays."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,4 @@
-"""Compressed pictures: PNG files, and what each of their planes counts towards.
-
-Pictures are decoded by a few threads while the caller does something else.
-"""
+"""Compressed images: PNG files decoded on a few threads, and the sensor channel each plane belongs to."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`lanista hub push` and `lanista hub load`: runs on the Hugging Face Hub, as two commands of ML-Agents.
+"""`lanista hub push` and `lanista hub load`, as ML-Agents' commands for the Hugging Face Hub.
 
-What goes to the hub with a run: its folder, its settings as config.json, and a model card.
+A run is uploaded as its folder, its settings as config.json, and a model card.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`lanista play`: a brain acts in an environment, and its rewards are reported.
-
-A GIF of what happens in an environment.
-"""
+"""`lanista play`: let a brain act in an environment, report its rewards, and record a GIF."""
 
 from __future__ import annotations
 

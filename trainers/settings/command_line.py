@@ -1,7 +1,4 @@
-"""The command line of `lanista-learn`: configuration files, flags over them, and `--set` over those.
-
-Single values laid over a configuration: the flags of the command line, and `--set path=value`.
-"""
+"""The command line of `lanista-learn`: configuration files, flags over them, and `--set` over those."""
 
 from __future__ import annotations
 

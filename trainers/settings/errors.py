@@ -1,7 +1,4 @@
-"""What a wrong configuration raises.
-
-What the user should know about a configuration that is read nevertheless.
-"""
+"""Configuration errors, and warnings about configurations that are accepted."""
 
 import logging
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""The configuration as a JSON schema, with which editors complete and check a YAML file.
-
-What the numbers of a configuration count or measure, by their keys: a word means one thing everywhere.
-"""
+"""The configuration as a JSON schema, with units, by which editors complete and check a YAML file."""
 
 from __future__ import annotations
 

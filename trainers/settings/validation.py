@@ -1,9 +1,4 @@
-"""What a configuration can ask for and this version does not do yet.
-
-What cannot be learned by several learners together.
-
-Curricula that could never be gone through: said before a run begins.
-"""
+"""Valid configurations that cannot be trained: unsupported features, learners, unreachable lessons."""
 
 from __future__ import annotations
 

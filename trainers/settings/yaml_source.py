@@ -1,9 +1,4 @@
-"""YAML text as plain data, with the line of every value, so that errors can point at it.
-
-Several configurations as one: each lies over those before it.
-
-The configurations that come with Lanista, by their names.
-"""
+"""YAML text as plain data with the line of every value, layered configurations, and presets."""
 
 from __future__ import annotations
 

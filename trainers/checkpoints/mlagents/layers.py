@@ -1,7 +1,4 @@
-"""What ML-Agents' state dicts hold, and where a network of theirs is another than ours.
-
-What ML-Agents' optimizer remembers, by the names of the tensors that it moves.
-"""
+"""ML-Agents' state dicts: where its layers differ from ours, and its optimizer's moments by tensor name."""
 
 from __future__ import annotations
 

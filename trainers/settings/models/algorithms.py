@@ -1,17 +1,4 @@
-"""The hyperparameters of PPO.
-
-The hyperparameters of POCA.
-
-The hyperparameters of COMA.
-
-The hyperparameters of SAC.
-
-The hyperparameters of DQN.
-
-The hyperparameters of DDPG.
-
-The hyperparameters of TD3.
-"""
+"""The hyperparameters of the algorithms."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which stats writers a run has: the setting `stats_writers`.
-
-Which callbacks a run has: the setting `callbacks`.
-"""
+"""The settings `stats_writers` and `callbacks` of a run."""
 
 from __future__ import annotations
 

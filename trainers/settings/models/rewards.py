@@ -1,7 +1,4 @@
-"""Reward signals: what they are worth and how they learn.
-
-How a policy is taught by demonstrations.
-"""
+"""The settings of reward signals and of behavioral cloning."""
 
 from __future__ import annotations
 

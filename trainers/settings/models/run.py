@@ -1,11 +1,4 @@
-"""The settings of a run: its environments, its engine, its files, its device.
-
-What may be said together about engines that connect by themselves.
-
-What may be said together about environments on a Ray cluster.
-
-What may be said together about environments in Python in processes of their own.
-"""
+"""The settings of a run: its environments, engine, files and device, and which of them exclude each other."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What a policy was at moments of its training, and how those are rated.
-
-Elo ratings: what a game's result says about two players' strengths.
-
-Elo, The Rating of Chessplayers, Past and Present, 1978.
-"""
+"""Snapshots of a policy during training, and their Elo ratings (Elo 1978, The Rating of Chessplayers)."""
 
 from __future__ import annotations
 
