@@ -1,8 +1,7 @@
-"""What all settings share: they know their keys, explain wrong ones, and turn back into plain values.
+"""The base class of all settings, and the types of single values.
 
-What kind of value a key holds, for the command line, the documentation and the schema.
-
-The types of single values: what a YAML file, written by people, may hold for each.
+Settings know their keys, explain wrong ones, turn back into plain values, and tell the command line, the
+documentation and the schema what kind of value each key holds.
 
 YAML 1.1 reads `1e4` as text and `no` as false, and the command line knows only text; these types accept
 whatever has one meaning, and refuse the rest with a sentence.

@@ -1,6 +1,4 @@
-"""Where a configuration that both read alike is carried out otherwise, or meets a quirk of ML-Agents.
-
-What a configuration means to ML-Agents 1.1.0, where that is not what it means here.
+"""Where a configuration means something else to ML-Agents 1.1.0, or meets one of its quirks.
 
 Each rule looks at one thing in what was written or in what it means, and is silent about files that it does
 not concern. Trainers and sections to come bring rules of their own: a rule is a function in one of the lists.
