@@ -77,9 +77,9 @@ def train(
             "checkpoint_settings.run_id": run_id,
             "checkpoint_settings.resume": resume or None,
             "checkpoint_settings.force": force or None,
-            **(overrides or {}),
         }
-        options = _options(config, {key: value for key, value in given.items() if value is not None})
+        given = {key: value for key, value in given.items() if value is not None}
+        options = _options(config, {**given, **(overrides or {})})
         if deterministic or (isinstance(config, RunOptions) and config.repeatable):
             options.act_deterministically()
         if isinstance(env, BaseEnv) and options.env_settings.environments > 1:

@@ -107,6 +107,13 @@ def test_a_run_is_resumed_overwritten_or_refused():
         lanista.train(CONFIG, env=make_game, run_id="r", resume=True, force=True)
 
 
+def test_an_override_can_be_none():
+    config = {"behaviors": {"Tiny": TINY}, "torch_settings": {"num_threads": 3}}
+    result = lanista.train(config, env=make_game, run_id="r", overrides={"torch_settings.num_threads": None})
+    written = yaml.safe_load((result.folder / "configuration.yaml").read_text())
+    assert "num_threads" not in written["torch_settings"]
+
+
 def test_a_wrong_override_names_its_place():
     with pytest.raises(TrainerConfigError, match=r"lanista\.train: behaviors\.Tiny\.max_step"):
         lanista.train(CONFIG, env=make_game, overrides={"behaviors.Tiny.max_step": 3})
