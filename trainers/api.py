@@ -68,8 +68,8 @@ def train(
     Raises:
         TrainerConfigError: Something in the configuration is wrong.
         TrainerError, UnityException: The run cannot start, or ended with an error; what could be saved is.
-        ValueError: A path among `overrides` cannot be read, or `env` is a single environment and several are
-            asked for.
+        ValueError: A path among `overrides` cannot be read; or `env` is a single environment and several are
+            asked for; or it exists in this process only, and other processes are to make it.
     """
     with _env_path(env) as path:
         given = {
@@ -82,6 +82,13 @@ def train(
         options = _options(config, {**given, **(overrides or {})})
         if deterministic or (isinstance(config, RunOptions) and config.repeatable):
             options.act_deterministically()
+        elsewhere = options.env_settings.env_workers or options.torch_settings.learners > 1
+        if elsewhere and (path or "").startswith(f"python:{PASSED_ENV}"):
+            raise ValueError(
+                "env exists in this process only, and other processes would have to make it "
+                "(env_settings.env_workers, torch_settings.learners): give a function of a module that they "
+                "can import."
+            )
         if isinstance(env, BaseEnv) and options.env_settings.environments > 1:
             raise ValueError(
                 f"env is one environment, and {options.env_settings.environments} are asked for "

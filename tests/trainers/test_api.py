@@ -75,6 +75,12 @@ def test_one_environment_cannot_be_several():
         lanista.train(CONFIG, env=make_game(), overrides={"env_settings.num_envs": 2})
 
 
+@pytest.mark.parametrize("key", ["env_settings.env_workers", "torch_settings.learners"])
+def test_other_processes_cannot_make_an_environment_of_this_one(key):
+    with pytest.raises(ValueError, match="a function of a module that they can import"):
+        lanista.train(CONFIG, env=lambda: make_game(), overrides={key: 2})
+
+
 def test_what_is_no_environment_is_refused():
     with pytest.raises(TypeError, match="Expected what --env takes"):
         lanista.train(CONFIG, env=3)
