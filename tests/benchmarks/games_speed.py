@@ -11,33 +11,20 @@ docs/results/games-speed.md.
 """
 
 import yaml
-from side_by_side import ROOT, Comparison, main
+from results import LANISTA, PEER, ROOT, THREADED, Results, write_page
+from side_by_side import Case, parse_comparison, table, train_in_turns
 
-PAGE = """# Speed of self-play
 
-Written by `python tests/benchmarks/games_speed.py` from games-speed.csv; every run in it is there.
+def main() -> None:
+    given = parse_comparison(__doc__, LANISTA, THREADED, PEER, steps=240_000)
+    results = Results(given.out / "games-speed.csv")
+    settings = yaml.safe_load((ROOT / "config" / "ppo" / "tennis.yaml").read_text())["behaviors"]["Tennis"]
+    settings |= {"max_steps": given.steps, "summary_freq": given.steps // 12}
+    kind, aims = "PPO with self-play on tennis", {LANISTA: 8, THREADED: 8}
+    cases = [Case(kind, 128, "tennis", "Tennis", settings, ["--areas", "64"], aims=aims)]
+    train_in_turns(cases, given, results)
+    print(write_page("games-speed", given.out, table=table(cases, results), busy=results.conditions()))
 
-PPO with self-play of Lanista and of ML-Agents 1.1.0 train the same processes of `scene:tennis` (64 areas of
-two players) with the settings of [config/ppo/tennis.yaml](../../config/ppo/tennis.yaml). In turns; medians,
-ratios within a round. Steps are those of the team that learns, as both products count them; its opponents act
-as often. Rates and processor time count from the first summary to the last; memory is the peak of all of a
-trainer's processes together, without the engine's. "Threaded" is `threaded: true`. {busy}
-
-{table}
-"""
-AREAS = 64
-SETTINGS = yaml.safe_load((ROOT / "config" / "ppo" / "tennis.yaml").read_text())["behaviors"]["Tennis"]
 
 if __name__ == "__main__":
-    task = Comparison(
-        *("PPO with self-play on tennis", "tennis"),
-        agents=2 * AREAS,
-        areas=AREAS,
-        behavior="Tennis",
-        settings=SETTINGS,
-        steps=240_000,
-        aim=8,
-        name="games-speed",
-        page=PAGE,
-    )
-    main(task, __doc__)
+    main()

@@ -4,8 +4,8 @@
 
 Every run is a `lanista-learn` process from the command line. What comes of it is played with nothing but the
 exported ONNX files, 200 games against each opponent, every side in turn: players that need no training
-(board_players.py), and the same run's brain at a quarter of its training (by `lanista tournament`). The
-brains of its checkpoints are played too, for the curves.
+(board_players.py), and the same run's model at a quarter of its training (by `lanista tournament`). The
+models of its checkpoints are played too, for the curves.
 
 Results are added to docs/results/others-games.csv and others-games-curves.csv. What is there already is not
 run again, so that the table can grow; delete lines to repeat them. Needs PettingZoo and pygame.
@@ -13,28 +13,27 @@ run again, so that the table can grow; delete lines to repeat them. Needs Pettin
 
 from __future__ import annotations
 
-import argparse
-import csv
 import json
-import sys
 import time
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from board_players import BoardPlayer, OneStepAhead, Perfect
 from lanista.envs.python.sources import make_source
 from lanista.trainers.cli.tournament.match import Result, play_all_sides
 from lanista.trainers.cli.tournament.players import participants_of
-from learning import RESULTS, curve, free_port, run_command, write
+from results import RESULTS, read, write
+from script_options import parse_options
+from study import Task, Way, curve, run_command, train
 
 MATCHES_CSV, CURVES_CSV = RESULTS / "others-games.csv", RESULTS / "others-games-curves.csv"
 GAMES = 200
 QUARTER = "itself at a quarter"
-ELO = "Self-play/ELO"
-SIDE_BY_SIDE = 10
-"""Games of a match with players that need no training."""
+PARALLEL_GAMES = 10
+"""Of a match with players that need no training."""
+OPPONENTS = {"random": BoardPlayer, "one step ahead": OneStepAhead, "perfect": Perfect}
 
 
 @dataclass(frozen=True)
@@ -55,50 +54,60 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Game:
-    """What is trained, and whom it then plays."""
+class Game(Task):
+    """A game, and whom the trained model plays."""
 
-    name: str
-    behavior: str
-    environment: str
-    areas: int
-    settings: str
-    """The ready settings, from the repository's root."""
-    max_steps: int
-    goals: dict[str, Goal]
+    goals: Mapping[str, Goal] = field(default_factory=dict)
     """By opponent."""
     board: tuple[int, int] | None = None
-    deterministic: bool = True
-    options: list[str] = field(default_factory=list)
+    """Rows and columns, where the opponents are players that need no training."""
 
-    def command(self, seed: int, run_id: str) -> list[str]:
-        """What trains it."""
-        return [
-            *("lanista-learn", self.settings, "--env", self.environment, "--num-areas", str(self.areas)),
-            *("--run-id", run_id, "--seed", str(seed)),
-            *("--set", f"behaviors.{self.behavior}.max_steps={self.max_steps}"),
-            *("--set", f"behaviors.{self.behavior}.checkpoint_interval={self.max_steps // 4}"),
-            *self.options,
-        ]
+    def checkpoints(self, folder: Path) -> dict[int, Path]:
+        """The models of a run's checkpoints by their steps; the first is of a quarter of them all."""
+        numbered = (folder / self.behavior).glob(f"{self.behavior}-[0-9]*.onnx")
+        return dict(sorted((int(path.stem.rpartition("-")[2]), path) for path in numbered))
+
+    def against(self, opponent: str, folder: Path, brain: Path, seed: int) -> Result:
+        """The games of a run's model against an opponent."""
+        if self.board is None:
+            quarter = next(iter(self.checkpoints(folder).values()))
+            command = ["lanista", "tournament", brain, quarter, "--json", "--games", GAMES]
+            output = run_command([*command, "--env", self.environment, "--seed", 1000 + seed])
+            (match,) = json.loads(output)["matches"]
+            return Result(match["wins"], match["draws"], match["losses"])
+        (participant,) = participants_of(str(brain), folder, "newest")
+        env = make_source(self.environment, seed=1000 + seed, areas=PARALLEL_GAMES, self_play=None)
+        other = OPPONENTS[opponent](self.board, seed)
+        return play_all_sides(env, participant, other, GAMES, deterministic=True)
+
+
+def game(
+    name: str, environment: str, behavior: str, max_steps: int, areas: int, config: str, **keys: object
+) -> Game:
+    quarters = ["--set", f"behaviors.{behavior}.checkpoint_interval={max_steps // 4}"]
+    return Game(name, environment, behavior, max_steps, {"lanista": Way(config, quarters)}, areas, **keys)
 
 
 CLASSIC = "pettingzoo:pettingzoo.classic"
 TASKS = [
-    Game(
-        "connect-four", "player", f"{CLASSIC}.connect_four_v3?self_play=true&boards=true", 256,
-        "config/ppo/connect-four.yaml", 4_000_000,
-        {"random": Goal(0.95), "one step ahead": Goal(0.6)}, (6, 7),
+    game(
+        *("connect-four", f"{CLASSIC}.connect_four_v3?self_play=true&boards=true", "player", 4_000_000, 256),
+        "config/ppo/connect-four.yaml",
+        goals={"random": Goal(0.95), "one step ahead": Goal(0.6)},
+        board=(6, 7),
     ),
-    Game(
-        "tic-tac-toe", "player", f"{CLASSIC}.tictactoe_v3?self_play=true", 64,
-        "config/ppo/tic-tac-toe.yaml", 400_000,
-        {"perfect": Goal(0.95, lost=True)}, (3, 3),
+    game(
+        *("tic-tac-toe", f"{CLASSIC}.tictactoe_v3?self_play=true", "player", 400_000, 64),
+        "config/ppo/tic-tac-toe.yaml",
+        goals={"perfect": Goal(0.95, lost=True)},
+        board=(3, 3),
     ),
-    Game(
-        "soccer-twos", "SoccerTwos", "scene:soccer-twos?size=small", 32, "config/poca/soccer-twos-small.yaml",
-        1_200_000, {QUARTER: Goal(0.7)}, deterministic=False,
+    game(
+        *("soccer-twos", "scene:soccer-twos?size=small", "SoccerTwos", 1_200_000, 32),
+        "config/poca/soccer-twos-small.yaml",
+        goals={QUARTER: Goal(0.7)},
     ),
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True)
@@ -116,7 +125,7 @@ class Match:
 
 
 @dataclass(frozen=True)
-class Point:
+class Figure:
     """A line of others-games-curves.csv: a rating while it trained, or a checkpoint's share of games."""
 
     game: str
@@ -126,100 +135,45 @@ class Point:
     value: float
 
 
-def opponent(name: str, board: tuple[int, int], seed: int) -> BoardPlayer:
-    """A player that needs no training."""
-    kinds = {"random": BoardPlayer, "one step ahead": OneStepAhead, "perfect": Perfect}
-    return kinds[name](board, seed)
-
-
-def checkpoints(game: Game, folder: Path) -> dict[int, Path]:
-    """The brains of a run's checkpoints by their steps; the first is of a quarter of them all."""
-    numbered = (folder / game.behavior).glob(f"{game.behavior}-[0-9]*.onnx")
-    return dict(sorted((int(path.stem.rpartition("-")[2]), path) for path in numbered))
-
-
-def played(game: Game, name: str, folder: Path, brain: Path, seed: int) -> Result:
-    """The games of a run's brain against an opponent."""
-    if game.board is None:
-        return against_quarter(game, folder, brain, seed)
-    (participant,) = participants_of(str(brain), folder, "newest")
-    env = make_source(game.environment, seed=1000 + seed, areas=SIDE_BY_SIDE, self_play=None)
-    other = opponent(name, game.board, seed)
-    return play_all_sides(env, participant, other, GAMES, deterministic=game.deterministic)
-
-
-def against_quarter(game: Game, folder: Path, brain: Path, seed: int) -> Result:
-    """By `lanista tournament`."""
-    quarter = next(iter(checkpoints(game, folder).values()))
-    command = [Path(sys.executable).with_name("lanista"), "tournament", brain, quarter, "--json"]
-    command += ["--games", GAMES, "--env", game.environment, "--seed", 1000 + seed]
-    (match,) = json.loads(run_command(command))["matches"]
-    return Result(match["wins"], match["draws"], match["losses"])
-
-
-def strength(game: Game, folder: Path, seed: int) -> list[Point]:
-    """Each checkpoint's games against each opponent; a quarter does not play itself."""
-    return [
-        Point(game.name, seed, step, f"against {other}", goal.of(*played(game, other, folder, brain, seed)))
-        for number, (step, brain) in enumerate(checkpoints(game, folder).items())
-        for other, goal in game.goals.items()
-        if number or game.board is not None
-    ]
-
-
-def measure(game: Game, seed: int, threads: int) -> tuple[list[Match], list[Point]]:
+def measure(game: Game, seed: int, threads: int) -> tuple[list[Match], list[Figure]]:
     """Train once and play."""
     with TemporaryDirectory() as name:
-        program, *arguments = game.command(seed, "run")
-        limits = ["--set", f"torch_settings.num_threads={threads}"] if threads else []
-        port = f"--base-port={free_port()}"  # others may train on this machine
-        places = ["--results-dir", name, port, *limits]
-        run_command([Path(sys.executable).with_name(program), *arguments, *places])
-        folder = Path(name) / "run"
+        folder = train(game.learn_command("lanista", seed, "run"), Path(name), threads)
         matches = []
         for other, goal in game.goals.items():
-            result = played(game, other, folder, folder / f"{game.behavior}.onnx", seed)
+            result = game.against(other, folder, folder / f"{game.behavior}.onnx", seed)
             reached = goal.of(*result) >= goal.share
             matches.append(Match(game.name, seed, game.max_steps, other, *result, reached))
             print(f"{game.name}, seed {seed}, {other}: {tuple(result)}, wanted {goal}", flush=True)
-        elo = curve(folder / game.behavior, ELO)
-        points = [Point(game.name, seed, step, "ELO", value) for step, value in elo]
-        points += strength(game, folder, seed)
-    return matches, points
-
-
-def read(path: Path, kind: type[Any]) -> list[Any]:
-    """The lines of a CSV; none where there is no file yet."""
-    if not path.exists():
-        return []
-    casts = {"str": str, "int": int, "float": float, "bool": "True".__eq__}
-    with path.open(encoding="utf-8", newline="") as file:
-        return [
-            kind(**{one.name: casts[one.type](line[one.name]) for one in fields(kind)})
-            for line in csv.DictReader(file)
-        ]
+        elo = curve(folder / game.behavior, "Self-play/ELO")
+        figures = [Figure(game.name, seed, step, "ELO", value) for step, value in elo]
+        for number, (step, brain) in enumerate(game.checkpoints(folder).items()):
+            for other, goal in game.goals.items() if number or game.board else ():  # no quarter plays itself
+                share = goal.of(*game.against(other, folder, brain, seed))
+                figures.append(Figure(game.name, seed, step, f"against {other}", share))
+    return matches, figures
 
 
 def main() -> None:
-    """Run as the module says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = [game.name for game in TASKS]
-    parser.add_argument("--games", nargs="+", choices=names, default=names, help="what to train")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds to train with")
-    parser.add_argument("--threads", type=int, default=0, help="torch_settings.num_threads of every run")
-    given = parser.parse_args()
-    matches, points = read(MATCHES_CSV, Match), read(CURVES_CSV, Point)
+    given = parse_options(
+        __doc__,
+        games={"default": names, "choices": names, "help": "what to train"},
+        seeds={"default": [0, 1, 2], "help": "seeds to train with"},
+        threads={"default": 0, "help": "torch_settings.num_threads of every run"},
+    )
+    matches, figures = read(MATCHES_CSV, Match), read(CURVES_CSV, Figure)
+    known = {(match.game, match.seed, match.max_steps) for match in matches}
     for seed in given.seeds:
         for game in TASKS:
-            known = {(match.game, match.seed, match.max_steps) for match in matches}
             if game.name not in given.games or (game.name, seed, game.max_steps) in known:
                 continue
             began = time.monotonic()
-            new_matches, new_points = measure(game, seed, given.threads)
+            new_matches, new_figures = measure(game, seed, given.threads)
             matches.extend(new_matches)
-            points.extend(new_points)
+            figures.extend(new_figures)
             write(MATCHES_CSV, Match, matches)
-            write(CURVES_CSV, Point, points)
+            write(CURVES_CSV, Figure, figures)
             print(f"{game.name}, seed {seed}: {time.monotonic() - began:.0f} s", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Whether agents look for what is new where rewards are sparse: `pyramids` with and without RND.
+"""Whether agents explore where rewards are sparse: `pyramids` with and without RND.
 
     python tests/benchmarks/learning_others.py [--seeds 0 1 2] [--ways RND ...] [--threads 0]
 
@@ -7,83 +7,79 @@ process that has nothing but the exported ONNX file.
 
 Results are added to docs/results/others.csv and others-curves.csv. What is there already is not run again, so
 that the table can grow; delete lines to repeat them. The page docs/results/others.md, which also shows what
-learning_games.py and learning_cloning.py found, is written anew each time.
+learning_games.py and learning_cloning.py found, is written each time.
 """
 
-from __future__ import annotations
+import shlex
+from collections import namedtuple
+from collections.abc import Sequence
 
-import argparse
-import json
-import sys
-import time
-from pathlib import Path
-from tempfile import TemporaryDirectory
+import numpy as np
+from learning_cloning import CLONING_CSV, Clone
+from learning_games import CURVES_CSV, MATCHES_CSV, Figure, Match
+from results import read, table
+from study import Point, Study, Task, Way, draw, score_table
 
-from learning import EPISODES, RESULTS, Point, Run, curve, free_port, read, run_command, write
-from learning_others_report import SCENE, WAYS, write_report
+WAYS = {
+    "RND": Way("config/ppo/pyramids-small-rnd.yaml"),
+    "rewards alone": Way("config/ppo/pyramids-small.yaml"),
+}
+PYRAMIDS = Task("pyramids", "scene:pyramids?size=small", "Pyramids", 5_000_000, WAYS, 64, sampled=True)
+Panel = namedtuple("Panel", ["name", "max_steps", "ways"])
 
-RUNS_CSV, CURVES_CSV = RESULTS / "others.csv", RESULTS / "others-curves.csv"
-BEHAVIOR, AREAS, MAX_STEPS = "Pyramids", "64", 5_000_000
 
-
-def command(way: str, seed: int, run_id: str) -> list[str]:
-    """What trains it."""
-    return [
-        *("lanista-learn", WAYS[way], "--env", SCENE, "--num-areas", AREAS, "--run-id", run_id),
-        *("--seed", str(seed), "--set", f"behaviors.{BEHAVIOR}.max_steps={MAX_STEPS}"),
+def draw_games(rows: Sequence[Figure]) -> None:
+    """One panel per game; a line for each opponent."""
+    points = [
+        # Checkpoints of all seeds, above one another
+        Point(row.game, row.figure, row.seed, round(row.step, -4), row.value)
+        for row in rows
+        if row.figure.startswith("against ")
     ]
+    panels = []
+    for game in dict.fromkeys(point.scene for point in points):
+        own = [point for point in points if point.scene == game]
+        opponents = list(dict.fromkeys(point.product for point in own))
+        panels.append(Panel(game, max(point.step for point in own), opponents))
+    if panels:
+        draw(panels, points, "others-games", "share of 200 games")
 
 
-def play_command(seed: int, brain: str) -> list[str]:
-    """What scores the brain."""
-    return [
-        *("lanista", "play", brain, "--env", SCENE, "--num-areas", AREAS),
-        *("--episodes", str(EPISODES), "--seed", str(1000 + seed), "--sampled"),
-    ]
+def games_table(rows: Sequence[Match]) -> str:
+    heads = ["game", "seed", "steps:", "against", "won:", "drawn:", "lost:", "reached"]
+    lines = []
+    for x in rows:
+        cells = [x.game, str(x.seed), f"{x.max_steps:,}", x.opponent, *map(str, (x.wins, x.draws, x.losses))]
+        lines.append([*cells, "yes" if x.reached else "no"])
+    return table(heads, lines) if rows else "Not run yet."
 
 
-def measure(way: str, seed: int, threads: int) -> tuple[Run, list[Point]]:
-    """Train once and score the brain."""
-    scripts = Path(sys.executable).parent
-    with TemporaryDirectory() as name:
-        program, *arguments = command(way, seed, "run")
-        limits = ["--set", f"torch_settings.num_threads={threads}"] if threads else []
-        port = f"--base-port={free_port()}"  # others may train on this machine
-        run_command([scripts / program, *arguments, "--results-dir", name, port, *limits])
-        folder = Path(name) / "run"
-        program, *arguments = play_command(seed, str(folder / f"{BEHAVIOR}.onnx"))
-        (figures,) = json.loads(run_command([scripts / program, *arguments, "--json"]))["behaviors"].values()
-        points = [Point("pyramids", way, seed, *p) for p in curve(folder / BEHAVIOR)]
-    return Run("pyramids", way, seed, MAX_STEPS, figures["mean_reward"], figures["std_reward"]), points
-
-
-def run_what_is_missing(given: argparse.Namespace) -> None:
-    """Train and score whatever the table lacks; each result is kept at once."""
-    runs, points = read(RUNS_CSV, Run), read(CURVES_CSV, Point)
-    known = {(run.product, run.seed, run.max_steps) for run in runs}
-    for seed in given.seeds:
-        for way in given.ways:
-            if (way, seed, MAX_STEPS) in known:
-                continue
-            began = time.monotonic()
-            run, new = measure(way, seed, given.threads)
-            runs.append(run)
-            points.extend(new)
-            write(RUNS_CSV, Run, runs)
-            write(CURVES_CSV, Point, points)
-            print(f"{way}, seed {seed}: {run.score:.3f} ({time.monotonic() - began:.0f} s)", flush=True)
+def cloning_table(rows: Sequence[Clone]) -> str:
+    lines = []
+    for kind in dict.fromkeys((row.demo, row.engine_actions, row.measure) for row in rows):
+        chosen = [row for row in rows if (row.demo, row.engine_actions, row.measure) == kind]
+        means = np.mean([[row.clone, row.constant] for row in chosen], axis=0)
+        cells = [kind[0], str(kind[1]).lower(), kind[2], *(f"{mean:.3f}" for mean in means)]
+        lines.append([*cells, str(len(chosen))])
+    return table(["demonstration", "engine_actions", "measure", "clone:", "constant:", "draws:"], lines)
 
 
 def main() -> None:
-    """Run as the module says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2], help="seeds to train with")
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="with RND, and without")
-    parser.add_argument("--threads", type=int, default=0, help="torch_settings.num_threads of every run")
-    given = parser.parse_args()
-    run_what_is_missing(given)
-    commands = [command("RND", 0, "pyramids"), play_command(0, f"results/pyramids/{BEHAVIOR}.onnx")]
-    write_report(read(RUNS_CSV, Run), read(CURVES_CSV, Point), commands, RESULTS)
+    study = Study("others", [PYRAMIDS])
+    study.run(__doc__)
+    draw([PYRAMIDS], study.points, "others")
+    draw_games(read(CURVES_CSV, Figure))
+    commands = [
+        PYRAMIDS.learn_command("RND", 0, "pyramids"),
+        PYRAMIDS.play_command("RND", 0, "results/pyramids/Pyramids.onnx"),
+    ]
+    study.write_page(
+        episodes=100,
+        pyramids=score_table(list(WAYS), study.runs, {}),
+        commands="\n".join(f"    {shlex.join(command)}" for command in commands),
+        games=games_table(read(MATCHES_CSV, Match)),
+        cloning=cloning_table(read(CLONING_CSV, Clone)),
+    )
 
 
 if __name__ == "__main__":

@@ -4,188 +4,68 @@
     LANISTA_PEER=path/to/python python tests/benchmarks/learning_teams.py --trainers ml-agents
 
 Every run is a `lanista-learn` process from the command line, and every score that of a fresh `lanista play`
-process that has nothing but the exported ONNX file and draws its actions, as Unity does by default. The
+process that has nothing but the exported ONNX file and samples its actions, as Unity does by default. The
 trainer `ml-agents` is the POCA of ML-Agents 1.1.0 in the same scenes with the same settings (in those tasks
 that are scenes): it draws its minibatches step by step, ours moment by moment. `poca-bf16` is our POCA with
 `--precision bf16`.
 
 Results are added to docs/results/teams.csv and teams-curves.csv. What is there already is not run again, so
-that the table can grow; delete lines to repeat them. The page and its picture are drawn anew each time.
+that the table can grow; delete lines to repeat them. The page and its picture are written each time.
 """
 
-from __future__ import annotations
+from study import MEAN, Study, Task, Way, draw, link
 
-import argparse
-import json
-import os
-import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from threading import Lock
-
-import yaml
-from learning import PEER_SCRIPT, RESULTS, ROOT, Point, Run, curve, free_port, read, run_command, write
-from learning_teams_report import write_report
-
-RUNS_CSV, CURVES_CSV = RESULTS / "teams.csv", RESULTS / "teams-curves.csv"
-PEER, BF16 = "ml-agents", "poca-bf16"
-TRAINERS = ["poca", "coma", "ppo"]
-EPISODES = 300
-"""Of single agents: about 100 groups'."""
+NAMES = {
+    "poca": "POCA",
+    "coma": "COMA",
+    "ppo": "PPO",
+    "poca-bf16": "POCA in bf16",
+    "ml-agents": "ML-Agents' POCA",
+}
+COLORS = {"poca": "#d1495b", "coma": "#edae49", "ppo": "#30638e", "ml-agents": "#8d99ae"}
+PEER_NOTE = """ "ML-Agents' POCA" is that of ML-Agents 1.1.0 in the same
+scene processes with the same YAML: it samples minibatches step by step, Lanista by moments of whole teams."""
 
 
-@dataclass(frozen=True)
-class TeamTask:
-    """An environment of groups, and how long to train in it."""
-
-    name: str
-    environment: str
-    settings: str
-    """The file's name in config/poca, config/coma and config/ppo."""
-    behavior: str
-    max_steps: int
-    areas: int
-    curve: str
-    """The statistic that the curves show."""
-    score: str
-    """What `lanista play` reports that is the score."""
+def task(name: str, environment: str, settings: str, behavior: str, max_steps: int, areas: int) -> Task:
+    """An environment of groups; 300 episodes of single agents are about 100 groups'."""
+    ways = {trainer: Way(f"config/{trainer}/{settings}.yaml") for trainer in ("poca", "coma", "ppo")}
+    poca = ways["poca"].config
+    ways["poca-bf16"] = Way(poca, ("--precision", "bf16"), optional=True)
+    keys = {"areas": areas, "episodes": 300, "sampled": True}
+    if environment.startswith("scene:"):
+        ways["ml-agents"] = Way(poca, python="LANISTA_PEER", optional=True)
+        keys |= {"score": "mean_group_reward", "curve": "Environment/Group Return"}
+    return Task(name, environment, behavior, max_steps, ways, **keys)
 
 
-GROUP_RETURN = "Environment/Group Return"
+def scene(name: str, behavior: str, max_steps: int) -> Task:
+    return task(name, f"scene:{name}?size=small", f"{name}-small", behavior, max_steps, 32)
+
+
+SPREAD = "simple-spread"
 TASKS = [
-    TeamTask(
-        "coop-push",
-        "scene:coop-push?size=small",
-        "coop-push-small",
-        "PushBlockCollab",
-        1_500_000,
-        32,
-        GROUP_RETURN,
-        "mean_group_reward",
-    ),
-    TeamTask(
-        "dungeon-escape",
-        "scene:dungeon-escape?size=small",
-        "dungeon-escape-small",
-        "DungeonEscape",
-        300_000,
-        32,
-        GROUP_RETURN,
-        "mean_group_reward",
-    ),
-    TeamTask(
-        "simple-spread",
-        "pettingzoo:mpe2.simple_spread_v3",
-        "simple-spread",
-        "agent",
-        400_000,
-        16,
-        "Environment/Cumulative Reward",
-        "mean_reward",
-    ),
+    scene("coop-push", "PushBlockCollab", 1_500_000),
+    scene("dungeon-escape", "DungeonEscape", 300_000),
+    task(SPREAD, "pettingzoo:mpe2.simple_spread_v3", SPREAD, "agent", 400_000, 16),
 ]
+SUMMARY = {**MEAN, "best": lambda scores: f"{max(scores):.3f}"}
 
 
-def command(task: TeamTask, trainer: str, seed: int, run_id: str) -> list[str]:
-    """What trains it."""
-    folder = "poca" if trainer == BF16 else trainer
-    return [
-        *("lanista-learn", f"config/{folder}/{task.settings}.yaml", "--env", task.environment),
-        *("--num-areas", str(task.areas), "--run-id", run_id, "--seed", str(seed)),
-        *("--set", f"behaviors.{task.behavior}.max_steps={task.max_steps}"),
-        *(["--precision", "bf16"] if trainer == BF16 else []),
-    ]
-
-
-def learn(task: TeamTask, trainer: str, seed: int, threads: int, folder: Path) -> None:
-    """Train with `lanista-learn`."""
-    program, *arguments = command(task, trainer, seed, "run")
-    console = Path(sys.executable).with_name(program)
-    limits = ["--set", f"torch_settings.num_threads={threads}"] if threads else []
-    run_command([console, *arguments, "--results-dir", folder, *limits])
-
-
-def learn_peer(task: TeamTask, seed: int, folder: Path) -> None:
-    """Train with the POCA of `mlagents-learn` in the exported scene."""
-    settings = yaml.safe_load((ROOT / f"config/poca/{task.settings}.yaml").read_text(encoding="utf-8"))
-    settings["behaviors"][task.behavior]["max_steps"] = task.max_steps
-    config = folder / "settings.yaml"
-    config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
-    name, _, options = task.environment.removeprefix("scene:").partition("?")
-    lanista = Path(sys.executable).with_name("lanista")
-    run_command([lanista, "scenes", "export", name, folder / "scene"])
-    command = [os.environ["LANISTA_PEER"], "-W", "ignore", PEER_SCRIPT, config, "--run-id=run"]
-    command += [f"--env={folder / 'scene.x86_64'}", f"--seed={seed}", f"--results-dir={folder}"]
-    command += [f"--base-port={free_port()}", f"--num-areas={task.areas}", "--env-args"]
-    run_command([*command, *(word for option in options.split("&") for word in f"--{option}".split("="))])
-
-
-def measure(task: TeamTask, trainer: str, seed: int, threads: int) -> tuple[Run, list[Point]]:
-    """Train once and score the brain."""
-    with TemporaryDirectory() as folder:
-        if trainer == PEER:
-            learn_peer(task, seed, Path(folder))
-        else:
-            learn(task, trainer, seed, threads, Path(folder))
-        brain = Path(folder) / "run" / f"{task.behavior}.onnx"
-        play = [Path(sys.executable).with_name("lanista"), "play", brain, "--env", task.environment]
-        play += ["--num-areas", task.areas, "--episodes", EPISODES, "--seed", 1000 + seed]
-        output = run_command([*play, "--sampled", "--json"])
-        (figures,) = json.loads(output)["behaviors"].values()
-        found = curve(Path(folder) / "run" / task.behavior, task.curve)
-    points = [Point(task.name, trainer, seed, *p) for p in found]
-    deviation = figures[task.score.replace("mean", "std")]
-    return Run(task.name, trainer, seed, task.max_steps, figures[task.score], deviation), points
-
-
-def run_what_is_missing(given: argparse.Namespace) -> None:
-    """Train and score whatever the table lacks; each result is kept at once."""
-    runs, points = read(RUNS_CSV, Run), read(CURVES_CSV, Point)
-    known = {(run.scene, run.product, run.seed, run.max_steps) for run in runs}
-    lock = Lock()
-
-    def one(task: TeamTask, trainer: str, seed: int) -> None:
-        began = time.monotonic()
-        run, new = measure(task, trainer, seed, given.threads)
-        with lock:
-            runs.append(run)
-            points.extend(new)
-            write(RUNS_CSV, Run, runs)
-            write(CURVES_CSV, Point, points)
-            took = time.monotonic() - began
-            print(f"{task.name}, {trainer}, seed {seed}: {run.score:.3f} ({took:.0f} s)", flush=True)
-
-    with ThreadPoolExecutor(given.jobs) as pool:
-        wanted = [
-            (task, trainer, seed)
-            for seed in given.seeds
-            for task in TASKS
-            if task.name in given.tasks
-            for trainer in given.trainers
-            if trainer != PEER or task.environment.startswith("scene:")
-            if (task.name, trainer, seed, task.max_steps) not in known
-        ]
-        for future in [pool.submit(one, *each) for each in wanted]:
-            future.result()
+def settings(task: Task) -> str:
+    files = ", ".join(link(task.ways[way].config, NAMES[way]) for way in ("poca", "coma", "ppo"))
+    return f"`--env {task.environment} --num-areas {task.areas}`; settings: {files}."
 
 
 def main() -> None:
-    """Run as the module says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds to train with")
-    names = [task.name for task in TASKS]
-    parser.add_argument("--tasks", nargs="+", choices=names, default=names, help="tasks to train")
-    parser.add_argument(
-        "--trainers", nargs="+", choices=[*TRAINERS, BF16, PEER], default=TRAINERS, help="trainers"
+    study = Study("teams", TASKS)
+    study.run(__doc__)
+    draw(study.tasks, study.points, "teams", colors=COLORS, labels=NAMES, legend=0)
+    study.write_page(
+        peer=PEER_NOTE if any(run.product == "ml-agents" for run in study.runs) else "",
+        tables=study.sections(settings, summary=lambda task: SUMMARY, labels=NAMES),
+        commands=study.commands(lambda task: ["poca"]),
     )
-    parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
-    parser.add_argument("--threads", type=int, default=0, help="torch_settings.num_threads of every run")
-    given = parser.parse_args()
-    run_what_is_missing(given)
-    write_report(TASKS, read(RUNS_CSV, Run), read(CURVES_CSV, Point), RESULTS)
 
 
 if __name__ == "__main__":

@@ -9,25 +9,9 @@ per second count from the first summary to the last. What docs/results/replay-sp
 measured again without `--again`. Writes that file and docs/results/replay-speed.md.
 """
 
-from side_by_side import Comparison, main
+from results import LANISTA, PEER, THREADED, Results, write_page
+from side_by_side import Case, parse_comparison, table, train_in_turns
 
-PAGE = """# Speed of SAC
-
-Written by `python tests/benchmarks/replay_speed.py` from replay-speed.csv; every run in it is there.
-
-SAC of Lanista and of ML-Agents 1.1.0 train the same processes of `scene:ball3d` (12 agents) with the settings
-that ML-Agents ships for 3DBall: 2 layers of 64 units, `batch_size: 64`, `buffer_size: 200000`,
-`steps_per_update: 10`. In turns; medians, ratios within a round. Rates and processor time count from the
-first summary to the last; memory is the peak of all of a trainer's processes together, without the engine's.
-"Threaded" is `threaded: true`. {busy}
-
-{table}
-
-At `steps_per_update: 10` every agent-step pays for a tenth of a gradient step on 64 rows. Where that is
-computed is told in [the architecture](../architecture.md): in closed form, for networks of dense layers on
-vectors. How fast batches are drawn from a replay, and what one takes of memory, is measured by
-`python tests/benchmarks/replay.py`.
-"""
 SETTINGS = {
     "trainer_type": "sac",
     "hyperparameters": {
@@ -48,16 +32,15 @@ SETTINGS = {
 }
 
 
+def main() -> None:
+    given = parse_comparison(__doc__, LANISTA, THREADED, PEER, steps=24_000)
+    results = Results(given.out / "replay-speed.csv")
+    settings = SETTINGS | {"max_steps": given.steps, "summary_freq": given.steps // 12}
+    aims = {LANISTA: 6, THREADED: 6}
+    cases = [Case("SAC on ball3d", 12, "ball3d", "3DBall", settings, ["--areas", "12"], aims=aims)]
+    train_in_turns(cases, given, results)
+    print(write_page("replay-speed", given.out, table=table(cases, results), busy=results.conditions()))
+
+
 if __name__ == "__main__":
-    task = Comparison(
-        *("SAC on ball3d", "ball3d"),
-        agents=12,
-        areas=12,
-        behavior="3DBall",
-        settings=SETTINGS,
-        steps=24_000,
-        aim=6,
-        name="replay-speed",
-        page=PAGE,
-    )
-    main(task, __doc__)
+    main()

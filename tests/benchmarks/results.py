@@ -1,23 +1,67 @@
-"""Rows of measurements, kept as CSV beside the page that shows them."""
+"""Results: rows of measurements as CSV, and the pages of docs/results that show them."""
 
 from __future__ import annotations
 
 import csv
 import platform
 import statistics
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
+from typing import Any, TypeVar
 
 import psutil
 
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "docs" / "results"
+TEMPLATES = Path(__file__).with_name("pages")
+sys.path.insert(0, str(ROOT / "tests"))  # for the helpers that all tests share
+
 LANISTA, THREADED, BF16, PEER = "Lanista", "Lanista, threaded", "Lanista, bf16", "ML-Agents"
 TRAINING, ENGINE, INFERENCE = "training", "engine alone", "with inference"
+Line = TypeVar("Line")
+
+
+def read(path: Path, kind: type[Line]) -> list[Line]:
+    """The lines of a CSV as dataclasses; none where there is no file yet."""
+    if not path.exists():
+        return []
+    casts = {"str": str, "int": int, "float": float, "bool": "True".__eq__}
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            kind(**{field.name: casts[str(field.type)](line[field.name]) for field in fields(kind)})  # type: ignore[arg-type]
+            for line in csv.DictReader(file)
+        ]
+
+
+def write(path: Path, kind: type[Line], lines: Iterable[Line], digits: int = 4) -> None:
+    """All lines, sorted, with numbers rounded to what a reader can use."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(field.name for field in fields(kind))  # type: ignore[arg-type]
+        for line in sorted(map(astuple, lines)):  # type: ignore[arg-type]
+            writer.writerow(round(x, digits) if isinstance(x, float) else x for x in line)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown; a head that ends with a colon is that of a column of numbers."""
+    lines = ["| " + " | ".join(head.removesuffix(":") for head in heads) + " |"]
+    lines.append("|" + "|".join("---:" if head.endswith(":") else "---" for head in heads) + "|")
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def write_page(name: str, folder: Path = RESULTS, **parts: Any) -> str:
+    """Fill the template of a page in tests/benchmarks/pages; the page, which is written to `folder`."""
+    page = (TEMPLATES / f"{name}.md").read_text(encoding="utf-8").format(**parts)
+    (folder / f"{name}.md").write_text(page, encoding="utf-8")
+    return page
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement; what a kind does not measure is NaN."""
+    """One measurement of speed; what a kind does not measure is NaN."""
 
     kind: str
     trainer: str
@@ -43,20 +87,11 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: dict[tuple[str, str, str, int, int], Row] = {}
-        if path.exists():
-            with path.open(newline="") as file:
-                for found in csv.DictReader(file):
-                    row = _row(found)
-                    self.rows[row.key] = row
+        self.rows = {row.key: row for row in read(path, Row)}
 
     def add(self, row: Row) -> None:
         self.rows[row.key] = row
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, [f.name for f in fields(Row)], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(_text(row) for row in sorted(self.rows.values(), key=lambda r: r.key))
+        write(self.path, Row, self.rows.values(), digits=3)
 
     def of(self, kind: str, trainer: str, agents: int, device: str = "cpu") -> list[Row]:
         """All rounds."""
@@ -67,14 +102,15 @@ class Results:
         """The numbers of agents that there are rows of."""
         return sorted({key[3] for key in self.rows if key[:3] == (kind, trainer, device)})
 
-
-def _row(found: dict[str, str]) -> Row:
-    kinds = {"int": int, "float": float, "str": str}
-    return Row(**{f.name: kinds[str(f.type)](found[f.name]) for f in fields(Row)})
-
-
-def _text(row: Row) -> dict[str, object]:
-    return {k: round(v, 3) if isinstance(v, float) else v for k, v in asdict(row).items()}
+    def conditions(self) -> str:
+        """On which machine the rows were measured, and how busy other work kept it."""
+        rows = [row for row in self.rows.values() if row.others == row.others]
+        if not rows:
+            return "Not measured yet."
+        return (
+            f"Measured on {rows[0].machine}, of which other work kept {median(rows, 'others'):.1f} busy in "
+            f"the median run and {max(row.others for row in rows):.1f} in the worst."
+        )
 
 
 def median(rows: Iterable[Row], name: str) -> float:

@@ -1,4 +1,4 @@
-"""Lanista and ML-Agents 1.1.0 train the same processes of a scene in turns: runs, table, command."""
+"""Lanista and ML-Agents 1.1.0 train the same processes of a scene in turns: runs, rows, tables."""
 
 from __future__ import annotations
 
@@ -6,132 +6,120 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import phases
 import yaml
-from results import LANISTA, PEER, THREADED, Results, Row, machine, median, median_ratio
+from phases import free_port
+from results import BF16, LANISTA, PEER, RESULTS, ROOT, THREADED, Results, Row, machine, median, median_ratio
+from results import table as markdown
+from script_options import parse_options
 from timed_scene import executable
 from training_run import measure
 
-ROOT = Path(__file__).resolve().parents[2]
-TRAINERS = (LANISTA, PEER, THREADED)
-SUMMARIES = 12
-"""Of a run; the first one begins what is measured."""
+VARIANTS = {
+    LANISTA: [],
+    THREADED: ["--set", "behaviors.{behavior}.threaded=true"],
+    BF16: ["--precision", "bf16"],
+}
+"""What each way of training by Lanista adds to the command."""
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """What both train, and what is expected."""
+class Case:
+    """A scene that all trainers train with the same settings."""
 
     kind: str
-    """Of the rows."""
-    scene: str
+    """Of its rows."""
     agents: int
-    areas: int
+    """In its rows."""
+    scene: str
     behavior: str
     settings: Mapping[str, Any]
-    """Of the behaviour, as both take them."""
-    steps: int
-    """`max_steps` unless the command says otherwise."""
-    aim: int
-    """Times ML-Agents."""
-    name: str
-    """Of the files under docs/results."""
-    page: str
-    """With {busy} and {table}."""
+    """Of the behavior, as both products take them, with the length of a run."""
+    engine: Sequence[str]
+    """Options of the scene."""
+    trainers: Sequence[str] = (LANISTA, PEER, THREADED)
+    """In the order of a round; every second one goes backward."""
+    options: Callable[[str], Sequence[str]] = lambda trainer: ()
+    """Of the command, by trainer."""
+    device: str = "cpu"
+    label: Sequence[str] = ()
+    """First cells of its lines in the table."""
+    aims: Mapping[str, float] = field(default_factory=dict)
+    """By trainer: at least so many times ML-Agents' steps per second."""
+    memory_aim: float | None = None
+    """For Lanista: at most so many times ML-Agents' peak memory."""
 
 
-def run_all(task: Comparison, given: argparse.Namespace, folder: Path, results: Results) -> None:
-    """Measure what the rows lack, the trainers' order turning from round to round."""
-    config = folder / "config.yaml"
-    behavior = {**task.settings, "max_steps": given.steps, "summary_freq": given.steps // SUMMARIES}
-    config.write_text(yaml.safe_dump({"behaviors": {task.behavior: behavior}}))
-    for turn in range(1, given.rounds + 1):
-        for trainer in TRAINERS[:: 1 if turn % 2 else -1]:
-            known = (task.kind, trainer, "cpu", task.agents, turn) in results.rows
-            if (given.again or not known) and trainer in given.trainers:
-                run_one(task, given, folder, config, results, trainer, turn)
+def parse_comparison(description: str | None, *trainers: str, **options: Any) -> argparse.Namespace:
+    """The options of a script that compares these trainers, in the order of their columns."""
+    python = os.environ.get("LANISTA_PEER") or ROOT / ".cache" / "peer" / "bin" / "python"
+    shared = {
+        "trainers": {"default": list(trainers), "choices": trainers},
+        "rounds": {"default": 3, "help": "runs of each trainer"},
+        "again": {"default": False, "help": "measure also what the CSV holds"},
+        "out": {"default": RESULTS, "type": Path},
+        "peer": {"default": Path(python), "type": Path, "help": "ML-Agents' Python"},
+    }
+    return parse_options(description, **(shared | options))
 
 
-def run_one(
-    task: Comparison,
-    given: argparse.Namespace,
-    folder: Path,
-    config: Path,
-    results: Results,
-    trainer: str,
-    turn: int,
-) -> None:
-    """Train once; the row is kept at once."""
-    if trainer == PEER and not given.peer.exists():
-        print(f"{given.peer} is missing: tests/peer/install.sh puts ML-Agents there", file=sys.stderr)
+def train_in_turns(cases: Sequence[Case], given: argparse.Namespace, results: Results) -> None:
+    """Measure what the rows lack; each row is kept at once."""
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(1, given.rounds + 1):
+            for case in cases:
+                for trainer in case.trainers[:: 1 if turn % 2 else -1]:
+                    known = (case.kind, trainer, case.device, case.agents, turn) in results.rows
+                    if trainer in given.trainers and (given.again or not known):
+                        _train(case, trainer, turn, given.peer, Path(folder), results)
+
+
+def _train(case: Case, trainer: str, turn: int, peer: Path, folder: Path, results: Results) -> None:
+    if trainer == PEER and not peer.exists():
+        print(f"{peer} is missing: tests/peer/install.sh puts ML-Agents there", file=sys.stderr)
         return
-    mark = folder / "first-step"
-    command = command_of(task, trainer, given.peer)
-    command += [str(config), f"--env={executable(folder, task.scene)}", "--seed=0", "--run-id=run", "--force"]
-    command += [f"--results-dir={folder / 'runs'}", f"--base-port={phases.free_port()}"]
-    command += ["--env-args", "--areas", str(task.areas), "--mark", str(mark)]
-    found = measure(command, mark, folder / "log")
-    row = Row(task.kind, trainer, "cpu", task.agents, turn, machine=machine(), **vars(found))
-    results.add(row)
-    print(f"{trainer}, round {turn}: {row.steps_per_s:,.0f} steps/s, {row.peak_mib:,.0f} MiB", flush=True)
-
-
-def command_of(task: Comparison, trainer: str, peer: Path) -> list[str]:
-    """What starts a trainer."""
+    mark, config = folder / "first-step", folder / "config.yaml"
+    config.write_text(yaml.safe_dump({"behaviors": {case.behavior: dict(case.settings)}}))
     if trainer == PEER:
-        return [str(peer), "-W", "ignore", str(ROOT / "tests" / "peer" / "run_peer.py")]
-    command = [sys.executable, "-m", "lanista.trainers.cli.main", "learn"]
-    return command + ["--set", f"behaviors.{task.behavior}.threaded=true"] * (trainer == THREADED)
+        command = [str(peer), "-W", "ignore", str(ROOT / "tests" / "peer" / "run_peer.py")]
+    else:
+        command = [sys.executable, "-m", "lanista.trainers.cli.main", "learn"]
+        command += [word.format(behavior=case.behavior) for word in VARIANTS.get(trainer, ())]
+    command += [str(config), f"--env={executable(folder, case.scene)}", "--seed=0", "--run-id=run", "--force"]
+    command += [f"--results-dir={folder / 'runs'}", f"--base-port={free_port()}", *case.options(trainer)]
+    command += [f"--torch-device={case.device}"] * (case.device != "cpu")
+    found = measure([*command, "--env-args", *case.engine, "--mark", str(mark)], mark, folder / "log")
+    row = Row(case.kind, trainer, case.device, case.agents, turn, machine=machine(), **vars(found))
+    results.add(row)
+    what = ", ".join([case.kind, trainer, f"{case.agents} agents", f"round {turn}"])
+    print(f"{what}: {row.steps_per_s:,.0f} steps/s, {row.peak_mib:,.0f} MiB", flush=True)
 
 
-def table(task: Comparison, results: Results) -> str:
-    """The comparison, as Markdown."""
-    lines = [
-        "| trainer | agent-steps/s | times ML-Agents (aim) | processor time, us | MiB | rounds |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    peer = results.of(task.kind, PEER, task.agents)
-    for trainer in (LANISTA, THREADED, PEER):
-        rows = results.of(task.kind, trainer, task.agents)
-        if rows:
-            times = ""
-            if peer and trainer != PEER:
-                times = f"{median_ratio(rows, peer, 'steps_per_s'):.1f} ({task.aim})"
-            speed, cpu, peak = (median(rows, key) for key in ("steps_per_s", "trainer_cpu_us", "peak_mib"))
-            lines.append(f"| {trainer} | {speed:,.0f} | {times} | {cpu:,.0f} | {peak:,.0f} | {len(rows)} |")
-    return "\n".join(lines)
-
-
-def busy(results: Results) -> str:
-    """On what it was measured, and beside what."""
-    rows = list(results.rows.values())
-    if not rows:
-        return "Not measured yet."
-    return (
-        f"{rows[0].machine}; other work kept {median(rows, 'others'):.1f} of the cores busy in the median "
-        f"run and {max(row.others for row in rows):.1f} in the worst."
+def table(cases: Iterable[Case], results: Results, *heads: str, memory: bool = False) -> str:
+    """The comparison as Markdown. `heads`: of the cases' labels; `memory`: with a column of its ratios."""
+    heads += ("trainer", "agent-steps/s:", "times ML-Agents (aim):", "processor time, us:", "MiB:")
+    return markdown(
+        [*heads, *["of ML-Agents' (aim):"] * memory, "rounds:"],
+        [
+            [*case.label, trainer, *_figures(case, trainer, rows, results, memory), str(len(rows))]
+            for case in cases
+            for trainer in sorted(case.trainers, key=[LANISTA, BF16, THREADED, PEER].index)
+            if (rows := results.of(case.kind, trainer, case.agents, case.device))
+        ],
     )
 
 
-def main(task: Comparison, description: str | None) -> None:
-    """The command of a script whose docstring is `description`."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--trainers", nargs="+", default=list(TRAINERS), choices=TRAINERS)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=task.steps, help="max_steps of every run")
-    parser.add_argument("--again", action="store_true", help="measure also what the CSV holds")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results")
-    default_peer = os.environ.get("LANISTA_PEER") or ROOT / ".cache" / "peer" / "bin" / "python"
-    parser.add_argument("--peer", type=Path, default=Path(default_peer), help="ML-Agents' Python")
-    given = parser.parse_args()
-    results = Results(given.out / f"{task.name}.csv")
-    with tempfile.TemporaryDirectory() as folder:
-        run_all(task, given, Path(folder), results)
-    page = task.page.format(table=table(task, results), busy=busy(results))
-    (given.out / f"{task.name}.md").write_text(page, encoding="utf-8")
-    print(page)
+def _figures(case: Case, trainer: str, rows: list[Row], results: Results, memory: bool) -> list[str]:
+    peer = results.of(case.kind, PEER, case.agents, case.device)
+    times = share = ""
+    if peer and trainer != PEER:
+        times = f"{median_ratio(rows, peer, 'steps_per_s'):.1f}"
+        times += f" ({case.aims[trainer]:g})" if trainer in case.aims else ""
+        share = f"{median_ratio(rows, peer, 'peak_mib'):.2f}"
+        share += f" ({case.memory_aim:.2f})" if case.memory_aim and trainer == LANISTA else ""
+    speed, cpu, peak = (median(rows, name) for name in ("steps_per_s", "trainer_cpu_us", "peak_mib"))
+    return [f"{speed:,.0f}", times, f"{cpu:,.0f}", f"{peak:,.0f}", *[share] * memory]

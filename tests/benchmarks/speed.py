@@ -15,105 +15,135 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import sys
-import tempfile
 from pathlib import Path
 
+import memory
 import phases
 import rates
-import speed_page
 import yaml
-from results import ENGINE, INFERENCE, LANISTA, PEER, THREADED, TRAINING, Results, Row, machine
-from timed_scene import executable
-from training_run import measure
+from results import (
+    ENGINE,
+    INFERENCE,
+    LANISTA,
+    PEER,
+    ROOT,
+    THREADED,
+    TRAINING,
+    Results,
+    Row,
+    machine,
+    median,
+    median_ratio,
+    table,
+    write_page,
+)  # fmt: skip
+from side_by_side import Case, parse_comparison, train_in_turns
 
-ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "config" / "ppo" / "ball3d.yaml"
 SCALE = (12, 32, 64, 128, 256, 512, 1024)
+TARGETS = {12: 6, 128: 12, 1024: 15}
+"""What the project has promised itself, as a multiple of ML-Agents' steps per second."""
 
 
-class Benchmark:
-    def __init__(self, given: argparse.Namespace, folder: Path) -> None:
-        self.given = given
-        self.folder = folder
-        self.results = Results(given.out / "speed.csv")
-        self.executable = executable(folder)
-        self.config = folder / "config.yaml"
-        settings = yaml.safe_load(CONFIG.read_text())
-        for behavior in settings["behaviors"].values():
-            behavior.update(max_steps=given.steps)
-        self.config.write_text(yaml.safe_dump(settings))
+def cases(given: argparse.Namespace) -> list[Case]:
+    """All trainers with the numbers of agents that were asked for, Lanista alone with more of them."""
+    settings = yaml.safe_load(CONFIG.read_text())["behaviors"]["3DBall"] | {"max_steps": given.steps}
+    return [
+        Case(
+            *(TRAINING, agents, "ball3d", "3DBall", settings, ["--areas", str(agents)]),
+            trainers=(LANISTA, PEER, THREADED) if agents in given.areas else (LANISTA,),
+            device=given.device,
+        )
+        for agents in [*given.areas, *sorted(set(SCALE) - set(given.areas))]
+    ]
 
-    def training(self, trainer: str, agents: int, turn: int) -> None:
-        """One run of one trainer, unless it has been measured."""
-        given = self.given
-        if not given.again and (TRAINING, trainer, given.device, agents, turn) in self.results.rows:
-            return
-        if trainer == PEER and not given.peer.exists():
-            print(f"{given.peer} is missing: tests/peer/install.sh puts ML-Agents there", file=sys.stderr)
-            return
-        if trainer == PEER:
-            command = [str(given.peer), "-W", "ignore", str(ROOT / "tests" / "peer" / "run_peer.py")]
-        else:
-            command = [sys.executable, "-m", "lanista.trainers.cli.main", "learn"]
-            command += ["--set", "behaviors.3DBall.threaded=true"] * (trainer == THREADED)
-        mark = self.folder / "first-step"
-        command += [str(self.config), f"--env={self.executable}", "--run-id=speed", "--force"]
-        command += [f"--results-dir={self.folder / 'runs'}", f"--base-port={phases.free_port()}"]
-        command += [f"--torch-device={given.device}"] * (given.device != "cpu")
-        command += ["--env-args", "--areas", str(agents), "--mark", str(mark)]
-        found = measure(command, mark, self.folder / "log")
-        row = Row(TRAINING, trainer, given.device, agents, turn, machine=machine(), **vars(found))
-        self.results.add(row)
-        print(f"{trainer}, {agents} agents, round {turn}: {row.steps_per_s:,.0f} steps/s", flush=True)
 
-    def rates(self, agents: int, turn: int) -> None:
-        """The engine alone, and with inference."""
-        keys = [(kind, LANISTA, "cpu", agents, turn) for kind in (ENGINE, INFERENCE)]
-        if not self.given.again and all(key in self.results.rows for key in keys):
-            return
-        for kind, found in rates.apart(agents, seconds=3.0).items():
-            unknown = dict.fromkeys(("engine_cpu_us", "peak_mib", "start_s", "others"), math.nan)
-            row = Row(kind, LANISTA, "cpu", agents, turn, machine=machine(), **found, **unknown)
-            self.results.add(row)
+def measure_rates(given: argparse.Namespace, results: Results) -> None:
+    """The engine alone, and with inference."""
+    for turn in range(1, given.rounds + 1):
+        for agents in given.areas:
+            keys = [(kind, LANISTA, "cpu", agents, turn) for kind in (ENGINE, INFERENCE)]
+            if given.again or not all(key in results.rows for key in keys):
+                for kind, found in rates.apart(agents, seconds=3.0).items():
+                    unknown = dict.fromkeys(("engine_cpu_us", "peak_mib", "start_s", "others"), math.nan)
+                    row = Row(kind, LANISTA, "cpu", agents, turn, machine=machine(), **found, **unknown)
+                    results.add(row)
 
-    def run(self) -> None:
-        for turn in range(1, self.given.rounds + 1):
-            for agents in self.given.areas:
-                order = [LANISTA, PEER, THREADED]
-                for trainer in order if turn % 2 else order[::-1]:
-                    self.training(trainer, agents, turn)
-                self.rates(agents, turn)
-            for agents in sorted(set(SCALE) - set(self.given.areas)):
-                self.training(LANISTA, agents, turn)
 
-    def phases(self) -> None:
-        """The phases' table; one run for each number of agents."""
-        path = self.given.out / "speed-phases.json"
-        if self.given.again or not path.exists():
-            found = [phases.apart(agents, self.given.steps, CONFIG) for agents in self.given.areas]
-            path.write_text(json.dumps(found, indent=1) + "\n")
+def comparison(results: Results, device: str = "cpu") -> str:
+    """Trainers beside each other."""
+    heads = ["agents:", "trainer", "agent-steps/s:", "times ML-Agents:"]
+    heads += ["trainer's processor time, us per agent-step:", "times less:", "engine's:", "peak memory MiB:"]
+    lines = []
+    for agents in results.agents(TRAINING, PEER, device) or results.agents(TRAINING, LANISTA, device):
+        peer = results.of(TRAINING, PEER, agents, device)
+        for trainer in (LANISTA, THREADED, PEER):
+            rows = results.of(TRAINING, trainer, agents, device)
+            if not rows:
+                continue
+            faster = median_ratio(rows, peer, "steps_per_s")
+            cheaper = 1.0 / median_ratio(rows, peer, "trainer_cpu_us")
+            times = ["" if trainer == PEER or math.isnan(x) else f"{x:.1f}" for x in (faster, cheaper)]
+            cells = [f"{agents:,}", trainer, f"{median(rows, 'steps_per_s'):,.0f}", times[0]]
+            cells += [f"{median(rows, 'trainer_cpu_us'):.1f}", times[1]]
+            cells += [f"{median(rows, 'engine_cpu_us'):.1f}", f"{median(rows, 'peak_mib'):.0f}"]
+            lines.append([*cells, f"{median(rows, 'start_s'):.1f}", str(len(rows))])
+    return table([*heads, "start s:", "rounds:"], lines)
+
+
+def three_rates(results: Results) -> str:
+    """The engine alone, with inference, with training."""
+    kinds = (ENGINE, INFERENCE, TRAINING)
+    lines = [
+        [f"{n:,}", *(f"{median(results.of(kind, LANISTA, n), 'steps_per_s'):,.0f}" for kind in kinds)]
+        for n in results.agents(ENGINE, LANISTA)
+    ]
+    return table(["agents:", "engine alone:", "with inference:", "with training:"], lines)
+
+
+def scaling(results: Results) -> str:
+    """The cost of an agent-step over the number of agents."""
+    lines = []
+    for agents in results.agents(TRAINING, LANISTA):
+        rows = results.of(TRAINING, LANISTA, agents)
+        rate = median(rows, "steps_per_s")
+        costs = 1e6 / rate, median(rows, "trainer_cpu_us"), median(rows, "engine_cpu_us")
+        lines.append([f"{agents:,}", *(f"{cost:.1f}" for cost in costs), f"{rate:,.0f}"])
+    heads = ["us per agent-step:", "of it trainer's processor time:", "engine's:", "agent-steps/s:"]
+    return table(["agents:", *heads], lines)
+
+
+def page(results: Results, folder: Path) -> str:
+    """docs/results/speed.md, with what memory.py and phases.py have left beside it."""
+    kept_phases, kept_memory = folder / "speed-phases.json", folder / "memory.csv"
+    devices = sorted({key[2] for key in results.rows} - {"cpu"})
+    return write_page(
+        "speed",
+        folder,
+        busy=results.conditions(),
+        comparison=comparison(results),
+        targets=", ".join(f"{times} at {agents:,}" for agents, times in TARGETS.items()),
+        rates=three_rates(results),
+        scaling=scaling(results),
+        phases=phases.table(json.loads(kept_phases.read_text())) if kept_phases.exists() else "Not measured.",
+        memory=memory.described(memory.load(kept_memory)) if kept_memory.exists() else "Not measured.",
+        devices="".join(f"\n## On {device}\n\n{comparison(results, device)}\n" for device in devices),
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--areas", type=int, nargs="+", default=[12, 128, 1024], help="agents")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=96_000, help="max_steps of every run")
-    parser.add_argument("--device", default="cpu", help="--torch-device of both trainers")
-    parser.add_argument("--again", action="store_true", help="measure also what the CSV holds")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results")
-    default_peer = os.environ.get("LANISTA_PEER") or ROOT / ".cache" / "peer" / "bin" / "python"
-    parser.add_argument("--peer", type=Path, default=Path(default_peer), help="ML-Agents' Python")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        benchmark = Benchmark(given, Path(folder))
-        benchmark.run()
-        benchmark.phases()
-    page = speed_page.write(benchmark.results, given.out)
-    print(speed_page.comparison(benchmark.results, given.device))
-    print(f"written: {page}")
+    areas = {"default": list(TARGETS), "help": "agents"}
+    device = {"default": "cpu", "help": "--torch-device of both trainers"}
+    given = parse_comparison(__doc__, LANISTA, THREADED, PEER, areas=areas, steps=96_000, device=device)
+    results = Results(given.out / "speed.csv")
+    train_in_turns(cases(given), given, results)
+    measure_rates(given, results)
+    kept = given.out / "speed-phases.json"
+    if given.again or not kept.exists():
+        found = [phases.apart(agents, given.steps, CONFIG) for agents in given.areas]
+        kept.write_text(json.dumps(found, indent=1) + "\n")
+    page(results, given.out)
+    print(comparison(results, given.device))
 
 
 if __name__ == "__main__":

@@ -1,20 +1,13 @@
-"""A scene of teams that costs next to nothing, run as an engine that notes when it was first told to step.
+"""A scene of teams that costs next to nothing (timed_scene.py runs it).
 
-    team_scene.py --mlagents-port N [--members 3] [--agents 96] [--mark FILE]
-
-Members of a team see their place and their team's goal on a line and step left or right; the team is paid for
-how near its members are to the goal, and begins anew after 100 steps.
+Members of a team see their place and their team's goal on a line and step left or right; the team is rewarded
+for how near its members are to the goal, and its episode ends after 100 steps.
 """
 
-import shlex
-import sys
-import time
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 from lanista.envs.protocol.engine import AgentBatch
-from lanista.envs.scenes.client import main
 from lanista.envs.scenes.world import Actions, Batches, Parameters, World
 from mlagents_envs.base_env import (
     ActionSpec,
@@ -30,10 +23,9 @@ EPISODE = 100
 
 
 class Teams(World):
-    def __init__(self, members: int = 3, agents: int = 96, mark: str = "") -> None:
+    def __init__(self, members: int = 3, agents: int = 96) -> None:
         self.members = members
         self.teams = max(1, agents // members)
-        self._mark = mark
         self._ids = np.arange(self.teams * members, dtype=np.int32)
         self._groups = np.repeat(np.arange(1, self.teams + 1, dtype=np.int32), members)
 
@@ -57,9 +49,6 @@ class Teams(World):
         self._goal[which] = self._random.uniform(-1, 1, len(which))
 
     def step(self, actions: Actions) -> Batches:
-        if self._mark:
-            Path(self._mark).write_text(repr(time.time()))
-            self._mark = ""
         moves = actions[BEHAVIOR][1][:, 0].reshape(self.teams, self.members) - 1
         self._x += 0.1 * moves
         np.clip(self._x, -1, 1, out=self._x)
@@ -96,16 +85,3 @@ class Teams(World):
         obs[:, 0] = self._x.ravel()
         obs[:, 1] = np.repeat(self._goal, self.members)
         return obs
-
-
-def executable(folder: Path) -> Path:
-    """Writes a file that any trainer can start as its environment."""
-    path = folder / "teams.x86_64"
-    command = shlex.join([sys.executable, str(Path(__file__).resolve())])
-    path.write_text(f'#!/bin/sh\nunset PYTHONPATH PYTHONHOME\nexec {command} "$@"\n')
-    path.chmod(0o755)
-    return path
-
-
-if __name__ == "__main__":
-    sys.exit(main(Teams))

@@ -1,4 +1,4 @@
-"""A scene of Lanista's, run as an engine that notes when it was first told to step.
+"""A scene of Lanista's, or `team` (team_scene.py), as an engine that notes when it was first stepped.
 
     timed_scene.py NAME --mlagents-port N [--mark FILE] [options of the scene]
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from lanista.envs.scenes.client import main
 from lanista.envs.scenes.registry import find
 from lanista.envs.scenes.world import World
+from team_scene import Teams
 
 
 def timed(world: type[World], mark: str) -> type[World]:
@@ -44,4 +45,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--mark", default="")
     given, others = parser.parse_known_args(sys.argv[2:])
-    sys.exit(main(timed(find(sys.argv[1]).load(), given.mark), others, sys.argv[1]))
+    scene = Teams if sys.argv[1] == "team" else find(sys.argv[1]).load()
+    sys.exit(main(timed(scene, given.mark), others, sys.argv[1]))

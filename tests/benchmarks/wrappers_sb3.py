@@ -1,17 +1,16 @@
 """Whether Stable-Baselines3 learns a scene through the wrapper, and what the wrappers cost.
 
-    LANISTA_SB3=path/to/python python tests/benchmarks/wrappers_sb3.py [--seeds 0 1 2]
+    LANISTA_SB3=path/to/python python tests/benchmarks/wrappers_sb3.py [--seeds 0 1 2] [--again]
 
 LANISTA_SB3 is the Python of an environment with stable-baselines3 and Lanista. Without it, only the wrappers
 are timed (Gymnasium and PettingZoo are needed), and the page is written from what is there.
 
-Results are added to docs/results/wrappers.csv, which holds the runs, and wrappers-cost.csv. Runs that are
-there already are not repeated; the cost is measured anew each time.
+Results are added to docs/results/wrappers.csv, which holds the runs, and wrappers-cost.csv. What is there
+already is not measured again without `--again`.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -23,54 +22,17 @@ from pathlib import Path
 import numpy as np
 from lanista.envs.unity import UnityEnvironment
 from lanista.envs.wrappers import make_aec, make_parallel, make_vector
-from learning import EPISODES, RESULTS, read, run_command, write
 from mlagents_envs.base_env import ActionTuple
 from numpy.typing import NDArray
+from results import RESULTS, read, table, write, write_page
+from script_options import parse_options
+from study import run_command
 
 RUNS_CSV, COSTS_CSV = RESULTS / "wrappers.csv", RESULTS / "wrappers-cost.csv"
 SCRIPT = Path(__file__).with_name("sb3_ball3d.py")
-AREAS, MAX_STEPS = 12, 120_000
+AREAS, MAX_STEPS, EPISODES = 12, 120_000, 100
 SCENE = f"scene:ball3d?areas={AREAS}"
 ROUNDS, AGENT_STEPS = 5, 6_000
-
-PAGE = """# Stable-Baselines3 through the wrapper
-
-<!-- Made by `python tests/benchmarks/wrappers_sb3.py`; edit its report's text there. -->
-
-## What it learns
-
-PPO of Stable-Baselines3 in `{scene}`, through [`make_sb3`](../wrappers.md#stable-baselines3), with
-the hyperparameters and the network's size of [config/ppo/ball3d.yaml](../../config/ppo/ball3d.yaml) and
-{steps:,} agent-steps: the same scene, settings and budget as of Lanista's own PPO in
-[learning](learning.md). The score is the mean reward of {episodes} episodes with the likeliest actions, from
-starts that no training saw; the most that an episode can give is 100. Stable-Baselines3 sums an
-episode's 1,000 rewards of 0.1 as float32, and 99.999 comes of that.
-
-| seed | score | deviation | training, seconds |
-|---|---:|---:|---:|
-{runs}
-
-The seconds are those of a machine of two processors that other processes used at the same time.
-
-## What the wrappers cost
-
-Microseconds of a processor that the script's process takes for one agent's step, in the same scene, with
-random actions and without learning: the median of {rounds} rounds of {length:,} agent-steps, in which the
-ways take turns. The engine's own process is not in it. In PettingZoo's ways an agent whose episode has ended
-waits for the others, so that fewer agents share what an exchange with the engine costs.
-
-| Way | microseconds |
-|---|---:|
-{costs}
-
-## Commands
-
-    LANISTA_SB3=path/to/python python tests/benchmarks/wrappers_sb3.py
-    path/to/python tests/benchmarks/sb3_ball3d.py '{{"seed": 0}}'
-
-Runs that [wrappers.csv](wrappers.csv) holds already are not repeated; the costs are in
-[wrappers-cost.csv](wrappers-cost.csv).
-"""
 
 
 @dataclass(frozen=True)
@@ -102,10 +64,10 @@ def train(seeds: list[int], python: str) -> None:
         if any((run.seed, run.max_steps) == (seed, MAX_STEPS) for run in runs):
             continue
         plan = {"seed": seed, "areas": AREAS, "max_steps": MAX_STEPS, "episodes": EPISODES}
-        told = json.loads(run_command([python, "-W", "ignore", SCRIPT, json.dumps(plan)]).splitlines()[-1])
-        runs.append(Run(SCENE, seed, MAX_STEPS, told["mean"], told["std"], round(told["seconds"], 1)))
+        found = json.loads(run_command([python, "-W", "ignore", SCRIPT, json.dumps(plan)]).splitlines()[-1])
+        runs.append(Run(SCENE, seed, MAX_STEPS, found["mean"], found["std"], round(found["seconds"], 1)))
         write(RUNS_CSV, Run, runs)
-        print(f"seed {seed}: {told['mean']:.3f} ({told['seconds']:.0f} s)", flush=True)
+        print(f"seed {seed}: {found['mean']:.3f} ({found['seconds']:.0f} s)", flush=True)
 
 
 def ways() -> dict[str, Callable[[], int]]:
@@ -168,33 +130,32 @@ def time_ways() -> list[Cost]:
     return [Cost(way, AREAS, round(statistics.median(each), 1)) for way, each in found.items()]
 
 
-def page(runs: list[Run], costs: list[Cost]) -> str:
-    """The page of results."""
-    lines = [f"| {r.seed} | {r.score:.3f} | {r.std:.3f} | {r.seconds:.0f} |" for r in runs]
+def main() -> None:
+    """Run as the module says."""
+    given = parse_options(
+        __doc__,
+        seeds={"default": [0, 1, 2], "help": "seeds to train with"},
+        again={"default": False, "help": "measure the costs again"},
+    )
+    python = os.environ.get("LANISTA_SB3")
+    if python:
+        train(given.seeds, python)
+    if given.again or not COSTS_CSV.exists():
+        write(COSTS_CSV, Cost, time_ways())
+    runs, costs = read(RUNS_CSV, Run), sorted(read(COSTS_CSV, Cost), key=lambda cost: cost.cpu_us)
+    lines = [[str(r.seed), f"{r.score:.3f}", f"{r.std:.3f}", f"{r.seconds:.0f}"] for r in runs]
     if runs:
-        lines.append(f"| mean | **{statistics.mean(run.score for run in runs):.3f}** | | |")
-    return PAGE.format(
+        lines.append(["mean", f"**{statistics.mean(run.score for run in runs):.3f}**", "", ""])
+    write_page(
+        "wrappers",
         scene=SCENE,
         steps=MAX_STEPS,
         episodes=EPISODES,
         rounds=ROUNDS,
         length=AGENT_STEPS,
-        runs="\n".join(lines),
-        costs="\n".join(f"| {cost.way} | {cost.cpu_us:.0f} |" for cost in costs),
+        runs=table(["seed", "score:", "deviation:", "training, seconds:"], lines),
+        costs=table(["Way", "microseconds:"], [[x.way, f"{x.cpu_us:.0f}"] for x in costs]),
     )
-
-
-def main() -> None:
-    """Run as the module says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds to train with")
-    given = parser.parse_args()
-    python = os.environ.get("LANISTA_SB3")
-    if python:
-        train(given.seeds, python)
-    costs = time_ways()
-    write(COSTS_CSV, Cost, costs)
-    (RESULTS / "wrappers.md").write_text(page(read(RUNS_CSV, Run), costs), encoding="utf-8")
 
 
 if __name__ == "__main__":
