@@ -9,7 +9,7 @@ from functools import partial
 from ..errors import TrainerGoneError
 from .calls import StatusError, UnaryClient
 from .frames import Http2Error
-from .spin_wait import SpinWait
+from .selector import SpinWait
 
 _READ = 1 << 16
 _DONT_WAIT: int | None = getattr(socket, "MSG_DONTWAIT", None)

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from .calls import FAILED_PRECONDITION, UnaryServer
 from .frames import Http2Error
 from .listeners import OUT_OF_RESOURCES, accept, listen
-from .spin_wait import SpinWait
+from .selector import SpinWait
 
 logger = logging.getLogger(__name__)
 

@@ -17,12 +17,12 @@ from mlagents_envs.exception import (
 )
 
 from ..base import BehaviorId, Decision, EnvironmentStep, processors
+from ..grpc.selector import EventSelector
 from ..images import ImageDtypes
 from ..validation import NonFiniteError, NonFinitePolicy
 from .admission import Admission
 from .async_env import AsyncEnv, EnvSource, Parameters, PendingEnv
 from .restarts import EngineStopped, RestartHistory, RestartLimits
-from .selector import EventSelector
 from .specs import MergedSpecs, SpecConflictError
 from .worker import ABSENCE_SECONDS, EnvLauncher, Worker, WorkerState
 

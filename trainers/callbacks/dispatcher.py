@@ -72,6 +72,8 @@ class CallbackDispatcher:
         """The first failure. After it no hook is called any more, except at the end of the training."""
         self.reason: str | None = None
         """Which callback was the first to stop the run, and why."""
+        self.should_stop = False
+        """Whether a callback has stopped the run, or failed."""
         self._states = states
         self._lock = RLock()
         self._hooks: dict[type, list[tuple[str, Callback]]] = {
@@ -87,11 +89,6 @@ class CallbackDispatcher:
     def wants_frames(self) -> bool:
         """Whether some callback wants evaluations to be rendered."""
         return any(one.wants_frames for one in self.callbacks.values())
-
-    @property
-    def should_stop(self) -> bool:
-        """Whether a callback has stopped the run, or failed."""
-        return self.reason is not None or self.failure is not None
 
     def dispatch(self, event: Event) -> None:
         """Call the hook of every callback that defines it; from any thread, one at a time."""
@@ -124,6 +121,7 @@ class CallbackDispatcher:
             return
         if wanted is not None and self.reason is None and not isinstance(event, TrainingEnd):
             self.reason = f"The callback {name} ends the training: {wanted.strip()}"
+            self.should_stop = True
             logger.info("%s", self.reason)
 
     def _failed(self, name: str, what: str, error: Exception) -> None:
@@ -135,6 +133,7 @@ class CallbackDispatcher:
             f"{saved} the callback, or remove it, and {remedy}."
         )
         failure.__cause__ = error
+        self.should_stop = True
         if self.failure is None:
             self.failure = failure
         else:
