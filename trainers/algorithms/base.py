@@ -143,8 +143,8 @@ class Algorithm(ABC):
         return next(iter(self.optimizers().values()))
 
     def products(self, batch_size: int) -> int | None:
-        """Products of a minibatch's pass through the largest network; None unless it is dense."""
-        if self.is_recurrent or any(len(sensor.shape) > 1 for sensor in self.spec.observation_specs):
+        """Products of a minibatch's pass through the largest network; None unless it reads vectors alone."""
+        if any(len(sensor.shape) > 1 for sensor in self.spec.observation_specs):
             return None
         sizes = (sum(p.numel() for p in module.parameters()) for module in self.modules().values())
         return batch_size * max(sizes)
