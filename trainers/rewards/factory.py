@@ -9,7 +9,13 @@ from mlagents_envs.base_env import BehaviorSpec
 
 from ...envs.validation import NonFinitePolicy
 from ..buffers.demonstrations import load_demonstrations
-from ..settings.models.rewards import CuriositySettings, GAILSettings, RewardSignalSettings, RNDSettings
+from ..settings.models.rewards import (
+    CuriositySettings,
+    GAILSettings,
+    LearnedRewardSettings,
+    RewardSignalSettings,
+    RNDSettings,
+)
 from .base import NetworkSignal
 from .curiosity import Curiosity
 from .gail import GAIL
@@ -41,6 +47,7 @@ def make_learned_rewards(
     Raises:
         DemonstrationError: GAIL's cannot be read, or are of another behavior.
         UnsupportedObservationError: an observation cannot be encoded; the message names it.
+        TypeError: a signal's settings have no branch here.
     """
     made: dict[str, NetworkSignal] = {}
     for name, own in signals.items():
@@ -51,4 +58,6 @@ def make_learned_rewards(
             made[name] = GAIL(spec, own, demos, device, seed + GAIL_SEED, non_finite, squashed=squashed)
         elif isinstance(own, RNDSettings):
             made[name] = RND(spec, own, device, seed + RND_SEED, non_finite)
+        elif isinstance(own, LearnedRewardSettings):
+            raise TypeError(f"reward_signals.{name}: nothing is built here from {type(own).__name__}")
     return made

@@ -13,11 +13,17 @@ from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
 from lanista.trainers.rewards.base import flat_actions
 from lanista.trainers.rewards.curiosity import Curiosity
 from lanista.trainers.rewards.discriminator import RandomDraws, Sample, gradient_penalty
+from lanista.trainers.rewards.factory import make_learned_rewards
 from lanista.trainers.rewards.gail import GAIL
 from lanista.trainers.rewards.rnd import RND
 from lanista.trainers.rewards.training import SignalTrainer
 from lanista.trainers.rewards.transitions import SignalSteps, Transitions, minibatches
-from lanista.trainers.settings.models.rewards import CuriositySettings, GAILSettings, RNDSettings
+from lanista.trainers.settings.models.rewards import (
+    CuriositySettings,
+    GAILSettings,
+    LearnedRewardSettings,
+    RNDSettings,
+)
 from referencenets import spec_of_shapes, vector_spec
 from signalsteps import demonstrations, rollout_of_steps
 
@@ -219,3 +225,13 @@ def test_the_penalty_is_over_all_observations_as_they_come():
             squares += ((up - estimate()) / (2 * step)) ** 2
             flat[:, k] += step
     assert found.item() == pytest.approx((((squares + 1e-7).sqrt() - 1) ** 2).mean().item(), rel=1e-4)
+
+
+def test_a_signal_that_nothing_builds_is_an_error_and_never_the_rewards_of_the_environment():
+    class NewSignal(LearnedRewardSettings):
+        """Settings that have no branch in the factory yet."""
+
+    with pytest.raises(TypeError, match=r"reward_signals\.fresh.*NewSignal"):
+        make_learned_rewards(
+            vector_spec(), {"fresh": NewSignal()}, CPU, 0, NonFinitePolicy.STOP, squashed=False
+        )
