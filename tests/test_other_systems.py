@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from lanista.envs.manager import selector as arrivals
+from lanista.envs.grpc import selector
 from lanista.envs.unity import launch, process
 from lanista.envs.unity import process as guard
 from lanista.envs.unity.executables import check_executable, find_executable
@@ -100,8 +100,8 @@ def test_a_system_without_hangups_and_with_ctrl_break(monkeypatch):
 
 
 def test_a_wait_that_signals_do_not_end_is_cut_short(monkeypatch):
-    monkeypatch.setattr(arrivals, "_MAX_WAIT", 0.01)
-    waiting: arrivals.EventSelector[int, str] = arrivals.EventSelector()
+    monkeypatch.setattr(selector, "_MAX_WAIT", 0.01)
+    waiting: selector.EventSelector[int, str] = selector.EventSelector()
     done = threading.Event()
 
     def wait() -> None:

@@ -233,5 +233,10 @@ def test_a_signal_that_nothing_builds_is_an_error_and_never_the_rewards_of_the_e
 
     with pytest.raises(TypeError, match=r"reward_signals\.fresh.*NewSignal"):
         make_learned_rewards(
-            vector_spec(), {"fresh": NewSignal()}, CPU, 0, NonFinitePolicy.STOP, squashed=False
+            vector_spec([4], continuous=1),
+            {"fresh": NewSignal()},
+            CPU,
+            0,
+            NonFinitePolicy.STOP,
+            squashed=False,
         )
