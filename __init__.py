@@ -8,9 +8,8 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .envs.wrappers import make_aec, make_gym, make_parallel, make_sb3, make_vector
-    from .trainers.api import train
+    from .trainers.api import TrainingResult, train
     from .trainers.policies.onnx.load import load
-    from .trainers.runner.result import TrainingResult
 
 __all__ = [
     "TrainingResult",
@@ -45,16 +44,9 @@ if sys.version_info < (3, 10):  # noqa: UP036
 from ._lazy import lazy_exports  # noqa: E402
 
 _MODULES = {
-    ".envs.wrappers": (
-        "make_aec",
-        "make_gym",
-        "make_parallel",
-        "make_sb3",
-        "make_vector",
-    ),
-    ".trainers.api": ("train",),
+    ".envs.wrappers": ("make_aec", "make_gym", "make_parallel", "make_sb3", "make_vector"),
+    ".trainers.api": ("TrainingResult", "train"),
     ".trainers.policies.onnx.load": ("load",),
-    ".trainers.runner.result": ("TrainingResult",),
 }
 
 __getattr__, __dir__ = lazy_exports(__name__, _MODULES)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import json
 import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -18,7 +20,6 @@ from mlagents_envs.base_env import BaseEnv
 from .callbacks.base import Callback
 from .learn import run_training
 from .runner.banner import PASSED_ENV
-from .runner.result import TrainingResult
 from .settings.command_line import assign, settle_start, split_path
 from .settings.options import RunOptions
 from .settings.yaml_source import Source, preset_names, read_file, read_preset
@@ -34,6 +35,38 @@ _PLACE = "lanista.train"
 """How messages call the place where a value was given that stands in no file."""
 
 _numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """The outcome of a run, as its folder holds it."""
+
+    folder: Path
+    """`<results_dir>/<run_id>`: configuration, checkpoints, statistics, models."""
+    brains: Mapping[str, Path]
+    """Behavior name to its exported ONNX file. Empty where a network cannot be exported."""
+    rewards: Mapping[str, float | None]
+    """Behavior name to the mean reward of its most recent episodes; None if none was finished."""
+    steps: Mapping[str, int]
+    """Behavior name to the agent-steps that it was trained for."""
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> TrainingResult:
+        """Read the run in `folder`.
+
+        Raises:
+            OSError: The folder has no `run_logs/training_status.json`.
+        """
+        status = json.loads((folder / "run_logs" / "training_status.json").read_text(encoding="utf-8"))
+        final = {
+            name: entry["final_checkpoint"] for name, entry in status.items() if "final_checkpoint" in entry
+        }
+        return cls(
+            folder=folder,
+            brains={path.stem: path for path in sorted(folder.glob("*.onnx"))},
+            rewards={name: checkpoint["reward"] for name, checkpoint in final.items()},
+            steps={name: checkpoint["steps"] for name, checkpoint in final.items()},
+        )
 
 
 def train(

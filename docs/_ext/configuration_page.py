@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lanista.trainers.settings.base import Settings, plain, value_type
 from lanista.trainers.settings.command_line import RENAMED, SECTIONS
-from lanista.trainers.settings.models.behavior import TrainerSettings
+from lanista.trainers.settings.models.behavior import SelfPlaySettings, TrainerSettings
 from lanista.trainers.settings.models.environment_parameters import (
     SAMPLERS,
     CompletionCriteriaSettings,
@@ -19,7 +19,6 @@ from lanista.trainers.settings.models.environment_parameters import (
 )
 from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
 from lanista.trainers.settings.models.rewards import REWARD_SIGNALS, BehavioralCloningSettings
-from lanista.trainers.settings.models.self_play import SelfPlaySettings
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.settings.registry import trainer_types
 from lanista.trainers.settings.schema import UNITS, json_schema

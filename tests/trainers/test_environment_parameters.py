@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from lanista.envs.base import Decision
-from lanista.trainers.curriculum.curriculum import Curriculum
+from lanista.trainers.curriculum import Curriculum
 from lanista.trainers.runner.environments import make_env_manager
 from lanista.trainers.settings.command_line import parse_command_line
 from mlagents_envs.base_env import ActionTuple

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ..utils.errors import TrainerError
 from .events import (
     CheckpointSaved,
     EpisodeEnd,
@@ -72,3 +73,17 @@ class Callback:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned; called before `on_training_begin`."""
+
+
+def not_installed(program: str, module: str, package: str, error: ImportError) -> TrainerError:
+    """The error for a program whose module could not be imported: it is missing or broken.
+
+    Args:
+        program: its name.
+        module: of it.
+        package: what pip calls it.
+        error: what the import raised.
+    """
+    if error.name == module:
+        return TrainerError(f"{program} is not installed: pip install {package}")
+    return TrainerError(f"{program} is installed, but cannot be imported: {error}")

@@ -9,9 +9,8 @@ import time
 from typing import Any
 
 from ..stats.writer import flattened
-from .base import Callback
+from .base import Callback, not_installed
 from .events import SummaryDue, TrainingBegin, TrainingEnd
-from .optional import not_installed
 
 _FORBIDDEN = re.compile(r"[^\w\-. /]")
 """Characters that names of metrics and parameters must not contain."""

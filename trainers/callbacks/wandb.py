@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base import Callback
+from .base import Callback, not_installed
 from .events import SummaryDue, TrainingBegin, TrainingEnd
-from .optional import not_installed
 
 
 class WeightsAndBiases(Callback):

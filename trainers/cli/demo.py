@@ -7,7 +7,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from .errors import CommandError
+from ..utils.errors import CommandError
 
 if TYPE_CHECKING:
     from ...envs.demonstrations.demonstration import Demonstration

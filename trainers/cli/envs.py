@@ -7,7 +7,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-from .errors import CommandError
+from ..utils.errors import CommandError
 
 if TYPE_CHECKING:
     from ...envs.registry import RemoteRegistryEntry, UnityEnvRegistry

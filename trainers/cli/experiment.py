@@ -18,8 +18,7 @@ from ..checkpoints.run_folder import require_usable
 from ..settings.errors import TrainerConfigError
 from ..settings.options import RunOptions
 from ..settings.validation import contradictions, unsupported
-from ..utils.errors import TrainerError
-from .errors import CommandError
+from ..utils.errors import CommandError, TrainerError
 
 INTERRUPTED = 130
 POSIX = os.name == "posix"

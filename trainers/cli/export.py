@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .errors import CommandError
+from ..utils.errors import CommandError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

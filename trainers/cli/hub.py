@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from .errors import CommandError
+from ..utils.errors import CommandError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
+from ..utils.errors import CommandError
 from ..utils.logging import show_any_letter
-from .errors import CommandError
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..callbacks.video import Frame, gif
 from ..utils.atomic_files import atomic_write_bytes
-from .errors import CommandError
+from ..utils.errors import CommandError
 
 if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv

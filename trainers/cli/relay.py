@@ -14,8 +14,8 @@ from ...envs.remote.relay_client import RelayRejectedError, RemoteTrainer
 from ...envs.remote.tls import UntrustedError, client_context, read_fingerprint
 from ...envs.remote.tokens import VARIABLE, TokenError, find_token
 from ...envs.unity.ports import EDITOR_PORT, LAST_PORT
+from ..utils.errors import CommandError
 from ..utils.logging import configure_logging
-from .errors import CommandError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from ...envs.manager.restarts import EngineStopped
 from ...envs.manager.specs import SharedGroups
 from ..callbacks.dispatcher import CallbackDispatcher
 from ..callbacks.events import StepTaken
-from ..curriculum.curriculum import Curriculum, LessonChange, TrainingProgress
+from ..curriculum import Curriculum, LessonChange, TrainingProgress
 from ..policies.agent_states import BatchSource
 from ..stats.display import Display
 from ..stats.timers import Timers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..curriculum.curriculum import Curriculum, LessonChange
+from ..curriculum import Curriculum, LessonChange
 from ..trainer.learner import Learner
 from ..utils import distributed
 

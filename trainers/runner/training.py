@@ -24,7 +24,7 @@ from ..callbacks.events import SummaryDue
 from ..checkpoints.run_folder import remove_empty_run, write_configuration
 from ..checkpoints.status import TrainingStatus
 from ..checkpoints.transfer import find_start
-from ..curriculum.curriculum import Curriculum
+from ..curriculum import Curriculum
 from ..networks.custom import not_exportable
 from ..networks.modules.precision import Precision
 from ..networks.observation_kinds import UnsupportedObservationError

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 
+from ..utils.plugins import PluginError
 from .base import Flag, Refusal, Settings, Text, own, refuse_all
 from .errors import Notes, TrainerConfigError, logger
-from .merge import with_defaults
 from .models.behavior import TrainerSettings
 from .models.environment_parameters import EnvironmentParameters, MeasureType
 from .models.outputs import CallbackChoices, WriterNames
 from .models.run import CheckpointSettings, EngineSettings, EnvironmentSettings, TorchSettings
 from .problems import config_error
-from .yaml_source import Path, Source, read_file, read_text
+from .registry import find_trainer
+from .yaml_source import Path, Source, read_file, read_text, under
 
 
 class RunOptions(Settings):
@@ -183,3 +184,31 @@ class RunOptions(Settings):
             settings.network_settings.deterministic = self._repeatable
         self.behaviors[name] = settings
         return settings
+
+
+def _hyperparameters(trainer: Any) -> Collection[str]:
+    """The hyperparameters that a trainer has; of none that is refused elsewhere."""
+    try:
+        kind = find_trainer(trainer)
+    except PluginError:
+        return ()
+    return kind.settings.model_fields if kind else ()
+
+
+def with_defaults(defaults: TrainerSettings, own: Any) -> Any:
+    """What a behavior of the YAML says, laid over the default settings.
+
+    A behavior with another trainer than the defaults' gets only those hyperparameters that the defaults name
+    and its own trainer has: a default that nobody wrote would be the wrong algorithm's.
+    """
+    if not isinstance(own, dict):
+        return own
+    base = defaults.as_dict()
+    trainer = own.get("trainer_type", defaults.trainer_type)
+    if trainer != defaults.trainer_type:
+        known = _hyperparameters(trainer)
+        named = defaults.hyperparameters.model_fields_set
+        base["hyperparameters"] = {
+            key: value for key, value in base["hyperparameters"].items() if key in named and key in known
+        }
+    return under(base, own)

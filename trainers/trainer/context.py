@@ -12,7 +12,7 @@ from ...envs.validation import NonFinitePolicy
 from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
 from ..callbacks.dispatcher import CallbackDispatcher
 from ..checkpoints.status import TrainingStatus
-from ..curriculum.curriculum import Curriculum
+from ..curriculum import Curriculum
 from ..networks.modules.precision import Precision
 from ..stats.display import Display
 from ..stats.timers import Timers

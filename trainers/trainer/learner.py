@@ -18,7 +18,7 @@ from ...agent_processor.trajectory import AgentKey, EpisodesForgotten
 from ...envs.base import BehaviorId, Decision
 from ..callbacks.events import EpisodeEnd, UpdateEnd
 from ..checkpoints.run_folder import require_folder_name
-from ..curriculum.curriculum import TrainingProgress
+from ..curriculum import TrainingProgress
 from ..policies.agent_states import BatchSource
 from ..settings.models.behavior import NEVER, TrainerSettings
 from ..stats.reporter import StatsReporter

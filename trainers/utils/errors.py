@@ -7,3 +7,7 @@ class TrainerError(Exception):
 
 class CheckpointError(TrainerError):
     """A checkpoint that cannot be read, or a state that must not be saved."""
+
+
+class CommandError(Exception):
+    """A subcommand cannot do what it was asked; shown as one message without a traceback, exit status 1."""

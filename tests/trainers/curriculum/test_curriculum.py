@@ -2,7 +2,7 @@
 
 import pytest
 from lanista.trainers.checkpoints.status import TrainingStatus, TrainingStatusError
-from lanista.trainers.curriculum.curriculum import LESSON, SMOOTHED, Curriculum, TrainingProgress
+from lanista.trainers.curriculum import LESSON, SMOOTHED, Curriculum, TrainingProgress
 from lanista.trainers.settings import RunOptions
 
 LESSONS = """

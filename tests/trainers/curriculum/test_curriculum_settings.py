@@ -1,7 +1,7 @@
 """Environment parameters: how they are written, seeded and told to environments."""
 
 import pytest
-from lanista.trainers.curriculum.curriculum import Curriculum
+from lanista.trainers.curriculum import Curriculum
 from lanista.trainers.settings import RunOptions, TrainerConfigError
 from lanista.trainers.settings.models.environment_parameters import SAMPLERS, with_seeds
 

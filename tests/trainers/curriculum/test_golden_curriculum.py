@@ -4,7 +4,7 @@ import re
 
 import goldendata
 import pytest
-from lanista.trainers.curriculum.curriculum import Curriculum, TrainingProgress
+from lanista.trainers.curriculum import Curriculum, TrainingProgress
 from lanista.trainers.settings import RunOptions
 from lanista.trainers.settings.models.environment_parameters import with_seeds
 

@@ -7,7 +7,7 @@ from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.base import StatsAggregationMethod
 from lanista.trainers.checkpoints.manager import CheckpointError, load_checkpoint
 from lanista.trainers.checkpoints.status import TrainingStatus
-from lanista.trainers.curriculum.curriculum import Curriculum, TrainingProgress
+from lanista.trainers.curriculum import Curriculum, TrainingProgress
 from lanista.trainers.policies.onnx.graph import BrainVerificationError
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.settings.yaml_source import Source

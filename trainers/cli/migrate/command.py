@@ -13,7 +13,7 @@ from ...settings.errors import TrainerConfigError
 from ...settings.options import RunOptions
 from ...settings.yaml_source import read_file, read_text
 from ...utils.atomic_files import atomic_write_text
-from ..errors import CommandError
+from ...utils.errors import CommandError
 from .upgrade import UpgradeError, is_present, upgrade
 
 

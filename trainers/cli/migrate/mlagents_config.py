@@ -7,12 +7,11 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from ...settings.base import FALSE, Settings, flag, found
-from ...settings.models.behavior import DEFAULT_TRAINER, TrainerSettings
+from ...settings.models.behavior import DEFAULT_TRAINER, SelfPlaySettings, TrainerSettings
 from ...settings.models.environment_parameters import CompletionCriteriaSettings
 from ...settings.models.networks import MemorySettings, NetworkSettings
 from ...settings.models.rewards import REWARD_SIGNALS, BehavioralCloningSettings
 from ...settings.models.run import TorchSettings
-from ...settings.models.self_play import SelfPlaySettings
 from ...settings.options import RunOptions
 from ...settings.registry import find_trainer, trainer_types
 from ...settings.yaml_source import Path, Source

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...settings.base import Settings
-from ...settings.models.behavior import TrainerSettings
+from ...settings.models.behavior import SelfPlaySettings, TrainerSettings
 from ...settings.models.environment_parameters import SAMPLERS
 from ...settings.models.networks import MemorySettings, NetworkSettings
 from ...settings.models.rewards import BehavioralCloningSettings
-from ...settings.models.self_play import SelfPlaySettings
 from ...settings.registry import trainer_types
 
 MEMORY_KEYS = ("use_recurrent", "sequence_length", "memory_size")

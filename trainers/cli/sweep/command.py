@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from ....envs.registry.process_lock import LockingNotSupportedError, ProcessLock
 from ...settings.errors import TrainerConfigError
-from ...utils.errors import TrainerError
-from ..errors import CommandError
+from ...utils.errors import CommandError, TrainerError
 from .metric import BEST_NAME, PICTURE_NAME, SweepError
 from .settings import read_sweep
 from .sweep import Sweep

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CommandError
+from ...utils.errors import CommandError
 
 if TYPE_CHECKING:
     from mlagents_envs.base_env import BaseEnv

@@ -10,7 +10,7 @@ from torch import Tensor
 from ....agent_processor.stats_sink import StatsSink
 from ....envs.base import BehaviorId, BehaviorName
 from ...policies.policy import Policy
-from ...settings.models.self_play import SelfPlaySettings
+from ...settings.models.behavior import SelfPlaySettings
 from ...utils.errors import TrainerError
 from .opponents import Opponents
 from .self_play import Item, SeededRandom, SelfPlay

@@ -16,7 +16,7 @@ from torch import Tensor
 from ....agent_processor.stats_sink import StatsSink
 from ....agent_processor.trajectory import EpisodesForgotten, Trajectory
 from ....envs.base import BehaviorName, StatsAggregationMethod
-from ...settings.models.self_play import SelfPlaySettings
+from ...settings.models.behavior import SelfPlaySettings
 from ...utils import distributed
 from .snapshots import NEWEST, Snapshot, SnapshotPool, result_of
 from .team_rotation import TeamRotation

@@ -7,7 +7,7 @@ import pytest
 import torch
 from lanista.agent_processor.trajectory import Trajectory
 from lanista.envs.base import BehaviorName
-from lanista.trainers.settings.models.self_play import SelfPlaySettings
+from lanista.trainers.settings.models.behavior import SelfPlaySettings
 from lanista.trainers.trainer.self_play.self_play import SelfPlay
 from lanista.trainers.trainer.self_play.snapshots import rating_change
 from lanista.trainers.trainer.self_play.team_rotation import TeamRotation

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..checkpoints.status import TrainingStatus, TrainingStatusError
-from ..settings.models.environment_parameters import (
+from .checkpoints.status import TrainingStatus, TrainingStatusError
+from .settings.models.environment_parameters import (
     CompletionCriteriaSettings,
     EnvironmentParameters,
     Lesson,

@@ -1,1 +1,0 @@
-"""Environment parameters, and lessons that change them as agents improve."""
