@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from lanista.docs._ext.units import UNITS
 from lanista.trainers.settings.base import Settings, plain, value_type
 from lanista.trainers.settings.command_line import RENAMED, SECTIONS
 from lanista.trainers.settings.models.behavior import SelfPlaySettings, TrainerSettings
@@ -21,7 +22,7 @@ from lanista.trainers.settings.models.networks import MemorySettings, NetworkSet
 from lanista.trainers.settings.models.rewards import REWARD_SIGNALS, BehavioralCloningSettings
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.settings.registry import trainer_types
-from lanista.trainers.settings.schema import UNITS, json_schema
+from lanista.trainers.settings.schema import json_schema
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
 

@@ -14,7 +14,7 @@ from ..settings.errors import logger as notes_logger
 from ..settings.options import RunOptions
 from ..settings.validation import contradictions, unsupported
 from ..settings.yaml_source import Source, compose, read_file, read_preset
-from .migrate.differences import Difference, explain
+from .migrate.differences import explain
 
 WRONG = 1
 """The exit status when something is wrong with a file."""
@@ -34,7 +34,7 @@ class Finding:
     not_yet: list[Problem] = field(default_factory=list)
     """What is right, and asks for more than this version does."""
     warnings: list[str] = field(default_factory=list)
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[Problem] = field(default_factory=list)
     """Where ML-Agents differs, if that was asked for."""
 
     @property

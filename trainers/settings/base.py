@@ -109,6 +109,10 @@ class Settings(BaseModel):
             details += [_again(one) for one in error.errors(include_url=False)]
         raise ValidationError.from_exception_data(cls.__name__, details)
 
+    def _refusal(self, key: str, message: str) -> ValidationError:
+        """A validation error about the value of `key`."""
+        return refuse(type(self).__name__, message, key, value=getattr(self, key))
+
     @classmethod
     def written(cls) -> list[str]:
         """The keys in the order in which they are written."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..._version import __version__
 from ..utils.argparse import OneLineParser
-from ..utils.suggestions import nearest
+from ..utils.suggestions import did_you_mean
 from . import base as values
 from .base import Settings, found, value_type
 from .errors import Problem, TrainerConfigError, logger
@@ -121,16 +121,11 @@ def _settle_force(settings: CheckpointSettings, given: set[Path]) -> None:
 def _warn_if_unlisted(source: Source, path: Path) -> None:
     """Warn when `--set` adds a behavior to those of a file: its name may be mistyped."""
     listed = source.data.get("behaviors")
-    if (
-        path[0] == "behaviors"
-        and len(path) > 1
-        and isinstance(listed, dict)
-        and path[1] not in listed
-        and listed
-    ):
-        close = nearest(str(path[1]), map(str, listed))
-        hint = f" Did you mean {close}?" if close else ""
-        logger.warning("--set adds the behavior %s to %s.%s", path[1], ", ".join(map(str, listed)), hint)
+    adds = path[0] == "behaviors" and len(path) > 1
+    if adds and isinstance(listed, dict) and listed and path[1] not in listed:
+        names = list(map(str, listed))
+        hint = did_you_mean(str(path[1]), names)
+        logger.warning("--set adds the behavior %s to %s.%s", path[1], ", ".join(names), hint)
 
 
 def _settle_beginning(settings: CheckpointSettings, given: set[Path]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..utils.suggestions import nearest
+from ..utils.suggestions import did_you_mean
 from .base import Settings, found, plain
 from .errors import Problem, TrainerConfigError
 from .models.algorithms import DQNSettings
@@ -33,35 +33,34 @@ def unsupported(options: RunOptions) -> list[Problem]:
     Behaviors that the configuration does not list are for `require_trainable`, when they appear; where it
     lists none, they will all get the default settings.
     """
-    lacks = [lack for name, settings in options.behaviors.items() for lack in _lacks(settings, name)]
-    if options.default_settings is not None and not options.behaviors:
-        lacks += _lacks(options.default_settings)
+    listed, learners = listed_behaviors(options), options.torch_settings.learners
+    lacks = [lack for name, settings in listed for lack in _lacks(settings, name)]
     lacks += _later_keys(options, ())
-    lacks += run_refusals(options)
-    lacks += _of_learners(options)
+    refusals = list(_run_refusals(options))
+    refusals += [why for name, settings in listed for why in _behavior_refusals(name, settings, learners)]
+    lacks += [(PLACE, why) for why in refusals]
     return [Problem(dotted(path), message, options.place(path)) for path, message in lacks]
 
 
-def _of_learners(options: RunOptions) -> list[Lack]:
-    """Behaviors that so many learners cannot learn."""
-    learners = options.torch_settings.learners
-    listed: list[tuple[str | None, TrainerSettings]] = list(options.behaviors.items())
-    if options.default_settings is not None and not listed:
-        listed = [(None, options.default_settings)]
-    return [lack for name, settings in listed for lack in behavior_refusals(name, settings, learners)]
+def listed_behaviors(options: RunOptions) -> list[tuple[str | None, TrainerSettings]]:
+    """The settings of each behavior by its name; where none is listed, the default settings, without one."""
+    if options.behaviors or options.default_settings is None:
+        return list(options.behaviors.items())
+    return [(None, options.default_settings)]
+
+
+def section_of(name: str | None) -> Path:
+    """Where the settings of the behavior of this name are; `name` None: the default settings."""
+    return ("default_settings",) if name is None else ("behaviors", name)
 
 
 def trains_nothing(options: RunOptions) -> list[Problem]:
-    """That the configuration tells of no behavior, or of one that nothing rewards, if so."""
+    """Whether the configuration defines no behavior, or one that has no reward signal."""
     if not options.trains_something:
         message = "it defines no behavior to train; add a section `behaviors:`"
         return [Problem("", message, options.file or "")]
-    aimless: list[Path] = [
-        ("behaviors", name) for name, behavior in options.behaviors.items() if not behavior.reward_signals
-    ]
-    if options.default_settings is not None and not options.default_settings.reward_signals:
-        aimless += [] if options.behaviors else [("default_settings",)]
-    paths: list[Path] = [(*path, "reward_signals") for path in aimless]
+    aimless = [name for name, settings in listed_behaviors(options) if not settings.reward_signals]
+    paths: list[Path] = [(*section_of(name), "reward_signals") for name in aimless]
     return [Problem(dotted(path), UNREWARDED, options.place(path)) for path in paths]
 
 
@@ -87,7 +86,8 @@ def require_trainable(name: str, settings: TrainerSettings, learners: int = 1) -
     Raises:
         TrainerConfigError: naming each such key.
     """
-    lacks = [*_lacks(settings, name), *behavior_refusals(name, settings, learners)]
+    refusals = _behavior_refusals(name, settings, learners)
+    lacks = [*_lacks(settings, name), *((PLACE, why) for why in refusals)]
     problems = [Problem(dotted(path), message) for path, message in lacks]
     if not settings.reward_signals:
         problems.append(Problem(dotted(("behaviors", name, "reward_signals")), UNREWARDED))
@@ -95,10 +95,9 @@ def require_trainable(name: str, settings: TrainerSettings, learners: int = 1) -
         raise TrainerConfigError(problems)
 
 
-def _lacks(settings: TrainerSettings, name: str | None = None) -> list[Lack]:
+def _lacks(settings: TrainerSettings, name: str | None) -> list[Lack]:
     """What the behavior of this name, or the default settings, ask for and this version lacks."""
-    prefix: Path = ("default_settings",) if name is None else ("behaviors", name)
-    return [((*prefix, *path), message) for path, message in _lacks_of(settings)]
+    return [((*section_of(name), *path), message) for path, message in _lacks_of(settings)]
 
 
 def _lacks_of(settings: TrainerSettings) -> Iterator[Lack]:
@@ -173,7 +172,7 @@ TOGETHER = ("cpu", "cuda")
 """Devices that several learners may have, each one of its own."""
 
 
-def run_refusals(options: RunOptions) -> Iterator[tuple[Path, str]]:
+def _run_refusals(options: RunOptions) -> Iterator[str]:
     """Why the whole run cannot have so many learners."""
     learners, device = options.torch_settings.learners, options.torch_settings.device
     if learners == 1:
@@ -182,33 +181,29 @@ def run_refusals(options: RunOptions) -> Iterator[tuple[Path, str]]:
         yield from _environment_refusals(options.env_settings, learners)
     if device is not None and device not in TOGETHER:
         yield (
-            PLACE,
             f"found {learners}, and device (--torch-device) is {device!r}; several learners take the GPUs "
-            "cuda:0, cuda:1 and so on, or the CPU: give cuda or cpu",
+            "cuda:0, cuda:1 and so on, or the CPU: give cuda or cpu"
         )
 
 
-def _environment_refusals(env: EnvironmentSettings, learners: int) -> Iterator[tuple[Path, str]]:
+def _environment_refusals(env: EnvironmentSettings, learners: int) -> Iterator[str]:
     """Why the environments cannot be divided among so many learners."""
     each = "and each learner has environments of its own"
     if env.attaches:
-        yield PLACE, f"found {learners}, {each}; engines that connect by themselves all come to one: set 1"
+        yield f"found {learners}, {each}; engines that connect by themselves all come to one: set 1"
     elif env.env_path is None:
-        yield PLACE, f"found {learners}, {each}; there is one Editor: name a build or a scene with --env"
+        yield f"found {learners}, {each}; there is one Editor: name a build or a scene with --env"
     elif env.ray is not None:
-        yield PLACE, f"found {learners}, {each}; those of a Ray cluster (--ray) all belong to one: set 1"
+        yield f"found {learners}, {each}; those of a Ray cluster (--ray) all belong to one: set 1"
     elif env.environments < learners:
         flag = "--env-workers" if env.env_workers else "--num-envs"
         yield (
-            PLACE,
             f"found {learners}, {each}; there are {env.environments} ({flag}): raise {flag} to {learners} or "
-            "more, or lower learners",
+            "more, or lower learners"
         )
 
 
-def behavior_refusals(
-    name: str | None, settings: TrainerSettings, learners: int
-) -> Iterator[tuple[Path, str]]:
+def _behavior_refusals(name: str | None, settings: TrainerSettings, learners: int) -> Iterator[str]:
     """Why so many learners cannot learn such a behavior; `name` None: the default settings."""
     if learners == 1:
         return
@@ -217,9 +212,8 @@ def behavior_refusals(
     if kind is not None and kind.available and not kind.learners:
         able = [name for name, kind in trainer_types.items() if kind.learners]
         yield (
-            PLACE,
             f"found {learners}, and {whose} has trainer_type: {settings.trainer_type}, which learns in one "
-            f"process alone ({', '.join(able)} in several): remove this key",
+            f"process alone ({', '.join(able)} in several): remove this key"
         )
         return
     hyper, memory = settings.hyperparameters, settings.network_settings.memory
@@ -228,9 +222,8 @@ def behavior_refusals(
     if units < learners:
         of = "steps" if memory is None else f"whole sequences of {length} steps"
         yield (
-            PLACE,
             f"found {learners}, and a minibatch of {whose} has {units} {of} (batch_size {hyper.batch_size}), "
-            "of which each learner takes at least one: raise batch_size, or lower learners",
+            "of which each learner takes at least one: raise batch_size, or lower learners"
         )
 
 
@@ -288,8 +281,6 @@ def _unknown_behavior(options: RunOptions, name: str) -> str | None:
         return f"found {name}; a behavior's teams are measured together: write {plain}"
     if options.default_settings is not None or options.file is None:
         return None
-    close = nearest(name, options.behaviors)
-    hint = f" Did you mean {close}?" if close else ""
-    listed = ", ".join(options.behaviors) or "none"
-    where = f"is no behavior of this file (listed: {listed})"
+    where = f"is no behavior of this file (listed: {', '.join(options.behaviors) or 'none'})"
+    hint = did_you_mean(name, options.behaviors)
     return f"found {name}, which {where}: the lesson would never end.{hint}"

@@ -1,12 +1,13 @@
 """What is named and not there yet is read, checked, and refused before a run that asks for it."""
 
 import pytest
+from lanista.docs._ext.units import UNITS
 from lanista.trainers.settings import RunOptions, TrainerConfigError
 from lanista.trainers.settings.base import Integer, Settings, later, value_type
 from lanista.trainers.settings.models.algorithms import DQNSettings
 from lanista.trainers.settings.models.environment_parameters import SAMPLERS
 from lanista.trainers.settings.registry import TrainerType, trainer_types
-from lanista.trainers.settings.schema import UNITS, json_schema
+from lanista.trainers.settings.schema import json_schema
 from lanista.trainers.settings.validation import _later_keys, require_support, unsupported
 
 
@@ -94,7 +95,7 @@ def test_every_number_has_a_unit() -> None:
         for key, info in model.model_fields.items()
         if value_type(info.annotation).name in ("integer", "number")
     }
-    assert numeric <= UNITS.keys(), "add the new key to trainers/settings/schema.py"
+    assert numeric <= UNITS.keys(), "add the new key to docs/_ext/units.py"
 
 
 def test_a_key_is_of_one_kind_with_every_trainer() -> None:

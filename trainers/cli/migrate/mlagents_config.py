@@ -63,7 +63,7 @@ def _behavior(path: Path, data: Any, default_trainer: str) -> Mappings:
     yield from _within(path, TrainerSettings, data)
     try:
         kind = find_trainer(str(data.get("trainer_type", default_trainer)))
-    except PluginError:  # reading by those who check the settings
+    except PluginError:  # the checks of the settings report it
         kind = None
     if kind is not None:
         yield from _within((*path, "hyperparameters"), kind.settings, data.get("hyperparameters"))
@@ -83,9 +83,12 @@ def _criteria(parameters: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
                 yield path, criteria
 
 
-def _kind(model: type[Settings], key: str) -> type | None:
-    """bool, int or float for keys that hold one; None for others."""
-    return _plain(model.model_fields[key].annotation) if key in model.model_fields else None
+def _values(source: Source, kind: type) -> Iterator[tuple[Path, Any]]:
+    """The path and value of every key that holds a `kind`: bool, int or float."""
+    for path, model, data in mappings(source):
+        for key, value in data.items():
+            if key in model.model_fields and _plain(model.model_fields[key].annotation) is kind:
+                yield (*path, str(key)), value
 
 
 def _plain(annotation: Any) -> type | None:
@@ -126,42 +129,32 @@ def own_keys(source: Source) -> Iterator[Remark]:
 
 def whole_numbers(source: Source) -> Iterator[Remark]:
     """E2: YAML 1.1 reads 1e4 as text."""
-    for path, model, data in mappings(source):
-        for key, value in data.items():
-            if _kind(model, key) is int and isinstance(value, str) and key != "max_steps":
-                try:
-                    int(value)
-                except ValueError:
-                    yield (
-                        (*path, str(key)),
-                        f"{value} is text to YAML, and ML-Agents ends with a ValueError; here it is the "
-                        "number. (1.0e4 is a number to both)",
-                    )
+    for path, value in _values(source, int):
+        if isinstance(value, str) and path[-1] != "max_steps":
+            try:
+                int(value)
+            except ValueError:
+                yield (
+                    path,
+                    f"{value} is text to YAML, and ML-Agents ends with a ValueError; here it is the "
+                    "number. (1.0e4 is a number to both)",
+                )
 
 
 def quoted_flags(source: Source) -> Iterator[Remark]:
     """E3: to ML-Agents any text is true."""
-    for path, model, data in mappings(source):
-        for key, value in data.items():
-            if _kind(model, key) is not bool or not isinstance(value, str):
-                continue
-            if value.strip().lower() in FALSE:
-                reading = "here it is false"
-            elif value:
-                continue
-            else:
-                reading = "here it is refused"
-            taken = "true" if value else "false"
-            text = f"found the text {found(value)}: ML-Agents reads it as {taken}; {reading}"
-            yield (*path, str(key)), text
+    for path, value in _values(source, bool):
+        if not isinstance(value, str) or (value and value.strip().lower() not in FALSE):
+            continue
+        taken, reading = ("true", "it is false") if value else ("false", "it is refused")
+        yield path, f"found the text {found(value)}: ML-Agents reads it as {taken}; here {reading}"
 
 
 def odd_flags(source: Source) -> Iterator[Remark]:
     """Numbers and texts that are no switches: ML-Agents takes what is not empty or 0 for true."""
-    for path, model, data in mappings(source):
-        for key, value in data.items():
-            if _kind(model, key) is bool and value not in (None, "") and not _is_flag(value):
-                yield (*path, str(key)), f"ML-Agents takes {found(value)} for true; here it is refused"
+    for path, value in _values(source, bool):
+        if value not in (None, "") and not _is_flag(value):
+            yield path, f"ML-Agents takes {found(value)} for true; here it is refused"
 
 
 def _is_flag(value: Any) -> bool:

@@ -19,6 +19,8 @@ def _as_learning_rate(data: dict[str, Any]) -> ScheduleType:
 class ClippedObjectiveSettings(OnPolicyHyperparamSettings):
     """What trainers with PPO's clipped objective have."""
 
+    yaml_order = ("batch_size", "buffer_size", "learning_rate", "beta", "epsilon", "lambd", "num_epoch")
+
     learning_rate_schedule: ScheduleType = ScheduleType.LINEAR
     """linear: falls to 0 at max_steps; constant: stays."""
     beta: Number = Field(default=5e-3, ge=0)
@@ -36,19 +38,7 @@ class ClippedObjectiveSettings(OnPolicyHyperparamSettings):
 class PPOSettings(ClippedObjectiveSettings):
     """Proximal policy optimization."""
 
-    yaml_order = (
-        "batch_size",
-        "buffer_size",
-        "learning_rate",
-        "beta",
-        "epsilon",
-        "lambd",
-        "num_epoch",
-        "shared_critic",
-        "learning_rate_schedule",
-        "beta_schedule",
-        "epsilon_schedule",
-    )
+    yaml_order = (*ClippedObjectiveSettings.yaml_order, "shared_critic")
 
     num_epoch: Integer = Field(default=3, ge=1)
     """Passes over the buffer in each update. Fewer are more stable and slower."""
@@ -61,19 +51,6 @@ class PPOSettings(ClippedObjectiveSettings):
 class POCASettings(ClippedObjectiveSettings):
     """Posthumous credit assignment."""
 
-    yaml_order = (
-        "batch_size",
-        "buffer_size",
-        "learning_rate",
-        "beta",
-        "epsilon",
-        "lambd",
-        "num_epoch",
-        "learning_rate_schedule",
-        "beta_schedule",
-        "epsilon_schedule",
-    )
-
 
 class TeamRewardKind(str, Enum):
     """How the members' own rewards become the team's."""
@@ -85,6 +62,7 @@ class TeamRewardKind(str, Enum):
 class COMASettings(ClippedObjectiveSettings):
     """Counterfactual multi-agent policy gradients. For teams with discrete actions."""
 
+    yaml_order = ()
     learns_sequences: ClassVar[bool] = False  # but from whole trajectories
     lambd: Number = Field(default=0.95, ge=0, le=1)
     """Lambda of the critic's TD(lambda) targets: low trusts the target critic, high the rewards seen."""

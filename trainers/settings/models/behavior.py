@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from ...utils.plugins import PluginError
-from ...utils.suggestions import nearest
+from ...utils.suggestions import did_you_mean
 from ..base import Flag, Integer, Number, Refusal, Settings, Text, found, own, refuse, refuse_all, wrong
 from ..errors import note
 from ..registry import TrainerType, find_trainer, known_trainers
@@ -167,8 +167,7 @@ class TrainerSettings(Settings):
             raise wrong(f"found {found(value)}, but {error}") from error
         if kind is None:
             known = known_trainers()
-            close = nearest(value, known)
-            hint = f" Did you mean {close}?" if close else ""
+            hint = did_you_mean(value, known)
             raise wrong(f"Invalid trainer type {value} was found.{hint} Known: {', '.join(known)}.")
         return value
 
@@ -197,12 +196,8 @@ class TrainerSettings(Settings):
     @model_validator(mode="after")
     def _filmed_where_tested(self) -> TrainerSettings:
         if self.test_video and not self.tested:
-            raise refuse(
-                type(self).__name__,
-                "found true, but there are no tests to film: set test_frequency",
-                "test_video",
-                value=True,
-            )
+            message = "found true, but there are no tests to film: set test_frequency"
+            raise self._refusal("test_video", message)
         return self
 
     @property
@@ -267,11 +262,7 @@ class TrainerSettings(Settings):
     def _evenly(self) -> TrainerSettings:
         if self.even_checkpoints:
             if self.keep_checkpoints < 1:
-                raise refuse(
-                    type(self).__name__,
-                    f"found {found(self.keep_checkpoints)}; even_checkpoints needs at least 1",
-                    "keep_checkpoints",
-                    value=self.keep_checkpoints,
-                )
+                message = f"found {found(self.keep_checkpoints)}; even_checkpoints needs at least 1"
+                raise self._refusal("keep_checkpoints", message)
             self.checkpoint_interval = max(1, int(self.max_steps / self.keep_checkpoints))
         return self

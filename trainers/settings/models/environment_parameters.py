@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from ...utils.seeds import seed_of
-from ...utils.suggestions import nearest
+from ...utils.suggestions import did_you_mean, nearest
 from ..base import (
     LARGEST_FLOAT32,
     Flag,
@@ -98,12 +98,10 @@ class UniformSettings(SamplerSettings):
     @model_validator(mode="after")
     def _ascending(self) -> UniformSettings:
         if self.min_value > self.max_value:
-            raise refuse(
-                type(self).__name__,
+            raise self._refusal(
+                "min_value",
                 f"found {self.min_value}, but max_value is {self.max_value}: minimum value is greater than "
                 "maximum value in uniform sampler",
-                "min_value",
-                value=self.min_value,
             )
         return self
 
@@ -193,8 +191,7 @@ class SamplerForm(Settings):
     @classmethod
     def _known(cls, value: str) -> str:
         if value not in SAMPLERS:
-            close = nearest(value, SAMPLERS)
-            hint = f" Did you mean {close}?" if close else ""
+            hint = did_you_mean(value, SAMPLERS)
             raise wrong(f"found {found(value)}, expected one of {', '.join(SAMPLERS)}.{hint}")
         return value
 
@@ -252,13 +249,8 @@ class CompletionCriteriaSettings(Settings):
     def _possible(self) -> CompletionCriteriaSettings:
         if self.measure is MeasureType.PROGRESS and not 0 <= self.threshold <= 1:
             limit = "greater than 1" if self.threshold > 1 else "negative"
-            raise refuse(
-                type(self).__name__,
-                f"found {self.threshold}; threshold for next lesson cannot be {limit} when the measure is "
-                "progress",
-                "threshold",
-                value=self.threshold,
-            )
+            message = f"threshold for next lesson cannot be {limit} when the measure is progress"
+            raise self._refusal("threshold", f"found {self.threshold}; {message}")
         return self
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from ..base import Flag, Integer, Number, Settings, own, refuse
+from ..base import Flag, Integer, Number, Settings, own
 from ..errors import note
 
 
@@ -69,12 +69,10 @@ class OffPolicyHyperparamSettings(HyperparamSettings):
     @model_validator(mode="after")
     def _holds_a_batch(self) -> OffPolicyHyperparamSettings:
         if self.buffer_size < self.batch_size:
-            raise refuse(
-                type(self).__name__,
+            raise self._refusal(
+                "buffer_size",
                 f"found {self.buffer_size}, which is less than one batch (batch_size {self.batch_size}): "
                 "nothing would ever be learned. The replay should hold thousands of batches",
-                "buffer_size",
-                value=self.buffer_size,
             )
         return self
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator
 
 from ...utils.plugins import CALLBACKS, MLAGENTS_STATS_WRITERS, STATS_WRITERS, plugins
-from ...utils.suggestions import nearest
+from ...utils.suggestions import did_you_mean
 from ..base import Text, found, wrong
 
 TENSORBOARD = "tensorboard"
@@ -34,8 +34,7 @@ def _known(names: list[str]) -> list[str]:
     known = [*BUILT_IN, *(name for name in others if name not in BUILT_IN)]
     for name in names:
         if name not in known:
-            close = nearest(name, known)
-            hint = f" Did you mean {close}?" if close else ""
+            hint = did_you_mean(name, known)
             raise wrong(f"there is no stats writer {name!r} here.{hint} Known: {', '.join(known)}")
     if NONE in names and len(names) > 1:
         raise wrong(f"found {', '.join(names)}; none stands alone: remove it or the others")
@@ -102,11 +101,9 @@ def _check(entry: Any) -> None:
         return
     known = [*READY, *plugins(CALLBACKS)] if name not in READY else list(READY)
     if name not in known:
-        close = nearest(name, known)
-        hint = f" Did you mean {close}?" if close else ""
         raise wrong(
-            f"there is no callback {name!r} here.{hint} Known: {', '.join(known)}; one of your own is named "
-            "as package.module:Class"
+            f"there is no callback {name!r} here.{did_you_mean(name, known)} Known: {', '.join(known)}; "
+            "one of your own is named as package.module:Class"
         )
 
 
