@@ -5,17 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ..utils.errors import TrainerError
-from .events import (
-    CheckpointSaved,
-    EpisodeEnd,
-    EvaluationEnd,
-    EvaluationStep,
-    StepTaken,
-    SummaryDue,
-    TrainingBegin,
-    TrainingEnd,
-    UpdateEnd,
-)
+from . import events
 
 
 class Callback:
@@ -32,39 +22,39 @@ class Callback:
     wants_frames: ClassVar[bool] = False
     """Evaluations are to run in an environment that can render itself, if there is one."""
 
-    def on_training_begin(self, event: TrainingBegin) -> str | None:
+    def on_training_begin(self, event: events.TrainingBegin) -> str | None:
         """The run is about to launch its environments."""
         return None
 
-    def on_environment_step(self, event: StepTaken) -> str | None:
+    def on_environment_step(self, event: events.StepTaken) -> str | None:
         """An environment has stepped; called once per environment and step, so be quick."""
         return None
 
-    def on_episode_end(self, event: EpisodeEnd) -> str | None:
+    def on_episode_end(self, event: events.EpisodeEnd) -> str | None:
         """An agent's episode has ended and was counted."""
         return None
 
-    def on_update_end(self, event: UpdateEnd) -> str | None:
+    def on_update_end(self, event: events.UpdateEnd) -> str | None:
         """The policy of a behavior has new weights."""
         return None
 
-    def on_summary(self, event: SummaryDue) -> str | None:
+    def on_summary(self, event: events.SummaryDue) -> str | None:
         """Statistics are written, of a summary or of an evaluation."""
         return None
 
-    def on_checkpoint(self, event: CheckpointSaved) -> str | None:
+    def on_checkpoint(self, event: events.CheckpointSaved) -> str | None:
         """A checkpoint was saved."""
         return None
 
-    def on_evaluation_step(self, event: EvaluationStep) -> str | None:
+    def on_evaluation_step(self, event: events.EvaluationStep) -> str | None:
         """The environment of an evaluation has stepped."""
         return None
 
-    def on_evaluation_end(self, event: EvaluationEnd) -> str | None:
+    def on_evaluation_end(self, event: events.EvaluationEnd) -> str | None:
         """An evaluation is over; called once per behavior that was evaluated."""
         return None
 
-    def on_training_end(self, event: TrainingEnd) -> None:
+    def on_training_end(self, event: events.TrainingEnd) -> None:
         """The run is over, whether it succeeded or failed."""
 
     def state_dict(self) -> dict[str, Any]:

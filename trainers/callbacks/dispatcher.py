@@ -17,34 +17,11 @@ from ..stats.writer import StatsWriter
 from ..utils.atomic_files import atomic_write_text
 from ..utils.errors import TrainerError
 from .base import Callback
-from .events import (
-    CheckpointSaved,
-    EpisodeEnd,
-    EvaluationEnd,
-    EvaluationStep,
-    Event,
-    StepTaken,
-    SummaryDue,
-    TrainingBegin,
-    TrainingEnd,
-    UpdateEnd,
-)
+from .events import Event, SummaryDue, TrainingBegin, TrainingEnd
 
 logger = logging.getLogger(__name__)
 
-HOOKS: dict[type, str] = {
-    TrainingBegin: "on_training_begin",
-    StepTaken: "on_environment_step",
-    EpisodeEnd: "on_episode_end",
-    UpdateEnd: "on_update_end",
-    SummaryDue: "on_summary",
-    CheckpointSaved: "on_checkpoint",
-    EvaluationStep: "on_evaluation_step",
-    EvaluationEnd: "on_evaluation_end",
-    TrainingEnd: "on_training_end",
-}
-"""The hook that each kind of event is for."""
-
+HOOKS = [name for name in dir(Callback) if name.startswith("on_")]
 STATES = "callbacks.json"
 """The file of the callbacks' states, in the run's folder of logs."""
 
@@ -76,14 +53,14 @@ class CallbackDispatcher:
         """Whether a callback has stopped the run, or failed."""
         self._states = states
         self._lock = RLock()
-        self._hooks: dict[type, list[tuple[str, Callback]]] = {
-            kind: [(name, one) for name, one in self.callbacks.items() if _defines(one, hook)]
-            for kind, hook in HOOKS.items()
+        self._hooks: dict[str, list[tuple[str, Callback]]] = {
+            hook: [(name, one) for name, one in self.callbacks.items() if _defines(one, hook)]
+            for hook in HOOKS
         }
 
-    def has_hook(self, kind: type) -> bool:
+    def has_hook(self, kind: type[Event]) -> bool:
         """Whether any callback defines the hook for this kind of event."""
-        return bool(self._hooks[kind])
+        return bool(self._hooks[kind.hook])
 
     @property
     def wants_frames(self) -> bool:
@@ -92,13 +69,13 @@ class CallbackDispatcher:
 
     def dispatch(self, event: Event) -> None:
         """Call the hook of every callback that defines it; from any thread, one at a time."""
-        kind = type(event)
-        if not self._hooks[kind]:
+        callbacks = self._hooks[event.hook]
+        if not callbacks:
             return
         with self._lock:
-            for name, callback in self._hooks[kind]:
-                if self.failure is None or kind is TrainingEnd:
-                    self._call(name, callback, HOOKS[kind], event)
+            for name, callback in callbacks:
+                if self.failure is None or isinstance(event, TrainingEnd):
+                    self._call(name, callback, event)
 
     def raise_failure(self) -> None:
         """Raise the first failure of a callback, if there is one.
@@ -109,15 +86,15 @@ class CallbackDispatcher:
         if self.failure is not None:
             raise self.failure
 
-    def _call(self, name: str, callback: Callback, hook: str, event: Event) -> None:
+    def _call(self, name: str, callback: Callback, event: Event) -> None:
         try:
-            wanted = getattr(callback, hook)(event)
+            wanted = getattr(callback, event.hook)(event)
             if wanted is not None and not (isinstance(wanted, str) and wanted.strip()):
                 raise TypeError(
                     f"it returned {wanted!r}; expected None, or a text that says why the run is to end"
                 )
         except Exception as error:  # whatever a user's code raises
-            self._failed(name, hook, error)
+            self._failed(name, event.hook, error)
             return
         if wanted is not None and self.reason is None and not isinstance(event, TrainingEnd):
             self.reason = f"The callback {name} ends the training: {wanted.strip()}"
@@ -125,7 +102,7 @@ class CallbackDispatcher:
             logger.info("%s", self.reason)
 
     def _failed(self, name: str, what: str, error: Exception) -> None:
-        started = what != HOOKS[TrainingBegin]
+        started = what != TrainingBegin.hook
         remedy = "go on with --resume" if started else "give the same command again"
         saved = "What was learned is saved; correct" if started else "The run has not started: correct"
         failure = CallbackError(

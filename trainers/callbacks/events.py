@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,20 @@ Image = NDArray[np.uint8]
 """[height, width, 3], red, green and blue."""
 
 
+class Event:
+    """Something that happens in a run."""
+
+    __slots__ = ()
+
+    hook: ClassVar[str]
+    """The method of a callback that it calls."""
+
+
 @dataclass(frozen=True, slots=True)
-class TrainingBegin:
+class TrainingBegin(Event):
     """The run is about to launch its environments."""
+
+    hook = "on_training_begin"
 
     run_id: str
     folder: Path
@@ -32,8 +43,10 @@ class TrainingBegin:
 
 
 @dataclass(frozen=True, slots=True)
-class StepTaken:
+class StepTaken(Event):
     """An environment has stepped, and was sent its next actions."""
+
+    hook = "on_environment_step"
 
     environment_step: EnvironmentStep
     """Which environment, its agents' observations and rewards, and the decisions that led to them."""
@@ -42,8 +55,10 @@ class StepTaken:
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeEnd:
+class EpisodeEnd(Event):
     """The trainer has counted the last step of an agent's episode."""
+
+    hook = "on_episode_end"
 
     behavior: str
     step: int
@@ -60,8 +75,10 @@ class EpisodeEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateEnd:
+class UpdateEnd(Event):
     """The policy of a behavior has new weights."""
+
+    hook = "on_update_end"
 
     behavior: str
     step: int
@@ -71,8 +88,10 @@ class UpdateEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryDue:
+class SummaryDue(Event):
     """Statistics are written: those since the last summary, or those of an evaluation."""
+
+    hook = "on_summary"
 
     behavior: str
     step: int
@@ -82,8 +101,10 @@ class SummaryDue:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointSaved:
+class CheckpointSaved(Event):
     """A checkpoint was saved."""
+
+    hook = "on_checkpoint"
 
     behavior: str
     step: int
@@ -113,8 +134,10 @@ class EpisodeScore:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationStep:
+class EvaluationStep(Event):
     """The environment of an evaluation has stepped."""
+
+    hook = "on_evaluation_step"
 
     number: int
     """Steps of the evaluation so far; 0 for the first observations after the reset."""
@@ -140,8 +163,10 @@ class ShowVideo(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationEnd:
+class EvaluationEnd(Event):
     """An evaluation of a behavior is over."""
+
+    hook = "on_evaluation_end"
 
     behavior: str
     step: int
@@ -167,8 +192,10 @@ class EvaluationEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingEnd:
+class TrainingEnd(Event):
     """The run is over, and everything that could be written is written."""
+
+    hook = "on_training_end"
 
     folder: Path
     steps: Mapping[str, int]
@@ -179,16 +206,3 @@ class TrainingEnd:
     """Which callback stopped it and why; None if none did."""
     error: BaseException | None
     """The exception that ended the run; None for a run that ended normally."""
-
-
-Event = (
-    TrainingBegin
-    | StepTaken
-    | EpisodeEnd
-    | UpdateEnd
-    | SummaryDue
-    | CheckpointSaved
-    | EvaluationStep
-    | EvaluationEnd
-    | TrainingEnd
-)

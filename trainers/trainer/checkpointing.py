@@ -274,7 +274,7 @@ class LearnerCheckpointer:
             return
         elo = self.run.status.get(self.name, ELO)
         if isinstance(elo, (int, float)):
-            self_play.set_rating(float(elo))
+            self_play.pool.reset_ratings(float(elo))  # all that a run of ML-Agents leaves of its self-play
 
     def _warn_nothing_left(self) -> None:
         """Warn why a resumed run has nothing left to train."""

@@ -125,7 +125,7 @@ class Learner:
         if behavior_id in self.managers:
             return self.managers[behavior_id]
         if self.self_play is not None:
-            self.self_play.join(behavior_id)
+            self.self_play.add_team(behavior_id)
         elif len(self.managers) == 1 and self.run.training:
             logger.warning(
                 "%s: this trainer doesn't support adversarial games: its teams (%s, %s) all learn at once, "
@@ -227,7 +227,7 @@ class Learner:
 
     def _split_by_team(self, self_play: SelfPlayManager) -> None:
         """Pass on the trajectories of the team that learns."""
-        for item in self_play.split_by_team(self.collected.drain(), self.trainer.step):
+        for item in self_play.select(self.collected.drain(), self.trainer.step):
             self._to_learn.put(item)
 
     def progress(self) -> TrainingProgress:

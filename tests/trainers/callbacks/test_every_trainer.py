@@ -42,11 +42,11 @@ class Hears(Callback):
     """Keeps what every hook is told."""
 
     def __init__(self):
-        self.events = {hook: [] for hook in HOOKS.values()}
+        self.events = {hook: [] for hook in HOOKS}
 
 
-for _hook in HOOKS.values():
-    setattr(Hears, _hook, lambda self, event: self.events[HOOKS[type(event)]].append(event))
+for _hook in HOOKS:
+    setattr(Hears, _hook, lambda self, event: self.events[event.hook].append(event))
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)

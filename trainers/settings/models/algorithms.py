@@ -19,7 +19,9 @@ def _as_learning_rate(data: dict[str, Any]) -> ScheduleType:
 class ClippedObjectiveSettings(OnPolicyHyperparamSettings):
     """What trainers with PPO's clipped objective have."""
 
-    yaml_order = ("batch_size", "buffer_size", "learning_rate", "beta", "epsilon", "lambd", "num_epoch")
+    yaml_order: ClassVar[tuple[str, ...]] = (
+        *("batch_size", "buffer_size", "learning_rate", "beta", "epsilon", "lambd", "num_epoch"),
+    )
 
     learning_rate_schedule: ScheduleType = ScheduleType.LINEAR
     """linear: falls to 0 at max_steps; constant: stays."""

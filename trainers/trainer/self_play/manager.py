@@ -1,4 +1,4 @@
-"""The self-play of one behavior: opponents, rating, and what checkpoints keep of them."""
+"""The self-play of one behavior in a run: its games and the policies of the opponents."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .self_play import Item, SeededRandom, SelfPlay
 from .team_rotation import TeamRotation
 
 
-class SelfPlayManager:
-    """Joins the `SelfPlay` of one behavior with the `Opponents` that act for it."""
+class SelfPlayManager(SelfPlay):
+    """`SelfPlay` with snapshots of a network, and the `Opponents` that act with them."""
 
     def __init__(
         self,
@@ -42,19 +42,12 @@ class SelfPlayManager:
             seed: of the choice of opponents, and of the actions that these sample.
         """
         self.name = name
-        self.settings = settings
-        self.rotation = rotation
         self.opponents = Opponents(network, make, seed + 1)
-        self._normalizes = any(True for _ in network.buffers())
-        self.play = SelfPlay(
-            settings, rotation, lambda: _copy(network), self.opponents, SeededRandom(seed), stats
+        super().__init__(
+            *(settings, rotation, lambda: _copy(network), self.opponents, SeededRandom(seed), stats)
         )
+        self._normalizes = any(True for _ in network.buffers())
         self._last_joined: BehaviorId = ""
-
-    @property
-    def elo(self) -> float:
-        """The learner's rating."""
-        return self.play.elo
 
     def interval(self, trainer_interval: int) -> int:
         """Decisions of all teams after which it is worth calling the trainer.
@@ -65,17 +58,15 @@ class SelfPlayManager:
         least = min(self.settings.save_steps, self.settings.swap_steps, self.settings.team_change)
         return min(trainer_interval, least) * max(1, self.rotation.teams)
 
-    def join(self, behavior_id: BehaviorId) -> None:
+    def add_team(self, behavior_id: BehaviorId) -> None:
         """A team has appeared."""
         self._last_joined = behavior_id
-        self.play.join(BehaviorName.parse(behavior_id).team_id)
+        self.join(BehaviorName.parse(behavior_id).team_id)
 
-    # Learning -------------------------------------------------------------------------------------------
-
-    def split_by_team(self, collected: Iterable[Item], step: int) -> list[Item]:
+    def select(self, collected: Iterable[Item], step: int) -> list[Item]:
         """The trajectories to learn from; to be called before the trainer advances at its `step`."""
-        self.play.detect_team_change(step)
-        return self.play.split_by_team(collected)
+        self.detect_team_change(step)
+        return self.split_by_team(collected)
 
     def advance(self, step: int) -> None:
         """Do what is due after the trainer has advanced, at its `step`.
@@ -90,32 +81,22 @@ class SelfPlayManager:
                 "another Team Id (in Unity, in their Behavior Parameters); if they are another behavior, "
                 f"give that one a section self_play too; or remove behaviors.{self.name}.self_play."
             )
-        self.play.follow_first_rank()
-        self.play.advance(step)
-
-    def on_update(self) -> None:
-        """The weights have changed."""
-        self.play.on_update()
+        self.follow_first_rank()
+        super().advance(step)
 
     def on_steps_processed(self) -> None:
         """Steps were processed; if observations are normalized, that has changed the policy."""
         if self._normalizes:
-            self.play.on_update()
-
-    # Files ----------------------------------------------------------------------------------------------
+            self.on_update()
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next games depend on."""
-        return {**self.play.state_dict(), "acting": self.opponents.generator.get_state()}
+        return {**super().state_dict(), "acting": self.opponents.generator.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where `state_dict` was taken."""
-        self.play.load_state_dict(state)
+        super().load_state_dict(state)
         self.opponents.generator.set_state(state["acting"])
-
-    def set_rating(self, elo: float) -> None:
-        """Continue with only a rating, which is all that a run of ML-Agents leaves of its self-play."""
-        self.play.pool.reset_ratings(elo)
 
 
 def _copy(network: Any) -> dict[str, Tensor]:

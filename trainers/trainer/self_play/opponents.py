@@ -67,7 +67,7 @@ class Opponents:
             self._assign(team, snapshot)
         batches_of: dict[Policy, list[int]] = {}
         for k, (_, behavior_id) in enumerate(sources):
-            opponent = self._opponent_of.get(_team(behavior_id))
+            opponent = self._opponent_of.get(team_of(behavior_id))
             batches_of.setdefault(learner if opponent is None else opponent.policy, []).append(k)
         decided: dict[int, Decision] = {}
         for policy, which in batches_of.items():
@@ -98,5 +98,6 @@ class Opponents:
 
 
 @lru_cache(maxsize=256)
-def _team(behavior_id: BehaviorId) -> int:
+def team_of(behavior_id: BehaviorId) -> int:
+    """The number of the team."""
     return BehaviorName.parse(behavior_id).team_id

@@ -7,7 +7,6 @@ from the past, so that a policy does not only beat its newest self. The order of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import Any, Protocol
 
 import torch
@@ -15,9 +14,10 @@ from torch import Tensor
 
 from ....agent_processor.stats_sink import StatsSink
 from ....agent_processor.trajectory import EpisodesForgotten, Trajectory
-from ....envs.base import BehaviorName, StatsAggregationMethod
+from ....envs.base import StatsAggregationMethod
 from ...settings.models.behavior import SelfPlaySettings
 from ...utils import distributed
+from .opponents import team_of
 from .snapshots import NEWEST, Snapshot, SnapshotPool, result_of
 from .team_rotation import TeamRotation
 
@@ -150,15 +150,13 @@ class SelfPlay:
 
     # Trajectories ---------------------------------------------------------------------------------------
 
-    def split_by_team(
-        self, collected: Iterable[Trajectory | EpisodesForgotten]
-    ) -> list[Trajectory | EpisodesForgotten]:
+    def split_by_team(self, collected: Iterable[Item]) -> list[Item]:
         """The learning team's trajectories, which are to be learned from. Its games are rated here."""
         kept: list[Item] = []
         for item in collected:
             if isinstance(item, EpisodesForgotten):
                 kept.append(item)
-            elif _team(item.behavior_id) == self.learning:
+            elif team_of(item.behavior_id) == self.learning:
                 kept.append(item)
                 self._rate(item)
             else:
@@ -257,8 +255,3 @@ class SelfPlay:
         self._newest = None if state["newest"] is None else known[state["newest"]]
         for team, number in state["assigned"].items():
             self._assign(int(team), known[number])
-
-
-@lru_cache(maxsize=256)
-def _team(behavior_id: str) -> int:
-    return BehaviorName.parse(behavior_id).team_id
