@@ -6,8 +6,7 @@ from .._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from .processor import AgentManager, AgentProcessor
-    from .queues import AgentManagerQueue
-    from .stats_sink import StatsSink
+    from .queues import AgentManagerQueue, StatsSink
     from .trajectory import AgentKey, Rollout, Trajectory
 
 __all__ = [
@@ -21,17 +20,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    ".processor": (
-        "AgentManager",
-        "AgentProcessor",
-    ),
-    ".queues": ("AgentManagerQueue",),
-    ".stats_sink": ("StatsSink",),
-    ".trajectory": (
-        "AgentKey",
-        "Rollout",
-        "Trajectory",
-    ),
+    ".processor": ("AgentManager", "AgentProcessor"),
+    ".queues": ("AgentManagerQueue", "StatsSink"),
+    ".trajectory": ("AgentKey", "Rollout", "Trajectory"),
 }
 
 __getattr__, __dir__ = lazy_exports(__name__, _MODULES)

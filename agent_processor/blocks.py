@@ -24,22 +24,30 @@ BLOCK_BYTES = 4 * 2**20
 SMALLEST_BLOCK, LARGEST_BLOCK = 64, 8192  # rows; powers of two, as every size between them
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, kw_only=True)
 class RowColumns:
-    """What n rows hold; each is explained at `Rollout`."""
+    """What n rows hold."""
 
     obs: list[ObsArray]
+    """Per sensor [n, *shape]: float32, or uint8 where images came as bytes; so is every observation."""
     continuous: NDArray[np.float32]
+    """[n, continuous_size], as sampled."""
     discrete: NDArray[np.int32]
+    """[n, branches]."""
     log_probs: NDArray[np.float32]
+    """[n, continuous_size + branches]."""
     action_mask: NDArray[np.bool_] | None
+    """[n, sum of branch sizes], True where the action was forbidden; None without discrete actions."""
     reward: NDArray[np.float32]
     group_reward: NDArray[np.float32]
     done: NDArray[np.bool_]
     interrupted: NDArray[np.bool_]
     memory: NDArray[np.float32] | None
+    """[n, memory_size]: the recurrent state that went into the decision."""
     prev_discrete: NDArray[np.int32]
-    exploration: NDArray[np.float32] | None
+    """[n, branches]: the agent's discrete action before this one, zeros at first."""
+    exploration: NDArray[np.float32] | None = None
+    """[n]: see `Decision`; None without rosters."""
 
 
 @dataclass(frozen=True, slots=True)

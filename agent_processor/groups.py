@@ -40,13 +40,7 @@ class GroupTable:
         """Whether there is, or has been, an agent with a group."""
 
     def record(
-        self,
-        env: int,
-        slots: Slots,
-        group_ids: NDArray[np.int32],
-        rows: Rows,
-        current: Rows,
-        over: bool,
+        self, env: int, slots: Slots, group_ids: NDArray[np.int32], rows: Rows, current: Rows, over: bool
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """These agents of one environment finished `rows` and now see `current`, all [n].
 

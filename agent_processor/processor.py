@@ -18,9 +18,8 @@ from .agent_table import NO_SLOTS, AgentTable, Slots
 from .blocks import Rows
 from .group_slots import GroupSlots
 from .groups import GroupTable
-from .queues import AgentManagerQueue
+from .queues import AgentManagerQueue, StatsSink
 from .rows import RowStore
-from .stats_sink import StatsSink as StatsSink
 from .trajectory import AgentKey, EpisodesForgotten, Trajectory
 
 AVERAGE = StatsAggregationMethod.AVERAGE

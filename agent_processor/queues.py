@@ -1,12 +1,29 @@
-"""The queues between the collector and the trainers."""
+"""What the agent processor hands to trainers: trajectories by queues, figures by a `StatsSink`."""
 
 from __future__ import annotations
 
 from collections import deque
 from threading import Condition
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+from numpy.typing import NDArray
+
+from ..envs.base import StatsAggregationMethod
 
 T = TypeVar("T")
+
+
+class StatsSink(Protocol):
+    """Takes figures until the next summary puts them together."""
+
+    def add_stat(self, key: str, value: float, aggregation: StatsAggregationMethod) -> None:
+        """One more value for `key`."""
+
+    def add_stats(self, key: str, values: NDArray[Any], aggregation: StatsAggregationMethod) -> None:
+        """[n] more values for `key`."""
+
+    def set_stat(self, key: str, value: float) -> None:
+        """The value of `key`, in place of any that it had."""
 
 
 class AgentManagerQueue(Generic[T]):

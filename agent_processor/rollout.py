@@ -1,15 +1,17 @@
-"""Makes of trajectories, which are row numbers, the columns that a trainer takes."""
+"""Turns trajectories, which are row numbers, into the columns that trainers take; pads and orders these."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..envs.base import ObsArray
-from .blocks import Block, Blocks, Rows
-from .trajectory import Rollout, Trajectory
+from .blocks import Block, Blocks, RowColumns, Rows
+from .trajectory import Rollout, Trajectory, take_rows
 
 
 def build_rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -> Rollout:
@@ -32,17 +34,7 @@ def build_rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -
     following = blocks.columns(next_numbers)
     return Rollout(
         numbers=rows,
-        obs=held.obs,
-        continuous=held.continuous,
-        discrete=held.discrete,
-        log_probs=held.log_probs,
-        action_mask=held.action_mask,
-        reward=held.reward,
-        group_reward=held.group_reward,
-        done=held.done,
-        interrupted=held.interrupted,
-        memory=held.memory,
-        prev_discrete=held.prev_discrete,
+        **{field.name: getattr(held, field.name) for field in fields(held)},
         mates=mates,
         lengths=np.array([len(t) for t in trajectories], dtype=np.int64),
         next_obs=following.obs,
@@ -56,17 +48,23 @@ def build_rollout(trajectories: Sequence[Trajectory], with_mates: bool = True) -
         next_roster=next_roster,
         next_place=_next_places(trajectories) if rosters else None,
         next_agents=_stacked([t.next_agents for t in trajectories]) if rosters else None,
-        exploration=held.exploration,
         life_lost=np.array([t.life_lost for t in trajectories], dtype=bool),
         next_numbers=next_numbers,
         next_action_mask=following.action_mask,
     )
 
 
-def select_trajectories(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
-    """`whole` without the trajectories for which `compact` [J] says False.
+_OF_TRAJECTORIES = (
+    *("lengths", "next_obs", "next_mates_obs", "next_mates", "done_reached", "interrupted_at_end"),
+    *("all_group_dones", "next_place", "next_agents", "life_lost", "next_numbers", "next_action_mask"),
+)
+"""The columns of a `Rollout` with one entry per trajectory."""
 
-    Where teammates are looked at, the rows of these stay as teammates' rows.
+
+def select_trajectories(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
+    """`whole` without the trajectories for which `keep` [J] is False.
+
+    If algorithms look at teammates, the rows of those trajectories stay as teammates' rows.
     """
     kept = np.repeat(keep, whole.lengths)
     order = np.flatnonzero(kept)
@@ -78,37 +76,14 @@ def select_trajectories(whole: Rollout, keep: NDArray[np.bool_]) -> Rollout:
     def moved(rows: NDArray[np.int64] | None, which: NDArray[np.bool_]) -> NDArray[np.int64] | None:
         return None if rows is None else np.where(rows[which] >= 0, place[rows[which]], -1)
 
-    next_mates_obs = whole.next_mates_obs
     return Rollout(
         numbers=whole.numbers[order],
-        obs=[o[order] for o in whole.obs],
-        continuous=whole.continuous[order],
-        discrete=whole.discrete[order],
-        log_probs=whole.log_probs[order],
-        action_mask=None if whole.action_mask is None else whole.action_mask[order],
-        reward=whole.reward[order],
-        group_reward=whole.group_reward[order],
-        done=whole.done[order],
-        interrupted=whole.interrupted[order],
-        memory=None if whole.memory is None else whole.memory[order],
-        prev_discrete=whole.prev_discrete[order],
+        **{field.name: take_rows(getattr(whole, field.name), order) for field in fields(RowColumns)},
+        **{name: take_rows(getattr(whole, name), keep) for name in _OF_TRAJECTORIES},
         mates=moved(whole.mates, kept),
-        lengths=whole.lengths[keep],
-        next_obs=[o[keep] for o in whole.next_obs],
-        next_mates_obs=None if next_mates_obs is None else [o[keep] for o in next_mates_obs],
-        next_mates=whole.next_mates[keep],
-        done_reached=whole.done_reached[keep],
-        interrupted_at_end=whole.interrupted_at_end[keep],
-        all_group_dones=whole.all_group_dones[keep],
         agents=[agent for agent, stays in zip(whole.agents, keep.tolist(), strict=True) if stays],
         roster=moved(whole.roster, kept),
         next_roster=moved(whole.next_roster, keep),
-        next_place=None if whole.next_place is None else whole.next_place[keep],
-        next_agents=None if whole.next_agents is None else whole.next_agents[keep],
-        exploration=None if whole.exploration is None else whole.exploration[order],
-        life_lost=None if whole.life_lost is None else whole.life_lost[keep],
-        next_numbers=None if whole.next_numbers is None else whole.next_numbers[keep],
-        next_action_mask=None if whole.next_action_mask is None else whole.next_action_mask[keep],
     )
 
 
@@ -176,3 +151,66 @@ def _next_mates(
     for column, obs in zip(padded, found):
         column[there] = obs
     return counts, padded
+
+
+@dataclass(frozen=True, slots=True)
+class PaddedSequences:
+    """Trajectories padded at their ends to whole sequences, as a recipe for columns: P padded rows."""
+
+    index: NDArray[np.int64]
+    """[P] the step that each padded row is taken from; padding repeats the trajectory's last step."""
+    real: NDArray[np.bool_]
+    """[P] False for padding."""
+
+    def column(self, steps: NDArray[Any], repeat_last: bool = False) -> NDArray[Any]:
+        """A column [N, ...] as [P, ...]: padding is zeros, or repeats the last step (action masks)."""
+        padded = steps[self.index]
+        if not repeat_last:
+            padded[~self.real] = 0
+        return padded
+
+
+def pad_sequences(lengths: NDArray[np.int64], sequence_length: int) -> PaddedSequences:
+    """Pad trajectories of `lengths` [J], which lie one after another, to multiples of `sequence_length`."""
+    padded = -(-lengths // sequence_length) * sequence_length
+    starts = np.repeat(np.cumsum(padded) - padded, padded)
+    within = np.arange(len(starts)) - starts
+    last = np.repeat(lengths, padded) - 1
+    first_step = np.repeat(np.cumsum(lengths) - lengths, padded)
+    return PaddedSequences(first_step + np.minimum(within, last), within <= last)
+
+
+def newest(n: int, max_length: int, sequence_length: int = 1) -> slice:
+    """Which of n entries stay when no more than `max_length` may: the newest whole sequences, or all."""
+    if n <= max_length:
+        return slice(0, n)
+    return slice(n - (max_length - max_length % sequence_length), n)
+
+
+def next_steps(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[N] where the step after each step stands in [N steps, J ends].
+
+    A trajectory's last step is followed by its own entry among the J ends, as in `next_obs` of a `Rollout`.
+    """
+    total = int(lengths.sum())
+    following = np.arange(1, total + 1, dtype=np.int64)
+    following[np.cumsum(lengths) - 1] = total + np.arange(len(lengths))
+    return following
+
+
+def gather_mates(column: NDArray[Any], mates: NDArray[np.int64], fill: float) -> NDArray[Any]:
+    """The teammates' entries [steps, M, ...] of a column [N, ...]; `fill` where `mates` [steps, M] is -1."""
+    found = column[np.maximum(mates, 0)]
+    found[mates < 0] = fill
+    return found
+
+
+def first_steps(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[J] the first step of each of some consecutive trajectories."""
+    starts: NDArray[np.int64] = np.cumsum(lengths) - lengths
+    return starts
+
+
+def runs(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The indices of consecutive runs of `lengths` entries that begin at `starts`, one run after another."""
+    return np.repeat(starts - first_steps(lengths), lengths) + np.arange(int(lengths.sum()))

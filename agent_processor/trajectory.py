@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..envs.base import ObsArray
-
-if TYPE_CHECKING:
-    from .blocks import Blocks
+from .blocks import Blocks, RowColumns
 
 
 class AgentKey(NamedTuple):
@@ -93,34 +91,16 @@ class EpisodesForgotten:
     """[n] the agents whose episodes they are; None: all of the environment's."""
 
 
-@dataclass(slots=True)
-class Rollout:
+@dataclass(slots=True, kw_only=True)
+class Rollout(RowColumns):
     """The steps of J trajectories as columns of N rows.
 
-    The first `steps` rows are the trajectories' own, one trajectory after another (`lengths`); rows after
+    The first `steps` rows are the trajectories' own, one trajectory after another (`lengths`); the rows after
     them belong to teammates whose trajectories are not among these.
     """
 
     numbers: NDArray[np.int64]
     """[N] the rows' numbers: a number means the same step in every rollout."""
-    obs: list[ObsArray]
-    """Per sensor [N, *shape]: float32, or uint8 where pictures came as bytes; so is every observation."""
-    continuous: NDArray[np.float32]
-    """[N, continuous_size], as sampled."""
-    discrete: NDArray[np.int32]
-    """[N, branches]."""
-    log_probs: NDArray[np.float32]
-    """[N, continuous_size + branches]."""
-    action_mask: NDArray[np.bool_] | None
-    """[N, sum of branch sizes], True where the action was forbidden; None without discrete actions."""
-    reward: NDArray[np.float32]
-    group_reward: NDArray[np.float32]
-    done: NDArray[np.bool_]
-    interrupted: NDArray[np.bool_]
-    memory: NDArray[np.float32] | None
-    """[N, memory_size]: the recurrent state that went into the decision."""
-    prev_discrete: NDArray[np.int32]
-    """[N, branches]: the agent's discrete action before this one, zeros at first."""
     mates: NDArray[np.int64] | None
     """[steps, M] row numbers within this Rollout, -1 where there is none."""
     lengths: NDArray[np.int64]
@@ -147,8 +127,6 @@ class Rollout:
     """[J] where in `next_roster` the trajectory's own agent goes on; -1 where it does not."""
     next_agents: NDArray[np.int64] | None = None
     """[J, places] the ids of the agents in `next_roster`, all of the trajectory's environment; -1: none."""
-    exploration: NDArray[np.float32] | None = None
-    """[N]: see `Decision`."""
     life_lost: NDArray[np.bool_] | None = None
     """[J] which of the `done_reached` are lost lives, with episodes that go on. None: none."""
     next_numbers: NDArray[np.int64] | None = None
@@ -166,3 +144,14 @@ class Rollout:
     def steps(self) -> int:
         """The number of the trajectories' own rows."""
         return int(self.lengths.sum())
+
+    def own(self, *names: str) -> dict[str, Any]:
+        """These columns of rows by name, cut to the trajectories' own steps."""
+        return {name: take_rows(getattr(self, name), slice(self.steps)) for name in names}
+
+
+def take_rows(column: Any, which: Any) -> Any:
+    """The rows of a column, or of each of a list of columns, that an index selects; None stays None."""
+    if isinstance(column, list):
+        return [one[which] for one in column]
+    return None if column is None else column[which]

@@ -117,7 +117,7 @@ def until(holds: Callable[[], bool], seconds: float = PATIENCE) -> bool:
 def weights_are_finite(checkpoints: Sequence[Path]) -> bool:
     """Whether there are checkpoints, and every tensor in them is finite."""
     import torch
-    from lanista.trainers.checkpoints.manager import load_checkpoint
+    from lanista.trainers.checkpoints.file import load_checkpoint
 
     for path in checkpoints:
         waiting = [load_checkpoint(path)]

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 from lanista.envs.validation import NonFinitePolicy
-from lanista.trainers.networks.sac import BurnInSequences
-from lanista.trainers.networks.team_critic import Members, flat_actions
+from lanista.trainers.networks.critics import BurnInSequences
+from lanista.trainers.networks.modules.distributions import flat_actions
+from lanista.trainers.networks.team_critic import Members
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.trainer.factory import make_algorithm
 from referencenets import vector_spec

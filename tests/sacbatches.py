@@ -10,7 +10,7 @@ from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.sac.sac import SAC
 from lanista.trainers.buffers.replay.sampler import ReplayBatch
 from lanista.trainers.networks.modules.distributions import Actions
-from lanista.trainers.networks.modules.precision import Precision
+from lanista.trainers.networks.modules.passes import Precision
 from lanista.trainers.settings.options import RunOptions
 from mlagents_envs.base_env import (
     ActionSpec,

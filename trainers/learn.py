@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from mlagents_envs.exception import UnityException
 
-from .algorithms.common.threads import limit_openmp_spinning
 from .callbacks.base import Callback
 from .callbacks.factory import make_callbacks
 from .checkpoints.run_folder import claimed_run_folder, recorded_seed, recorded_start, write_configuration
@@ -36,7 +35,7 @@ from .stats.display import Display, make_display
 from .utils.distributed import launched_ranks
 from .utils.errors import TrainerError
 from .utils.logging import configure_logging, show_any_letter
-from .utils.requirements import check_requirements, load_torch
+from .utils.requirements import check_requirements, limit_openmp_spinning, load_torch
 
 if TYPE_CHECKING:
     from ..envs.ray.cluster import Cluster

@@ -8,9 +8,8 @@ import pytest
 from goldendata import array, cases
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.agent_processor.rollout import build_rollout
+from lanista.agent_processor.rollout import build_rollout, gather_mates, newest, next_steps, pad_sequences
 from lanista.agent_processor.rows import RowStore
-from lanista.agent_processor.sequences import gather_mates, newest, next_steps, pad_sequences
 from lanista.agent_processor.trajectory import AgentKey, Rollout, Trajectory
 from processor_scripts import vector_spec
 from told_trajectories import same

@@ -19,8 +19,7 @@ import numpy as np
 import torch
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.optim import FlatParameters
-from lanista.trainers.algorithms.imitation.behavioral_cloning import BehavioralCloning
-from lanista.trainers.algorithms.imitation.policy_targets import ClonedPolicy
+from lanista.trainers.algorithms.imitation.behavioral_cloning import BehavioralCloning, ClonedPolicy
 from lanista.trainers.buffers.demonstrations import Demonstrations, load_demonstrations, of_episodes
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.settings.models.networks import NetworkSettings

@@ -23,7 +23,8 @@ from pathlib import Path
 
 import torch
 from lanista.envs.base import StatsAggregationMethod
-from lanista.trainers.checkpoints.manager import CheckpointManager, load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
+from lanista.trainers.checkpoints.manager import CheckpointManager
 from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.stats.reporter import StatsReporter
 from lanista.trainers.stats.tensorboard import TensorBoardWriter

@@ -25,7 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for console_runs, when run as a script
 
 from console_runs import PATIENCE, learn_command, left_behind, until, weights_are_finite
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 
 INTERVAL = 3000
 BEHAVIORS = {"scene:ball3d": "3DBall", "scene:basic": "Basic"}

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for console_runs, when run
 
 from console_runs import PATIENCE, learn_command
 from lanista.trainers.buffers.replay.storage import FILE
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 
 BEHAVIORS = {"ball3d": "3DBall", "basic": "Basic"}
 UNKILLED = """\

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from lanista.trainers.checkpoints.manager import CheckpointManager, load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
+from lanista.trainers.checkpoints.manager import CheckpointManager
 from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.utils.atomic_files import atomic_write_bytes
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from console_runs import learn, weights_are_finite
 from lanista.envs.protocol import messages
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from scripted_engine import executable
 from wiremessages import agent, brain, compressed, message
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
 from line_runs import Runs
 

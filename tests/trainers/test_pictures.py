@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 from lanista.trainers.checkpoints.status import TrainingStatus
-from lanista.trainers.networks.modules import chunking as portions
-from lanista.trainers.networks.modules.chunking import CHUNK_BYTES, chunked_forward
+from lanista.trainers.networks.modules import passes
+from lanista.trainers.networks.modules.passes import CHUNK_BYTES, chunked_forward
 from lanista.trainers.networks.modules.visual import VisualEncoder
 from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
 from lanista.trainers.policies.onnx.load import load

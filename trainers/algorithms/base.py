@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -19,14 +20,13 @@ from ..buffers.replay.columns import ExtraColumn
 from ..buffers.replay.sampler import ReplayBatch
 from ..buffers.rollout_buffer import RolloutEvaluation, Steps
 from ..checkpoints.transfer import as_lanista_state, load_matching, load_optimizers
-from ..networks.modules.precision import Precision
+from ..networks.modules.passes import Precision
 from ..networks.multi_actor import Network
 from ..policies.exploration import Explorer
 from ..settings.models.algorithms import TeamRewardKind
 from ..settings.models.behavior import TrainerSettings
-from .common.observations import update_normalizer
-from .common.optim import CheckedAdam
-from .common.schedules import LEARNING_RATE_FLOOR, Schedule
+from .common.optim import LEARNING_RATE_FLOOR, CheckedAdam, Schedule, update_normalizer
+from .common.recurrent import CriticStates
 
 
 class UnsupportedActionError(ValueError):
@@ -63,8 +63,8 @@ class Traits:
 class Algorithm(ABC):
     """The networks of one behavior and how they learn.
 
-    A subclass creates its networks and optimizers in `build` and lists them in `modules`, `optimizers` and
-    `generators`, from which saving, loading and transfer follow.
+    A subclass creates its networks and optimizers in `build` and declares them by `register`, or overrides
+    `modules`, `optimizers` and `generators`; saving, loading and transfer follow from these.
     """
 
     name: ClassVar[str] = ""
@@ -76,6 +76,10 @@ class Algorithm(ABC):
     """The probability of a random action until the next update."""
     explorer: Explorer | None = None
     """How agents of a greedy policy explore while they learn."""
+    critic_states: Sequence[CriticStates] = ()
+    """The recurrent states of critics for living agents."""
+    saved_numbers: ClassVar[Mapping[str, str]] = {}
+    """Attributes that are saved, by their checkpoint entries."""
 
     def __init__(
         self,
@@ -110,27 +114,48 @@ class Algorithm(ABC):
         self.is_recurrent = memory is not None
         self.sequence_length = 1 if memory is None else memory.sequence_length
         """Of the sequences that are learned from; 1 without a memory."""
+        self.max_steps = settings.max_steps
+        self._targets: dict[str, nn.Module] = {}
+        self._generators: dict[str, torch.Generator] = {}
         self.build(settings, seed)
 
     @abstractmethod
     def build(self, settings: TrainerSettings, seed: int) -> None:
-        """Create networks, optimizers, generators and schedules; called at the end of the constructor."""
+        """Create and `register` networks, optimizers and generators; the constructor ends with this."""
 
-    @abstractmethod
+    def register(
+        self,
+        modules: dict[str, nn.Module],
+        optimizers: dict[str, CheckedAdam],
+        generators: dict[str, torch.Generator] | None = None,
+        targets: dict[str, nn.Module] | None = None,
+    ) -> None:
+        """Declare what is saved, by its checkpoint entries; `build` calls this.
+
+        Args:
+            modules: the networks, the policy first: what another run can start from.
+            optimizers: the policy's first.
+            generators: of random numbers.
+            targets: modules that are saved, but derived from `modules` in a transfer.
+        """
+        self._modules, self._optimizers = modules, optimizers
+        self._generators, self._targets = generators or {}, targets or {}
+
     def modules(self) -> dict[str, nn.Module]:
         """The networks by their checkpoint entries, the policy first: what another run can start from."""
+        return self._modules
 
-    @abstractmethod
     def optimizers(self) -> dict[str, CheckedAdam]:
         """The optimizers by their checkpoint entries, the policy's first."""
+        return self._optimizers
 
     def generators(self) -> dict[str, torch.Generator]:
         """The random generators by their checkpoint entries."""
-        return {}
+        return self._generators
 
     def target_modules(self) -> dict[str, nn.Module]:
         """Target networks by their checkpoint entries: saved, but derived from `modules` in a transfer."""
-        return {}
+        return self._targets
 
     @property
     def policy(self) -> Network:
@@ -157,15 +182,8 @@ class Algorithm(ABC):
         Raises:
             FloatingPointError: the statistics overflow, and `non_finite` is STOP.
         """
-        network = self.network
-        update_normalizer(
-            rollout,
-            network.encoder,
-            network.update_normalization,
-            self.policy_optimizer,
-            self.spec,
-            self.device,
-        )
+        encoder, update = self.network.encoder, self.network.update_normalization
+        update_normalizer(rollout, encoder, update, self.policy_optimizer, self.spec, self.device)
 
     def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
         """Drop what is kept of agents whose unfinished episodes will never end.
@@ -174,7 +192,8 @@ class Algorithm(ABC):
             env: of this environment alone; None: of all.
             agent_ids: [n] these agents of it; None: all.
         """
-        return
+        for states in self.critic_states:
+            states.reset_agents(env, agent_ids)
 
     def warn_of_group_rewards(self, rollout: Rollout) -> None:
         """Recommend a team's trainer where groups earn rewards and this algorithm does not share them."""
@@ -215,6 +234,7 @@ class Algorithm(ABC):
             **{entry: module.state_dict() for entry, module in modules.items()},
             **{entry: optimizer.state_dict() for entry, optimizer in self.optimizers().items()},
             **{entry: generator.get_state() for entry, generator in self.generators().items()},
+            **{entry: getattr(self, name) for entry, name in self.saved_numbers.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -225,6 +245,8 @@ class Algorithm(ABC):
             optimizer.load_state_dict(state[entry])
         for entry, generator in self.generators().items():
             generator.set_state(state[entry].cpu())
+        for entry, name in self.saved_numbers.items():
+            setattr(self, name, type(getattr(self, name))(state[entry]))
 
 
 class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
@@ -235,10 +257,7 @@ class OnPolicyAlgorithm(Algorithm, Generic[Steps]):
 
     @abstractmethod
     def evaluate(
-        self,
-        rollout: Rollout,
-        rewards: Mapping[str, NDArray[np.float32]],
-        ignores_done: Mapping[str, bool],
+        self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], ignores_done: Mapping[str, bool]
     ) -> RolloutEvaluation[Steps]:
         """Values, returns and advantages of the trajectories' own steps.
 
@@ -259,19 +278,11 @@ class OffPolicyAlgorithm(Algorithm):
     extra_columns: Sequence[ExtraColumn] = ()
     """Columns that a batch has beside those of every batch; filled by `extra`."""
 
-    def __init__(
-        self,
-        spec: BehaviorSpec,
-        settings: TrainerSettings,
-        device: torch.device,
-        seed: int,
-        non_finite: NonFinitePolicy,
-        precision: Precision = Precision.FLOAT32,
-    ) -> None:
-        hyper = settings.hyperparameters
-        linear = getattr(hyper, "learning_rate_schedule", "constant") == "linear"
-        self.learning_rate = Schedule(hyper.learning_rate, LEARNING_RATE_FLOOR, settings.max_steps, linear)
-        super().__init__(spec, settings, device, seed, non_finite, precision)
+    @cached_property
+    def learning_rate(self) -> Schedule:
+        """Of all optimizers."""
+        linear = getattr(self.hyper, "learning_rate_schedule", "constant") == "linear"
+        return Schedule(self.hyper.learning_rate, LEARNING_RATE_FLOOR, self.max_steps, linear)
 
     @abstractmethod
     def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
@@ -290,37 +301,35 @@ class OffPolicyAlgorithm(Algorithm):
         """
 
     def metrics(self, policy_step: int) -> dict[str, float]:
-        """Additional metrics of summaries, by statistics' names."""
-        return {}
+        """Additional metrics of summaries, by statistics' names: the schedules of an explorer."""
+        if self.explorer is None:
+            return {}
+        return {
+            "Policy/Learning Rate": self.learning_rate(policy_step),
+            self.explorer.statistic: self.explorer.schedule(policy_step),
+        }
 
 
-def require_discrete(spec: ActionSpec, because: str, instead: str) -> None:
-    """Refuse all but discrete actions alone.
+def require_actions(
+    spec: ActionSpec, kind: Literal["discrete", "continuous"], why: str, instead: str
+) -> None:
+    """Refuse all but actions of one kind.
 
     Args:
         spec: of the behavior.
-        because: why they are needed: "DQN ... , so it needs discrete ones alone".
+        kind: what the algorithm can learn.
+        why: the reason: "DQN ... , so it needs discrete actions only".
         instead: which trainers there are for other actions, as a sentence.
 
     Raises:
-        UnsupportedActionError: some are continuous, or there are none.
+        UnsupportedActionError: some are of the other kind, or there are none.
     """
-    if spec.continuous_size or not spec.discrete_branches:
-        raise UnsupportedActionError(f"It has {_found(spec)}, and {because}. {instead}")
-
-
-def require_continuous(spec: ActionSpec, because: str, instead: str) -> None:
-    """Refuse all but continuous actions alone; arguments as of `require_discrete`.
-
-    Raises:
-        UnsupportedActionError: some are discrete, or there are none.
-    """
-    if spec.discrete_branches or not spec.continuous_size:
-        raise UnsupportedActionError(f"It has {_found(spec)}, and {because}. {instead}")
-
-
-def _found(spec: ActionSpec) -> str:
     branches = tuple(int(size) for size in spec.discrete_branches)
-    discrete = f"discrete actions (branches of sizes {branches})" if branches else ""
-    continuous = f"{spec.continuous_size} continuous actions" if spec.continuous_size else ""
-    return " and ".join(filter(None, (continuous, discrete))) or "no actions at all"
+    found = []
+    if spec.continuous_size:
+        found.append(f"{spec.continuous_size} continuous actions")
+    if branches:
+        found.append(f"discrete actions (branches of sizes {branches})")
+    if len(found) != 1 or kind not in found[0]:
+        has = " and ".join(found) or "no actions at all"
+        raise UnsupportedActionError(f"It has {has}, and {why}. {instead}")

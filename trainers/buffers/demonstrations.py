@@ -6,12 +6,14 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
+from ...agent_processor.rollout import first_steps, runs
+from ...agent_processor.trajectory import take_rows
 from ...envs.base import ObsArray
 from ...envs.demonstrations.demonstration import Demonstration, demonstration_files, read_demonstration
 from ...envs.errors import DemonstrationError
@@ -95,24 +97,21 @@ def load_demonstrations(path: str | Path, spec: BehaviorSpec | None = None) -> D
 
 def of_episodes(demos: Demonstrations, which: Sequence[int]) -> Demonstrations:
     """Some of the episodes, in the order of their indices `which`, such as those for training."""
-    first = np.cumsum(demos.lengths) - demos.lengths
-    rows = np.concatenate([np.arange(first[j], first[j] + demos.lengths[j]) for j in which])
-    mask = demos.action_mask
+    episodes = list(which)
+    rows = runs(first_steps(demos.lengths)[episodes], demos.lengths[episodes])
     return replace(
         demos,
-        obs=[column[rows] for column in demos.obs],
-        action_mask=None if mask is None else mask[rows],
-        lengths=demos.lengths[list(which)],
-        next_obs=[column[list(which)] for column in demos.next_obs],
-        **{name: getattr(demos, name)[rows] for name in _COLUMNS},
+        lengths=demos.lengths[episodes],
+        next_obs=take_rows(demos.next_obs, episodes),
+        **{name: take_rows(getattr(demos, name), rows) for name in _COLUMNS},
     )
 
 
 _COLUMNS = (
-    *("continuous", "discrete", "reward", "group_reward"),
+    *("obs", "continuous", "discrete", "action_mask", "reward", "group_reward"),
     *("done", "interrupted", "prev_continuous", "prev_discrete"),
 )
-"""Of [N] rows, beside observations and masks."""
+"""Of [N] rows."""
 
 
 def require_same_spec(demo: Demonstration, spec: BehaviorSpec, whose: str = "the policy's") -> None:
@@ -156,7 +155,7 @@ def _steps(demo: Demonstration) -> Demonstrations:
     last[starts + lengths] = True
     rows = np.flatnonzero(~last)
     lengths = lengths[lengths > 0]
-    first = np.cumsum(lengths) - lengths
+    first = first_steps(lengths)
     continuous, discrete = demo.continuous[rows], demo.discrete[rows]
     return Demonstrations(
         demo.spec,
@@ -187,22 +186,14 @@ def _joined(parts: Sequence[Demonstrations]) -> Demonstrations:
     """The steps of several files, one after another."""
     if len(parts) == 1:
         return parts[0]
-    masks = [part.action_mask for part in parts if part.action_mask is not None]
-    return Demonstrations(
-        parts[0].spec,
-        [_alike(columns) for columns in zip(*(part.obs for part in parts))],
-        np.concatenate([part.continuous for part in parts]),
-        np.concatenate([part.discrete for part in parts]),
-        np.concatenate(masks) if masks else None,
-        np.concatenate([part.reward for part in parts]),
-        np.concatenate([part.group_reward for part in parts]),
-        np.concatenate([part.done for part in parts]),
-        np.concatenate([part.interrupted for part in parts]),
-        np.concatenate([part.prev_continuous for part in parts]),
-        np.concatenate([part.prev_discrete for part in parts]),
-        np.concatenate([part.lengths for part in parts]),
-        [_alike(columns) for columns in zip(*(part.next_obs for part in parts))],
-    )
+
+    def join(columns: Sequence[Any]) -> Any:
+        if isinstance(columns[0], list):
+            return [_alike(of_sensor) for of_sensor in zip(*columns)]
+        return None if columns[0] is None else np.concatenate(columns)
+
+    names = [*_COLUMNS, "lengths", "next_obs"]
+    return replace(parts[0], **{name: join([getattr(part, name) for part in parts]) for name in names})
 
 
 def _alike(columns: Sequence[ObsArray]) -> ObsArray:

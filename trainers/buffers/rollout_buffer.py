@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -12,45 +12,54 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...envs.base import ObsArray
-from ...envs.images import as_floats
 from ..networks.modules.distributions import Actions
 from ..utils import distributed
-from .image_buffer import ImageBuffer
+from .columns import IMAGE_AXES, BufferColumns, Columns, ImageBuffer, as_arrays, as_tensors, copied, joined
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
-IMAGE_AXES = 4
-"""Of a column of images: [N, C, H, W]."""
+
+class OnPolicySteps(BufferColumns):
+    """What an update of the policy learns from."""
+
+    __slots__ = ()
+    advantages: NDArray[np.float32]
+    """[N]."""
+    returns: NDArray[np.float32]
+    """[N, S]."""
 
 
-@dataclass(slots=True)
-class EvaluatedSteps:
-    """Columns of N steps with the critic's evaluation; S reward signals."""
+@dataclass(slots=True, kw_only=True)
+class PolicySteps(OnPolicySteps):
+    """Columns of N steps that a policy learns from; S reward signals."""
 
     obs: list[ObsArray]
     continuous: Floats
     discrete: NDArray[np.int32]
     log_probs: Floats
     action_mask: NDArray[np.bool_] | None
-    values: Floats
-    """[N, S], of the critic when the steps came in."""
     returns: Floats
     """[N, S]."""
     advantages: Floats
     """[N], mean over the signals, not normalized."""
     real: NDArray[np.bool_] | None = None
-    """[N], False for padding. With a memory the rows are whole sequences of padded trajectories."""
+    """[N], False for padding. With a memory the N rows are whole sequences, trajectories padded to these."""
     memory: Floats | None = None
-    critic_memory: Floats | None = None
-    """[sequences, memory_size], the actor's and the critic's states before each sequence."""
+    """[sequences, memory_size], the actor's states before each sequence."""
 
     def __len__(self) -> int:
         return len(self.advantages)
 
-    def restored(self) -> EvaluatedSteps:
-        """Nothing in them belongs to one process."""
-        return self
+
+@dataclass(slots=True, kw_only=True)
+class EvaluatedSteps(PolicySteps):
+    """Columns of N steps with the critic's evaluation."""
+
+    values: Floats
+    """[N, S], of the critic when the steps came in."""
+    critic_memory: Floats | None = None
+    """[sequences, memory_size], the critic's states before each sequence."""
 
 
 class RolloutBatch(NamedTuple):
@@ -161,37 +170,6 @@ def shuffled_units(counts: Ints, size: int, generator: torch.Generator) -> Itera
             start = stop
 
 
-AnySteps = TypeVar("AnySteps")
-
-
-class BufferColumns(Protocol):
-    """What a buffer holds: a dataclass of arrays, None, and lists of arrays.
-
-    Arrays of several parts are concatenated along their first axis. Those of two axes may differ in width
-    where they hold row numbers, of which -1 stands for none.
-    """
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    def __len__(self) -> int:
-        """The number of steps that count; some columns may hold more rows."""
-        ...
-
-    def restored(self: AnySteps) -> AnySteps:
-        """These steps, loaded from a checkpoint, as they can be concatenated with steps of this process."""
-        ...
-
-
-class OnPolicySteps(BufferColumns, Protocol):
-    """What an update of the policy learns from."""
-
-    advantages: NDArray[np.float32]
-    """[N]."""
-    returns: NDArray[np.float32]
-    """[N, S]."""
-
-
-Columns = TypeVar("Columns", bound=BufferColumns)
 Steps = TypeVar("Steps", bound=OnPolicySteps)
 
 
@@ -203,64 +181,6 @@ class RolloutEvaluation(Generic[Steps]):
     """For the rollout buffer."""
     estimates: Mapping[str, Floats]
     """The critic's estimates for the trajectories' own steps [steps, S], by the statistic's name."""
-
-
-def concatenate(parts: Sequence[Columns]) -> Columns:
-    """One block of columns out of several (at least one) of the same kind."""
-    return joined(list(parts))
-
-
-def joined(parts: list[Columns]) -> Columns:
-    """As `concatenate`, but empties the list, so that memory is not taken twice.
-
-    All columns are allocated before the first part is released: if memory runs out, nothing is lost.
-    """
-    if len(parts) == 1:
-        return parts.pop()
-    kind = type(parts[0])
-    columns = {f.name: [getattr(part, f.name) for part in parts] for f in fields(kind)}
-    made = {name: _room(of_parts) for name, of_parts in columns.items()}
-    parts.clear()
-    for name in made:
-        _fill(made[name], columns.pop(name))
-    return kind(**made)
-
-
-def _room(parts: list[Any]) -> Any:
-    """An uninitialized column for these parts. The system commits its memory only as it is filled."""
-    first = parts[0]
-    if first is None:
-        return None
-    if isinstance(first, list):
-        return [_room(list(of_one)) for of_one in zip(*parts, strict=True)]
-    # In a resumed run images may be uint8 before and float32 after, or the other way round.
-    dtypes = {part.dtype for part in parts}
-    shape = [sum(map(len, parts)), *first.shape[1:]]
-    if len(shape) == 2:
-        shape[1] = max([part.shape[1] for part in parts])
-    return np.empty(shape, first.dtype if len(dtypes) == 1 else np.float32)
-
-
-def _fill(column: Any, parts: list[Any]) -> None:
-    """Copy the parts into their column; each leaves the list once it is copied."""
-    if column is None:
-        return
-    if isinstance(column, list):
-        of_each = [list(of_one) for of_one in zip(*parts, strict=True)]
-        parts.clear()
-        for one in column:
-            _fill(one, of_each.pop(0))
-        return
-    start = 0
-    parts.reverse()
-    while parts:
-        part = parts.pop()
-        rows = column[start : start + len(part)]
-        if column.ndim == 2:
-            rows[:, part.shape[1] :] = -1
-            rows = rows[:, : part.shape[1]]
-        rows[:] = part if part.dtype == column.dtype else as_floats(part)
-        start += len(part)
 
 
 class RolloutBuffer(Generic[Columns]):
@@ -304,7 +224,7 @@ class RolloutBuffer(Generic[Columns]):
 
     def _without(self, steps: Columns, images: Mapping[tuple[str, int], ObsArray]) -> Columns:
         """The steps without images, and with copies of all else, which may be views of the same memory."""
-        columns = {f.name: _copied(getattr(steps, f.name)) for f in fields(self._steps_type)}
+        columns = {f.name: copied(getattr(steps, f.name)) for f in fields(self._steps_type)}
         for (name, k), array in images.items():
             columns[name][k] = np.empty((0, *array.shape[1:]), array.dtype)
         return self._steps_type(**columns)
@@ -334,30 +254,11 @@ class RolloutBuffer(Generic[Columns]):
             return {}
         steps = self.columns()
         columns = {f.name: getattr(steps, f.name) for f in fields(self._steps_type)}
-        return {name: _tensors(column) for name, column in columns.items() if column is not None}
+        return {name: as_tensors(column) for name, column in columns.items() if column is not None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self.clear()
         if state:
-            columns = {f.name: _arrays(state.get(f.name)) for f in fields(self._steps_type)}
+            columns = {f.name: as_arrays(state.get(f.name)) for f in fields(self._steps_type)}
             self.append(self._steps_type(**columns).restored())
-
-
-def _copied(column: Any) -> Any:
-    if isinstance(column, list):
-        return [array if array.ndim == IMAGE_AXES else array.copy() for array in column]
-    return None if column is None else column.copy()
-
-
-def _tensors(column: Any) -> Any:
-    if isinstance(column, list):
-        return [torch.from_numpy(c) for c in column]
-    # A copy: columns may be views of one piece of memory, which torch saves whole, and of one type only.
-    return torch.from_numpy(column.copy())
-
-
-def _arrays(column: Any) -> Any:
-    if isinstance(column, list):
-        return [c.numpy() for c in column]
-    return None if column is None else column.numpy()

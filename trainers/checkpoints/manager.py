@@ -13,29 +13,11 @@ import torch
 
 from ..utils.atomic_files import atomic_link, atomic_write_bytes, remove_partials
 from .best import BestCheckpoints
-from .file import (
-    CheckpointError,
-    load_checkpoint,
-    numbered_checkpoints,
-    save_checkpoint,
-    serialize,
-)
+from .file import CheckpointError, load_checkpoint, numbered_checkpoints, serialize
 from .status import Checkpoint, TrainingStatus, listed
-
-__all__ = [
-    "LATEST",
-    "Checkpoint",
-    "CheckpointError",
-    "CheckpointManager",
-    "load_checkpoint",
-    "numbered_checkpoints",
-    "save_checkpoint",
-]
+from .transfer import LATEST
 
 logger = logging.getLogger(__name__)
-
-LATEST = "checkpoint.pt"
-"""The copy of the newest checkpoint that --resume and --initialize-from read."""
 
 
 class CheckpointManager:

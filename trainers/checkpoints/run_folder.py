@@ -17,8 +17,7 @@ from ...envs.registry.process_lock import LockingNotSupportedError, ProcessLock
 from ..settings.models.run import CheckpointSettings
 from ..settings.options import RunOptions
 from ..utils.atomic_files import atomic_write_text
-from ..utils.errors import TrainerError
-from ..utils.suggestions import nearest
+from ..utils.errors import TrainerError, nearest
 
 logger = logging.getLogger(__name__)
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..settings.models.run import CheckpointSettings
 from ..settings.options import RunOptions
-from ..utils.errors import CheckpointError, TrainerError
-from ..utils.suggestions import nearest
-from .mlagents.detect import refuse_to_resume
+from ..utils.errors import CheckpointError, TrainerError, nearest
 from .run_folder import runs_in
 
 if TYPE_CHECKING:
     from torch import nn
 
 LATEST = "checkpoint.pt"
+"""The copy of the newest checkpoint that --resume and --initialize-from read."""
+MARK = b"_GlobalSteps__global_step"
+"""The name of the step counter in every checkpoint of ML-Agents; ours has another."""
 
 
 def check_initial_weights(options: RunOptions) -> None:
@@ -33,6 +35,32 @@ def check_initial_weights(options: RunOptions) -> None:
     _require_another_run(start, settings)
     for name, behavior in options.behaviors.items():
         _require_another_run(initial_checkpoint(name, behavior.init_path, start), settings)
+
+
+def is_mlagents_file(path: Path) -> bool:
+    """Whether a .pt file is a checkpoint of ML-Agents; False also where it cannot be read."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(MARK in archive.read(name) for name in archive.namelist() if name.endswith("data.pkl"))
+    except (OSError, zipfile.BadZipFile, EOFError):
+        return False
+
+
+def refuse_to_resume(run: Path) -> None:
+    """Say what can be done with a run of ML-Agents that is to be resumed.
+
+    Its checkpoints lack what an exact continuation needs: random states, the steps that wait for an update.
+
+    Raises:
+        TrainerError: a behavior in the run's folder has a checkpoint of ML-Agents.
+    """
+    for path in sorted(run.glob("*/checkpoint.pt")):
+        if is_mlagents_file(path):
+            raise TrainerError(
+                f"{run} is a run of ML-Agents ({path} is its checkpoint), and --resume goes on with "
+                "Lanista's own runs alone. Begin a new run with its weights, normalizers and optimizer: "
+                f"--run-id NEW --initialize-from {run.name}. Steps, lessons and schedules then begin anew."
+            )
 
 
 def _require_another_run(start: Path | None, settings: CheckpointSettings) -> None:
@@ -122,11 +150,9 @@ class Optimizer(Protocol):
 
     def state_dict(self) -> dict[str, Any]:
         """The state."""
-        ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` gave."""
-        ...
 
 
 def as_lanista_state(

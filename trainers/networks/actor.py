@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 import torch
 from mlagents_envs.base_env import BehaviorSpec
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..settings.models.networks import NetworkSettings
 from .actor_critic import ActorCritic
 from .modules.body import body_on
 from .modules.distributions import ActionDistribution
 from .modules.heads import HeadConfig
-from .modules.memory import Memory
+from .modules.memory import RecurrentModule
 from .observations import ObservationEncoder
 
 
-class Actor(nn.Module):
+class Actor(RecurrentModule):
     """From observations to the distribution of an agent's actions."""
 
     def __init__(
@@ -52,15 +52,8 @@ class Actor(nn.Module):
         """Saved in checkpoints, so that the network can be built from them."""
         self.encoder = ObservationEncoder(spec.observation_specs, settings, generator, leave_out=leave_out)
         self.body = body_on(self.encoder, 1, settings, generator)
-        memory = [] if settings.memory is None else [settings.memory]
-        self.memories = nn.ModuleList(Memory(self.body.hidden, kind, generator) for kind in memory)
-        encoding_size = self.memory(0).output_size if memory else self.body.hidden
+        encoding_size = self.add_memories(1, self.body.hidden, settings.memory, generator)
         self.actions = self.head.build(encoding_size, spec.action_spec, generator)
-
-    @property
-    def memory_size(self) -> int:
-        """Length of an agent's recurrent state; 0 without one."""
-        return self.memory(0).size if self.memories else 0
 
     @property
     def is_dense_mlp(self) -> bool:
@@ -70,12 +63,6 @@ class Actor(nn.Module):
     def actor_encoding(self, inputs: Sequence[Tensor]) -> Tensor:
         """The input of the memory or the head: [B, hidden]."""
         return self.body.stream(0, self.encoder(inputs))
-
-    def memory(self, stream: int) -> Memory:
-        """The memory; there is one stream, 0."""
-        memory = self.memories[stream]
-        assert isinstance(memory, Memory)
-        return memory
 
     def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
         """One [B, *shape] tensor per observation -> the input of `act`; see `ActorCritic.prepare`."""

@@ -12,11 +12,11 @@ from ..settings.models.networks import NetworkSettings
 from .modules.body import Body, body_on
 from .modules.distributions import ActionDistribution
 from .modules.heads import ActionHead, ValueHead
-from .modules.memory import Memory
+from .modules.memory import Memory, RecurrentModule
 from .observations import ObservationEncoder, as_float, require_equal_groups
 
 
-class ActorCritic(nn.Module):
+class ActorCritic(RecurrentModule):
     """An actor and a critic.
 
     If both have the same shape they are two streams of one body; a shared critic is a head on the actor's
@@ -79,17 +79,6 @@ class ActorCritic(nn.Module):
             and self.body.is_dense_mlp
             and self.actions.has_constant_sigma
         )
-
-    @property
-    def memory_size(self) -> int:
-        """Length of an agent's recurrent state; 0 without one."""
-        return self.memory(0).size if self.memories else 0
-
-    def memory(self, stream: int) -> Memory:
-        """The memory of the actor (0) or the critic (-1)."""
-        memory = self.memories[stream]
-        assert isinstance(memory, Memory)
-        return memory
 
     @property
     def reward_signals(self) -> tuple[str, ...]:

@@ -14,9 +14,9 @@ from ..settings.models.networks import NetworkSettings
 from .actor import Actor
 from .actor_critic import ActorCritic
 from .modules.body import Body, DenseStack
-from .modules.chunking import encode
 from .modules.distributions import ActionDistribution
-from .modules.sequences import PackedSequences, by_slot
+from .modules.memory import PackedSequences, by_slot
+from .modules.passes import encode
 from .observation_kinds import UnsupportedObservationError
 from .observations import ObservationEncoder, only_vectors
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from mlagents_envs.base_env import ObservationSpec, ObservationType
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..settings.models.networks import ConditioningType, NetworkSettings
@@ -225,6 +228,11 @@ def as_float(obs: Tensor) -> Tensor:
     converted only within a pass. Any other observation is returned unchanged.
     """
     return obs.float().div_(255.0) if obs.dtype == torch.uint8 else obs
+
+
+def to_tensors(columns: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
+    """Columns on the learner's device; on the CPU without a copy where their rows are contiguous."""
+    return [torch.from_numpy(np.ascontiguousarray(column)).to(device) for column in columns]
 
 
 def only_vectors(specs: Sequence[ObservationSpec], settings: NetworkSettings) -> bool:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import torch
 from mlagents_envs.base_env import BehaviorSpec
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..settings.models.networks import NetworkSettings
 from .modules.attention import (
@@ -32,7 +32,7 @@ from .modules.attention import (
 )
 from .modules.body import Body
 from .modules.heads import ValueHead
-from .modules.memory import Memory
+from .modules.memory import RecurrentModule
 from .observations import ObservationEncoder
 
 
@@ -54,8 +54,8 @@ class Members(NamedTuple):
         return (~self.absent).sum(1).to(like.dtype)
 
 
-class TeamCritic(nn.Module):
-    """One network for values and baselines."""
+class TeamCritic(RecurrentModule):
+    """One network for values and baselines; their memory is one, with states of each kind's own."""
 
     largest: Tensor
 
@@ -80,30 +80,11 @@ class TeamCritic(nn.Module):
         self.embed_waiting = EntityEmbedding(self.encoder.size, hidden, generator)
         self.embed_acting = EntityEmbedding(self.encoder.size + self.action_size, hidden, generator)
         self.attention = SelfAttention(hidden, generator)
-        self.body = Body(
-            1,
-            hidden,
-            hidden,
-            settings.num_layers,
-            generator,
-            normal_scale(hidden),
-            activation=settings.activation,
-            initialization=settings.initialization,
-            layer_norm=settings.layer_norm,
-        )
-        memory = [] if settings.memory is None else [settings.memory]
-        self.memories = nn.ModuleList(Memory(hidden, kind, generator) for kind in memory)
-        encoding_size = self.memory.output_size if memory else hidden
+        self.body = Body(1, hidden, settings, generator, normal_scale(hidden))
+        encoding_size = self.add_memories(1, hidden, settings.memory, generator)
         self.values = ValueHead(encoding_size + 1, reward_signals, generator)
         self.register_buffer("largest", torch.ones(()))
         """The largest number of members seen so far."""
-
-    @property
-    def memory(self) -> Memory:
-        """The memory of values and baselines, each with states of its own."""
-        memory = self.memories[0]
-        assert isinstance(memory, Memory)
-        return memory
 
     def _waiting(self, encodings: Tensor, members: Members) -> Entities:
         return self._entities(self.embed_waiting(encodings), members)
@@ -200,12 +181,3 @@ class TeamCritic(nn.Module):
         share = (2.0 * counts / self.largest - 1.0).unsqueeze(1)
         values: Tensor = self.values(torch.cat((encodings, share), 1))
         return values
-
-
-def flat_actions(continuous: Tensor, discrete: Tensor, branches: Sequence[int]) -> Tensor:
-    """The critic's input for actions, [R, A + sum b]: as sampled, then one-hot branch by branch."""
-    hot = [
-        nn.functional.one_hot(discrete[:, k].long(), size).to(continuous.dtype)
-        for k, size in enumerate(branches)
-    ]
-    return torch.cat((continuous, *hot), 1)

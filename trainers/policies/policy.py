@@ -17,6 +17,8 @@ from torch import Tensor
 from ...envs.base import Decision
 from ..networks.actor import ActingNetwork
 from ..networks.modules.exploration import explore
+from ..networks.modules.memory import PackedSequences
+from ..networks.multi_actor import MultiActor
 from .agent_states import AgentStates, BatchSource
 from .fast_forward import RecurrentActor, actor_of, sample_gaussian
 
@@ -176,6 +178,23 @@ class Policy:
             *(agents[row], sizes[branch], branch),
             "the first one" if self.deterministic else "a random one",
         )
+
+
+class SlotPolicy(Policy):
+    """A `Policy` of `MultiActor` that differ; reads `ActContext.slots`."""
+
+    def __init__(
+        self, network: MultiActor, spec: BehaviorSpec, seed: int, *, deterministic: bool = False
+    ) -> None:
+        super().__init__(network.member(0), spec, seed, deterministic=deterministic)
+        self.actors = network
+
+    def _forward(
+        self, obs: Sequence[Tensor], memory: Tensor | None, context: ActContext
+    ) -> tuple[Tensor, Tensor | None]:
+        assert context.slots is not None, "a SlotPolicy needs the agents' slots"
+        runs = None if memory is None else PackedSequences([1] * len(memory), memory)
+        return self.actors.logits(self.actors.prepare(obs), context.slots, runs)
 
 
 def _split(whole: Decision, batches: Sequence[DecisionSteps]) -> list[Decision]:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from mlagents_envs.base_env import BehaviorSpec
+from mlagents_envs.base_env import BehaviorSpec, ObservationSpec
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...agent_processor.trajectory import Rollout
 from ...envs.validation import NonFinitePolicy
-from ..algorithms.common.observations import update_normalizer
-from ..algorithms.common.optim import CheckedAdam
+from ..algorithms.common.optim import CheckedAdam, update_normalizer
 from ..checkpoints.transfer import fitting
+from ..networks.modules.body import body_on
 from ..networks.observations import ObservationEncoder
+from ..settings.models.networks import NetworkSettings
 from ..settings.models.rewards import LearnedRewardSettings
 from .transitions import Transitions
 
@@ -30,7 +30,6 @@ class RewardProvider(Protocol):
 
     def evaluate(self, rollout: Rollout) -> NDArray[np.float32]:
         """[rollout.steps] rewards of the trajectories' own steps, before `strength`."""
-        ...
 
 
 @runtime_checkable
@@ -42,36 +41,28 @@ class LearnedReward(RewardProvider, Protocol):
 
     def update_normalizer(self, rollout: Rollout) -> None:
         """Let its running observation statistics see these steps; they change nowhere else."""
-        ...
 
     def rewards(self, steps: Transitions) -> Tensor:
         """[B] rewards of any steps, before `strength`."""
-        ...
 
     def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
         """One gradient step of its network; metrics by statistics' names."""
-        ...
 
     def initialize_from(self, state: Mapping[str, Any]) -> list[str]:
         """Take over what fits of another run's `state_dict`, or {}; returns what does not, with reasons."""
-        ...
 
     def state_dict(self) -> dict[str, Any]:
         """Weights, normalizers, optimizer: all that the next step depends on."""
-        ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
-        ...
 
 
-class NetworkSignal(ABC):
+class NetworkSignal(LearnedReward):
     """Evaluates rollouts with networks that an optimizer of its own trains; both are saved in checkpoints."""
 
     name: str
     """Of the signal, in messages."""
-    ignores_done: bool
-    needs_next_obs: bool
 
     def __init__(
         self,
@@ -99,14 +90,6 @@ class NetworkSignal(ABC):
         self.optimizer = CheckedAdam(
             parameters, settings.learning_rate, non_finite, of=f"the reward signal {self.name}"
         )
-
-    @abstractmethod
-    def rewards(self, steps: Transitions) -> Tensor:
-        """[B] rewards of any steps, before `strength`."""
-
-    @abstractmethod
-    def learn(self, steps: Transitions, policy_step: int) -> dict[str, float]:
-        """One gradient step of its network; metrics by statistics' names."""
 
     def update_normalizer(self, rollout: Rollout) -> None:
         """Let the running observation statistics see the trajectories' own steps.
@@ -160,10 +143,42 @@ class NetworkSignal(ABC):
         self.optimizer.load_state_dict(state["Optimizer"])
 
 
-def flat_actions(actions: Sequence[Tensor], branches: Sequence[int]) -> Tensor:
-    """Continuous [B, A] and discrete [B, K] actions side by side, the latter as one-hot vectors."""
-    continuous, discrete = actions
-    columns = [continuous]
-    for k, size in enumerate(branches):
-        columns.append(torch.nn.functional.one_hot(discrete[:, k], int(size)).to(continuous.dtype))
-    return torch.cat(columns, 1)
+class Embedding(nn.Module):
+    """From observations to a vector, by the encoders and hidden layers of policies; no memory."""
+
+    def __init__(
+        self,
+        specs: Sequence[ObservationSpec],
+        settings: NetworkSettings,
+        generator: torch.Generator,
+        *,
+        normalize: bool | None = None,
+    ) -> None:
+        """Build it with initial weights.
+
+        Args:
+            specs: of the behavior.
+            settings: the signal's `network_settings`.
+            generator: of the initial weights.
+            normalize: overrides the settings; False to read what another embedding has prepared.
+
+        Raises:
+            UnsupportedObservationError: an observation cannot be encoded; the message names it.
+            TrainerError: a custom network cannot be built.
+        """
+        super().__init__()
+        self.encoder = ObservationEncoder(specs, settings, generator, normalize=normalize)
+        self.body = body_on(self.encoder, 1, settings, generator)
+
+    @property
+    def size(self) -> int:
+        """Of the vector."""
+        return self.body.hidden
+
+    def prepare(self, obs: Sequence[Tensor]) -> list[Tensor]:
+        """One [B, *shape] tensor per observation -> the inputs of `forward`, normalized."""
+        return self.encoder.prepare(obs)
+
+    def forward(self, inputs: Sequence[Tensor]) -> Tensor:
+        """[B, size]."""
+        return self.body.stream(0, self.encoder(inputs))

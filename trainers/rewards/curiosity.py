@@ -17,12 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...envs.validation import NonFinitePolicy
-from ..networks.modules.chunking import chunked_forward
-from ..networks.modules.distributions import Actions, Branches
+from ..networks.modules.distributions import Actions, Branches, flat_actions
 from ..networks.modules.layers import Dense, xavier_uniform_
+from ..networks.modules.passes import chunked_forward
 from ..settings.models.rewards import CuriositySettings
-from .base import NetworkSignal, flat_actions
-from .encoder import Embedding
+from .base import Embedding, NetworkSignal
 from .transitions import Transitions
 
 HIDDEN = 256
@@ -126,7 +125,7 @@ class Curiosity(NetworkSignal):
         return Embeddings(current, embedded.index_select(0, steps.next_index))
 
     def _action(self, steps: Transitions) -> Tensor:
-        return flat_actions(steps.actions, self.models.branches.sizes)
+        return flat_actions(*steps.actions, self.models.branches.sizes)
 
     def _errors(self, embeddings: Embeddings, action: Tensor) -> Tensor:
         """[B]"""

@@ -86,18 +86,8 @@ class Discriminator(nn.Module):
         own, actions = settings.network_settings, spec.action_spec
         self.encoder = ObservationEncoder(spec.observation_specs, own, generator)
         acted = int(actions.continuous_size) + sum(actions.discrete_branches) + 1
-        self.body = Body(
-            1,
-            self.encoder.size + (acted if settings.use_actions else 0),
-            own.hidden_units,
-            own.num_layers,
-            generator,
-            activation=own.activation,
-            initialization=own.initialization,
-            layer_norm=own.layer_norm,
-            goal_columns=self.encoder.goal_columns(),
-            goals_encoded=self.encoder.goals_encoded,
-        )
+        input_size = self.encoder.size + (acted if settings.use_actions else 0)
+        self.body = Body(1, input_size, own, generator, encoder=self.encoder)
         size = self.body.hidden
         self.latent: Dense | None = None
         self.sigma: nn.Parameter | None = None

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 from numpy.typing import NDArray
 
-from ...agent_processor.sequences import gather_mates
+from ...agent_processor.rollout import gather_mates
 from ...agent_processor.trajectory import Rollout
 from ..algorithms.coma.steps import slots_of
 from ..settings.models.algorithms import TeamRewardKind

@@ -17,13 +17,13 @@ from torch import Tensor
 
 from ...agent_processor.trajectory import Rollout
 from ...envs.validation import NonFinitePolicy
-from ..algorithms.common.observations import to_tensors
 from ..buffers.demonstrations import Demonstrations
-from ..networks.modules.chunking import chunked_forward
-from ..networks.modules.distributions import Actions, to_engine
+from ..networks.modules.distributions import Actions, flat_actions, to_engine
+from ..networks.modules.passes import chunked_forward
+from ..networks.observations import to_tensors
 from ..settings.models.rewards import GAILSettings
 from ..utils.distributed import sums, world_size
-from .base import NetworkSignal, flat_actions
+from .base import NetworkSignal
 from .discriminator import (
     EPSILON,
     LATENT_SIZE,
@@ -141,7 +141,7 @@ class GAIL(NetworkSignal):
         return Sample(steps.obs, self._acted(Actions(continuous, steps.actions.discrete), steps.done))
 
     def _acted(self, actions: Actions, done: Tensor) -> Tensor:
-        flat = flat_actions(actions, self.spec.action_spec.discrete_branches)
+        flat = flat_actions(*actions, self.spec.action_spec.discrete_branches)
         return torch.cat((flat, done.unsqueeze(1)), 1)
 
     def _expert_actions(self, demos: Demonstrations) -> Tensor | None:

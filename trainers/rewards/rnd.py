@@ -13,10 +13,9 @@ from mlagents_envs.base_env import BehaviorSpec
 from torch import Tensor
 
 from ...envs.validation import NonFinitePolicy
-from ..networks.modules.chunking import chunked_forward
+from ..networks.modules.passes import chunked_forward
 from ..settings.models.rewards import RNDSettings
-from .base import NetworkSignal
-from .encoder import Embedding
+from .base import Embedding, NetworkSignal
 from .transitions import Transitions
 
 

@@ -10,9 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...agent_processor.sequences import next_steps
+from ...agent_processor.rollout import next_steps
 from ...agent_processor.trajectory import Rollout
 from ...envs.base import ObsArray
+from ..buffers.columns import BufferColumns
 from ..buffers.replay.sampler import ReplayBatch
 from ..networks.modules.distributions import Actions
 
@@ -69,7 +70,7 @@ class Transitions:
 
 
 @dataclass(slots=True)
-class SignalSteps:
+class SignalSteps(BufferColumns):
     """Columns of N steps of J trajectories, collected for the next update."""
 
     obs: list[ObsArray]
@@ -88,19 +89,8 @@ class SignalSteps:
     @classmethod
     def of(cls, rollout: Rollout) -> SignalSteps:
         """The trajectories' own steps."""
-        own = slice(rollout.steps)
-        return cls(
-            obs=[column[own] for column in rollout.obs],
-            next_obs=rollout.next_obs,
-            lengths=rollout.lengths,
-            continuous=rollout.continuous[own],
-            discrete=rollout.discrete[own],
-            done=rollout.done[own],
-        )
-
-    def restored(self) -> SignalSteps:
-        """Nothing in them belongs to one process."""
-        return self
+        own = rollout.own("obs", "continuous", "discrete", "done")
+        return cls(**own, next_obs=rollout.next_obs, lengths=rollout.lengths)
 
     def on(self, device: torch.device, *, with_next: bool = True) -> Transitions:
         """The same as tensors. `with_next`: with the observations after the steps."""

@@ -31,7 +31,7 @@ from ..settings.models.behavior import TrainerSettings
 from ..settings.models.run import EnvironmentSettings
 from ..settings.options import RunOptions
 from ..utils import distributed
-from ..utils.seeds import seed_of
+from ..utils.distributed import seed_of
 from .attach import NewBehaviors, check_attaching, make_attach_server
 from .evaluation.environment import EVALUATION_SEED, EvaluationEnvironment
 from .python_environments import make_hosted, make_stepped

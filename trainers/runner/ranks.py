@@ -22,13 +22,13 @@ from typing import NamedTuple
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ...envs.unity.process import EngineProcess
-from ..algorithms.common.threads import limit_openmp_spinning
 from ..checkpoints.status import TrainingStatus
 from ..settings.options import RunOptions
 from ..utils import distributed
 from ..utils.distributed import RankLostError
 from ..utils.errors import TrainerError
 from ..utils.logging import configure_logging
+from ..utils.requirements import limit_openmp_spinning
 from .preflight import set_malloc_thresholds
 from .signals import StopSignals
 

@@ -17,7 +17,7 @@ from ...envs.python.sources import in_process
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import UnsupportedActionError
 from ..algorithms.coma.coma import with_offered_state
-from ..algorithms.common.threads import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
+from ..algorithms.common.optim import ACTING_THREADS, MOST_UPDATE_THREADS, UpdateThreads
 from ..callbacks.base import Callback
 from ..callbacks.dispatcher import STATES, CallbackDispatcher, CallbackWriter, training_events
 from ..callbacks.events import SummaryDue
@@ -26,7 +26,7 @@ from ..checkpoints.status import TrainingStatus
 from ..checkpoints.transfer import find_start
 from ..curriculum import Curriculum
 from ..networks.custom import not_exportable
-from ..networks.modules.precision import Precision
+from ..networks.modules.passes import Precision
 from ..networks.observation_kinds import UnsupportedObservationError
 from ..settings.options import RunOptions
 from ..settings.validation import require_trainable

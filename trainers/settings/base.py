@@ -35,7 +35,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from ..utils.suggestions import nearest
+from ..utils.errors import nearest
 from .errors import note
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..._version import __version__
 from ..utils.argparse import OneLineParser
-from ..utils.suggestions import did_you_mean
+from ..utils.errors import did_you_mean
 from . import base as values
 from .base import Settings, found, value_type
 from .errors import Problem, TrainerConfigError, logger

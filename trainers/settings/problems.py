@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from ..utils.suggestions import nearest
+from ..utils.errors import nearest
 from .base import found
 from .errors import Problem, TrainerConfigError
 from .registry import trainer_types

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..utils.suggestions import did_you_mean
+from ..utils.errors import did_you_mean
 from .base import Settings, found, plain
 from .errors import Problem, TrainerConfigError
 from .models.algorithms import DQNSettings

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from ..utils.suggestions import nearest
+from ..utils.errors import nearest
 from .errors import Problem, TrainerConfigError
 
 Path = tuple[str | int, ...]

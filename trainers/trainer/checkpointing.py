@@ -10,7 +10,8 @@ from typing import Any
 from mlagents_envs.base_env import BehaviorSpec
 
 from ..callbacks.events import CheckpointSaved
-from ..checkpoints.manager import CheckpointError, CheckpointManager, load_checkpoint, save_checkpoint
+from ..checkpoints.file import CheckpointError, load_checkpoint, save_checkpoint
+from ..checkpoints.manager import CheckpointManager
 from ..checkpoints.metadata import KEY as BRAIN
 from ..checkpoints.metadata import describe_network
 from ..checkpoints.transfer import initial_checkpoint

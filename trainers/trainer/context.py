@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 
 from ...envs.validation import NonFinitePolicy
-from ..algorithms.common.threads import ACTING_THREADS, UpdateThreads
+from ..algorithms.common.optim import ACTING_THREADS, UpdateThreads
 from ..callbacks.dispatcher import CallbackDispatcher
 from ..checkpoints.status import TrainingStatus
 from ..curriculum import Curriculum
-from ..networks.modules.precision import Precision
+from ..networks.modules.passes import Precision
 from ..stats.display import Display
 from ..stats.timers import Timers
 from ..stats.writer import StatsWriter

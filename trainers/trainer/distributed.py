@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..settings.models.behavior import TrainerSettings
-from ..utils.distributed import rank, world_size
-from ..utils.seeds import seed_of
+from ..utils.distributed import rank, seed_of, world_size
 
 logger = logging.getLogger(__name__)
 

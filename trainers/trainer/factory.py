@@ -9,33 +9,30 @@ from typing import Any, cast
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 
-from ...agent_processor.stats_sink import StatsSink
+from ...agent_processor.queues import StatsSink
 from ...envs.errors import DemonstrationError
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import Algorithm, OffPolicyAlgorithm, OnPolicyAlgorithm, UnsupportedActionError
 from ..algorithms.coma.coma import COMA
-from ..algorithms.common.threads import UpdateThreads
-from ..algorithms.ddpg.ddpg import DDPG
-from ..algorithms.ddpg.td3 import TD3
+from ..algorithms.common.optim import UpdateThreads
+from ..algorithms.ddpg.ddpg import DDPG, TD3
 from ..algorithms.dqn.dqn import DQN
-from ..algorithms.imitation.behavioral_cloning import BehavioralCloning
-from ..algorithms.imitation.policy_targets import ClonedPolicy
+from ..algorithms.imitation.behavioral_cloning import BehavioralCloning, ClonedPolicy
 from ..algorithms.poca.poca import POCA
 from ..algorithms.ppo.ppo import PPO
 from ..algorithms.sac.sac import SAC
 from ..buffers.demonstrations import load_demonstrations
 from ..networks.actor import Actor
 from ..networks.actor_critic import ActorCritic
-from ..networks.modules.precision import Precision
+from ..networks.modules.passes import Precision
 from ..networks.multi_actor import MultiActor
 from ..networks.observation_kinds import UnsupportedObservationError
 from ..policies.exploration import Explorer
 from ..policies.greedy import make_actor_policy
-from ..policies.policy import Policy
-from ..policies.slot_policy import SlotPolicy
+from ..policies.policy import Policy, SlotPolicy
 from ..rewards.base import RewardProvider
 from ..rewards.extrinsic import ExtrinsicReward, TeamReward
-from ..rewards.factory import make_learned_rewards
+from ..rewards.training import make_learned_rewards
 from ..settings.models.behavior import TrainerSettings
 from ..settings.models.hyperparameters import OffPolicyHyperparamSettings
 from ..settings.registry import find_trainer

@@ -16,8 +16,7 @@ from ...envs.base import BehaviorId, Decision, EnvironmentStep
 from ..algorithms.base import Algorithm
 from ..policies.agent_states import AgentStates, BatchSource
 from ..policies.greedy import GreedyPolicy
-from ..policies.policy import ActContext, Policy
-from ..policies.slot_policy import SlotPolicy
+from ..policies.policy import ActContext, Policy, SlotPolicy
 from .factory import make_policy
 
 FindSlots = Callable[[Sequence[DecisionSteps], Sequence[BatchSource]], Tensor]

@@ -13,11 +13,11 @@ import torch
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
-from ...agent_processor.stats_sink import StatsSink
+from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import Rollout
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import OffPolicyAlgorithm, UpdateResult
-from ..algorithms.common.threads import UpdateThreads, torch_threads
+from ..algorithms.common.optim import UpdateThreads, torch_threads
 from ..buffers.replay.buffer import Replay
 from ..buffers.replay.columns import ReplayLayout
 from ..buffers.replay.memory_limit import require_room, size_text

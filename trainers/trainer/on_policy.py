@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ...agent_processor.stats_sink import StatsSink
+from ...agent_processor.queues import StatsSink
 from ...agent_processor.trajectory import AgentKey, Rollout
 from ...envs.validation import NonFinitePolicy
 from ..algorithms.base import OnPolicyAlgorithm
-from ..algorithms.common.threads import UpdateThreads, torch_threads
+from ..algorithms.common.optim import UpdateThreads, torch_threads
 from ..buffers.rollout_buffer import RolloutBuffer, Steps
 from ..rewards.base import RewardProvider
 from ..rewards.training import SignalTrainer

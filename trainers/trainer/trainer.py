@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ...agent_processor.processor import TrajectoryQueue
+from ...agent_processor.queues import StatsSink
 from ...agent_processor.rollout import build_rollout, select_trajectories
-from ...agent_processor.stats_sink import StatsSink
 from ...agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout, Trajectory
 from ...envs.base import StatsAggregationMethod
 from ...envs.validation import NonFinitePolicy

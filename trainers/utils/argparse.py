@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from .suggestions import nearest
+from .errors import nearest
 
 
 class OneLineParser(argparse.ArgumentParser):

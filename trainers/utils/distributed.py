@@ -74,6 +74,14 @@ def launched_ranks() -> tuple[int, int] | None:
     return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
+def seed_of(run_seed: int, number: int) -> int:
+    """The seed of a run's part of this number: run_seed + number, from 0 again where 31 bits end.
+
+    That is what a message to an engine holds.
+    """
+    return (run_seed + number) % 2**31
+
+
 def share(count: int) -> range:
     """This rank's consecutive part of `count` things, such as environments."""
     return range(count * _world.rank // _world.size, count * (_world.rank + 1) // _world.size)

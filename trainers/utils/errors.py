@@ -1,4 +1,7 @@
-"""What can go wrong in a run without a fault of the program."""
+"""Errors of a run that are no fault of the program, and what their messages suggest."""
+
+import difflib
+from collections.abc import Iterable
 
 
 class TrainerError(Exception):
@@ -11,3 +14,16 @@ class CheckpointError(TrainerError):
 
 class CommandError(Exception):
     """A subcommand cannot do what it was asked; shown as one message without a traceback, exit status 1."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that `word` most likely was meant to be, or None."""
+    by_spelling = {name.lower().replace("-", "_"): name for name in known}
+    matches = difflib.get_close_matches(word.lower().replace("-", "_"), by_spelling, n=1, cutoff=0.6)
+    return by_spelling[matches[0]] if matches else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` Did you mean ...?` with the nearest known word, to follow a sentence; empty if none is near."""
+    close = nearest(word, known)
+    return f" Did you mean {close}?" if close else ""

@@ -1,7 +1,8 @@
-"""What a run needs of this machine, looked at before torch is loaded, which takes a second or more."""
+"""What a run needs of this machine, checked and set before torch is loaded, which takes a second or more."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -50,6 +51,15 @@ def load_torch() -> None:
             f"torch is installed and cannot be loaded: {cause}. Install it again: "
             "pip install --force-reinstall torch"
         ) from error
+
+
+def limit_openmp_spinning() -> None:
+    """Let idle OpenMP threads sleep soon; to be called before torch is loaded.
+
+    By default they spin for milliseconds. On a machine that others use too, the thread that they wait for may
+    not have a processor: then each of the many small products of an update takes that long.
+    """
+    os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 
 def _torch_version() -> str:

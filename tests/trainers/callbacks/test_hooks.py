@@ -7,7 +7,7 @@ import pytest
 from lanista.trainers.callbacks import Callback
 from lanista.trainers.callbacks.dispatcher import HOOKS, CallbackDispatcher, CallbackError, named
 from lanista.trainers.callbacks.events import EpisodeEnd, Event, StepTaken, TrainingEnd
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.learn import run_training
 from lanista.trainers.settings.command_line import parse_command_line
 from line_runs import Runs

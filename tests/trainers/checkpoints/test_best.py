@@ -4,7 +4,8 @@ import json
 
 import pytest
 import torch
-from lanista.trainers.checkpoints.manager import CheckpointManager, load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
+from lanista.trainers.checkpoints.manager import CheckpointManager
 from lanista.trainers.checkpoints.status import TrainingStatus, TrainingStatusError
 from lanista.trainers.trainer.episode_stats import EPISODES, FEWEST, RewardHistory
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from lanista.trainers.checkpoints.manager import CheckpointError, load_checkpoint, save_checkpoint
+from lanista.trainers.checkpoints.file import CheckpointError, load_checkpoint, save_checkpoint
 from lanista.trainers.checkpoints.metadata import build_network, describe_network, step_of
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.settings.models.networks import NetworkSettings

@@ -31,7 +31,7 @@ def build(spec=SPEC, shared=False, **settings):
 def test_activations(kind, expected):
     x = torch.linspace(-5, 5, 101)
     torch.testing.assert_close(activate(kind, x), expected(x), atol=1e-3, rtol=0)  # GELU: by tanh, not erf
-    body = Body(2, 3, 4, 2, activation=kind)
+    body = Body(2, 3, NetworkSettings(hidden_units=4, activation=kind))
     rows = torch.randn(5, 3)
     hidden = activate(kind, rows @ body.layers[0].weight[1] + body.layers[0].bias[1])
     wanted = activate(kind, hidden @ body.layers[1].weight[1] + body.layers[1].bias[1])
@@ -52,7 +52,8 @@ def test_initial_weights(kind):
 
 
 def test_normalised_sums_stand_before_the_activation():
-    body = Body(1, 3, 16, 1, activation=Activation.RELU, layer_norm=True)
+    settings = NetworkSettings(hidden_units=16, num_layers=1, activation=Activation.RELU, layer_norm=True)
+    body = Body(1, 3, settings)
     rows = torch.randn(50, 3) * 100 + 7
     found = body.stream(0, rows)
     sums = (rows @ body.layers[0].weight[0]).detach().numpy()

@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.algorithms.ddpg.critics import ActionCritics
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
+from lanista.trainers.networks.critics import ActionCritics, TwinQ
 from lanista.trainers.networks.modules.attention import ABSENT_BELOW, EntityEncoder, absent
 from lanista.trainers.networks.modules.hypernetwork import Goals, HyperLayer
 from lanista.trainers.networks.modules.visual import VisualEncoder
 from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
-from lanista.trainers.networks.sac import TwinQ
 from lanista.trainers.settings.models.networks import EncoderType, NetworkSettings
 from referencenets import image_spec, spec_of_shapes
 

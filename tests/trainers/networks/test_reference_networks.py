@@ -20,6 +20,7 @@ from lanista.trainers.checkpoints.mlagents.names import (
 )
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.actor_critic import ActorCritic
+from lanista.trainers.networks.critics import TwinQ
 from lanista.trainers.networks.modules.attention import EntityEmbedding, EntityEncoder, SelfAttention, absent
 from lanista.trainers.networks.modules.body import Body, body_on
 from lanista.trainers.networks.modules.heads import ActionHead, ValueHead
@@ -32,7 +33,6 @@ from lanista.trainers.networks.observation_kinds import (
     observation_kind,
 )
 from lanista.trainers.networks.observations import ObservationEncoder
-from lanista.trainers.networks.sac import TwinQ
 from lanista.trainers.networks.team_critic import TeamCritic
 from lanista.trainers.settings.models.networks import EncoderType, MemorySettings, NetworkSettings
 from referencenets import (
@@ -191,7 +191,8 @@ def test_outputs_of_a_layer_that_goals_make(case):
 @pytest.mark.parametrize("case", modules(lambda given: given.keys() == BODY_INPUTS))
 def test_parameters_of_a_body(case):
     given = case["inputs"]
-    named = body_tensors(Body(3, given["input_size"], given["hidden_size"], given["num_layers"]), 1, "")
+    settings = NetworkSettings(hidden_units=given["hidden_size"], num_layers=given["num_layers"])
+    named = body_tensors(Body(3, given["input_size"], settings), 1, "")
     expected = {p["name"]: p["shape"] for p in case["expected"]["parameters"]}
     assert {name.removeprefix("_body_endoder."): shape for name, shape in shapes(named).items()} == expected
 
@@ -309,7 +310,7 @@ def fresh(name, shapes_of):
         memory = Memory(fan_in, MemorySettings(memory_size=fan_out // 2))
         return memory.weight_hh if name.endswith("weight_hh_l0") else memory.weight_ih
     if "_body_endoder." in name:
-        return Body(8, fan_in, fan_out, 1).layers[0].weight
+        return Body(8, fan_in, NetworkSettings(hidden_units=fan_out, num_layers=1)).layers[0].weight
     if name.endswith("_continuous_distribution.mu.weight"):
         return torch.stack([ActionHead(fan_in, spec).weight for _ in range(8)])
     if "_discrete_distribution.branches" in name:

@@ -9,7 +9,8 @@ import pytest
 import torch
 from goldendata import array, cases
 from lanista.trainers.networks.modules.attention import HEADS, LAYER_NORM_EPS, POOL_EPS
-from lanista.trainers.networks.team_critic import Members, TeamCritic, flat_actions
+from lanista.trainers.networks.modules.distributions import flat_actions
+from lanista.trainers.networks.team_critic import Members, TeamCritic
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import (
     ActionSpec,

@@ -129,6 +129,5 @@ def test_decisions_for_several_environments_bring_each_its_states():
     decided = run.policy.act(batches, ActContext(sources, run.states))
     assert [d.memory.shape for d in decided] == [(2, SIZE), (1, SIZE)]
     np.testing.assert_array_equal(
-        run.states.read(sources[::-1], batches[::-1]),
-        np.concatenate([decided[1].memory, decided[0].memory]),
+        run.states.read(sources[::-1], batches[::-1]), np.concatenate([decided[1].memory, decided[0].memory])
     )

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from lanista.agent_processor.sequences import next_steps
+from lanista.agent_processor.rollout import next_steps
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
-from lanista.trainers.rewards.base import flat_actions
+from lanista.trainers.networks.modules.distributions import flat_actions
 from lanista.trainers.rewards.curiosity import Curiosity
 from lanista.trainers.rewards.discriminator import RandomDraws, Sample, gradient_penalty
-from lanista.trainers.rewards.factory import make_learned_rewards
+from lanista.trainers.rewards.training import make_learned_rewards
 from lanista.trainers.rewards.gail import GAIL
 from lanista.trainers.rewards.rnd import RND
 from lanista.trainers.rewards.training import SignalTrainer
@@ -108,7 +108,7 @@ def test_signals_learn_as_often_as_the_policy_from_the_same_steps():
 
 def test_actions_side_by_side():
     actions = (torch.tensor([[0.5], [-1.0]]), torch.tensor([[2, 0], [0, 1]]))
-    assert flat_actions(actions, (3, 2)).tolist() == [[0.5, 0, 0, 1, 1, 0], [-1.0, 1, 0, 0, 0, 1]]
+    assert flat_actions(*actions, (3, 2)).tolist() == [[0.5, 0, 0, 1, 1, 0], [-1.0, 1, 0, 0, 0, 1]]
 
 
 # What they learn ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from itertools import cycle
 import pytest
 from crowd import write_demonstration
 from lanista.trainers.buffers.replay.storage import FILE
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from line_runs import Kill, Runs
 from referencenets import spec_of_shapes
 from reliability.resume import differences, numbers

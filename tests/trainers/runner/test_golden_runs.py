@@ -6,7 +6,7 @@ import re
 import goldendata
 import pytest
 import yaml
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.settings.command_line import parse_command_line
 from lanista.trainers.settings.options import RunOptions
 from line_runs import Runs

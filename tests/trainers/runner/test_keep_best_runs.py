@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from line_runs import Runs
 
 YAML = """\

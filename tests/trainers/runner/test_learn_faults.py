@@ -6,7 +6,7 @@ import socket
 
 import pytest
 from console_runs import YAML, learn, weights_are_finite
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from scripted_engine import NOBODY, executable, message, observation
 
 HURRY = ["--timeout-wait", "3"]

@@ -13,7 +13,7 @@ import torch
 from console_runs import YAML as ENGINE_YAML
 from console_runs import end, learn, left_behind, start, until, weights_are_finite
 from crowd import write_demonstration
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.runner.controller import TrainerController
 from lanista.trainers.runner.ranks import first_rank, with_launched_ranks
 from lanista.trainers.settings.options import RunOptions

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from console_runs import learn, weights_are_finite
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.checkpoints.metadata import build_network
 from lanista.trainers.cli.main import run
 from lanista.trainers.networks.actor import Actor

@@ -15,7 +15,7 @@ import pytest
 import torch
 from console_runs import Ended, learn
 from lanista.envs.protocol import messages
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from PIL import Image
 from scripted_engine import executable
 from transcripts import FILES, decisions_of, messages_of, specs_of

@@ -5,7 +5,7 @@ import pytest
 import torch
 from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.base import StatsAggregationMethod
-from lanista.trainers.checkpoints.manager import CheckpointError, load_checkpoint
+from lanista.trainers.checkpoints.file import CheckpointError, load_checkpoint
 from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.curriculum import Curriculum, TrainingProgress
 from lanista.trainers.policies.onnx.graph import BrainVerificationError

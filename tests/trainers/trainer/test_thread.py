@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from console_runs import YAML, learn, weights_are_finite
 from lanista.agent_processor.queues import AgentManagerQueue
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.trainer.thread import LearnerThread
 from scripted_engine import executable
 

@@ -9,38 +9,34 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from ....agent_processor.trajectory import Rollout
 from ....envs.base import STATE
 from ...buffers.rollout_buffer import RolloutEvaluation
 from ...networks.modules.exploration import ExplorationSchedule, ExploringDistribution
 from ...networks.modules.normalizer import Normalizer, SharedMoments
-from ...networks.modules.precision import widened
+from ...networks.modules.passes import widened
 from ...networks.multi_actor import MultiActor, Network
 from ...networks.observation_kinds import UnsupportedObservationError
+from ...networks.observations import to_tensors
 from ...settings.models.algorithms import COMASettings
 from ...settings.models.behavior import TrainerSettings
 from ...utils import distributed
-from ...utils.suggestions import nearest
-from ..base import OnPolicyAlgorithm, Traits
-from ..base import require_discrete as require_discrete_alone
-from ..common.observations import to_tensors
-from ..common.optim import CheckedAdam, FlatParameters
+from ...utils.errors import nearest
+from ..base import OnPolicyAlgorithm, Traits, require_actions
+from ..common.optim import CheckedAdam, ClippedSchedules, FlatParameters
 from ..common.returns import lambda_returns
-from ..common.schedules import ClippedSchedules
 from ..ppo.losses import VALUE_WEIGHT, clipped_surrogate, ratio_statistics
-from .critic import CentralCritic
-from .evaluation import CounterfactualEvaluator
-from .losses import of_actions
+from .critic import CentralCritic, COMANetworks
+from .evaluation import CounterfactualEvaluator, of_actions
 from .minibatches import RosterMinibatch, RosterMinibatches
-from .networks import COMANetworks
 from .steps import RosterSteps, roster_steps
 
 SMALLEST_DEVIATION = 1e-4
@@ -53,12 +49,18 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
     name = "COMA"
     steps_type = RosterSteps
     hyper: COMASettings
+    saved_numbers: ClassVar = {"exploration": "exploration", "updates": "updates"}
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
         """See `Algorithm.build`."""
         hyper = settings.hyperparameters
         assert isinstance(hyper, COMASettings)
-        require_discrete(self.spec)
+        require_actions(
+            self.spec.action_spec,
+            "discrete",
+            "COMA weighs every action that an agent could have taken, so it needs discrete ones alone",
+            "Use trainer_type: poca for teams with continuous actions.",
+        )
         self.traits = Traits(
             is_team=True, is_greedy=True, roster_size=hyper.max_num_agents, team_reward=hyper.reward
         )
@@ -75,24 +77,20 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.sampler = torch.Generator().manual_seed(seed + 3)
         self.evaluator = CounterfactualEvaluator(self.networks, self.sampler)
+        self.critic_states = [self.evaluator.memories, self.evaluator.target_memories]
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
         self.exploring = ExplorationSchedule(
             hyper.epsilon_start, hyper.epsilon_end, hyper.epsilon_decay_steps
         )
         self.exploration = self.exploring(0)
         self.updates = 0
-
-    def modules(self) -> dict[str, nn.Module]:
-        """See `Algorithm.modules`."""
-        return {"Policy": self.network, "Critic": self.networks.critic, "Target": self.networks.target}
-
-    def optimizers(self) -> dict[str, CheckedAdam]:
-        """See `Algorithm.optimizers`."""
-        return {"Optimizer": self.actor_optimizer, "Optimizer:critic": self.critic_optimizer}
-
-    def generators(self) -> dict[str, torch.Generator]:
-        """See `Algorithm.generators`."""
-        return {"shuffler": self.shuffler, "sampler": self.sampler}
+        critic, target = self.networks.critic, self.networks.target
+        self.register(
+            {"Policy": self.network, "Critic": critic, "Target": target},
+            {"Optimizer": self.actor_optimizer, "Optimizer:critic": self.critic_optimizer},
+            {"shuffler": self.shuffler, "sampler": self.sampler},
+            {"target_statistics": self.target_statistics},
+        )
 
     @property
     def policy(self) -> Network:
@@ -110,10 +108,7 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
             self.actor_optimizer.report_overflow(self.spec, obs)
 
     def evaluate(
-        self,
-        rollout: Rollout,
-        rewards: Mapping[str, NDArray[np.float32]],
-        ignores_done: Mapping[str, bool],
+        self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], ignores_done: Mapping[str, bool]
     ) -> RolloutEvaluation[RosterSteps]:
         """The target critic's TD(lambda) targets, and the critic's counterfactual advantages.
 
@@ -133,10 +128,6 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
             )
         steps = roster_steps(rollout, targets, estimates.advantages, estimates.critic_states)
         return RolloutEvaluation(steps, {"Value Estimate": estimates.expected})
-
-    def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """Drop the critics' states of these agents; see `Algorithm.reset_agents`."""
-        self.evaluator.reset_agents(env, agent_ids)
 
     # Update ---------------------------------------------------------------------------------------------
 
@@ -263,20 +254,10 @@ class COMA(OnPolicyAlgorithm[RosterSteps]):
         hidden = self.hyper.state_observation
         return [f"Policy.body.layers.0 (the inputs of {hidden!r}, which actors do not see here)"]
 
-    def state_dict(self) -> dict[str, Any]:
-        """See `Algorithm.state_dict`."""
-        return super().state_dict() | {
-            "target_statistics": self.target_statistics.state_dict(),
-            "exploration": self.exploration,
-            "updates": self.updates,
-        }
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         super().load_state_dict(state)
-        self.target_statistics.load_state_dict(state["target_statistics"])
         self.shared_statistics.rebase()
-        self.exploration, self.updates = float(state["exploration"]), int(state["updates"])
 
 
 def _networks(
@@ -309,19 +290,6 @@ def _networks(
     branches = tuple(int(size) for size in spec.action_spec.discrete_branches)
     critic = critic.to(device)
     return COMANetworks(actors.to(device), critic, copy.deepcopy(critic), branches, device)
-
-
-def require_discrete(spec: BehaviorSpec) -> None:
-    """Refuse continuous actions.
-
-    Raises:
-        UnsupportedActionError: there are some.
-    """
-    require_discrete_alone(
-        spec.action_spec,
-        "COMA weighs every action that an agent could have taken, so it needs discrete ones alone",
-        "Use trainer_type: poca for teams with continuous actions.",
-    )
 
 
 def state_position(spec: BehaviorSpec, name: str | None) -> int | None:

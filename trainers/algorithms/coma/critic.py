@@ -1,4 +1,4 @@
-"""The centralized critic: the value of each of an agent's actions, given the actions of all others.
+"""The networks of COMA, above all its centralized critic: values of an agent's actions, given the others'.
 
     Q_a(s, o_a, u_-a) -> one number per own action
 
@@ -9,17 +9,21 @@ of an agent come from one pass. With several branches each has a head, side by s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from mlagents_envs.base_env import BehaviorSpec
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...networks.modules.body import Body, DenseStack
-from ...networks.modules.chunking import encode
+from ...networks.modules.exploration import ExploringDistribution, explore
 from ...networks.modules.layers import xavier_uniform_
-from ...networks.modules.memory import Memory
-from ...networks.modules.sequences import PackedSequences, by_slot
+from ...networks.modules.memory import PackedSequences, RecurrentModule, by_slot
+from ...networks.modules.passes import encode
+from ...networks.multi_actor import MultiActor
 from ...networks.observations import ObservationEncoder
 from ...settings.models.networks import NetworkSettings
 
@@ -50,7 +54,7 @@ class Steps(NamedTuple):
         return Steps(*(column.index_select(0, which) for column in self))
 
 
-class CentralCritic(nn.Module):
+class CentralCritic(RecurrentModule):
     """One network, or one for each slot."""
 
     offset: Tensor
@@ -95,19 +99,8 @@ class CentralCritic(nn.Module):
         of_state = slots * self.encoder.size if self.state_encoder is None else self.state_encoder.size
         # State, presence, own observation, others' actions, own slot.
         size = of_state + slots + self.encoder.size + slots * self.action_size + slots
-        self.body = Body(
-            streams,
-            size,
-            settings.hidden_units,
-            settings.num_layers,
-            generator,
-            activation=settings.activation,
-            initialization=settings.initialization,
-            layer_norm=settings.layer_norm,
-        )
-        kinds = [] if settings.memory is None else [settings.memory] * streams
-        self.memories = nn.ModuleList(Memory(self.body.hidden, kind, generator) for kind in kinds)
-        encoding_size = self.memory(0).output_size if self.memories else self.body.hidden
+        self.body = Body(streams, size, settings, generator)
+        encoding_size = self.add_memories(streams, self.body.hidden, settings.memory, generator)
         outputs = len(self.signals) * self.action_size
         self.head = DenseStack(streams, encoding_size, outputs, generator)
         xavier_uniform_(self.head.weight, encoding_size, 1, generator)
@@ -132,17 +125,6 @@ class CentralCritic(nn.Module):
         if self.state_encoder is not None and states is not None:
             of_state = _with_zeros(encode(self.state_encoder, states))
         return Table(_with_zeros(features), _with_zeros(torch.cat(hot, 1).to(features.dtype)), of_state)
-
-    @property
-    def memory_size(self) -> int:
-        """Length of the state that the critic keeps of an agent; 0 without a memory."""
-        return self.memory(0).size if self.memories else 0
-
-    def memory(self, stream: int) -> Memory:
-        """The memory of one network."""
-        memory = self.memories[stream]
-        assert isinstance(memory, Memory)
-        return memory
 
     def forward(self, table: Table, steps: Steps, sequences: PackedSequences | None = None) -> Tensor:
         """[B, signals, sum of branch sizes] values of the own actions, given the others' actions.
@@ -209,3 +191,55 @@ class CentralCritic(nn.Module):
 
 def _with_zeros(rows: Tensor) -> Tensor:
     return torch.cat((rows, rows.new_zeros(1, rows.shape[1])))
+
+
+@dataclass(frozen=True)
+class COMANetworks:
+    """The actors, the critic, and the target critic."""
+
+    actors: MultiActor
+    critic: CentralCritic
+    target: CentralCritic
+    branches: tuple[int, ...]
+    device: torch.device
+
+    def policy(
+        self,
+        inputs: Sequence[Tensor],
+        steps: Steps,
+        action_mask: Tensor | None,
+        exploration: Tensor | float,
+        sequences: PackedSequences | None = None,
+    ) -> ExploringDistribution:
+        """The policy pi' of B steps.
+
+        Args:
+            inputs: of a table's rows, as `MultiActor.prepare` gives them.
+            steps: which rows.
+            action_mask: [B, sum of branch sizes].
+            exploration: a scalar, or [B].
+            sequences: of the steps, where actors have a memory.
+        """
+        own = [x.index_select(0, steps.own) for x in inputs]
+        return explore(self.actors.act(own, steps.slots, action_mask, sequences), exploration)
+
+    def tensor(self, column: NDArray[Any]) -> Tensor:
+        """On the learner's device."""
+        return torch.from_numpy(np.ascontiguousarray(column)).to(self.device)
+
+    def discrete(self, actions: NDArray[np.int32]) -> Tensor:
+        """[n, branches] int64."""
+        return self.tensor(actions.astype(np.int64))
+
+    def mask(self, action_mask: NDArray[np.bool_] | None) -> Tensor | None:
+        """On the learner's device; None if nothing is forbidden."""
+        return None if action_mask is None or not action_mask.any() else self.tensor(action_mask)
+
+    def table_of(self, network: CentralCritic, obs: Sequence[Tensor], actions: Tensor) -> Table:
+        """Rows as inputs of the critic or the target, both normalized by the critic's normalizers."""
+        return network.table(*self.critic.prepare(obs), actions)
+
+
+def flat(policy: ExploringDistribution) -> Tensor:
+    """The probabilities of pi', branch by branch: [B, sum of branch sizes]."""
+    return policy.branches.flat(policy.probabilities)

@@ -1,23 +1,71 @@
-"""Evaluation of trajectories by the critics, with their recurrent states of living agents."""
+"""Evaluation of trajectories by the critics, with their recurrent states of living agents.
+
+Counterfactual advantages (Foerster et al. 2018, equation 4):
+
+    A_k(u) = Q_k(u_k) - sum over u' of pi'_k(u') Q_k(u')
+
+for every branch k of an agent's action: how much better the action was than the agent's average action, all
+others acting as they did. Under pi' its expectation is zero, so that the baseline adds no bias.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from ....agent_processor.rollout import first_steps, runs
 from ....agent_processor.trajectory import AgentKey, Rollout
-from ...networks.modules.chunking import chunk_size
-from ...networks.modules.sequences import PackedSequences
+from ...networks.modules.memory import PackedSequences
+from ...networks.modules.passes import chunk_size
 from ..common.recurrent import CriticStates, waves
-from .critic import Steps
-from .losses import action_values, of_actions, on_average
-from .networks import COMANetworks, flat
-from .steps import Floats, Ints, first_steps, slots_of
+from .critic import COMANetworks, Steps, flat
+from .steps import Floats, Ints, slots_of
+
+
+class ActionValues(NamedTuple):
+    """A critic's values at B agent-steps, [B, signals, branches] each."""
+
+    taken: Tensor
+    """Of the actions that were taken."""
+    expected: Tensor
+    """Of the policy's actions on average."""
+
+    @property
+    def advantages(self) -> Tensor:
+        """[B, signals, branches]."""
+        return self.taken - self.expected
+
+
+def action_values(
+    values: Tensor, probabilities: Tensor, actions: Tensor, branches: Sequence[int]
+) -> ActionValues:
+    """Values of the actions taken and of the average action.
+
+    Args:
+        values: [B, signals, sum of branch sizes].
+        probabilities: [B, sum of branch sizes], of pi'.
+        actions: [B, branches] int64.
+        branches: their sizes.
+    """
+    return ActionValues(of_actions(values, actions, branches), on_average(values, probabilities, branches))
+
+
+def of_actions(values: Tensor, actions: Tensor, branches: Sequence[int]) -> Tensor:
+    """The values [B, signals, sum b] of these actions [B, branches]: [B, signals, branches]."""
+    sizes = torch.tensor(branches, device=values.device)
+    columns = actions + (torch.cumsum(sizes, 0) - sizes)
+    return values.gather(2, columns.unsqueeze(1).expand(-1, values.shape[1], -1))
+
+
+def on_average(values: Tensor, probabilities: Tensor, branches: Sequence[int]) -> Tensor:
+    """The values [B, signals, sum b] under the policy [B, sum b]: [B, signals, branches]."""
+    weighted = torch.split(values * probabilities.unsqueeze(1), list(branches), dim=2)
+    return torch.stack([branch.sum(2) for branch in weighted], 2)
 
 
 class NextMembers:
@@ -122,7 +170,7 @@ class CounterfactualEvaluator:
         expected, advantages = torch.empty_like(taken), taken.new_empty(rollout.steps, len(nets.branches))
         at_once = min(AT_ONCE, chunk_size(inputs) or AT_ONCE)
         for some in self._chunks(rollout, at_once):
-            which = nets.tensor(_steps_of(starts[some], lengths[some]))
+            which = nets.tensor(runs(starts[some], lengths[some]))
             part = steps.take(which)
             here = None if mask is None else mask[part.own]
             sequences = self._sequences(rollout, some, before)
@@ -142,11 +190,6 @@ class CounterfactualEvaluator:
             self._following(following, exploration, earlier, final.target.cpu().numpy()),
             before.critic.cpu().numpy() if nets.critic.memories else None,
         )
-
-    def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """These agents of one environment, or all, will not go on."""
-        self.memories.reset_agents(env, agent_ids)
-        self.target_memories.reset_agents(env, agent_ids)
 
     def _chunks(self, rollout: Rollout, at_once: int) -> Iterator[Ints]:
         """The trajectories, of about so many steps each time; an agent's in order where critics remember."""
@@ -230,9 +273,3 @@ class _States:
     def keep(self, some: Ints, critic: Tensor, target: Tensor) -> None:
         which = torch.from_numpy(some).to(self.critic.device)
         self.critic[which], self.target[which] = critic, target
-
-
-def _steps_of(starts: Ints, lengths: Ints) -> Ints:
-    """The steps of trajectories that start at `starts`."""
-    offsets = np.repeat(starts - first_steps(lengths), lengths)
-    return offsets + np.arange(int(lengths.sum()))

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ....agent_processor.rollout import first_steps, runs
 from ...buffers.rollout_buffer import normalized, shuffled_units
 from ...networks.modules.distributions import Actions
-from ...networks.modules.sequences import PackedSequences
-from .critic import Steps, Table
-from .networks import COMANetworks
-from .steps import Ints, RosterSteps, first_steps, slots_of
+from ...networks.modules.memory import PackedSequences
+from .critic import COMANetworks, Steps, Table
+from .steps import Ints, RosterSteps, slots_of
 
 
 class RosterMinibatch(NamedTuple):
@@ -80,8 +80,7 @@ class RosterMinibatches:
         actor_sequences = critic_sequences = None
         if self._is_recurrent:
             lengths = self._lengths[units]
-            starts = first_steps(self._lengths)[units]
-            which = np.repeat(starts - first_steps(lengths), lengths) + np.arange(lengths.sum())
+            which = runs(first_steps(self._lengths)[units], lengths)
             if self._actor_states is not None:
                 actor_sequences = PackedSequences(lengths.tolist(), nets.tensor(self._actor_states[units]))
             if self._critic_states is not None:

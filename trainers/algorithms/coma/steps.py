@@ -7,15 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ....agent_processor.rollout import first_steps, runs
 from ....agent_processor.trajectory import Rollout
 from ....envs.base import ObsArray
+from ...buffers.rollout_buffer import OnPolicySteps
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
 
 @dataclass(slots=True)
-class RosterSteps:
+class RosterSteps(OnPolicySteps):
     """Columns of N agent-steps, and of the R rows that they reach: their own and other members'.
 
     They come in parts, one rollout each; a part's rows are those of its own steps, then those of others.
@@ -51,15 +53,10 @@ class RosterSteps:
     def __len__(self) -> int:
         return len(self.exploration)
 
-    def restored(self) -> RosterSteps:
-        """Nothing in them belongs to one process."""
-        return self
-
     def linked(self) -> tuple[Ints, Ints]:
         """Each step's row [N], and its roster [N, slots], both counted from the first row of all parts."""
-        first_rows = np.repeat(np.cumsum(self.row_counts) - self.row_counts, self.step_counts)
-        first_steps = np.repeat(np.cumsum(self.step_counts) - self.step_counts, self.step_counts)
-        own = first_rows + np.arange(len(self)) - first_steps
+        first_rows = np.repeat(first_steps(self.row_counts), self.step_counts)
+        own = runs(first_steps(self.row_counts), self.step_counts)
         return own, np.where(self.roster >= 0, self.roster + first_rows[:, None], -1)
 
 
@@ -76,14 +73,11 @@ def roster_steps(
     index = np.empty(len(rollout.reward), dtype=np.int64)
     rows = np.concatenate([np.arange(n), others])
     index[rows] = np.arange(len(rows))
-    own = slice(n)
     return RosterSteps(
         obs=[o[rows] for o in rollout.obs],
         discrete=rollout.discrete[rows],
         roster=np.where(roster >= 0, index[roster], -1),
-        action_mask=None if rollout.action_mask is None else rollout.action_mask[own],
-        log_probs=rollout.log_probs[own],
-        exploration=rollout.exploration[own],
+        **rollout.own("action_mask", "log_probs", "exploration"),
         returns=targets,
         advantages=advantages,
         lengths=rollout.lengths,
@@ -98,9 +92,3 @@ def slots_of(own: Ints, roster: Ints) -> Ints:
     """[N] the slot of each step's own row [N] in its roster [N, slots]."""
     slots: Ints = (roster == own[:, None]).argmax(axis=1)
     return slots
-
-
-def first_steps(lengths: Ints) -> Ints:
-    """[J] the first step of each of some consecutive trajectories."""
-    starts: Ints = np.cumsum(lengths) - lengths
-    return starts

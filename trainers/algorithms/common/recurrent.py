@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....agent_processor.sequences import pad_sequences
+from ....agent_processor.rollout import first_steps, pad_sequences, runs
 from ....agent_processor.trajectory import AgentKey, Rollout
-from ...buffers.rollout_buffer import EvaluatedSteps
+from ...buffers.rollout_buffer import PolicySteps
 from ...networks.modules.memory import Memory
 
 Ints = NDArray[np.int64]
+Padded = TypeVar("Padded", bound=PolicySteps)
 
 
 class CriticStates:
@@ -101,8 +103,8 @@ def unroll(
         following: [J, input size], of the next step of each trajectory. No state is stored of these.
     """
     lengths = rollout.lengths
-    first_step, sequences = np.cumsum(lengths) - lengths, -(-lengths // sequence_length)
-    first_sequence = np.cumsum(sequences) - sequences
+    first_step, sequences = first_steps(lengths), -(-lengths // sequence_length)
+    first_sequence = first_steps(sequences)
     outputs = steps.new_empty(len(steps), memory.output_size)
     next_outputs = None if following is None else steps.new_empty(len(following), memory.output_size)
     starts = np.empty((int(sequences.sum()), memory.size), np.float32)
@@ -116,7 +118,8 @@ def unroll(
             going = np.flatnonzero(sequences[wave] > block)
             which = wave[going]
             counts = np.minimum(lengths[which] - block * sequence_length, sequence_length)
-            rows = _rows(first_step[which] + block * sequence_length, counts).to(steps.device)
+            which_rows = runs(first_step[which] + block * sequence_length, counts)
+            rows = torch.from_numpy(which_rows).to(steps.device)
             which_states = torch.from_numpy(going).to(steps.device)
             before = state[which_states]
             starts[first_sequence[which] + block] = before.cpu().numpy()
@@ -142,37 +145,38 @@ def waves(agents: Sequence[AgentKey]) -> list[Ints]:
 def first_of_sequences(rollout: Rollout, sequence_length: int) -> Ints:
     """The row of each sequence's first step, as `pad_sequences` cuts the trajectories."""
     sequences = -(-rollout.lengths // sequence_length)
-    within = np.arange(int(sequences.sum())) - np.repeat(np.cumsum(sequences) - sequences, sequences)
-    first_step = np.cumsum(rollout.lengths) - rollout.lengths
-    rows: Ints = np.repeat(first_step, sequences) + within * sequence_length
-    return rows
+    within = np.arange(int(sequences.sum())) - np.repeat(first_steps(sequences), sequences)
+    return np.repeat(first_steps(rollout.lengths), sequences) + within * sequence_length
 
 
 def padded(
-    steps: EvaluatedSteps, rollout: Rollout, sequence_length: int, critic_memory: NDArray[np.float32]
-) -> EvaluatedSteps:
-    """The steps of a rollout as whole sequences, with the states before these.
+    steps: Padded,
+    rollout: Rollout,
+    sequence_length: int,
+    repeated: Container[str],
+    **states: NDArray[np.float32],
+) -> Padded:
+    """The steps of a rollout as whole sequences.
 
-    Padding is zeros, and repeats the last step's action mask: what is not allowed there would be an action
-    without any choice.
+    Args:
+        steps: of the rollout; columns of other rows than its own have names that start with `other_`.
+        rollout: whose trajectories are padded, and whose actor's states before the sequences become `memory`.
+        sequence_length: of the sequences.
+        repeated: the columns in which padding repeats the last step; in all others it is zeros. Action masks
+            must be among them: a row that allows nothing would be an action without any choice.
+        states: further columns, [sequences, memory_size] each.
     """
     assert rollout.memory is not None
     sequences = pad_sequences(rollout.lengths, sequence_length)
-    mask = steps.action_mask
-    return replace(
-        steps,
-        obs=[sequences.column(o) for o in steps.obs],
-        continuous=sequences.column(steps.continuous),
-        discrete=sequences.column(steps.discrete),
-        log_probs=sequences.column(steps.log_probs),
-        action_mask=None if mask is None else sequences.column(mask, repeat_last=True),
-        values=sequences.column(steps.values),
-        returns=sequences.column(steps.returns),
-        advantages=sequences.column(steps.advantages),
-        real=sequences.real,
-        memory=rollout.memory[first_of_sequences(rollout, sequence_length)],
-        critic_memory=critic_memory,
-    )
+    columns: dict[str, Any] = {**states}
+    for name in [field.name for field in fields(steps) if not field.name.startswith("other_")]:
+        column = getattr(steps, name)
+        if isinstance(column, list):
+            columns[name] = [sequences.column(one, name in repeated) for one in column]
+        elif column is not None:
+            columns[name] = sequences.column(column, name in repeated)
+    memory = rollout.memory[first_of_sequences(rollout, sequence_length)]
+    return replace(steps, **columns, real=sequences.real, memory=memory)
 
 
 def _starts_episode(rollout: Rollout, first_step: Ints) -> NDArray[np.bool_]:
@@ -185,9 +189,3 @@ def _starts_episode(rollout: Rollout, first_step: Ints) -> NDArray[np.bool_]:
         return np.zeros(len(first_step), np.bool_)
     starts: NDArray[np.bool_] = (rollout.memory[first_step] == 0.0).all(axis=1)
     return starts
-
-
-def _rows(starts: Ints, counts: Ints) -> Tensor:
-    """The rows of concatenated runs of `counts` rows that start at `starts`."""
-    offsets = np.repeat(starts - (np.cumsum(counts) - counts), counts)
-    return torch.from_numpy(offsets + np.arange(int(counts.sum())))

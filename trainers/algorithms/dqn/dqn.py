@@ -10,7 +10,7 @@ Notation: B steps, S reward signals, K branches, n the sum of their sizes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,15 +21,14 @@ from torch.nn import functional
 from ....agent_processor.trajectory import Rollout
 from ...buffers.replay.sampler import ReplayBatch
 from ...networks.actor import Actor
-from ...networks.modules.chunking import chunked_forward
 from ...networks.modules.exploration import ExplorationSchedule
 from ...networks.modules.heads import HeadConfig, QHead
-from ...networks.modules.precision import widened
+from ...networks.modules.passes import chunked_forward, widened
+from ...networks.observations import to_tensors
 from ...policies.exploration import EpsilonGreedy
 from ...settings.models.algorithms import DQNSettings
 from ...settings.models.behavior import TrainerSettings
-from ..base import OffPolicyAlgorithm, Traits, UpdateResult, require_discrete
-from ..common.observations import to_tensors
+from ..base import OffPolicyAlgorithm, Traits, UpdateResult, require_actions
 from ..common.optim import CheckedAdam
 from ..common.target_network import TargetNetwork
 
@@ -41,13 +40,15 @@ class DQN(OffPolicyAlgorithm):
     traits = Traits(is_greedy=True)
     network: Actor
     hyper: DQNSettings
+    saved_numbers: ClassVar = {"gradient_steps": "updates"}
 
     def build(self, settings: TrainerSettings, seed: int) -> None:
         """See `Algorithm.build`."""
         hyper, actions = settings.hyperparameters, self.spec.action_spec
         assert isinstance(hyper, DQNSettings)
-        require_discrete(
+        require_actions(
             actions,
+            "discrete",
             "DQN compares the values of all actions, so it needs discrete actions only",
             "Use trainer_type: sac, td3, ddpg or ppo for continuous actions; sac or ppo for both kinds.",
         )
@@ -63,18 +64,8 @@ class DQN(OffPolicyAlgorithm):
         self.explorer: EpsilonGreedy = EpsilonGreedy(actions, schedule)
         self.updates = 0
         """Gradient steps so far."""
-
-    def modules(self) -> dict[str, nn.Module]:
-        """See `Algorithm.modules`."""
-        return {"Policy": self.network}
-
-    def target_modules(self) -> dict[str, nn.Module]:
-        """See `Algorithm.target_modules`."""
-        return {"Target": self.target.network}
-
-    def optimizers(self) -> dict[str, CheckedAdam]:
-        """See `Algorithm.optimizers`."""
-        return {"Optimizer": self.optimizer}
+        targets: dict[str, nn.Module] = {"Target": self.target.network}
+        self.register({"Policy": self.network}, {"Optimizer": self.optimizer}, targets=targets)
 
     @torch.no_grad()
     def estimates(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
@@ -151,28 +142,10 @@ class DQN(OffPolicyAlgorithm):
         columns = (actions + self._branch_starts).unsqueeze(1)
         return q.gather(2, columns.expand(-1, q.shape[1], -1))
 
-    def metrics(self, policy_step: int) -> dict[str, float]:
-        """The values of the schedules."""
-        return {
-            "Policy/Learning Rate": self.learning_rate(policy_step),
-            self.explorer.statistic: self.explorer.schedule(policy_step),
-        }
-
-    # Transfer and state ---------------------------------------------------------------------------------
-
     def on_transfer(self, state: Mapping[str, Any], mismatches: Sequence[str]) -> list[str]:
         """The target becomes a copy of the network."""
         self.target.update(self.optimizer.flat)
         return []
-
-    def state_dict(self) -> dict[str, Any]:
-        """See `Algorithm.state_dict`."""
-        return super().state_dict() | {"gradient_steps": self.updates}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
-        super().load_state_dict(state)
-        self.updates = int(state["gradient_steps"])
 
 
 def head_of(network: Actor) -> QHead:

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from ...buffers.rollout_buffer import RolloutBatch, normalized, shuffled_units
 from ...networks.modules.distributions import Actions
-from .group_steps import GroupSteps, group_by_time
 from .steps import Ints, Rows, TeamSteps
-from .team_values import TeamEvaluator, TeamRows
+from .team_values import GroupSteps, TeamEvaluator, TeamRows, group_by_time
 
 
 class TeamMinibatch(NamedTuple):

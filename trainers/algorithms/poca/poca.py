@@ -18,25 +18,19 @@ from ....agent_processor.trajectory import Rollout
 from ...buffers.rollout_buffer import RolloutBatch, RolloutEvaluation
 from ...networks.actor import Actor
 from ...networks.modules.distributions import ActionDistribution
-from ...networks.modules.precision import widened
+from ...networks.modules.passes import widened
 from ...networks.observations import require_equal_groups
 from ...networks.team_critic import TeamCritic
 from ...settings.models.algorithms import POCASettings
 from ...settings.models.behavior import TrainerSettings
 from ...utils.distributed import in_step
 from ..base import OnPolicyAlgorithm, Traits
-from ..common.optim import CheckedAdam
+from ..common.optim import CheckedAdam, ClippedSchedules
+from ..common.recurrent import padded
 from ..common.returns import lambda_returns
-from ..common.schedules import ClippedSchedules
-from ..ppo.losses import (
-    VALUE_WEIGHT,
-    clipped_surrogate,
-    clipped_value_loss,
-    masked_mean,
-    ratio_statistics,
-)
+from ..ppo.losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
 from .minibatches import TeamMinibatch, TeamMinibatches
-from .steps import TeamSteps, padded
+from .steps import REPEATED_IN_PADDING, TeamSteps
 from .team_values import Encodings, TeamEvaluator
 
 BASELINE_WEIGHT = 0.5
@@ -62,30 +56,18 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
         require_equal_groups(self.network.encoder, self.critic.encoder)
         length = self.sequence_length if self.is_recurrent else 0
         self.evaluator = TeamEvaluator(self.network, self.critic, self.device, length)
+        self.critic_states = [self.evaluator.value_states, self.evaluator.baseline_states]
         parameters = [*self.network.parameters(), *self.critic.parameters()]
         self.optimizer = CheckedAdam(parameters, hyper.learning_rate, self.non_finite)
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
-
-    def modules(self) -> dict[str, nn.Module]:
-        """See `Algorithm.modules`."""
-        return {"Policy": self.network, "Critic": self.critic}
-
-    def optimizers(self) -> dict[str, CheckedAdam]:
-        """See `Algorithm.optimizers`."""
-        return {"Optimizer": self.optimizer}
-
-    def generators(self) -> dict[str, torch.Generator]:
-        """See `Algorithm.generators`."""
-        return {"shuffler": self.shuffler}
+        modules: dict[str, nn.Module] = {"Policy": self.network, "Critic": self.critic}
+        self.register(modules, {"Optimizer": self.optimizer}, {"shuffler": self.shuffler})
 
     # Evaluation -----------------------------------------------------------------------------------------
 
     def evaluate(
-        self,
-        rollout: Rollout,
-        rewards: Mapping[str, NDArray[np.float32]],
-        ignores_done: Mapping[str, bool],
+        self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], ignores_done: Mapping[str, bool]
     ) -> RolloutEvaluation[TeamSteps]:
         """Values, baselines and TD(lambda) returns per signal.
 
@@ -108,14 +90,11 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
             )
         steps = TeamSteps.of(rollout, found.baselines, returns)
         if found.value_starts is not None and found.baseline_starts is not None:
-            steps = padded(steps, rollout, self.sequence_length, found.value_starts, found.baseline_starts)
+            states = {"value_memory": found.value_starts, "baseline_memory": found.baseline_starts}
+            steps = padded(steps, rollout, self.sequence_length, REPEATED_IN_PADDING, **states)
         return RolloutEvaluation(
             steps, {"Baseline Estimate": found.baselines, "Value Estimate": found.values}
         )
-
-    def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """Drop the critic's states of these agents; see `Algorithm.reset_agents`."""
-        self.evaluator.reset_agents(env, agent_ids)
 
     # Update ---------------------------------------------------------------------------------------------
 
@@ -184,7 +163,7 @@ class POCA(OnPolicyAlgorithm[TeamSteps]):
             encodings = Encodings(*(column.index_select(0, order) for column in encodings))
         values, baselines, counts = encodings
         if value_states is not None and baseline_states is not None:
-            memory, length = self.critic.memory, self.sequence_length
+            memory, length = self.critic.memory(), self.sequence_length
             values, _ = memory(values, value_states, length)
             baselines, _ = memory(baselines, baseline_states, length)
         heads = self.critic.heads(torch.cat((values, baselines)), counts.repeat(2))

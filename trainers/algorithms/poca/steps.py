@@ -8,17 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....agent_processor.rows import RESTORED_STORE, STORE_BITS
-from ....agent_processor.sequences import pad_sequences
 from ....agent_processor.trajectory import Rollout
 from ....envs.base import ObsArray
-from ..common.recurrent import first_of_sequences
+from ...buffers.rollout_buffer import PolicySteps
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 
-@dataclass(slots=True)
-class TeamSteps:
+@dataclass(slots=True, kw_only=True)
+class TeamSteps(PolicySteps):
     """N steps of trajectories, and E rows of teammates whose own trajectories came at other times.
 
     Rows are identified by their numbers, which mean the same in every rollout of a process: so a teammate's
@@ -29,31 +28,16 @@ class TeamSteps:
     """[N]."""
     mates: Ints
     """[N, M] the numbers of the teammates' rows, -1 where there is none."""
-    obs: list[ObsArray]
-    continuous: Floats
-    discrete: NDArray[np.int32]
-    log_probs: Floats
-    action_mask: NDArray[np.bool_] | None
     baselines: Floats
     """[N, S], of the critic when the steps came in."""
-    returns: Floats
-    """[N, S]."""
-    advantages: Floats
-    """[N], mean over the signals, not normalized."""
     other_numbers: Ints
     """[E]."""
     other_obs: list[ObsArray]
     other_continuous: Floats
     other_discrete: NDArray[np.int32]
-    real: NDArray[np.bool_] | None = None
-    """[N], False for padding. With a memory the N rows are whole sequences, trajectories padded to these."""
-    memory: Floats | None = None
     value_memory: Floats | None = None
     baseline_memory: Floats | None = None
-    """[sequences, memory_size], the states before each sequence: the actor's, and the critic's two."""
-
-    def __len__(self) -> int:
-        return len(self.advantages)
+    """[sequences, memory_size], the critic's two states before each sequence."""
 
     def restored(self) -> TeamSteps:
         """With numbers that no row of this process gets, since the process that saved them counted alike."""
@@ -78,13 +62,9 @@ class TeamSteps:
         if mates is None:
             mates = np.zeros((rollout.steps, 0), dtype=np.int64)
         return cls(
+            **rollout.own("obs", "continuous", "discrete", "log_probs", "action_mask"),
             numbers=rollout.numbers[own],
             mates=np.where(mates < 0, -1, rollout.numbers[mates]),
-            obs=[o[own] for o in rollout.obs],
-            continuous=rollout.continuous[own],
-            discrete=rollout.discrete[own],
-            log_probs=rollout.log_probs[own],
-            action_mask=None if rollout.action_mask is None else rollout.action_mask[own],
             baselines=baselines,
             returns=returns,
             advantages=(returns - baselines).mean(axis=1),
@@ -95,37 +75,8 @@ class TeamSteps:
         )
 
 
-def padded(
-    steps: TeamSteps,
-    rollout: Rollout,
-    sequence_length: int,
-    value_memory: Floats,
-    baseline_memory: Floats,
-) -> TeamSteps:
-    """The steps of a rollout as whole sequences, with the states before these.
-
-    Padding is zeros; it is of the same row, and forbids the same actions, as the step before it.
-    """
-    assert rollout.memory is not None
-    sequences = pad_sequences(rollout.lengths, sequence_length)
-    mask = steps.action_mask
-    return replace(
-        steps,
-        numbers=sequences.column(steps.numbers, repeat_last=True),
-        mates=sequences.column(steps.mates, repeat_last=True),
-        obs=[sequences.column(o, repeat_last=True) for o in steps.obs],
-        continuous=sequences.column(steps.continuous, repeat_last=True),
-        discrete=sequences.column(steps.discrete, repeat_last=True),
-        log_probs=sequences.column(steps.log_probs),
-        action_mask=None if mask is None else sequences.column(mask, repeat_last=True),
-        baselines=sequences.column(steps.baselines),
-        returns=sequences.column(steps.returns),
-        advantages=sequences.column(steps.advantages),
-        real=sequences.real,
-        memory=rollout.memory[first_of_sequences(rollout, sequence_length)],
-        value_memory=value_memory,
-        baseline_memory=baseline_memory,
-    )
+REPEATED_IN_PADDING = {"numbers", "mates", "obs", "continuous", "discrete", "action_mask"}
+"""The columns in which padding is of the same row as the step before it."""
 
 
 @dataclass(frozen=True, slots=True)

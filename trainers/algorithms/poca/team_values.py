@@ -1,7 +1,16 @@
-"""Evaluation of teams by the critic: from rows to sets, from sets to values and baselines."""
+"""Evaluation of teams by the critic: from rows to sets, from sets to values and baselines.
+
+Group-steps: the steps of a group's members that belong to one time.
+
+A step's set is the agent's own row with those of its teammates. Steps with the same set belong to one
+group-step, whose value is computed once. Where sets differ (a dying member sees its teammates one step old,
+members decide at different times, trajectories were cut apart) a step has a group-step of its own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -9,19 +18,89 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ....agent_processor.rollout import first_steps, runs
 from ....agent_processor.trajectory import Rollout
 from ....envs.base import ObsArray
 from ...networks.actor import Actor
-from ...networks.modules.chunking import chunk_size
-from ...networks.team_critic import Members, TeamCritic, flat_actions
-from ..common.observations import to_tensors
+from ...networks.modules.distributions import flat_actions
+from ...networks.modules.passes import chunk_size
+from ...networks.observations import to_tensors
+from ...networks.team_critic import Members, TeamCritic
 from ..common.recurrent import CriticStates, unroll
-from .group_steps import GroupSteps, group_by_time
 from .steps import Floats, Ints
 
 EVALUATED_AT_ONCE = 8192
 """Pairs of members that the critic compares in one pass: n * n in each set of n. Memory grows with their
 number times n."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSteps:
+    """G sets of rows, and the W steps that belong to them, one set after another."""
+
+    members: Ints
+    """[G, n] rows in ascending order, then -1."""
+    steps: Ints
+    """[W] steps, those of set 0 first."""
+    slots: Ints
+    """[W] the index of each of these steps among the members of its set."""
+    counts: Ints
+    """[G] the number of steps that belong to each set."""
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def take(self, which: Ints) -> GroupSteps:
+        """Some of the sets, in this order."""
+        counts = self.counts[which]
+        at = runs(first_steps(self.counts)[which], counts)
+        members = self.members[which]
+        widest = int((members >= 0).sum(1).max(initial=1))
+        return GroupSteps(members[:, :widest], self.steps[at], self.slots[at], counts)
+
+    def chunks(self, size: int) -> Iterator[GroupSteps]:
+        """All sets in order, in chunks of at most `size` pairs of members, or of one set.
+
+        The baselines of a set of n members compare n * n pairs, however few of its steps there are; smaller
+        sets in the same chunk are padded to as many.
+        """
+        members = (self.members >= 0).sum(1)
+        start = 0
+        while start < len(self):
+            widest = np.maximum.accumulate(members[start : start + size])
+            pairs = widest**2 * np.arange(1, len(widest) + 1)
+            stop = start + max(1, int(np.searchsorted(pairs, size, side="right")))
+            yield self.take(np.arange(start, stop))
+            start = stop
+
+
+def group_by_time(own: Ints, teammates: Ints | None) -> GroupSteps:
+    """Sort steps into group-steps.
+
+    Args:
+        own: [W] each step's row.
+        teammates: [W, M] the rows of its teammates, -1 where there is none; None: no step has any.
+    """
+    sets = own[:, None] if teammates is None else np.concatenate([own[:, None], teammates], axis=1)
+    none = np.iinfo(np.int64).max
+    ordered = np.sort(np.where(sets < 0, none, sets), axis=1)
+    members, of_step = _distinct(ordered)
+    steps = np.argsort(of_step, kind="stable")
+    slots = (members[of_step[steps]] < own[steps, None]).sum(1)
+    members = np.where(members == none, -1, members)
+    return GroupSteps(members, steps, slots, np.bincount(of_step, minlength=len(members)))
+
+
+def _distinct(rows: Ints) -> tuple[Ints, Ints]:
+    """The different rows [G, n] of a table [W, n], and for each of its rows which that is [W]."""
+    if not len(rows):
+        return rows, np.zeros(0, dtype=np.int64)
+    order = np.lexsort(rows.T[::-1])
+    ordered = rows[order]
+    new = np.concatenate([[True], (ordered[1:] != ordered[:-1]).any(axis=1)])
+    which = np.empty(len(rows), dtype=np.int64)
+    which[order] = np.cumsum(new) - 1
+    return ordered[new], which
 
 
 class TeamRows(NamedTuple):
@@ -68,7 +147,7 @@ class TeamEvaluator:
         self.critic = critic
         self.device = device
         self.sequence_length = sequence_length
-        size = critic.memory.size if sequence_length else 0
+        size = critic.memory_size
         self.value_states, self.baseline_states = CriticStates(size), CriticStates(size)
 
     def rows(self, obs: list[ObsArray], continuous: Floats, discrete: NDArray[np.int32]) -> TeamRows:
@@ -100,7 +179,7 @@ class TeamEvaluator:
         of_values, of_baselines, counts = encodings
         value_starts = baseline_starts = None
         if self.sequence_length:
-            length, memory = self.sequence_length, self.critic.memory
+            length, memory = self.sequence_length, self.critic.memory()
             outputs = unroll(memory, self.value_states, rollout, length, of_values, following)
             assert outputs.following is not None
             of_values, following, value_starts = outputs.steps, outputs.following, outputs.starts
@@ -138,11 +217,6 @@ class TeamEvaluator:
         width = 1 + rollout.next_mates_obs[0].shape[1]
         absent = torch.from_numpy(np.arange(width) > rollout.next_mates[:, None]).to(self.device)
         return self.actor.prepare(to_tensors(obs, self.device)), Members(None, absent, ends, width)
-
-    def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """Drop the states of these agents; see `Algorithm.reset_agents`."""
-        self.value_states.reset_agents(env, agent_ids)
-        self.baseline_states.reset_agents(env, agent_ids)
 
 
 def members_of(groups: GroupSteps, device: torch.device) -> tuple[Members, Tensor]:

@@ -7,23 +7,21 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from ....agent_processor.trajectory import Rollout
 from ...buffers.rollout_buffer import EvaluatedSteps, RolloutBatch, RolloutEvaluation
 from ...networks.actor_critic import ActorCritic
-from ...networks.modules.chunking import chunked_forward
 from ...networks.modules.distributions import ActionDistribution
-from ...networks.modules.precision import Precision, widened
+from ...networks.modules.passes import Precision, chunked_forward, widened
+from ...networks.observations import to_tensors
 from ...settings.models.algorithms import PPOSettings
 from ...settings.models.behavior import TrainerSettings
 from ...utils.distributed import in_step
 from ..base import OnPolicyAlgorithm, Traits
-from ..common.observations import to_tensors
-from ..common.optim import CheckedAdam
+from ..common.optim import CheckedAdam, ClippedSchedules
 from ..common.recurrent import CriticStates, padded, unroll
 from ..common.returns import generalized_advantages
-from ..common.schedules import ClippedSchedules
 from .fused import FusedPPOGradient, Statistics
 from .losses import VALUE_WEIGHT, clipped_surrogate, clipped_value_loss, masked_mean, ratio_statistics
 
@@ -48,31 +46,18 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
         self.network = network.to(self.device)
         self.optimizer = CheckedAdam(self.network.parameters(), hyper.learning_rate, self.non_finite)
         self.memories = CriticStates(self.network.memory(-1).size) if self.is_recurrent else None
+        self.critic_states = [self.memories] if self.memories is not None else []
         can_fuse = self.network.is_dense_mlp and not self.is_recurrent
         can_fuse = can_fuse and not hyper.clip_value_loss and self.precision is Precision.FLOAT32
         self.fused = FusedPPOGradient(self.network) if can_fuse else None
         self.shuffler = torch.Generator().manual_seed(seed + 1)
         self.schedules = ClippedSchedules.of(hyper, settings.max_steps)
-
-    def modules(self) -> dict[str, nn.Module]:
-        """See `Algorithm.modules`."""
-        return {"Policy": self.network}
-
-    def optimizers(self) -> dict[str, CheckedAdam]:
-        """See `Algorithm.optimizers`."""
-        return {"Optimizer": self.optimizer}
-
-    def generators(self) -> dict[str, torch.Generator]:
-        """See `Algorithm.generators`."""
-        return {"shuffler": self.shuffler}
+        self.register({"Policy": self.network}, {"Optimizer": self.optimizer}, {"shuffler": self.shuffler})
 
     # Evaluation -----------------------------------------------------------------------------------------
 
     def evaluate(
-        self,
-        rollout: Rollout,
-        rewards: Mapping[str, NDArray[np.float32]],
-        ignores_done: Mapping[str, bool],
+        self, rollout: Rollout, rewards: Mapping[str, NDArray[np.float32]], ignores_done: Mapping[str, bool]
     ) -> RolloutEvaluation[EvaluatedSteps]:
         """Values, generalized advantages and returns per signal.
 
@@ -97,19 +82,14 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
                 self.hyper.lambd,
                 rollout.lengths,
             )
-        own = slice(rollout.steps)
         steps = EvaluatedSteps(
-            obs=[o[own] for o in rollout.obs],
-            continuous=rollout.continuous[own],
-            discrete=rollout.discrete[own],
-            log_probs=rollout.log_probs[own],
-            action_mask=None if rollout.action_mask is None else rollout.action_mask[own],
+            **rollout.own("obs", "continuous", "discrete", "log_probs", "action_mask"),
             values=values,
             returns=advantages + values,
             advantages=advantages.mean(axis=1),
         )
         if starts is not None:
-            steps = padded(steps, rollout, self.sequence_length, starts)
+            steps = padded(steps, rollout, self.sequence_length, {"action_mask"}, critic_memory=starts)
         return RolloutEvaluation(steps, {"Value Estimate": values})
 
     @torch.inference_mode()
@@ -137,11 +117,6 @@ class PPO(OnPolicyAlgorithm[EvaluatedSteps]):
             for o, following in zip(rollout.obs, rollout.next_obs, strict=True)
         ]
         return self.network.prepare(to_tensors(obs, self.device))
-
-    def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """Drop the critic's states of these agents; see `Algorithm.reset_agents`."""
-        if self.memories is not None:
-            self.memories.reset_agents(env, agent_ids)
 
     # Update ---------------------------------------------------------------------------------------------
 

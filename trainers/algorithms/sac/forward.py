@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from ...buffers.replay.sampler import ReplayBatch
 from ...networks.actor import Actor
+from ...networks.critics import TWINS, BurnInSequences, Temperatures, TwinQ, ValueNetwork
 from ...networks.modules.distributions import Actions
-from ...networks.modules.precision import widened
+from ...networks.modules.passes import widened
 from ...networks.observations import as_float
-from ...networks.sac import TWINS, BurnInSequences, Temperatures, TwinQ, ValueNetwork
 from .losses import SampledActions, sample_actions
 
 VALUE_STATES = "value_states"
@@ -125,7 +125,7 @@ class ForwardPass:
         encodings = q.encode(inputs)
         q_taken, q_sampled = self._q_values(q, encodings, batch.actions.continuous, sampled, sequences)
         start = batch.extra[VALUE_STATES][:: sequences.length]
-        values = value.values(sequences.run(value.memory, value.encoding(inputs), start))
+        values = value.values(sequences.run(value.memory(), value.encoding(inputs), start))
         with torch.no_grad():
             next_values = self._next_values(target, inputs, next_inputs, start, sequences)
         return Outputs(sampled, q_taken, q_sampled, widened(values), widened(next_values))
@@ -162,6 +162,6 @@ class ForwardPass:
         n_step = min(self.n_step, sequences.length)
         encodings = target.encoding(next_inputs)
         first = BurnInSequences(sequences.length, n_step)
-        states = first.warm_up(target.memory, target.encoding(inputs), start)
-        values: Tensor = target.values(sequences.run(target.memory, encodings, states))
+        states = first.warm_up(target.memory(), target.encoding(inputs), start)
+        values: Tensor = target.values(sequences.run(target.memory(), encodings, states))
         return values

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from ...buffers.replay.sampler import ReplayBatch
+from ...networks.critics import TWINS
 from ...networks.modules.distributions import EPSILON, LOG_SIGMA_RANGE, ActionDistribution
-from ...networks.sac import TWINS
 from ..common.fused import (
     Array,
     ArrayBackend,

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ...networks.critics import Coefficients
 from ...networks.modules.distributions import ActionDistribution, gaussian_log_prob
-from ...networks.sac import Coefficients
 from ..ppo.losses import masked_mean
 
 

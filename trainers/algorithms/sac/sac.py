@@ -10,21 +10,19 @@ import numpy as np
 import torch
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from ....agent_processor.trajectory import Rollout
 from ...buffers.replay.columns import ExtraColumn
 from ...buffers.replay.sampler import ReplayBatch
 from ...checkpoints.mlagents.weights import is_mlagents, take_target
 from ...networks.actor import Actor
-from ...networks.modules.chunking import chunked_forward
-from ...networks.modules.precision import Precision
-from ...networks.observations import require_equal_groups
-from ...networks.sac import BurnInSequences, Temperatures, TwinQ, ValueNetwork
+from ...networks.critics import BurnInSequences, Temperatures, TwinQ, ValueNetwork
+from ...networks.modules.passes import Precision, chunked_forward
+from ...networks.observations import require_equal_groups, to_tensors
 from ...settings.models.algorithms import SACSettings
 from ...settings.models.behavior import TrainerSettings
 from ..base import OffPolicyAlgorithm, Traits, UpdateResult
-from ..common.observations import to_tensors
 from ..common.optim import CheckedAdam, FlatParameters
 from ..common.recurrent import CriticStates, first_of_sequences, unroll
 from .forward import VALUE_STATES, ForwardPass, SACLosses, SACNetworks
@@ -57,8 +55,9 @@ class SAC(OffPolicyAlgorithm):
         self.networks = _networks(self.spec, settings, self.device, seed)
         self.network = self.networks.actor
         value = self.networks.value
-        self.memories = CriticStates(value.memory.size) if self.is_recurrent else None
-        self.extra_columns = [ExtraColumn(VALUE_STATES, (value.memory.size,))] if self.is_recurrent else []
+        self.memories = CriticStates(value.memory_size) if self.is_recurrent else None
+        self.critic_states = [self.memories] if self.memories is not None else []
+        self.extra_columns = [ExtraColumn(VALUE_STATES, (value.memory().size,))] if self.is_recurrent else []
         self._starts = np.zeros((0, 0), np.float32)
         """[sequences, size] V's states before each sequence of the rollout that was last evaluated."""
         parameters = [p for network in self.networks[:-1] for p in network.parameters()]
@@ -77,23 +76,13 @@ class SAC(OffPolicyAlgorithm):
         critics = (self.networks.q, value, self.networks.temperatures)
         self._critic_parameters = [p for network in critics for p in network.parameters()]
         self.noise = torch.Generator().manual_seed(seed + 1)
-
-    def modules(self) -> dict[str, nn.Module]:
-        """See `Algorithm.modules`; in the optimizer's order."""
-        actor, q, temperatures, value, _ = self.networks
-        return {"Policy": actor, "Q": q, "Temperatures": temperatures, "Value": value}
-
-    def target_modules(self) -> dict[str, nn.Module]:
-        """See `Algorithm.target_modules`."""
-        return {"Target": self.networks.target}
-
-    def optimizers(self) -> dict[str, CheckedAdam]:
-        """See `Algorithm.optimizers`."""
-        return {"Optimizer": self.optimizer}
-
-    def generators(self) -> dict[str, torch.Generator]:
-        """See `Algorithm.generators`."""
-        return {"noise": self.noise}
+        actor, q, temperatures, value, target = self.networks
+        self.register(  # the networks in the optimizer's order
+            {"Policy": actor, "Q": q, "Temperatures": temperatures, "Value": value},
+            {"Optimizer": self.optimizer},
+            {"noise": self.noise},
+            {"Target": target},
+        )
 
     def _sequences(self, hyper: SACSettings) -> BurnInSequences | None:
         """How the steps of a batch are learned from with a memory."""
@@ -113,7 +102,7 @@ class SAC(OffPolicyAlgorithm):
         if self.memories is None:
             return {"Value": chunked_forward(value, inputs).cpu().numpy()}
         encodings = chunked_forward(value.encoding, inputs)
-        outputs = unroll(value.memory, self.memories, rollout, self.sequence_length, encodings)
+        outputs = unroll(value.memory(), self.memories, rollout, self.sequence_length, encodings)
         self._starts = outputs.starts
         return {"Value": value.values(outputs.steps).cpu().numpy()}
 
@@ -124,11 +113,6 @@ class SAC(OffPolicyAlgorithm):
         states = np.zeros((rollout.steps, self.memories.size), np.float32)
         states[first_of_sequences(rollout, self.sequence_length)] = self._starts
         return {VALUE_STATES: states}
-
-    def reset_agents(self, env: int | None, agent_ids: NDArray[np.int32] | None) -> None:
-        """Drop the critic's states of these agents; see `Algorithm.reset_agents`."""
-        if self.memories is not None:
-            self.memories.reset_agents(env, agent_ids)
 
     # The update ---------------------------------------------------------------------------------------
 

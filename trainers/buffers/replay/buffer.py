@@ -8,16 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....agent_processor.rollout import select_trajectories
-from ....agent_processor.sequences import PaddedSequences, pad_sequences
+from ....agent_processor.rollout import PaddedSequences, pad_sequences, select_trajectories
 from ....agent_processor.trajectory import Rollout
 from ....envs.base import ObsArray
 from ....envs.images import as_floats
 from ...utils.errors import TrainerError
 from .columns import BYTES, ReplayColumns, ReplayLayout
-from .final_observations import FinalObservations
 from .frame_stacks import StackedObservations
-from .observations import Ints, Observations, PlainObservations, SavedRows
+from .observations import FinalObservations, Ints, Observations, PlainObservations, SavedRows
 from .priorities import Priorities
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
-from ....agent_processor.sequences import PaddedSequences
+from ....agent_processor.rollout import PaddedSequences
 from ....agent_processor.trajectory import Rollout
 from .frame_stacks import spare_frames, stack_sizes
 from .observations import Ints, PlainObservations, SavedRows

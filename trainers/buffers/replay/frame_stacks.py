@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....envs.base import ObsArray
-from .observations import Ints, SavedRows, from_both, grown
+from .observations import Ints, Observations, SavedRows, from_both
 
 BLACK = -1
 """Instead of a frame's number: a frame of zeros, as before the start of an episode; it is not stored."""
@@ -37,7 +37,7 @@ def spare_frames(places: int, size: int, longest: int) -> int:
     return max(FEWEST_SPARE, places // SPARE, 2 * size * (longest + 2))
 
 
-class StackedObservations:
+class StackedObservations(Observations):
     """Stacks [frames x channels, height, width], the newest frame last, of one sensor."""
 
     def __init__(self, places: int, shape: tuple[int, ...], dtype: Any, size: int, longest: int) -> None:
@@ -56,17 +56,12 @@ class StackedObservations:
         self._reach = spare // 2
         self._frames: ObsArray = np.zeros((places + spare, prod(self.shape)), dtype)
         self._numbers: Ints = np.full((places, size), BLACK, np.int64)
-        self._finals: Ints = np.full((0, size), BLACK, np.int64)
-        self._final_count = 0
+        self._finals = np.full((0, size), BLACK, np.int64)
         self._written = 0
         """Frames so far; they are numbered, and frame k lies at k modulo the ring's size."""
         self._marks: deque[tuple[int, int]] = deque()
         """(step, frames written before it) of each call of `begin_write`."""
         self._out: dict[int, ObsArray] = {}
-
-    def reserve(self, finals: int) -> None:
-        """See `Observations`."""
-        self._final_count, self._finals = finals, grown(self._finals, finals)
 
     def begin_write(self, step: int) -> None:
         """See `Observations`."""

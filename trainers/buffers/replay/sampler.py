@@ -87,11 +87,7 @@ class ReplaySampler:
         self._units: Ints = np.zeros(0, np.int64)
 
     def batch(
-        self,
-        replay: Replay,
-        batch_size: int,
-        beta: float = 1.0,
-        scale: NDArray[np.float32] | None = None,
+        self, replay: Replay, batch_size: int, beta: float = 1.0, scale: NDArray[np.float32] | None = None
     ) -> ReplayBatch:
         """A batch of `batch_size` steps, rounded down to whole sequences but for the first.
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from ...networks.actor import Actor
 from ...networks.actor_critic import ActorCritic
+from ...networks.critics import Temperatures, TwinQ, ValueNetwork
 from ...networks.modules.heads import ActionHead
-from ...networks.sac import Temperatures, TwinQ, ValueNetwork
 from ...networks.team_critic import TeamCritic
 from ...utils.errors import CheckpointError
 from .layers import description, differences, weights_of

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ...networks.actor import ActingNetwork
 from ...networks.actor_critic import ActorCritic
+from ...networks.critics import TWINS, TwinQ, ValueNetwork
 from ...networks.modules.attention import EntityEncoder, SelfAttention
 from ...networks.modules.body import Body, DenseStack
 from ...networks.modules.heads import ActionHead, ValueHead
@@ -22,7 +23,6 @@ from ...networks.modules.memory import Memory
 from ...networks.modules.normalizer import Normalizer
 from ...networks.modules.visual import Convolution, VisualEncoder
 from ...networks.observations import ObservationEncoder
-from ...networks.sac import TWINS, TwinQ, ValueNetwork
 from ...networks.team_critic import TeamCritic
 from ...settings.models.networks import EncoderType, MemoryType
 
@@ -67,7 +67,7 @@ def team_critic_tensors(critic: TeamCritic) -> Named:
     for i, layer in enumerate(critic.body.layers):
         named |= _layer(layer, 0, f"{BODY}linear_encoder.seq_layers.{2 * i}")
     if critic.memories:
-        named |= memory_tensors(critic.memory, MEMORY)
+        named |= memory_tensors(critic.memory(), MEMORY)
     return named | value_tensors(critic.values)
 
 
@@ -91,7 +91,7 @@ def state_value_tensors(network: ValueNetwork) -> Named:
     """The state value of SAC, as `Optimizer:value_network` has it, without its normalizer."""
     named = encoder_tensors(network.encoder, BODY) | body_tensors(network.body, 0, BODY)
     if network.memories:
-        named |= memory_tensors(network.memory, MEMORY)
+        named |= memory_tensors(network.memory(), MEMORY)
     return named | value_tensors(network.values)
 
 

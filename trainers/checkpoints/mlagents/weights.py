@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...networks.sac import ValueNetwork
+from ...networks.critics import ValueNetwork
 from ...utils.errors import CheckpointError
 from .fill import (
     COEFFICIENTS,

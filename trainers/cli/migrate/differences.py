@@ -23,7 +23,7 @@ from ...settings.yaml_source import Path, Source
 from .mlagents_config import WRITTEN_RULES, Remark
 
 FLOORS = {"learning_rate": 1e-10, "epsilon": 0.1, "beta": 1e-5}
-"""Where linear schedules end, as in `trainers/algorithms/common/schedules.py`; tests compare the two."""
+"""Where linear schedules end, as in `trainers/algorithms/common/optim.py`; tests compare the two."""
 
 
 @dataclass(frozen=True)

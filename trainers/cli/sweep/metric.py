@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...stats.csv_writer import FILE_NAME, FIRST_COLUMNS
-from ...utils.suggestions import nearest
+from ...utils.errors import nearest
 
 
 @dataclass(frozen=True)

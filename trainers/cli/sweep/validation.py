@@ -14,8 +14,7 @@ from ...settings.errors import Problem, TrainerConfigError
 from ...settings.models.run import EnvironmentSettings
 from ...settings.options import RunOptions
 from ...settings.validation import require_support
-from ...utils.errors import TrainerError
-from ...utils.suggestions import nearest
+from ...utils.errors import TrainerError, nearest
 from .launcher import Commands, Values, as_text
 from .metric import SweepError
 from .settings import SweepSettings

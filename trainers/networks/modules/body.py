@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...settings.models.networks import Activation, Initialization, NetworkSettings
+from ...settings.models.networks import Activation, NetworkSettings
 from ..observations import ObservationEncoder
 from .attention import LAYER_NORM_EPS
 from .hypernetwork import HyperLayer
@@ -29,49 +28,45 @@ class Body(nn.Module):
         self,
         streams: int,
         input_size: int,
-        hidden: int,
-        layers: int | None,
+        settings: NetworkSettings,
         generator: torch.Generator | None = None,
         gain: float = 1.0,
         *,
-        activation: Activation = Activation.SWISH,
-        initialization: Initialization = Initialization.KAIMING_NORMAL,
-        layer_norm: bool = False,
-        goal_columns: Sequence[slice] = (),
-        goals_encoded: bool = True,
+        encoder: ObservationEncoder | None = None,
+        has_layers: bool = True,
     ) -> None:
         """Build the layers with fresh weights, drawn from `generator` or torch's own.
 
         Args:
             streams: S.
             input_size: of what is read.
-            hidden: of each layer and so of the output.
-            layers: their number, of which 0 is read as 1; None for none at all, which passes inputs on.
+            settings: width and number of the layers (0 is read as 1), their activation, initialization and
+                layer normalization.
             generator: of the first weights.
             gain: of the first weights, see `initialize_`.
-            activation: what follows each layer.
-            initialization: of its weights.
-            layer_norm: whether its sums become of mean 0 and deviation 1 before the activation.
-            goal_columns: where the goals stand in the inputs; by them the last layer is made.
-            goals_encoded: whether they come from encoders that learn.
+            encoder: of the inputs, whose goals make the weights of the last layer; None: no layer is made so.
+            has_layers: False for none at all, which passes inputs on.
+
+        Raises:
+            UnsupportedObservationError: weights are to be made from a goal of variable length.
         """
         super().__init__()
         self.streams = streams
-        self.hidden = hidden if layers is not None else input_size
-        self.activation, self.layer_norm = activation, layer_norm
+        hidden = settings.hidden_units
+        self.hidden = hidden if has_layers else input_size
+        self.activation, self.layer_norm = settings.activation, settings.layer_norm
         # ML-Agents builds one layer even if num_layers is 0.
-        sizes = [input_size] + [hidden] * (0 if layers is None else max(layers, 1))
+        sizes = [input_size] + [hidden] * (max(settings.num_layers, 1) if has_layers else 0)
         shapes = list(pairwise(sizes))
         self.conditioned: HyperLayer | None = None
-        made = shapes.pop() if goal_columns else None
+        goals = [] if encoder is None else encoder.goal_columns()
+        made = shapes.pop() if goals else None
         self.layers = nn.ModuleList(
-            DenseStack(streams, fan_in, fan_out, generator, gain, initialization)
-            for fan_in, fan_out in shapes
+            DenseStack(streams, *shape, generator, gain, settings.initialization) for shape in shapes
         )
-        if made is not None:
-            self.conditioned = HyperLayer(
-                streams, *made, goal_columns, hidden, generator, goals_encoded=goals_encoded
-            )
+        if encoder is not None and made is not None:
+            encoded = encoder.goals_encoded
+            self.conditioned = HyperLayer(streams, *made, goals, hidden, generator, goals_encoded=encoded)
 
     @property
     def is_dense_mlp(self) -> bool:
@@ -128,18 +123,7 @@ def body_on(
     Raises:
         UnsupportedObservationError: weights are to be made from a goal of variable length.
     """
-    return Body(
-        streams,
-        encoder.size,
-        settings.hidden_units,
-        None if encoder.whole is not None else settings.num_layers,
-        generator,
-        activation=settings.activation,
-        initialization=settings.initialization,
-        layer_norm=settings.layer_norm,
-        goal_columns=encoder.goal_columns(),
-        goals_encoded=encoder.goals_encoded,
-    )
+    return Body(streams, encoder.size, settings, generator, encoder=encoder, has_layers=encoder.whole is None)
 
 
 def _moved(sums: Tensor, offset: Tensor | None) -> Tensor:

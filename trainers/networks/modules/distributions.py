@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from .precision import widened
+from .passes import widened
 
 EPSILON = 1e-7
 """Keeps logarithms and divisions finite. Part of ML-Agents' formulas, and so of what its settings mean."""
@@ -36,6 +36,15 @@ class Actions(NamedTuple):
     """[B, continuous_size] float32, before clipping and scaling; [B, 0] without continuous actions."""
     discrete: Tensor
     """[B, branches] int64 (int32 is taken too); [B, 0] without discrete actions."""
+
+
+def flat_actions(continuous: Tensor, discrete: Tensor, branches: Sequence[int]) -> Tensor:
+    """Actions as the input of a network, [R, A + sum b]: as sampled, then one-hot branch by branch."""
+    hot = [
+        torch.nn.functional.one_hot(discrete[:, k].long(), size).to(continuous.dtype)
+        for k, size in enumerate(branches)
+    ]
+    return torch.cat((continuous, *hot), 1)
 
 
 def gaussian_log_prob(mu: Tensor, log_sigma: Tensor, actions: Tensor) -> Tensor:

@@ -1,9 +1,12 @@
-"""Recurrent memories: what a network carries from one decision of an agent to its next."""
+"""Recurrent memories: what a network carries from one decision of an agent to its next.
+
+Also sequences of steps for memories, and networks that differ from slot to slot.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -114,3 +117,91 @@ class Memory(nn.Module):
         gru: Callable[..., tuple[Tensor, Tensor]] = torch.gru
         outputs, hidden = gru(*before, state.unsqueeze(0).contiguous(), *options, *after)
         return outputs, hidden[0]
+
+
+class RecurrentModule(nn.Module):
+    """A module with a memory for each of its streams, or without any."""
+
+    memories: nn.ModuleList
+
+    def add_memories(
+        self,
+        streams: int,
+        input_size: int,
+        settings: MemorySettings | None,
+        generator: torch.Generator | None,
+    ) -> int:
+        """Build the memories that the settings ask for; returns the size of what the heads read."""
+        if settings is None:
+            self.memories = nn.ModuleList()
+            return input_size
+        self.memories = nn.ModuleList(Memory(input_size, settings, generator) for _ in range(streams))
+        return self.memory().output_size
+
+    def memory(self, stream: int = 0) -> Memory:
+        """The memory of a stream; -1: of the last, such as the critic's."""
+        memory = self.memories[stream]
+        assert isinstance(memory, Memory)
+        return memory
+
+    @property
+    def memory_size(self) -> int:
+        """Length of an agent's recurrent state; 0 without one."""
+        return self.memory().size if self.memories else 0
+
+
+class PackedSequences(NamedTuple):
+    """Sequences of consecutive steps, each of one agent, concatenated."""
+
+    lengths: list[int]
+    """Steps of each sequence, at least 1."""
+    states: Tensor
+    """[sequences, size], the memory's state before each sequence."""
+
+    def starts(self) -> Tensor:
+        """[sequences] the first step of each."""
+        lengths = torch.tensor(self.lengths, device=self.states.device)
+        return torch.cumsum(lengths, 0) - lengths
+
+
+Network = Callable[[int, Tensor, "PackedSequences | None"], tuple[Tensor, "Tensor | None"]]
+"""From a slot, the indices [n] of its rows and their sequences, to results [n, ...] and final states."""
+
+
+def by_slot(
+    slots: Tensor, count: int, network: Network, sequences: PackedSequences | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """Apply to each row the network of its slot.
+
+    Args:
+        slots: [B] int64, below `count`. A sequence has the slot of its first step.
+        count: the number of slots.
+        network: called for every slot that has rows.
+        sequences: the rows' sequences, where the networks have memories.
+
+    Returns:
+        [B, ...] in the order of `slots`, and the states after the sequences, in their order.
+    """
+    if sequences is not None:
+        slots_of_sequences = slots[sequences.starts()]
+        lengths = torch.tensor(sequences.lengths, device=slots.device)
+        slots = slots_of_sequences.repeat_interleave(lengths)
+    order = slots.argsort(stable=True)
+    counts = torch.bincount(slots, minlength=count).tolist()
+    rows, states, sequence_order = [], [], []
+    for slot, here in enumerate(torch.split(order, counts)):
+        if not len(here):
+            continue
+        some = None
+        if sequences is not None:
+            which = (slots_of_sequences == slot).nonzero().squeeze(1)
+            some = PackedSequences([sequences.lengths[i] for i in which.tolist()], sequences.states[which])
+            sequence_order.append(which)
+        of_slot, final = network(slot, here, some)
+        rows.append(of_slot)
+        if final is not None:
+            states.append(final)
+    together = torch.cat(rows).index_select(0, order.argsort())
+    if not states:
+        return together, None
+    return together, torch.cat(states).index_select(0, torch.cat(sequence_order).argsort())

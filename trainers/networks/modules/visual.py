@@ -71,11 +71,7 @@ class VisualEncoder(nn.Module):
     """From an image to `size` features."""
 
     def __init__(
-        self,
-        spec: ObservationSpec,
-        kind: EncoderType,
-        size: int,
-        generator: torch.Generator | None = None,
+        self, spec: ObservationSpec, kind: EncoderType, size: int, generator: torch.Generator | None = None
     ) -> None:
         """Build the encoder with fresh weights, drawn from `generator` or torch's own.
 

@@ -75,7 +75,6 @@ class Exportable(Protocol):
         Returns:
             The name of the value [batch, size].
         """
-        ...
 
 
 def _custom(graph: GraphBuilder, network: nn.Module, inputs: str | list[str]) -> str:

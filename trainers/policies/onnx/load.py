@@ -117,7 +117,7 @@ def _brain(path: Path, seed: int | None) -> PlayablePolicy:
 def _checkpoint(path: Path, place: int | None, seed: int | None) -> PlayablePolicy:
     from ...checkpoints.file import CheckpointError, load_checkpoint
     from ...checkpoints.metadata import build_network
-    from ...checkpoints.mlagents.detect import is_mlagents_file
+    from ...checkpoints.transfer import is_mlagents_file
     from ...networks.multi_actor import exported_networks
     from ..greedy import CheckpointPolicy
 

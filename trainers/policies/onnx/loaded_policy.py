@@ -27,20 +27,16 @@ class PlayablePolicy(Protocol):
     @property
     def has_deterministic(self) -> bool:
         """Whether it can choose the likeliest actions."""
-        ...
 
     @property
     def observations(self) -> Mapping[int, tuple[int | None, ...]]:
         """The observations that it reads: position -> shape (None: any size)."""
-        ...
 
     def act(self, steps: DecisionSteps, deterministic: bool = False) -> ActionTuple:
         """Decide for these agents."""
-        ...
 
     def reset_agents(self, agent_ids: NDArray[np.int32]) -> None:
         """Drop the memories of these agents."""
-        ...
 
 
 class Action(NamedTuple):

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 from ....agent_processor.processor import AgentProcessor
 from ....envs.base import BehaviorId, Decision, EnvironmentStep, StatsAggregationMethod
 from ...policies.agent_states import AgentStates, BatchSource
-from ...policies.policy import ActContext
-from ...policies.slot_policy import SlotPolicy
+from ...policies.policy import ActContext, SlotPolicy
 from ...trainer.factory import make_policy
 
 _SEED = 0

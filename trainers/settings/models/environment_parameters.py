@@ -17,8 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from ...utils.seeds import seed_of
-from ...utils.suggestions import did_you_mean, nearest
+from ...utils.distributed import seed_of
+from ...utils.errors import did_you_mean, nearest
 from ..base import (
     LARGEST_FLOAT32,
     Flag,

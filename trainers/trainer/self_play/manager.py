@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ....agent_processor.stats_sink import StatsSink
+from ....agent_processor.queues import StatsSink
 from ....envs.base import BehaviorId, BehaviorName
 from ...policies.policy import Policy
 from ...settings.models.behavior import SelfPlaySettings

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ....agent_processor.stats_sink import StatsSink
+from ....agent_processor.queues import StatsSink
 from ....agent_processor.trajectory import EpisodesForgotten, Trajectory
 from ....envs.base import StatsAggregationMethod
 from ...settings.models.behavior import SelfPlaySettings

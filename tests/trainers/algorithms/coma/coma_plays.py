@@ -11,8 +11,7 @@ from lanista.agent_processor.processor import AgentManager
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.coma.coma import COMA
 from lanista.trainers.policies.agent_states import AgentStates
-from lanista.trainers.policies.policy import ActContext
-from lanista.trainers.policies.slot_policy import SlotPolicy
+from lanista.trainers.policies.policy import ActContext, SlotPolicy
 from lanista.trainers.rewards.extrinsic import TeamReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.factory import make_policy

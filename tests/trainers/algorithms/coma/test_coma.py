@@ -14,7 +14,7 @@ from lanista.trainers.algorithms.coma.critic import Steps
 from lanista.trainers.algorithms.coma.minibatches import RosterMinibatches
 from lanista.trainers.algorithms.coma.steps import slots_of
 from lanista.trainers.algorithms.ppo.losses import clipped_surrogate
-from lanista.trainers.buffers.rollout_buffer import concatenate
+from lanista.trainers.buffers.columns import concatenate
 from lanista.trainers.networks.modules.distributions import ActionDistribution, Branches
 from lanista.trainers.networks.observation_kinds import UnsupportedObservationError
 from lanista.trainers.rewards.extrinsic import TeamReward

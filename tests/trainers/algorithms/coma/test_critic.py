@@ -7,7 +7,7 @@ import pytest
 import torch
 from coma_plays import vector_spec
 from lanista.trainers.algorithms.coma.critic import CentralCritic, Steps
-from lanista.trainers.networks.modules.sequences import PackedSequences, by_slot
+from lanista.trainers.networks.modules.memory import PackedSequences, by_slot
 from lanista.trainers.settings.models.networks import NetworkSettings
 
 PLACES = 3

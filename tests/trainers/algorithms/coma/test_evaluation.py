@@ -7,7 +7,7 @@ from lanista.agent_processor.rollout import build_rollout
 from lanista.agent_processor.trajectory import AgentKey
 from lanista.trainers.algorithms.coma.critic import Steps
 from lanista.trainers.algorithms.coma.evaluation import NextMembers
-from lanista.trainers.networks.modules.sequences import PackedSequences
+from lanista.trainers.networks.modules.memory import PackedSequences
 
 SPEC = vector_spec([2], [3])
 MEMORY = {"memory": {"memory_size": 8, "sequence_length": 4}}

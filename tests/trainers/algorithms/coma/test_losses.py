@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.trainers.algorithms.coma.losses import action_values
+from lanista.trainers.algorithms.coma.evaluation import action_values
 
 seeds = st.integers(0, 10**6)
 branch_sizes = st.lists(st.integers(1, 4), min_size=1, max_size=3)

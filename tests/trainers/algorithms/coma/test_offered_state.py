@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 from console_runs import learn
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.policies.onnx.runtime import Brain
 
 pytest.importorskip("mpe2")

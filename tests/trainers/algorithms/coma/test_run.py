@@ -21,11 +21,7 @@ from mlagents_envs.base_env import TerminalSteps
 
 SPEC = vector_spec([2], [3, 2])
 ID = "Team?team=0"
-WAYS = {
-    "shared": {},
-    "unshared": {"share_parameters": False},
-    "indexed": {"index_on_actor": True},
-}
+WAYS = {"shared": {}, "unshared": {"share_parameters": False}, "indexed": {"index_on_actor": True}}
 
 
 def context(folder, **keys):

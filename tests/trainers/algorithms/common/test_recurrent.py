@@ -160,10 +160,7 @@ def calls_of(memory_: Memory) -> list[tuple[int, np.ndarray]]:
 
 def test_trajectories_are_padded_to_whole_sequences():
     config = TrainerSettings.model_validate(
-        {
-            "trainer_type": "ppo",
-            "network_settings": {"memory": {"sequence_length": 3, "memory_size": SIZE}},
-        }
+        {"trainer_type": "ppo", "network_settings": {"memory": {"sequence_length": 3, "memory_size": SIZE}}}
     )
     spec = SPEC._replace(action_spec=ActionSpec(1, (2,)))
     algorithm = PPO(spec, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)

@@ -2,7 +2,7 @@
 
 import pytest
 from goldendata import cases, number
-from lanista.trainers.algorithms.common.schedules import Schedule
+from lanista.trainers.algorithms.common.optim import Schedule
 
 
 @pytest.mark.parametrize("case", cases("schedules"))

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 from lanista.trainers.algorithms.base import UnsupportedActionError
-from lanista.trainers.algorithms.ddpg.ddpg import DDPG
-from lanista.trainers.algorithms.ddpg.td3 import TD3
+from lanista.trainers.algorithms.ddpg.ddpg import DDPG, TD3
 from referencenets import image_spec, vector_spec
 from replaybatches import algorithm, batch, copied, swish
 

@@ -8,7 +8,7 @@ import torch
 from goldendata import array, cases
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.optim import FlatParameters
-from lanista.trainers.algorithms.imitation.behavioral_cloning import BehavioralCloning
+from lanista.trainers.algorithms.imitation.behavioral_cloning import BehavioralCloning, ClonedPolicy
 from lanista.trainers.algorithms.imitation.losses import (
     MARGIN,
     choice_losses,
@@ -17,7 +17,6 @@ from lanista.trainers.algorithms.imitation.losses import (
     engine_errors,
     sampled_errors,
 )
-from lanista.trainers.algorithms.imitation.policy_targets import ClonedPolicy
 from lanista.trainers.networks.actor import Actor
 from lanista.trainers.networks.modules.distributions import (
     ActionDistribution,

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from lanista.trainers.algorithms.poca.group_steps import group_by_time
+from lanista.trainers.algorithms.poca.team_values import group_by_time
 from lanista.trainers.buffers.rollout_buffer import shuffled_units
 
 

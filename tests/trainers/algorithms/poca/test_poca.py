@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 from goldendata import array, cases
-from lanista.agent_processor.sequences import pad_sequences
+from lanista.agent_processor.rollout import pad_sequences
 from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import Rows
 from lanista.trainers.algorithms.poca.team_values import TeamEstimates
-from lanista.trainers.buffers.rollout_buffer import concatenate
+from lanista.trainers.buffers.columns import concatenate
 from lanista.trainers.networks.team_critic import Members
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer

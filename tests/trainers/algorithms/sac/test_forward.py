@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 from lanista.agent_processor.trajectory import AgentKey
+from lanista.trainers.networks.critics import BurnInSequences
 from lanista.trainers.networks.modules.distributions import Actions
 from lanista.trainers.networks.modules.memory import Memory
-from lanista.trainers.networks.modules.precision import Precision
-from lanista.trainers.networks.sac import BurnInSequences
+from lanista.trainers.networks.modules.passes import Precision
 from lanista.trainers.settings.models.networks import MemorySettings
 from mlagents_envs.base_env import ObservationType
 from recurrentrollouts import recurrent_rollout

@@ -15,7 +15,7 @@ from lanista.trainers.algorithms.sac.losses import (
     temperature_loss,
     value_targets,
 )
-from lanista.trainers.networks.sac import Coefficients, Temperatures
+from lanista.trainers.networks.critics import Coefficients, Temperatures
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 HERE = {"losses", "condense", "soft_update"}

@@ -7,7 +7,7 @@ import pytest
 from lanista.trainers.buffers.replay import memory_limit as memory
 from lanista.trainers.buffers.replay import storage as replay_file
 from lanista.trainers.buffers.replay.storage import FILE
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from line_runs import Runs
 
 YAML = """\

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 import torch
-from lanista.trainers.checkpoints.mlagents.detect import is_mlagents_file
-from lanista.trainers.checkpoints.transfer import check_initial_weights
+from lanista.trainers.checkpoints.transfer import check_initial_weights, is_mlagents_file
 from lanista.trainers.settings.options import RunOptions
 from lanista.trainers.utils.errors import TrainerError
 from mlagentscheckpoints import FOLDER, NAMES
@@ -39,5 +38,5 @@ def test_resuming_a_run_of_mlagents_says_what_to_do_instead(tmp_path):
 
 
 def test_no_torch_is_needed():
-    code = "import sys, lanista.trainers.checkpoints.mlagents.detect; assert 'torch' not in sys.modules"
+    code = "import sys, lanista.trainers.checkpoints.transfer; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

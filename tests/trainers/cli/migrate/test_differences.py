@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from lanista.trainers.algorithms.common import schedules
+from lanista.trainers.algorithms.common import optim as schedules
 from lanista.trainers.cli.check import check
 from lanista.trainers.cli.migrate import differences as meaning
 from lanista.trainers.cli.migrate.differences import explain

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 from console_runs import learn
-from lanista.trainers.checkpoints.manager import load_checkpoint
-from lanista.trainers.networks.modules.precision import widened
+from lanista.trainers.checkpoints.file import load_checkpoint
+from lanista.trainers.networks.modules.passes import widened
 from lanista.trainers.policies.onnx.runtime import Brain
 
 YAML = """\

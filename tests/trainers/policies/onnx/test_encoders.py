@@ -105,10 +105,7 @@ DAMAGES = {
         "two cameras and a vector",
         lambda m: change(m, "visual.2.0.weight", lambda w: w * 1.5),
     ),
-    "a stride": (
-        "resnet",
-        lambda m: change(m, "visual.0.1.3.weight", lambda w: w[:, ::-1].copy()),
-    ),
+    "a stride": ("resnet", lambda m: change(m, "visual.0.1.3.weight", lambda w: w[:, ::-1].copy())),
     "the mask of entities": ("entities", lambda m: setattr(node(m, "Less"), "op_type", "Greater")),
     "attention's scale": ("entities", lambda m: change(m, "attention.key.weight", lambda w: w * 9)),
     "the own vector": ("entities among others", lambda m: change(m, "entities.1.of_own", lambda w: w * 0)),

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from line_runs import Runs
 from reliability.resume import differences, numbers
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from line_runs import Kill, Runs
 from reliability.resume import differences, numbers
 

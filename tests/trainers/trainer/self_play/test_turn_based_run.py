@@ -1,7 +1,7 @@
 """Runs in a game of turns: one policy for all seats under self-play, or a trainer for each seat."""
 
 import pytest
-from lanista.trainers.checkpoints.manager import load_checkpoint
+from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.learn import run
 from line_runs import Restored
 

@@ -1,8 +1,8 @@
-"""The critics of SAC, two action values Q(o, a) and a state value V(o), and its entropy coefficients.
+"""The critics of the off-policy algorithms, Q(o, a) and V(o), and SAC's entropy coefficients.
 
-Q1 and Q2 are streams of one body (Haarnoja et al. 2018, arXiv 1812.05905, section 5, after Fujimoto et al.
-2018, arXiv 1802.09477), computed in one batched product. They read what the policy's encoder has prepared: a
-normalizer of their own would always have the same statistics.
+Several critics are streams of one body (Haarnoja et al. 2018, arXiv 1812.05905, section 5, after Fujimoto et
+al. 2018, arXiv 1802.09477), computed in one batched product. They read what the policy's encoder has
+prepared: a normalizer of their own would always have the same statistics.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from ..settings.models.networks import NetworkSettings
 from .modules.body import Body, DenseStack, body_on
 from .modules.heads import ValueHead
-from .modules.layers import xavier_uniform_
-from .modules.memory import Memory
+from .modules.layers import uniform_by_inputs_, xavier_uniform_
+from .modules.memory import Memory, RecurrentModule
 from .observations import ObservationEncoder
 
 TWINS = 2
@@ -62,7 +62,69 @@ class BurnInSequences:
         return outputs
 
 
-class TwinQ(nn.Module):
+class StackedCritics(RecurrentModule):
+    """C critics of observations and continuous actions, as streams of one body.
+
+    A pass through all takes as many calls as through one. Each has encoder weights of its own.
+    """
+
+    def __init__(
+        self, count: int, spec: BehaviorSpec, settings: NetworkSettings, generator: torch.Generator | None
+    ) -> None:
+        """Build encoders and body with initial weights from `generator`, or torch's own.
+
+        Raises:
+            UnsupportedObservationError: an observation cannot be encoded; the message names it.
+            TrainerError: a custom network cannot be built.
+        """
+        super().__init__()
+        self.count = count
+
+        def encoder() -> ObservationEncoder:
+            return ObservationEncoder(spec.observation_specs, settings, generator, normalize=False)
+
+        first = encoder()
+        more = count - 1 if first.has_parameters else 0
+        self.encoders = nn.ModuleList([first, *(encoder() for _ in range(more))])
+        """One for each critic, or one for all if it has no weights."""
+        # The action follows the encoding, also that of a custom network, and so needs layers after it.
+        input_size = first.size + int(spec.action_spec.continuous_size)
+        self.body = Body(count, input_size, settings, generator, encoder=first)
+
+
+class ActionCritics(StackedCritics):
+    """Q(o, a) of continuous actions, for DDPG and TD3."""
+
+    def __init__(
+        self,
+        count: int,
+        spec: BehaviorSpec,
+        settings: NetworkSettings,
+        signals: int,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        """Build C = `count` critics; errors as of `StackedCritics`."""
+        super().__init__(count, spec, settings, generator)
+        self.head = DenseStack(count, self.body.hidden, signals, generator)
+        uniform_by_inputs_(self.head.weight, self.body.hidden, generator)
+
+    def forward(self, inputs: Sequence[Tensor], actions: Tensor) -> Tensor:
+        """Prepared observations and actions [B, A] -> [C, B, signals]."""
+        encoded = [encoder(inputs) for encoder in self.encoders]
+        if len(encoded) == 1:
+            inputs_of_all = torch.cat((encoded[0], actions), 1)
+        else:
+            inputs_of_all = torch.cat((torch.stack(encoded), actions.expand(self.count, -1, -1)), 2)
+        values: Tensor = self.head(self.body(inputs_of_all))
+        return values
+
+    def first(self, inputs: Sequence[Tensor], actions: Tensor) -> Tensor:
+        """The first critic alone: [B, signals]."""
+        own = torch.cat((self.encoders[0](inputs), actions), 1)
+        return self.head.stream(0, self.body.stream(0, own))
+
+
+class TwinQ(StackedCritics):
     """Q1 and Q2: of observations and continuous actions, a value for each discrete action and signal."""
 
     def __init__(
@@ -72,38 +134,12 @@ class TwinQ(nn.Module):
         signals: Sequence[str],
         generator: torch.Generator | None = None,
     ) -> None:
-        """Build both with initial weights from `generator`, or torch's own.
-
-        Raises:
-            UnsupportedObservationError: an observation cannot be encoded; the message names it.
-            TrainerError: a custom network cannot be built.
-        """
-        super().__init__()
+        """Build both; errors as of `StackedCritics`."""
+        super().__init__(TWINS, spec, settings, generator)
         self.signals = tuple(signals)
         self.outputs = max(sum(spec.action_spec.discrete_branches), 1)
         """Values per signal: one for each discrete action, branches side by side; 1 without any."""
-        first = ObservationEncoder(spec.observation_specs, settings, generator, normalize=False)
-        self.encoders = nn.ModuleList([first])
-        """One for each, or one for both if it has no weights."""
-        if first.has_parameters:
-            second = ObservationEncoder(spec.observation_specs, settings, generator, normalize=False)
-            self.encoders.append(second)
-        # The action follows the encoding, also that of a custom network, and so needs layers after it.
-        self.body = Body(
-            TWINS,
-            first.size + int(spec.action_spec.continuous_size),
-            settings.hidden_units,
-            settings.num_layers,
-            generator,
-            activation=settings.activation,
-            initialization=settings.initialization,
-            layer_norm=settings.layer_norm,
-            goal_columns=first.goal_columns(),
-            goals_encoded=first.goals_encoded,
-        )
-        kinds = [] if settings.memory is None else [settings.memory] * TWINS
-        self.memories = nn.ModuleList(Memory(self.body.hidden, kind, generator) for kind in kinds)
-        encoding_size = self.memory(0).output_size if self.memories else self.body.hidden
+        encoding_size = self.add_memories(TWINS, self.body.hidden, settings.memory, generator)
         self.head = DenseStack(TWINS, encoding_size, len(self.signals) * self.outputs, generator)
         xavier_uniform_(self.head.weight, encoding_size, self.outputs, generator)
 
@@ -117,12 +153,6 @@ class TwinQ(nn.Module):
     def is_dense_mlp(self) -> bool:
         """Whether both are dense layers with Swish on vectors."""
         return self.encoder(0).is_vectors_only and self.body.is_dense_mlp
-
-    def memory(self, twin: int) -> Memory:
-        """The memory of one of them."""
-        memory = self.memories[twin]
-        assert isinstance(memory, Memory)
-        return memory
 
     def encode(self, inputs: Sequence[Tensor]) -> Tensor:
         """Prepared observations -> [2, B, size]."""
@@ -156,7 +186,7 @@ class TwinQ(nn.Module):
         return values.view(TWINS, -1, len(self.signals), self.outputs)
 
 
-class ValueNetwork(nn.Module):
+class ValueNetwork(RecurrentModule):
     """V: the expected return of each signal from an observation on, entropy bonus included."""
 
     def __init__(
@@ -170,22 +200,13 @@ class ValueNetwork(nn.Module):
         super().__init__()
         self.encoder = ObservationEncoder(spec.observation_specs, settings, generator, normalize=False)
         self.body = body_on(self.encoder, 1, settings, generator)
-        kinds = [] if settings.memory is None else [settings.memory]
-        self.memories = nn.ModuleList(Memory(self.body.hidden, kind, generator) for kind in kinds)
-        encoding_size = self.memory.output_size if self.memories else self.body.hidden
+        encoding_size = self.add_memories(1, self.body.hidden, settings.memory, generator)
         self.values = ValueHead(encoding_size, signals, generator)
 
     @property
     def is_dense_mlp(self) -> bool:
         """Whether it is dense layers with Swish on vectors."""
         return self.encoder.is_vectors_only and self.body.is_dense_mlp
-
-    @property
-    def memory(self) -> Memory:
-        """The memory, if there is one."""
-        memory = self.memories[0]
-        assert isinstance(memory, Memory)
-        return memory
 
     def encoding(self, inputs: Sequence[Tensor]) -> Tensor:
         """The input of the memory, or of the head: [B, hidden]."""

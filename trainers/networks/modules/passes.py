@@ -1,8 +1,10 @@
-"""Forward passes over many rows without gradients, in chunks where the rows hold images."""
+"""How forward passes run: in which precision, and in chunks where rows that need no gradient hold images."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from enum import Enum
 
 import torch
 from torch import Tensor
@@ -10,6 +12,26 @@ from torch import Tensor
 CHUNK_BYTES = 4 << 20
 """Bytes of images in a chunk. As float32 they take four times that, and the results of convolutions more."""
 MIN_CHUNK = 16
+
+
+class Precision(str, Enum):
+    """`torch_settings.precision`."""
+
+    FLOAT32 = "float32"
+    BF16 = "bf16"
+    """Products of matrices in bfloat16: 8 bits of precision, the range of float32. Weights, sums of losses,
+    probabilities and Adam stay in float32, and so do acting, the values of a rollout, and brains."""
+
+    def passes(self, device: torch.device) -> AbstractContextManager[object]:
+        """Where the passes through networks run that a gradient is taken of."""
+        if self is Precision.FLOAT32:
+            return nullcontext()
+        return torch.autocast(device.type, torch.bfloat16)
+
+
+def widened(tensor: Tensor) -> Tensor:
+    """In float32 what was computed in bfloat16; anything else as it is."""
+    return tensor.float() if tensor.dtype == torch.bfloat16 else tensor
 
 
 def chunk_size(inputs: Sequence[Tensor]) -> int | None:
