@@ -90,7 +90,7 @@ def _soft(algorithm, case, found):
         hidden = q.bodies(q.encode(inputs), found["continuous_0"].tanh())
         twins = q.over_sequences(hidden, [states, states], BurnInSequences(1))
         both = zip((value, target), encodings, strict=True)
-        encodings = [network.memory(encoding, states, 1)[0] for network, encoding in both]
+        encodings = [network.memory()(encoding, states, 1)[0] for network, encoding in both]
     values, slow = (n.values(e) for n, e in zip((value, target), encodings, strict=True))
     if not case["branches"]:
         twins = twins.squeeze(-1)
@@ -111,6 +111,6 @@ def _team(algorithm, case, found):
     of_values, of_baselines, counts = critic.encode(inputs, actions, Members(None, None, steps, width))
     both = [of_values, of_baselines[:, 0]]
     if critic.memories:
-        both = [critic.memory(encoding, found["critic_memory"], 1)[0] for encoding in both]
+        both = [critic.memory()(encoding, found["critic_memory"], 1)[0] for encoding in both]
     values, baselines = (critic.heads(encoding, counts) for encoding in both)
     return {"values": values, "baselines": baselines}

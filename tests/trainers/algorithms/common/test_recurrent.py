@@ -120,7 +120,7 @@ def test_critic_memories_of_a_run(case):
         }
     )
     algorithm = (POCA if poca else PPO)(SPEC, config, torch.device("cpu"), 0, NonFinitePolicy.STOP)
-    calls = calls_of(algorithm.critic.memory if poca else algorithm.network.memory(-1))
+    calls = calls_of(algorithm.critic.memory() if poca else algorithm.network.memory(-1))
     last: dict[str, np.ndarray] = {}
     for trajectory, wanted in zip(given_["trajectories"], expected, strict=True):
         name, steps = trajectory["agent_id"], trajectory["length"]

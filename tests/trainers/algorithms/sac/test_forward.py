@@ -162,7 +162,7 @@ def test_the_value_s_memory_is_kept_with_the_steps():
     with torch.no_grad():
         for start, length in ((0, 4), (4, 2), (6, 3)):
             part, state = value.encoding([rows[start : start + length]]), torch.from_numpy(kept[[start]])
-            expected = value.values(value.memory(part, state, length)[0])
+            expected = value.values(value.memory()(part, state, length)[0])
             np.testing.assert_allclose(told[start : start + length], expected, rtol=1e-5, atol=1e-6)
     assert not kept[0].any() and not kept[6].any() and kept[4].any()
 
@@ -177,6 +177,6 @@ def test_the_target_remembers_what_came_before(n_step):
     seen = torch.randn(COUNT, LENGTH + n_step, 3)
     obs, following = (seen[:, k : k + LENGTH].flatten(0, 1) for k in (0, n_step))
     found = sac.forward._next_values(target, [obs], [following], states, BurnInSequences(LENGTH))
-    said, _ = target.memory(target.encoding([seen.flatten(0, 1)]), states, LENGTH + n_step)
+    said, _ = target.memory()(target.encoding([seen.flatten(0, 1)]), states, LENGTH + n_step)
     expected = target.values(said).view(COUNT, LENGTH + n_step, -1)[:, n_step:].flatten(0, 1)
     torch.testing.assert_close(found, expected)
