@@ -186,10 +186,10 @@ def test_pictures_are_judged_some_at_a_time(
         return see(encoder, images)
 
     monkeypatch.setattr(VisualEncoder, "forward", watched)
-    monkeypatch.setattr(portions, "MIN_CHUNK", 6)
+    monkeypatch.setattr(passes, "MIN_CHUNK", 6)
     for at_once in (CHUNK_BYTES, 1):
         rows: list[int] = []
-        monkeypatch.setattr(portions, "CHUNK_BYTES", at_once)
+        monkeypatch.setattr(passes, "CHUNK_BYTES", at_once)
         learner = make(tmp_path / str(at_once), spec, trainer, memory=False)
         play(learner, spec, as_bytes=True, ticks=30)
         states.append(learner.trainer.state_dict())

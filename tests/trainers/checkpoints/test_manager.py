@@ -11,14 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from lanista.trainers.checkpoints.manager import (
-    Checkpoint,
-    CheckpointError,
-    CheckpointManager,
-    load_checkpoint,
-    save_checkpoint,
-)
-from lanista.trainers.checkpoints.status import TrainingStatus, TrainingStatusError
+from lanista.trainers.checkpoints.file import CheckpointError, load_checkpoint, save_checkpoint
+from lanista.trainers.checkpoints.manager import CheckpointManager
+from lanista.trainers.checkpoints.status import Checkpoint, TrainingStatus, TrainingStatusError
 from lanista.trainers.utils import atomic_files as atomic
 
 

@@ -13,10 +13,9 @@ from lanista.trainers.buffers.rollout_buffer import RolloutBuffer
 from lanista.trainers.networks.modules.distributions import flat_actions
 from lanista.trainers.rewards.curiosity import Curiosity
 from lanista.trainers.rewards.discriminator import RandomDraws, Sample, gradient_penalty
-from lanista.trainers.rewards.training import make_learned_rewards
 from lanista.trainers.rewards.gail import GAIL
 from lanista.trainers.rewards.rnd import RND
-from lanista.trainers.rewards.training import SignalTrainer
+from lanista.trainers.rewards.training import SignalTrainer, make_learned_rewards
 from lanista.trainers.rewards.transitions import SignalSteps, Transitions, minibatches
 from lanista.trainers.settings.models.rewards import (
     CuriositySettings,

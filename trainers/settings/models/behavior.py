@@ -15,9 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from ...utils.errors import nearest
-from ...utils.plugins import PluginError
 from ...utils.errors import did_you_mean
+from ...utils.plugins import PluginError
 from ..base import Flag, Integer, Number, Refusal, Settings, Text, found, own, refuse, refuse_all, wrong
 from ..errors import note
 from ..registry import TrainerType, find_trainer, known_trainers

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator
 
-from ...utils.errors import nearest
-from ...utils.plugins import CALLBACKS, MLAGENTS_STATS_WRITERS, STATS_WRITERS, plugins
 from ...utils.errors import did_you_mean
+from ...utils.plugins import CALLBACKS, MLAGENTS_STATS_WRITERS, STATS_WRITERS, plugins
 from ..base import Text, found, wrong
 
 TENSORBOARD = "tensorboard"
