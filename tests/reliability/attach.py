@@ -13,7 +13,6 @@ an engine process outlived its turn.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import logging
 import socket
@@ -25,8 +24,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import psutil
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
+
 from lanista.envs.base import EnvironmentStep
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.remote.handshake import AccessRules, AttachedEngine
@@ -36,6 +39,7 @@ from lanista.envs.remote.server import AttachServer
 from lanista.envs.remote.source import AttachSource
 from lanista.envs.remote.tls import client_context
 from lanista.envs.unity import UnityEnvironment
+from script_options import parse_options
 
 STEPS = 20
 """Steps of each engine that takes part."""
@@ -227,14 +231,13 @@ def measure(times: int, through_relay: bool) -> bool:
     return not (grown or after.threads > before.threads or trainer.interrupted or outlived)
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Run and print; 0 if everything is as promised."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = parse_options(
+        __doc__,
+        times={"default": 50, "help": "how many engines come and go"},
+        relay={"default": False, "help": "they come through a relay"},
     )
-    parser.add_argument("--times", type=int, default=50, help="how many engines come and go")
-    parser.add_argument("--relay", action="store_true", help="they come through a relay")
-    options = parser.parse_args(arguments)
     logging.getLogger("lanista").setLevel(logging.ERROR)  # every coming and going is told
     return 0 if measure(options.times, options.relay) else 1
 

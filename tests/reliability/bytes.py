@@ -12,7 +12,6 @@ that took longer than the limit.
 
 from __future__ import annotations
 
-import argparse
 import base64
 import gzip
 import json
@@ -27,6 +26,8 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
+
 from lanista.envs.errors import WireError
 from lanista.envs.protocol.decoder import Decoder
 from lanista.envs.side_channels import (
@@ -38,6 +39,7 @@ from lanista.envs.side_channels import (
 from lanista.envs.side_channels.messages import OutgoingMessage
 from lanista.envs.validation import NonFinitePolicy, check_finite
 from mlagents_envs.exception import UnityException
+from script_options import parse_options
 
 SESSIONS = Path(os.environ.get("LANISTA_TRANSCRIPTS") or Path(__file__).parents[1] / "real" / "transcripts")
 NAME = "environment 7"
@@ -148,15 +150,9 @@ def jobs(messages: int, seed: int) -> Iterator[tuple[int, int]]:
         yield min(portion, messages - number), seed + number
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Run as the module says."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--messages", type=int, default=10_000)
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
+    options = parse_options(__doc__, messages=10_000, jobs={"default": 1, "help": "processes"}, seed=0)
     outcomes: Counter[str] = Counter()
     longest = 0.0
     with ProcessPoolExecutor(options.jobs) as pool:

@@ -9,7 +9,6 @@ changed, a half-written file stayed, or the run did not recover once there was r
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import random
@@ -22,6 +21,9 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
+
 from lanista.envs.base import StatsAggregationMethod
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.checkpoints.manager import CheckpointManager
@@ -29,6 +31,7 @@ from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.stats.reporter import StatsReporter
 from lanista.trainers.stats.tensorboard import TensorBoardWriter
 from lanista.trainers.utils.atomic_files import atomic_write_bytes
+from script_options import parse_options
 
 SIZE = 512 * 1024
 Shortage = Callable[[Path, int], AbstractContextManager[None]]
@@ -113,10 +116,8 @@ def round_of(run: Run, step: int, free: int, shortage: Shortage) -> bool:
 
 def main() -> int:
     """Run as the module says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=50, help="saves in a shortage (50)")
-    parser.add_argument("--seed", type=int, default=0, help="of the room that is left")
-    arguments = parser.parse_args()
+    rounds = {"default": 50, "help": "saves in a shortage"}
+    arguments = parse_options(__doc__, rounds=rounds, seed={"default": 0, "help": "of the room that is left"})
     logging.disable(logging.WARNING)
     rooms = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as scratch, mounted(Path(scratch)) as real:

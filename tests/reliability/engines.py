@@ -12,7 +12,6 @@ the run, or when others stood still until the frozen one was given up.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import random
 import signal
@@ -23,13 +22,14 @@ from pathlib import Path
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for engine_processes, when run as a script
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
 
 from engine_processes import engine_process
 from lanista.envs.base import EnvironmentStep
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.restarts import RestartLimits
 from lanista.envs.unity import UnityEnvironment
+from script_options import parse_options
 
 ENDS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGTERM)
 LONGEST_STEPS = 200
@@ -194,18 +194,17 @@ def measure(program: str, envs: int, kills: int, freezes: int, timeout: float, s
     return [figures for figures in (ended, frozen) if figures.tried]
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Run all, print a table; 0 if everything is as promised."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = parse_options(
+        __doc__,
+        envs={"default": [1, 4], "help": "numbers of environments"},
+        kills={"default": 5, "help": "engines ended per number of environments"},
+        freezes={"default": 1, "help": "engines frozen per number of environments"},
+        timeout={"default": 3.0, "help": "seconds an engine has for an answer"},
+        env={"default": "scene:basic", "help": "an executable or a scene"},
+        seed=0,
     )
-    parser.add_argument("--envs", type=int, nargs="+", default=[1, 4], help="numbers of environments")
-    parser.add_argument("--kills", type=int, default=5, help="engines ended per number of environments")
-    parser.add_argument("--freezes", type=int, default=1, help="engines frozen per number of environments")
-    parser.add_argument("--timeout", type=float, default=3.0, help="seconds an engine has for an answer")
-    parser.add_argument("--env", default="scene:basic", help="an executable or a scene")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
     logging.getLogger("lanista").setLevel(logging.ERROR)  # every harm is announced by a warning
     print(HEADER, flush=True)
     promised = True

@@ -11,7 +11,6 @@ an engine lived on.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
@@ -22,10 +21,11 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for console_runs, when run as a script
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
 
 from console_runs import PATIENCE, learn_command, left_behind, until, weights_are_finite
 from lanista.trainers.checkpoints.file import load_checkpoint
+from script_options import parse_options
 
 INTERVAL = 3000
 BEHAVIORS = {"scene:ball3d": "3DBall", "scene:basic": "Basic"}
@@ -104,16 +104,11 @@ class KilledRun:
         return self.log.read_text()
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Run as the module says."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--env", default="scene:ball3d", choices=list(BEHAVIORS))
-    parser.add_argument("--num-envs", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    options = parser.parse_args(arguments)
+    env = {"default": "scene:ball3d", "choices": list(BEHAVIORS)}
+    seed = {"default": 0, "help": "of the moments"}
+    options = parse_options(__doc__, kills=20, env=env, num_envs=1, seed=seed)
     chance = random.Random(options.seed)
     folder = Path(tempfile.mkdtemp(prefix="kills-"))
     lost = 0

@@ -10,28 +10,22 @@ lost, more environments were restarted than ran on the nodes that were killed, o
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for cluster_runs, when run as a script
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
 
 from cluster_runs import checkpoints, kill, train
 from console_runs import left_behind, until, weights_are_finite
 from local_cluster import local_cluster
+from script_options import parse_options
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Run as the module says."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--nodes", type=int, default=3)
-    parser.add_argument("--envs", type=int, default=3)
-    parser.add_argument("--kills", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=60_000, help="of the whole run")
-    given = parser.parse_args(arguments)
+    steps = {"default": 60_000, "help": "of the whole run"}
+    given = parse_options(__doc__, nodes=3, envs=3, kills=1, steps=steps)
     with tempfile.TemporaryDirectory() as scratch, local_cluster(given.nodes) as cluster:
         folder = Path(scratch).resolve()
         run = train(folder, cluster, given.envs, given.steps)

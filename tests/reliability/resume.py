@@ -12,7 +12,6 @@ of all random generators. Ends with status 1 when a bit differs.
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 import subprocess
@@ -26,11 +25,12 @@ from typing import Any
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for console_runs, when run as a script
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
 
 from console_runs import PATIENCE, learn_command
 from lanista.trainers.buffers.replay.storage import FILE
 from lanista.trainers.checkpoints.file import load_checkpoint
+from script_options import parse_options
 
 BEHAVIORS = {"ball3d": "3DBall", "basic": "Basic"}
 UNKILLED = """\
@@ -162,18 +162,17 @@ def numbers(state: Any) -> int:
     return sum(map(numbers, parts))
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Run as the module says."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = parse_options(
+        __doc__,
+        runs={"default": 5, "help": "pairs of runs per scene"},
+        scenes={"default": list(BEHAVIORS), "choices": list(BEHAVIORS)},
+        updates={"default": 2, "help": "policy updates after the checkpoint"},
+        envs={"default": 1, "help": "environments side by side"},
+        seed={"default": 0, "help": "of the first run"},
+        trainers={"default": list(HYPER), "choices": list(HYPER)},
     )
-    parser.add_argument("--runs", type=int, default=5, help="pairs of runs per scene")
-    parser.add_argument("--scenes", nargs="+", default=list(BEHAVIORS), choices=list(BEHAVIORS))
-    parser.add_argument("--updates", type=int, default=2, help="policy updates after the checkpoint")
-    parser.add_argument("--envs", type=int, default=1, help="environments side by side")
-    parser.add_argument("--seed", type=int, default=0, help="of the first run")
-    parser.add_argument("--trainers", nargs="+", default=list(HYPER), choices=list(HYPER))
-    options = parser.parse_args(arguments)
     moments = random.Random(options.seed)
     different = 0
     for scene, trainer in product(options.scenes, options.trainers):

@@ -11,7 +11,6 @@ written, or no longer had the best checkpoint of all (every third save is better
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
@@ -23,10 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
+
 from lanista.trainers.checkpoints.file import load_checkpoint
 from lanista.trainers.checkpoints.manager import CheckpointManager
 from lanista.trainers.checkpoints.status import TrainingStatus
 from lanista.trainers.utils.atomic_files import atomic_write_bytes
+from script_options import parse_options
 
 KEEP = 3
 OPERATIONS = frozenset({"open", "os.rename", "os.remove", "os.mkdir", "os.truncate"})
@@ -206,10 +209,8 @@ def typical_save(folder: Path) -> float:
 
 def main() -> int:
     """Run as the module says."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=25, help="kills at random instants (25)")
-    parser.add_argument("--seed", type=int, default=0, help="of the instants")
-    arguments = parser.parse_args()
+    kills = {"default": 25, "help": "kills at random instants"}
+    arguments = parse_options(__doc__, kills=kills, seed={"default": 0, "help": "of the instants"})
     torch.set_num_threads(1)
     instants = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as scratch:

@@ -13,7 +13,6 @@ With --fork what needs neither is run by copies of one process that has loaded t
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
@@ -32,8 +31,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from console_runs import learn_command, left_behind, until  # noqa: E402
 from lanista.trainers import learn  # noqa: E402
-from start_up_attaching import ATTACHING  # noqa: E402
-from start_up_faults import FAULTS, Fault  # noqa: E402
+from script_options import parse_options  # noqa: E402
+from start_up_faults import Fault, faults  # noqa: E402
 from start_up_places import Around, forget_trained  # noqa: E402
 
 PATIENCE = 120.0
@@ -180,19 +179,16 @@ def show(seen: Seen) -> None:
         print(f"    WRONG: {what}\n" + "\n".join(f"    | {line}" for line in seen.text.splitlines()[-20:]))
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Run as the module says."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = parse_options(
+        __doc__,
+        only={"default": "", "metavar": "PATTERN", "help": "faults whose names match"},
+        jobs={"default": 1, "help": "processes at once; the times count with 1 alone"},
+        limit={"default": 0.0, "help": "seconds that a message may take without torch"},
+        fork={"default": False, "help": "by copies of one process, one after the other"},
     )
-    parser.add_argument("--only", default="", metavar="PATTERN", help="faults whose names match")
-    parser.add_argument("--jobs", type=int, default=1, help="processes at once; the times count with 1 alone")
-    parser.add_argument(
-        "--limit", type=float, default=0.0, help="seconds that a message may take without torch"
-    )
-    parser.add_argument("--fork", action="store_true", help="by copies of one process, one after the other")
-    options = parser.parse_args(arguments)
-    chosen = [fault for fault in [*FAULTS, *ATTACHING] if re.search(options.only, fault.name)]
+    chosen = [fault for fault in faults() if re.search(options.only, fault.name)]
     outcomes: list[Seen] = []
     try:
         with trap() as trapped, ThreadPoolExecutor(options.jobs) as pool:

@@ -11,16 +11,16 @@ another engine was restarted, or when one waited for longer than half of the tim
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
 from itertools import pairwise
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for console_runs, when run as a script
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests, when run as a script
 
 from console_runs import Ended, learn, weights_are_finite
+from script_options import parse_options
 from scripted_engine import executable
 
 YAML = """\
@@ -90,34 +90,22 @@ def measure(ended: Ended, notes: Path, envs: int, failures: list[str]) -> tuple[
     return alone, worst
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Run as the module says."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = parse_options(
+        __doc__,
+        envs=4,
+        timeout={"default": 3, "help": "seconds an engine has for an answer"},
+        steps={"default": 60_000, "help": "of the whole run"},
+        failures={"default": ["SIGKILL", "SIGSTOP"], "help": "signals, in turn"},
     )
-    parser.add_argument("--envs", type=int, default=4)
-    parser.add_argument("--timeout", type=int, default=3, help="seconds an engine has for an answer")
-    parser.add_argument("--steps", type=int, default=60_000, help="of the whole run")
-    parser.add_argument("--failures", nargs="+", default=["SIGKILL", "SIGSTOP"], help="signals, in turn")
-    options = parser.parse_args(arguments)
     limits = ["--max-lifetime-restarts", str(len(options.failures)), "--restarts-rate-limit-n", "-1"]
     with tempfile.TemporaryDirectory() as scratch:
         folder, notes = Path(scratch).resolve(), Path(scratch, "notes").resolve()
         notes.mkdir()
         game = executable(folder, ENGINE.format(failures=options.failures, folder=str(notes)))
-        ended = learn(
-            folder,
-            *[
-                "--env",
-                game,
-                "--num-envs",
-                str(options.envs),
-                "--timeout-wait",
-                str(options.timeout),
-                *limits,
-            ],
-            yaml=YAML.format(steps=options.steps),
-        )
+        engines = ["--env", game, "--num-envs", str(options.envs), "--timeout-wait", str(options.timeout)]
+        ended = learn(folder, *engines, *limits, yaml=YAML.format(steps=options.steps))
         good = ended.status == 0 and weights_are_finite(ended.files("*.pt"))
         if not good:
             print(ended.out, ended.err)

@@ -20,7 +20,7 @@ from lanista.trainers.rewards.rnd import RND
 from lanista.trainers.rewards.transitions import Transitions
 from lanista.trainers.settings.models.rewards import CuriositySettings, GAILSettings, RNDSettings
 from referencenets import behavior_spec, load_parameters
-from signalsteps import rollout_of_steps
+from rollouts import random_rollout
 
 HERE = {"extrinsic", "curiosity", "rnd", "gail"}
 
@@ -67,7 +67,7 @@ def made(kind, settings, inputs, *more, **keys):
 def test_extrinsic(case):
     given = case["inputs"]
     rewards, of_group = array(given["rewards"]), array(given["group_rewards"])
-    rollout = rollout_of_steps([len(rewards)], seed=0)
+    rollout = random_rollout([len(rewards)], seed=0)
     of_mates = [reward for of_step in given["groupmate_rewards"] for reward in of_step]
     width = max(map(len, given["groupmate_rewards"]), default=0)
     mates = np.full((len(rewards), width), -1, np.int64)
@@ -128,7 +128,7 @@ def test_rnd(case):
     for network, weights in ((signal.target, "target_weights"), (signal.predictor, "predictor_weights")):
         load_parameters(body_tensors(network.body, 0, "_encoder."), given[weights])
     steps = steps_of(given["batch"], given["spec"]["action_spec"]["discrete_branches"])
-    rollout = rollout_of_steps([len(steps)], seed=0)
+    rollout = random_rollout([len(steps)], seed=0)
     rollout = replace(rollout, obs=[obs.numpy() for obs in steps.obs])
     assert signal.ignores_done is expected["ignore_done"]
     for evaluation in ("first_evaluation", "second_evaluation"):

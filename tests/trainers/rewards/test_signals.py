@@ -24,7 +24,7 @@ from lanista.trainers.settings.models.rewards import (
     RNDSettings,
 )
 from referencenets import spec_of_shapes, vector_spec
-from signalsteps import demonstrations, rollout_of_steps
+from rollouts import demonstrations, random_rollout
 
 CPU = torch.device("cpu")
 SMALL = {"hidden_units": 16, "num_layers": 2}
@@ -55,7 +55,7 @@ def followers(rollout):
 
 
 def test_each_step_is_followed_by_the_next_or_by_what_came_behind_the_end():
-    rollout = rollout_of_steps([3, 1, 4], seed=1)
+    rollout = random_rollout([3, 1, 4], seed=1)
     steps = Transitions.of_rollout(rollout, CPU)
     which = torch.tensor([7, 0, 2, 3, 5])
     some = steps.rows(which)
@@ -65,7 +65,7 @@ def test_each_step_is_followed_by_the_next_or_by_what_came_behind_the_end():
 
 
 def test_steps_that_wait_are_joined_and_kept_in_a_checkpoint():
-    parts = [rollout_of_steps([3, 2], seed=1), rollout_of_steps([4], seed=2)]
+    parts = [random_rollout([3, 2], seed=1), random_rollout([4], seed=2)]
     buffer, restored = RolloutBuffer(SignalSteps), RolloutBuffer(SignalSteps)
     for part in parts:
         buffer.append(SignalSteps.of(part))
@@ -76,7 +76,7 @@ def test_steps_that_wait_are_joined_and_kept_in_a_checkpoint():
 
 
 def test_an_epoch_takes_every_step_once_but_for_what_fills_no_minibatch():
-    steps = Transitions.of_rollout(rollout_of_steps([6, 5], seed=0), CPU)
+    steps = Transitions.of_rollout(random_rollout([6, 5], seed=0), CPU)
     seen = [row for part in minibatches(steps, 4, torch.Generator().manual_seed(0)) for row in part.obs[0]]
     assert len(seen) == 8 and len({tuple(row.tolist()) for row in seen}) == 8
 
@@ -98,8 +98,8 @@ class Counting:
 def test_signals_learn_as_often_as_the_policy_from_the_same_steps():
     signal = Counting()
     learning = SignalTrainer({"count": signal}, batch_size=4, epochs=3, device=CPU, seed=0)
-    learning.append(rollout_of_steps([5], seed=0))
-    learning.append(rollout_of_steps([6], seed=1))
+    learning.append(random_rollout([5], seed=0))
+    learning.append(random_rollout([6], seed=1))
     assert learning.learn(77) == {"Losses/Count": 3.5}
     assert signal.sizes == [(4, 77)] * 6
     assert len(learning.buffer) == 0
@@ -116,7 +116,7 @@ def test_actions_side_by_side():
 def test_what_has_been_seen_often_is_no_longer_new():
     spec = vector_spec([3], continuous=1)
     signal = rnd_of(spec, learning_rate=1e-2)
-    known, strange = rollout_of_steps([64], seed=0), rollout_of_steps([64], seed=1)
+    known, strange = random_rollout([64], seed=0), random_rollout([64], seed=1)
     strange = replace(strange, obs=[strange.obs[0] + 4])
     before = signal.evaluate(known).mean()
     target = {name: value.clone() for name, value in signal.target.state_dict().items()}
@@ -131,7 +131,7 @@ def test_normalisers_see_what_agents_collect_and_nothing_else():
     spec = vector_spec([3], continuous=1)
     signal = rnd_of(spec, network_settings={"normalize": True})
     (normalizer,) = signal.predictor.encoder.normalizers
-    rollout = rollout_of_steps([5, 4], seed=0)
+    rollout = random_rollout([5, 4], seed=0)
     signal.evaluate(rollout)
     signal.learn(Transitions.of_rollout(rollout, CPU), 0)
     assert int(normalizer.steps) == 1
@@ -143,7 +143,7 @@ def test_normalisers_see_what_agents_collect_and_nothing_else():
 def test_curiosity_is_for_what_actions_bring_about_and_passes():
     """Moving by the action is soon predicted; noise that no action has to do with is not looked at."""
     spec, random = vector_spec([2], continuous=1), np.random.default_rng(0)
-    rollout = rollout_of_steps([1] * 256, seed=0, spec=spec)
+    rollout = random_rollout([1] * 256, seed=0, spec=spec)
     moved = rollout.obs[0] + np.concatenate([rollout.continuous, np.zeros((256, 1))], 1).astype(np.float32)
     moved[:, 1] = random.normal(size=256)
     rollout = replace(rollout, next_obs=[moved])
@@ -158,7 +158,7 @@ def test_curiosity_is_for_what_actions_bring_about_and_passes():
 
 
 def test_curiosity_is_bounded():
-    rollout = rollout_of_steps([30], seed=0)
+    rollout = random_rollout([30], seed=0)
     signal = curiosity_of(vector_spec([3], continuous=1), strength=50.0)
     signal.learn(Transitions.of_rollout(rollout, CPU), 0)
     rewards = signal.evaluate(rollout)
@@ -171,7 +171,7 @@ def test_who_acts_like_the_expert_is_rewarded(keys):
     spec = vector_spec([2], continuous=1)
     demos = demonstrations(spec, [100])
     signal = gail_of(spec, demos, learning_rate=3e-3, **keys)
-    others = rollout_of_steps([100], seed=5, spec=spec)
+    others = random_rollout([100], seed=5, spec=spec)
     others = replace(others, obs=[others.obs[0] + 3])
     alike = replace(others, obs=demos.obs, continuous=demos.continuous, done=demos.done)
     for _ in range(120):
@@ -183,7 +183,7 @@ def test_who_acts_like_the_expert_is_rewarded(keys):
 @pytest.mark.parametrize("squashed", [False, True])
 def test_actions_may_be_compared_as_the_engine_gets_them(squashed):
     spec = vector_spec([2], continuous=1)
-    rollout = rollout_of_steps([4], seed=0, spec=spec)
+    rollout = random_rollout([4], seed=0, spec=spec)
     rollout = replace(rollout, continuous=np.array([[6.0], [1.5], [-3.0], [0.3]], np.float32))
     steps = Transitions.of_rollout(rollout, CPU)
     signals = [

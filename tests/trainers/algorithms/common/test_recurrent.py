@@ -21,7 +21,7 @@ from mlagents_envs.base_env import (
     ObservationSpec,
     ObservationType,
 )
-from recurrentrollouts import recurrent_rollout
+from rollouts import recurrent_rollout
 
 SIZE = 4
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}

@@ -28,7 +28,7 @@ from lanista.trainers.networks.modules.heads import HeadConfig
 from lanista.trainers.settings.models.networks import MemorySettings, NetworkSettings
 from lanista.trainers.settings.models.rewards import BehavioralCloningSettings
 from referencenets import vector_spec
-from signalsteps import demonstrations
+from rollouts import demonstrations
 
 
 def rectangular(branches, of_branches, rows):

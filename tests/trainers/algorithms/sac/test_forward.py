@@ -12,7 +12,7 @@ from lanista.trainers.networks.modules.memory import Memory
 from lanista.trainers.networks.modules.passes import Precision
 from lanista.trainers.settings.models.networks import MemorySettings
 from mlagents_envs.base_env import ObservationType
-from recurrentrollouts import recurrent_rollout
+from rollouts import recurrent_rollout
 from sacbatches import ACTIONS, algorithm, some_batch, spec_of
 
 LENGTH, COUNT, SIZE = 4, 3, 8

@@ -14,7 +14,7 @@ from lanista.trainers.buffers.replay.buffer import Replay
 from lanista.trainers.buffers.replay.columns import ExtraColumn
 from lanista.trainers.buffers.replay.sampler import ReplaySampler
 from lanista.trainers.utils.errors import TrainerError
-from playedsteps import Game, Step, layout, rollout_of
+from replay_steps import Game, Step, layout, rollout_of
 
 GAMMAS = (0.9, 0.5)
 IGNORES = (False, True)

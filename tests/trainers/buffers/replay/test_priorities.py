@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lanista.trainers.buffers.replay.buffer import Replay
 from lanista.trainers.buffers.replay.priorities import EPSILON, Priorities, SumTree, sequence_priorities
 from lanista.trainers.buffers.replay.sampler import ReplaySampler
-from playedsteps import Game, layout, rollout_of
+from replay_steps import Game, layout, rollout_of
 
 weights = st.floats(0.0, 100.0)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 from lanista.trainers.buffers.replay.reward_scaling import RewardScaler
-from playedsteps import Game, rollout_of
+from replay_steps import Game, rollout_of
 
 
 def returns_by_hand(trajectories, gammas):

@@ -13,7 +13,7 @@ from lanista.trainers.buffers.replay import storage as saving
 from lanista.trainers.buffers.replay.buffer import Replay
 from lanista.trainers.buffers.replay.sampler import ReplaySampler
 from lanista.trainers.buffers.replay.storage import FILE, NOT_LOADED, load_replay, save_replay
-from playedsteps import Game, layout, rollout_of
+from replay_steps import Game, layout, rollout_of
 
 
 def played(game, shape, rounds=12):

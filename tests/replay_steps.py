@@ -1,4 +1,4 @@
-"""Agents that play at random, as Rollouts and as plain objects, one for each step."""
+"""Agents that act at random, as Rollouts and as plain objects, one for each step."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import count
 import numpy as np
 from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.trainers.buffers.replay.columns import BYTES, FLOATS, ReplayLayout
+from rollouts import make_rollout
 
 FRAMES, SIDE = 3, 2
 BRANCHES = (3, 2)
@@ -70,10 +71,10 @@ class Game:
     rows: count = field(default_factory=count)
 
     def player(self, agent: int) -> Player:
-        """The agent, at the begin of an episode if it is in none."""
+        """The agent, at the start of an episode if it is in none."""
         if agent not in self.players:
             stack = np.zeros((FRAMES, SIDE, SIDE), np.uint8)
-            # Engines begin with black frames, Gymnasium's wrappers with the first one repeated.
+            # Engines start with black frames, Gymnasium's wrappers with the first one repeated.
             stack[0 if self.random.random() < 0.5 else -1 :] = self.frame()
             self.players[agent] = Player(next(self.rows), self.vector(), stack, self.mask())
         return self.players[agent]
@@ -128,35 +129,23 @@ class Game:
 def rollout_of(trajectories: list[Trajectory]) -> tuple[Rollout, np.ndarray]:
     """The trajectories as `agent_processor` gives them, and their rewards [steps, signals]."""
     steps = [step for one in trajectories for step in one.steps]
-    n = len(steps)
-    zeros, flags = np.zeros(n, np.float32), np.zeros(n, bool)
     stacked = lambda name: np.stack([getattr(step, name) for step in steps])  # noqa: E731
     last = [one.steps[-1] for one in trajectories]
-    # NextIndices an interrupted end the rollout tells what was seen, of which the replay makes no use.
+    # After an interrupted end the rollout has the last observations, which the replay does not use.
     seen = np.stack(
         [np.full(2, 7, np.float32) if t.interrupted else s.next_vector for t, s in zip(trajectories, last)]
     )
-    rollout = Rollout(
+    rollout = make_rollout(
+        [len(one.steps) for one in trajectories],
+        [stacked("vector"), stacked("stack")],
         numbers=np.array([number for one in trajectories for number in one.numbers], np.int64),
-        obs=[stacked("vector"), stacked("stack")],
         continuous=stacked("continuous"),
         discrete=stacked("discrete"),
-        log_probs=np.zeros((n, 4), np.float32),
         action_mask=stacked("mask"),
-        reward=zeros,
-        group_reward=zeros,
-        done=flags,
-        interrupted=flags,
         memory=stacked("memory"),
-        prev_discrete=np.zeros((n, len(BRANCHES)), np.int32),
-        mates=None,
-        lengths=np.array([len(one.steps) for one in trajectories], np.int64),
         next_obs=[seen, np.stack([step.next_stack for step in last])],
-        next_mates_obs=None,
-        next_mates=np.zeros(len(trajectories), np.int64),
         done_reached=np.array([one.over for one in trajectories]),
         interrupted_at_end=np.array([one.interrupted for one in trajectories]),
-        all_group_dones=np.ones(len(trajectories), bool),
         agents=[AgentKey(0, one.agent) for one in trajectories],
         next_numbers=np.array([one.next_number for one in trajectories], np.int64),
         next_action_mask=np.stack([step.next_mask for step in last]),

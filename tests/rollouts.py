@@ -1,6 +1,9 @@
-"""Rollouts of agents that do anything, for reward signals and imitation to look at."""
+"""Rollouts of agents that do anything, and demonstrations of them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from lanista.agent_processor.trajectory import AgentKey, Rollout
@@ -9,7 +12,62 @@ from mlagents_envs.base_env import BehaviorSpec
 from referencenets import vector_spec
 
 
-def rollout_of_steps(
+def make_rollout(lengths: Sequence[int], obs: list[np.ndarray], **columns: Any) -> Rollout:
+    """Trajectories of these lengths, each of an agent of its own; columns that are not given are zeros.
+
+    Log-probabilities are -1 unless given, and there are no masks, memories and teammates.
+    """
+    n, j = len(obs[0]), len(lengths)
+    zeros, flags = np.zeros(n, np.float32), np.zeros(j, bool)
+    continuous = columns.setdefault("continuous", np.zeros((n, 0), np.float32))
+    discrete = columns.setdefault("discrete", np.zeros((n, 0), np.int32))
+    defaults = {
+        "numbers": np.arange(n),
+        "log_probs": np.full((n, continuous.shape[1] + discrete.shape[1]), -1.0, np.float32),
+        "action_mask": None,
+        "reward": zeros,
+        "group_reward": zeros,
+        "done": zeros > 0,
+        "interrupted": zeros > 0,
+        "memory": None,
+        "prev_discrete": np.zeros_like(discrete),
+        "mates": None,
+        "next_obs": [np.zeros((j, *column.shape[1:]), column.dtype) for column in obs],
+        "next_mates_obs": None,
+        "next_mates": np.zeros(j, np.int64),
+        "done_reached": flags,
+        "interrupted_at_end": flags,
+        "all_group_dones": ~flags,
+        "agents": [AgentKey(0, k) for k in range(j)],
+    }
+    return Rollout(obs=obs, lengths=np.array(lengths), **(defaults | columns))
+
+
+def recurrent_rollout(
+    lengths: Sequence[int],
+    agents: Sequence[AgentKey],
+    starts: Sequence[bool],
+    done: Sequence[bool] | None = None,
+    memory_size: int = 4,
+) -> Rollout:
+    """Trajectories of three random observations and one continuous action.
+
+    `starts`: those that start an episode, where the actor's state is zeros.
+    """
+    n = sum(lengths)
+    memory = np.ones((n, memory_size), np.float32)
+    memory[(np.cumsum(lengths) - lengths)[np.array(starts, bool)]] = 0.0
+    return make_rollout(
+        lengths,
+        [np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)],
+        continuous=np.zeros((n, 1), np.float32),
+        memory=memory,
+        done_reached=np.zeros(len(lengths), bool) if done is None else np.array(done),
+        agents=list(agents),
+    )
+
+
+def random_rollout(
     lengths: list[int],
     seed: int,
     spec: BehaviorSpec | None = None,
@@ -18,11 +76,11 @@ def rollout_of_steps(
     pixels: bool = False,
     done: bool = True,
 ) -> Rollout:
-    """Trajectories of these lengths, of an agent each. `pixels`: pictures come as bytes."""
+    """Random observations, actions and rewards. `pixels`: images come as bytes."""
     spec = spec or vector_spec([3], continuous=1)
     random, n, j = np.random.default_rng(seed), sum(lengths), len(lengths)
     continuous, branches = spec.action_spec.continuous_size, spec.action_spec.discrete_branches
-    zeros, flags = np.zeros(n, np.float32), np.zeros(n, bool)
+    flags = np.zeros(n, bool)
     if done:
         flags[np.cumsum(lengths) - 1] = True
 
@@ -35,37 +93,26 @@ def rollout_of_steps(
         ]
 
     discrete = [random.integers(0, size, n) for size in branches]
-    first = np.cumsum(lengths) - lengths
     memory = random.normal(size=(n, memory_size)).astype(np.float32) if memory_size else None
     if memory is not None:
-        memory[first] = 0.0
-    return Rollout(
-        numbers=np.arange(n),
-        obs=seen(n),
+        memory[np.cumsum(lengths) - lengths] = 0.0
+    return make_rollout(
+        lengths,
+        seen(n),
         continuous=random.uniform(-0.9, 0.9, (n, continuous)).astype(np.float32),
         discrete=np.stack(discrete, 1).astype(np.int32) if branches else np.zeros((n, 0), np.int32),
-        log_probs=np.full((n, continuous + len(branches)), -1.0, np.float32),
         action_mask=np.zeros((n, sum(branches)), bool) if branches else None,
         reward=random.normal(size=n).astype(np.float32),
-        group_reward=zeros,
         done=flags,
-        interrupted=zeros > 0,
         memory=memory,
-        prev_discrete=np.zeros((n, len(branches)), np.int32),
-        mates=None,
-        lengths=np.array(lengths),
         next_obs=seen(j),
-        next_mates_obs=None,
-        next_mates=np.zeros(j, np.int64),
         done_reached=np.full(j, done),
-        interrupted_at_end=np.zeros(j, bool),
         all_group_dones=np.full(j, done),
-        agents=[AgentKey(0, i) for i in range(j)],
     )
 
 
 def demonstrations(spec, lengths, seed=0, acted=None):
-    """Of somebody who does what `acted` says, or anything."""
+    """Of an agent that does what `acted` says, or anything."""
     random, n = np.random.default_rng(seed), sum(lengths)
     obs = [random.normal(size=(n, *sensor.shape)).astype(np.float32) for sensor in spec.observation_specs]
     actions, zeros = spec.action_spec, np.zeros(n, np.float32)

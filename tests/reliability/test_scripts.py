@@ -1,0 +1,44 @@
+"""The scripts of this folder with small numbers: each ends with status 1 when a promise does not hold."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="kills and freezes processes by signals")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="lets root obey permissions as Linux can")
+
+
+def script(command, *marks):
+    return pytest.param(command.split(), marks=marks, id=command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        script("attach.py --times 4"),
+        script("attach.py --times 4 --relay"),
+        script("bytes.py --messages 10000", POSIX),
+        script("disk_full.py --rounds 10", POSIX),
+        script("engines.py --envs 2 --kills 2 --freezes 1 --timeout 3", POSIX),
+        script("kills.py --kills 4", POSIX),
+        script("resume.py --runs 1 --trainers ppo", POSIX),
+        script("resume.py --runs 1 --trainers sac-saved --scenes ball3d", POSIX),
+        script("saves.py --kills 8", POSIX),
+        script("start_up.py --fork", LINUX),
+        script("training.py --envs 3 --steps 20000", POSIX),
+    ],
+)
+def test_the_promise_holds(command):
+    if "--relay" in command:
+        pytest.importorskip("cryptography")
+    name, *options = command
+    result = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name(name)), *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
