@@ -3,14 +3,17 @@
 Usage: python tests/benchmarks/exchange.py [--engine own|grpcio] [--request 1000] [--reply 300] [--work 0]
 """
 
-import argparse
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests
 
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.grpc.server import ServerSession
+from script_options import parse_options
 
 METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
 PATIENCE = 30.0
@@ -60,14 +63,15 @@ def measure(endpoint: ServerSession, reply: bytes, count: int, work: float) -> t
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--engine", choices=("own", "grpcio"), default="own")
-    parser.add_argument("--request", type=int, default=1000, help="bytes of an engine's message")
-    parser.add_argument("--reply", type=int, default=300, help="bytes of an answer")
-    parser.add_argument("--count", type=int, default=5000)
-    parser.add_argument("--work", type=float, default=0.0, help="microseconds of work, twice per exchange")
-    parser.add_argument("--call", type=int, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = parse_options(
+        __doc__,
+        engine={"default": "own", "choices": ("own", "grpcio")},
+        request={"default": 1000, "help": "bytes of an engine's message"},
+        reply={"default": 300, "help": "bytes of an answer"},
+        count=5000,
+        work={"default": 0.0, "help": "microseconds of work, twice per exchange"},
+        call={"default": None, "type": int, "help": "be the engine of the trainer at this port"},
+    )
     if args.call is not None:
         engine(args.call, args.engine, args.request)
         return

@@ -1,42 +1,32 @@
-"""What compressed pictures cost on their way from an engine's message to a trainer, on this machine.
+"""What compressed images cost on their way from an engine's message to a trainer, on this machine.
 
     python tests/benchmarks/images.py [--agents 9] [--messages 100]
 
-Pictures are 84 x 64 x 3, drawn like a grid of coloured squares, a shaded ground, or noise.
-"In place" decodes a message in the main thread; "by threads" lets the pool do it while the main thread waits,
-as in `lanista-learn`, where it would answer other engines. Its processor time alone is told too.
-Every picture is another one, so that nothing is spared by having been decoded before; "stacked" repeats two
-of its three frames, as stacked sensors do.
+Images are 84 x 64 x 3: a grid of colored squares, a shaded ground, or noise. "In place" decodes a message in
+the main thread; "by threads" lets the pool do it while the main thread waits, as in `lanista-learn`, where it
+would answer other engines; its processor time is printed too. No two images are equal, so that nothing is
+saved by an earlier decoding; "stacked" repeats two of its three frames, as stacked sensors do.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests
+
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from lanista.agent_processor.blocks import RowLayout
 from lanista.envs.protocol import images as decoding
-from lanista.envs.protocol.decoder import Decoder
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
+from lanista.envs.protocol.decoder import Decoder, PendingMessage
+from referencenets import spec_of_shapes
+from script_options import parse_options
 from wiremessages import agent, brain, compressed, message
 
 HEIGHT, WIDTH = 64, 84
-SHAPE = (3, HEIGHT, WIDTH)
-NONE, SHIFTS = DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
 
 Draw = Callable[[np.random.Generator], np.ndarray]
 
@@ -79,10 +69,11 @@ def messages_of(draw: Draw, agents: int, count: int, frames: int = 1) -> list[by
 
 def by_threads(decoder: Decoder, data: bytes) -> None:
     done = threading.Event()
-    underway = decoder.begin(data, done.set)
-    if not underway.ready:
-        done.wait()
-    underway.finish()
+    message = decoder.start(data, done.set)
+    if isinstance(message, PendingMessage):
+        if not message.done:
+            done.wait()
+        message.result()
 
 
 def measure(sent: list[bytes], decode: Callable[[Decoder, bytes], object]) -> tuple[float, float]:
@@ -116,8 +107,7 @@ def rows(agents: int, count: int) -> Iterator[tuple[str, float, float]]:
 
 def stored() -> str:
     """The bytes of a row of the store, by what it keeps a camera as."""
-    camera = ObservationSpec(SHAPE, (NONE, SHIFTS, SHIFTS), ObservationType.DEFAULT, "camera")
-    spec = BehaviorSpec([camera], ActionSpec(0, (5,)))
+    spec = spec_of_shapes([(3, HEIGHT, WIDTH)], branches=(5,))
     sizes = []
     for as_bytes in (True, False):
         layout = RowLayout.of(spec, as_bytes=(as_bytes,))
@@ -126,10 +116,7 @@ def stored() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--agents", type=int, default=9)
-    parser.add_argument("--messages", type=int, default=100)
-    given = parser.parse_args()
+    given = parse_options(__doc__, agents=9, messages=100)
     pixels = HEIGHT * WIDTH
     print(f"{'a picture of 84 x 64 x 3':28} {'us':>8} {'main thread us':>15} {'million pixels/s':>17}")
     for name, wall, cpu in rows(given.agents, given.messages):

@@ -6,14 +6,16 @@ An update is one epoch of PPO over four minibatches, of which each rank computes
 thread. The table shows the median over the rounds, the least and the most.
 """
 
-import argparse
 import multiprocessing
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests
 
 import numpy as np
 import torch
@@ -22,13 +24,9 @@ from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.utils import distributed
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
+from mlagents_envs.base_env import BehaviorSpec
+from referencenets import spec_of_shapes
+from script_options import parse_options
 
 MINIBATCHES = 4
 SHAPES = {"pictures": (3, 84, 84), "dense": (64,)}
@@ -45,11 +43,7 @@ def settings_of(case: str, batch: int) -> TrainerSettings:
 
 def spec_of(case: str) -> BehaviorSpec:
     """One observation, and three actions to choose from."""
-    shape = SHAPES[case]
-    axes = (DimensionProperty.NONE,)
-    if len(shape) == 3:
-        axes = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
-    return BehaviorSpec([ObservationSpec(shape, axes, ObservationType.DEFAULT, "o")], ActionSpec(0, (3,)))
+    return spec_of_shapes([SHAPES[case]], branches=(3,))
 
 
 def steps_of(case: str, count: int) -> EvaluatedSteps:
@@ -92,12 +86,8 @@ def measure(case: str, rank: int, ranks: int, batch: int, rounds: int, folder: s
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--learners", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--batch", type=int, default=2048)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--cases", nargs="+", default=list(SHAPES), choices=list(SHAPES))
-    args = parser.parse_args()
+    cases = {"default": list(SHAPES), "choices": list(SHAPES)}
+    args = parse_options(__doc__, learners=[1, 2], batch=2048, rounds=5, cases=cases)
     context = multiprocessing.get_context("spawn")
     print(f"Minibatches of {args.batch}, {MINIBATCHES} in an update.")
     print("| observations | learners | seconds of an update | of a processor, in rank 0 |\n|---|---|---|---|")

@@ -38,15 +38,16 @@ def train(areas: int, steps: int, every: int) -> list[Reading]:
     from lanista.trainers.trainer.learner import Learner
 
     readings: list[Reading] = []
-    summary = Learner.summary
+    summary = Learner.on_summary
 
-    def watched(learner: Learner, step: int) -> None:
-        summary(learner, step)
+    def watched(learner: Learner, step: int) -> bool:
+        is_best = summary(learner, step)
         found = psutil.Process().memory_full_info()
         readings.append(Reading(areas, step, int(getattr(found, "uss", found.rss))))
         print(f"{step:>10,} steps  {readings[-1].bytes / 2**20:8.1f} MiB", file=sys.stderr)
+        return is_best
 
-    Learner.summary = watched  # type: ignore[method-assign]
+    Learner.on_summary = watched  # type: ignore[method-assign]
     settings = yaml.safe_load((ROOT / "config" / "ppo" / "ball3d.yaml").read_text())
     settings["behaviors"]["3DBall"].update(max_steps=steps, summary_freq=every)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):

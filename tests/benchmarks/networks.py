@@ -8,24 +8,22 @@
 
 from __future__ import annotations
 
-import argparse
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests
+
 import torch
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.policies.onnx.export import export_brain
 from lanista.trainers.settings.models.networks import NetworkSettings
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
+from mlagents_envs.base_env import ActionSpec
+from referencenets import vector_spec
+from script_options import parse_options
 
 BEHAVIORS = {
     "8 floats, 2 continuous": ([8], ActionSpec(2, ())),
@@ -51,11 +49,7 @@ def best(function: Callable[[], object], rounds: int = 5, seconds: float = 0.3) 
 
 class Workload:
     def __init__(self, sizes: list[int], actions: ActionSpec) -> None:
-        observations = [
-            ObservationSpec((n,), (DimensionProperty.NONE,), ObservationType.DEFAULT, f"vec{i}")
-            for i, n in enumerate(sizes)
-        ]
-        self.spec = BehaviorSpec(observations, actions)
+        self.spec = vector_spec(sizes, actions.continuous_size, actions.discrete_branches)
         self.network = ActorCritic(self.spec, NetworkSettings(normalize=True), ["extrinsic"])
         self.branches = sum(actions.discrete_branches)
 
@@ -92,9 +86,7 @@ class Workload:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int, default=1)
-    torch.set_num_threads(parser.parse_args().threads)
+    torch.set_num_threads(parse_options(__doc__, threads=1).threads)
     for name, (sizes, actions) in BEHAVIORS.items():
         load = Workload(sizes, actions)
         acts = ", ".join(f"{best(load.acting(n)):.0f} us at {n}" for n in AGENTS)

@@ -11,7 +11,6 @@ about a microsecond a call, which shows in phases of many small calls.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import subprocess
@@ -25,8 +24,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from results import ROOT
+from results import table as markdown
+from script_options import parse_options
 
-ROOT = Path(__file__).resolve().parents[2]
 REST = "loop and all else"
 
 
@@ -136,25 +137,26 @@ class Window:
         """Watches the summaries from under their timer, so that the timer of the first is not counted."""
         from lanista.trainers.trainer.learner import Learner
 
-        summary = Learner.summary
+        summary = Learner.on_summary
 
-        def watched(learner: Learner, step: int) -> None:
-            summary(learner, step)
+        def watched(learner: Learner, step: int) -> bool:
+            is_best = summary(learner, step)
             self.marks.append((step, time.perf_counter(), time.thread_time()))
             if len(self.marks) == 1:
                 self.phases.clear()
             if step >= self.last_step:
                 self.found = (dict(self.phases.wall), dict(self.phases.cpu), dict(self.phases.calls))
+            return is_best
 
-        Learner.summary = watched  # type: ignore[method-assign]
+        Learner.on_summary = watched  # type: ignore[method-assign]
 
 
 def profile(areas: int, steps: int, config: Path, threaded: bool = False) -> dict[str, Any]:
     """Trains, in this process; microseconds per agent-step of every phase."""
     phases = Phases()
-    install(phases)
     window = Window(phases, steps)
     window.open_and_close()
+    install(phases)
     from lanista.trainers.learn import run
 
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
@@ -191,17 +193,8 @@ def free_port() -> int:
 
 def apart(areas: int, steps: int, config: Path) -> dict[str, Any]:
     """`profile` in a process of its own."""
-    command = [
-        sys.executable,
-        __file__,
-        "--areas",
-        str(areas),
-        "--steps",
-        str(steps),
-        "--config",
-        str(config),
-    ]
-    done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, text=True, check=True)
+    command = [sys.executable, __file__, "--json", "--areas", str(areas), "--steps", str(steps)]
+    done = subprocess.run([*command, "--config", str(config)], stdout=subprocess.PIPE, text=True, check=True)
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -209,25 +202,22 @@ def table(results: list[dict[str, Any]]) -> str:
     """The phases as rows, wall and processor time for each number of agents as columns."""
     phases = list(dict.fromkeys(phase for result in results for phase in result["phases"]))
     order = sorted(phases, key=lambda p: -max(r["phases"].get(p, (0, 0))[1] for r in results))
-    head = "| phase | " + " | ".join(f"{r['areas']:,} agents: wall | cpu | calls" for r in results) + " |"
-    lines = [head, "|---" + "|---:|---:|---:" * len(results) + "|"]
+    heads = [head for r in results for head in (f"{r['areas']:,} agents: wall:", "cpu:", "calls:")]
+    lines = []
     for phase in order:
-        cells = []
+        cells = [phase]
         for result in results:
             wall, cpu, calls = result["phases"].get(phase, (0.0, 0.0, 0))
-            cells.append(f"{wall:.2f} | {cpu:.2f} | {calls:,}" if calls else f"{wall:.2f} | {cpu:.2f} | ")
-        lines.append(f"| {phase} | " + " | ".join(cells) + " |")
-    totals = " | ".join(f"{r['total'][0]:.1f} | {r['total'][1]:.1f} | " for r in results)
-    return "\n".join([*lines, f"| in all | {totals} |"])
+            cells += [f"{wall:.2f}", f"{cpu:.2f}", f"{calls:,}" if calls else ""]
+        lines.append(cells)
+    totals = [cell for r in results for cell in (f"{r['total'][0]:.1f}", f"{r['total'][1]:.1f}", "")]
+    return markdown(["phase", *heads], [*lines, ["in all", *totals]])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--areas", type=int, nargs="+", default=[12, 128, 1024])
-    parser.add_argument("--steps", type=int, default=96_000)
-    parser.add_argument("--config", type=Path, default=ROOT / "config" / "ppo" / "ball3d.yaml")
-    parser.add_argument("--json", action="store_true", help="one line of JSON, of one number of areas")
-    given = parser.parse_args()
+    config = {"default": ROOT / "config" / "ppo" / "ball3d.yaml", "type": Path}
+    json_line = {"default": False, "help": "one line of JSON, of one number of areas"}
+    given = parse_options(__doc__, areas=[12, 128, 1024], steps=96_000, config=config, json=json_line)
     if given.json:
         print(json.dumps(profile(given.areas[0], given.steps, given.config)))
     else:

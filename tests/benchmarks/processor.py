@@ -8,26 +8,22 @@ Processor time; the best of some repetitions, since other work on the machine on
 
 from __future__ import annotations
 
-import argparse
 import cProfile
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests
 
 import numpy as np
 from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.rollout import build_rollout
 from lanista.envs.base import Decision
-from mlagents_envs.base_env import (
-    ActionSpec,
-    ActionTuple,
-    BehaviorSpec,
-    DecisionSteps,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-    TerminalSteps,
-)
+from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
+from referencenets import spec_of_shapes
+from script_options import parse_options
 
 Step = tuple[DecisionSteps, TerminalSteps, Decision]
 
@@ -69,9 +65,7 @@ class SilentSink:
 
 
 def spec_of(load: Load) -> BehaviorSpec:
-    dims = (DimensionProperty.NONE,) * len(load.obs)
-    observation = ObservationSpec(load.obs, dims, ObservationType.DEFAULT, "sensor")
-    return BehaviorSpec([observation], ActionSpec(load.continuous, load.branches))
+    return spec_of_shapes([load.obs], continuous=load.continuous, branches=load.branches)
 
 
 def steps_of(load: Load, count: int) -> Iterator[Step]:
@@ -125,12 +119,9 @@ def measure(load: Load, count: int) -> tuple[float, float, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--only", default="", help="part of a load's name")
-    parser.add_argument("--profile", action="store_true", help="where the time of the loads goes")
-    options = parser.parse_args()
+    only = {"default": "", "help": "part of a load's name"}
+    profiled = {"default": False, "help": "where the time of the loads goes"}
+    options = parse_options(__doc__, steps=1000, repeat=3, only=only, profile=profiled)
     print(f"{'load':45} {'us/env step':>12} {'us/agent-step':>14} {'rollout us/step':>16}")
     for load in (load for load in LOADS if options.only in load.name):
         count = options.steps if load.obs == (8,) else options.steps // 10

@@ -9,7 +9,6 @@ steps it through `EnvManager` with the network of config/ppo/ball3d.yaml decidin
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import subprocess
@@ -19,6 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from results import ENGINE, INFERENCE
+from script_options import parse_options
 
 SCENE = "scene:ball3d"
 
@@ -101,16 +102,13 @@ def apart(areas: int, seconds: float) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--areas", type=int, nargs="+", default=[12, 128, 1024])
-    parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--json", action="store_true", help="one line of JSON, of one number of areas")
-    given = parser.parse_args()
+    json_line = {"default": False, "help": "one line of JSON, of one number of areas"}
+    given = parse_options(__doc__, areas=[12, 128, 1024], seconds=4.0, json=json_line)
     logging.disable()
     for areas in given.areas:
         rates = {
-            "engine alone": engine_alone(areas, given.seconds),
-            "with inference": with_inference(areas, given.seconds),
+            ENGINE: engine_alone(areas, given.seconds),
+            INFERENCE: with_inference(areas, given.seconds),
         }
         if given.json:
             print(json.dumps(rates))

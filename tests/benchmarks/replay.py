@@ -1,64 +1,53 @@
-"""Measures the replay: drawing pictures from it, its memory, what it costs to fill, save and load.
+"""Measures the replay: sampling images from it, its memory, what it costs to fill, save and load.
 
     python tests/benchmarks/replay.py [--steps 100000] [--batch 256] [--file FOLDER]
 
-Pictures are 84x84 of bytes in stacks of 4, as agents of Atari games see them; with --steps 1000000 the
+Images are 84x84 of bytes in stacks of 4, as agents of Atari games see them; with --steps 1000000 the
 memory is that of the usual size. Reports milliseconds for a batch (observations and next observations), the
 memory of the full replay beside what was predicted, and with --file the seconds of saving and loading.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests
+
 import numpy as np
 import torch
-from lanista.agent_processor.trajectory import AgentKey, Rollout
+from lanista.agent_processor.trajectory import Rollout
 from lanista.trainers.buffers.replay.buffer import Replay
 from lanista.trainers.buffers.replay.columns import ReplayLayout
 from lanista.trainers.buffers.replay.memory_limit import size_text
 from lanista.trainers.buffers.replay.sampler import ReplaySampler
 from lanista.trainers.buffers.replay.storage import load_replay, save_replay
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
+from referencenets import image_spec
+from rollouts import make_rollout
+from script_options import parse_options
 
 SIDE, STACK, HORIZON, EPISODE = 84, 4, 128, 8
 """Pixels, frames, steps of a trajectory, trajectories of an episode."""
-EQUIVARIANT = DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
-SPEC = BehaviorSpec(
-    [
-        ObservationSpec(
-            (STACK, SIDE, SIDE),
-            (DimensionProperty.NONE, EQUIVARIANT, EQUIVARIANT),
-            ObservationType.DEFAULT,
-            f"StackingSensor_size{STACK}_Camera",
-        )
-    ],
-    ActionSpec.create_discrete((6,)),
-)
+CAMERA = image_spec(STACK, SIDE, SIDE)._replace(name=f"StackingSensor_size{STACK}_Camera")
+SPEC = BehaviorSpec([CAMERA], ActionSpec.create_discrete((6,)))
 
 
-class Player:
+class NoisyAgent:
     """Hands over one agent's trajectories, whose frames are noise."""
 
     def __init__(self) -> None:
         self.random = np.random.default_rng(0)
-        self.played = 0
+        self.trajectories = 0
         self.seen = self._first()
 
     def _first(self) -> NDArray[np.uint8]:
-        """What is seen at an episode's begin: one frame behind black ones."""
+        """What is seen at an episode's start: one frame after black ones."""
         seen = np.zeros((STACK, SIDE, SIDE), np.uint8)
         seen[-1] = self._frames(1)
         return seen
@@ -70,33 +59,17 @@ class Player:
         """The next trajectory."""
         frames = np.concatenate([self.seen, self._frames(HORIZON)])
         stacks = np.stack([frames[k : k + STACK] for k in range(HORIZON + 1)])
-        first = self.played * HORIZON
-        self.played += 1
-        over = self.played % EPISODE == 0
+        first = self.trajectories * HORIZON
+        self.trajectories += 1
+        over = self.trajectories % EPISODE == 0
         self.seen = self._first() if over else stacks[-1]
-        zeros, flags = np.zeros(HORIZON, np.float32), np.zeros(HORIZON, bool)
-        return Rollout(
+        return make_rollout(
+            [HORIZON],
+            [stacks[:-1]],
             numbers=np.arange(first, first + HORIZON),
-            obs=[stacks[:-1]],
-            continuous=np.zeros((HORIZON, 0), np.float32),
             discrete=np.zeros((HORIZON, 1), np.int32),
-            log_probs=np.zeros((HORIZON, 1), np.float32),
-            action_mask=None,
-            reward=zeros,
-            group_reward=zeros,
-            done=flags,
-            interrupted=flags,
-            memory=None,
-            prev_discrete=np.zeros((HORIZON, 1), np.int32),
-            mates=None,
-            lengths=np.array([HORIZON]),
             next_obs=[stacks[-1:]],
-            next_mates_obs=None,
-            next_mates=np.zeros(1, np.int64),
             done_reached=np.array([over]),
-            interrupted_at_end=np.array([False]),
-            all_group_dones=np.ones(1, bool),
-            agents=[AgentKey(0, 0)],
             next_numbers=np.array([first + HORIZON]),
         )
 
@@ -119,10 +92,10 @@ def resident() -> int:
 def fill(steps: int) -> Replay:
     """A full replay, and what it took."""
     layout = ReplayLayout.of(SPEC, steps, 1, longest=HORIZON)
-    player, before = Player(), resident()
+    agent, before = NoisyAgent(), resident()
     replay, spent = Replay(layout), 0.0
     for _ in range(steps // HORIZON + 64):
-        rollout = player.rollout()
+        rollout = agent.rollout()
         start = time.perf_counter()
         replay.append(rollout, np.zeros((HORIZON, 1), np.float32))
         spent += time.perf_counter() - start
@@ -132,14 +105,14 @@ def fill(steps: int) -> Replay:
     share = held / layout.nbytes()
     print(
         f"{len(replay):,} steps: {size_text(held)} of memory, {share - 1:+.1%} of the predicted "
-        f"{size_text(layout.nbytes())}; {1e6 * spent / (player.played * HORIZON):.0f} us to take in a step",
+        f"{size_text(layout.nbytes())}; {1e6 * spent / (agent.trajectories * HORIZON):.0f} us to append one",
         flush=True,
     )
     return replay
 
 
 def draw(replay: Replay, batch: int, n_step: int) -> None:
-    """Tell how long a batch takes."""
+    """Print how long a batch takes."""
     sampler = ReplaySampler([0.99], [False], torch.device("cpu"), 0, n_step)
     sampler.batch(replay, batch)
     median, best = milliseconds(lambda: sampler.batch(replay, batch), 200)
@@ -147,7 +120,7 @@ def draw(replay: Replay, batch: int, n_step: int) -> None:
 
 
 def save_and_load(replay: Replay, folder: Path) -> None:
-    """Tell how long that takes."""
+    """Print how long that takes."""
     start = time.perf_counter()
     assert save_replay("benchmark", folder, replay, 0)
     saved = time.perf_counter()
@@ -157,13 +130,12 @@ def save_and_load(replay: Replay, folder: Path) -> None:
 
 def main() -> None:
     """Run as the module says."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = parse_options(
+        __doc__,
+        steps={"default": 100_000, "help": "that the replay holds"},
+        batch={"default": 256, "help": "steps sampled at once"},
+        file={"default": None, "type": Path, "help": "a folder to save into and load from"},
     )
-    parser.add_argument("--steps", type=int, default=100_000, help="that the replay holds")
-    parser.add_argument("--batch", type=int, default=256, help="steps drawn at once")
-    parser.add_argument("--file", type=Path, help="a folder to save into and load from")
-    options = parser.parse_args()
     torch.set_num_threads(1)
     replay = fill(options.steps)
     for n_step in (1, 3):

@@ -12,29 +12,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of tests
+
 import numpy as np
-from mlagents_envs.base_env import (
-    ActionSpec,
-    ActionTuple,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from lanista.envs.grpc.client import EngineEndpoint
 from lanista.envs.grpc.server import ServerSession
 from lanista.envs.protocol.decoder import Decoder, encode_actions
 from lanista.envs.protocol.engine import AgentBatch, StepEncoder, decode_reply
+from mlagents_envs.base_env import ActionTuple
+from referencenets import vector_spec
 from wirereference import PlainDecoder, engine_message
 
 NAME = "3DBall?team=0"
-SPEC = BehaviorSpec(
-    [ObservationSpec((8,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "VectorSensor_size8")],
-    ActionSpec(2, ()),
-)
+SPEC = vector_spec([8], continuous=2)
 
 
 def batch(agents: int, done: float, rewarded: float) -> AgentBatch:
