@@ -43,6 +43,8 @@ class Trajectory:
     next_number: int
     over: bool
     interrupted: bool
+    last_vector: np.ndarray
+    """What the engine sent last."""
 
 
 @dataclass
@@ -64,6 +66,8 @@ class Game:
     signals: int = 2
     memory_size: int = 0
     masked: bool = True
+    own_observation: bool = False
+    """The last step of an interrupted episode is followed by its own observation."""
     breaks: float = 0.1
     """How often a stack does not go on from the one before."""
     steps: list[Step] = field(default_factory=list)
@@ -120,10 +124,12 @@ class Game:
             player.mask = last.next_mask = np.zeros_like(last.mask)
             last.ended = True
         elif end == "interrupted":
-            last.next_vector, last.next_stack, last.next_mask = last.vector, last.stack, last.mask
+            player.mask = last.next_mask = np.zeros_like(last.mask)
+            if self.own_observation:
+                last.next_vector, last.next_stack, last.next_mask = last.vector, last.stack, last.mask
         self.steps += steps
         over = end != "on"
-        return Trajectory(agent, steps, numbers, player.number, over, end == "interrupted")
+        return Trajectory(agent, steps, numbers, player.number, over, end == "interrupted", player.vector)
 
 
 def rollout_of(trajectories: list[Trajectory]) -> tuple[Rollout, np.ndarray]:
@@ -131,10 +137,6 @@ def rollout_of(trajectories: list[Trajectory]) -> tuple[Rollout, np.ndarray]:
     steps = [step for one in trajectories for step in one.steps]
     stacked = lambda name: np.stack([getattr(step, name) for step in steps])  # noqa: E731
     last = [one.steps[-1] for one in trajectories]
-    # After an interrupted end the rollout has the last observations, which the replay does not use.
-    seen = np.stack(
-        [np.full(2, 7, np.float32) if t.interrupted else s.next_vector for t, s in zip(trajectories, last)]
-    )
     rollout = make_rollout(
         [len(one.steps) for one in trajectories],
         [stacked("vector"), stacked("stack")],
@@ -143,7 +145,10 @@ def rollout_of(trajectories: list[Trajectory]) -> tuple[Rollout, np.ndarray]:
         discrete=stacked("discrete"),
         action_mask=stacked("mask"),
         memory=stacked("memory"),
-        next_obs=[seen, np.stack([step.next_stack for step in last])],
+        next_obs=[
+            np.stack([one.last_vector for one in trajectories]),
+            np.stack([s.next_stack for s in last]),
+        ],
         done_reached=np.array([one.over for one in trajectories]),
         interrupted_at_end=np.array([one.interrupted for one in trajectories]),
         agents=[AgentKey(0, one.agent) for one in trajectories],

@@ -27,7 +27,7 @@ from ..buffers.replay.storage import load_replay, save_replay
 from ..rewards.base import RewardProvider
 from ..rewards.transitions import Transitions
 from ..settings.models.behavior import TrainerSettings
-from ..settings.models.hyperparameters import OffPolicyHyperparamSettings, ReplaySettings
+from ..settings.models.hyperparameters import InterruptedValue, OffPolicyHyperparamSettings, ReplaySettings
 from ..stats.timers import Timers
 from ..utils import distributed
 from ..utils.errors import TrainerError
@@ -41,8 +41,6 @@ PASSES_PER_BATCH = 8
 """Steps are processed about this often per batch."""
 BURST = 32
 """Updates of a threaded trainer after which it checks for new steps and publishes its weights."""
-KEPT_SHARE = 0.8
-"""Share of `buffer_size` that stays when a replay has grown beyond it, as in ML-Agents."""
 
 
 class OffPolicyTrainer(Trainer):
@@ -161,7 +159,9 @@ class OffPolicyTrainer(Trainer):
 
     def _make_replay(self, layout: ReplayLayout) -> Replay:
         try:
-            return Replay(layout, self.own.prioritized_alpha if self.own.prioritized_replay else None)
+            alpha = self.own.prioritized_alpha if self.own.prioritized_replay else None
+            own_observation = self.own.interrupted_value is InterruptedValue.OWN_OBSERVATION
+            return Replay(layout, alpha, own_observation=own_observation)
         except MemoryError as error:
             raise TrainerError(
                 f"The behavior {self.name}: the system gives no {size_text(layout.nbytes())} of memory for "
@@ -189,7 +189,6 @@ class OffPolicyTrainer(Trainer):
             return False
         metrics = self._update(replay)
         if not self.updates.is_due(self.step):
-            replay.truncate(int(KEPT_SHARE * self.hyper.buffer_size))
             self._update_signals(replay)
         if metrics:
             keys = dict.fromkeys(key for step in metrics for key in step)

@@ -44,10 +44,24 @@ class Replay:
     trajectory, has a slot beyond all places.
     """
 
-    def __init__(self, layout: ReplayLayout, prioritized_alpha: float | None = None) -> None:
-        """Room for `layout.capacity` steps; `prioritized_alpha`: see `Priorities`, None without."""
+    def __init__(
+        self,
+        layout: ReplayLayout,
+        prioritized_alpha: float | None = None,
+        *,
+        own_observation: bool = False,
+    ) -> None:
+        """Allocate room for `layout.capacity` steps.
+
+        Args:
+            layout: the columns.
+            prioritized_alpha: see `Priorities`; None samples uniformly.
+            own_observation: the last step of an interrupted episode is followed by its own observation, as in
+                ML-Agents, rather than by the last one that the engine sent.
+        """
         self.layout = layout
         self.alpha = prioritized_alpha
+        self.own_observation = own_observation
         self.tail, self.head = 0, 0
         """The oldest step that is held, and the number of the next one."""
         self.columns = ReplayColumns(layout)
@@ -61,8 +75,6 @@ class Replay:
         self.priorities = (
             None if prioritized_alpha is None else Priorities(layout.sequences, prioritized_alpha)
         )
-        self.over_capacity = False
-        """More steps were appended than fit, since `truncate`."""
 
     def __len__(self) -> int:
         return self.head - self.tail
@@ -108,7 +120,6 @@ class Replay:
         sequences = pad_sequences(rollout.lengths, self.layout.sequence_length)
         count = min(len(sequences.index), capacity)
         sequences = PaddedSequences(sequences.index[-count:], sequences.real[-count:])
-        self.over_capacity |= len(self) + count > capacity
         self._drop(self.head + count - capacity)
         places = (self.head + np.arange(count)) % capacity
         links = self._link(rollout, sequences, places)
@@ -142,7 +153,7 @@ class Replay:
         flags = zip(rollout.episode_over.tolist(), rollout.interrupted_at_end.tolist())
         for j, (row, (over, interrupted)) in enumerate(zip(numbers, flags, strict=True)):
             last = int(lasts[j])
-            if over and interrupted:
+            if over and interrupted and self.own_observation:
                 following[last] = places[last]
             elif row in starts:
                 following[last], before[starts[row]] = places[starts[row]], places[last]
@@ -206,16 +217,9 @@ class Replay:
             self.priorities.drop(self._units(places))
         self.tail = min(first, self.head)
 
-    def truncate(self, newest: int) -> None:
-        """If more steps were appended than fit, keep so many of the newest, in whole sequences."""
-        if self.over_capacity:
-            self._drop(self.head - newest)
-            self.over_capacity = False
-
     def clear(self) -> None:
         """Drop everything."""
         self._drop(self.head)
-        self.over_capacity = False
 
     # Reading --------------------------------------------------------------------------------------------
 
@@ -268,7 +272,6 @@ class Replay:
             "head": self.head,
             "ends": self.finals.slots,
             "free": self.finals.free,
-            "overfull": self.over_capacity,
             "columns": self.columns.state(),
             "observations": [observations.state() for observations in self.observations],
             "largest": None if self.priorities is None else self.priorities.largest,
@@ -277,7 +280,6 @@ class Replay:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore what `state` returned, in a new replay; to be followed by `after_load`."""
         self.tail, self.head = int(state["tail"]), int(state["head"])
-        self.over_capacity = bool(state["overfull"])
         self.finals.restore(int(state["ends"]), state["free"])
         self.columns.reserve(self.finals.slots)
         self.columns.restore(state["columns"])

@@ -189,8 +189,7 @@ def n_step_returns(
         places: [B] of the steps.
         rewards: [places, S].
         following: [places] the slot of the next observation: the next step's place where the agent goes on,
-        the
-            step's own place where its episode was interrupted, else beyond all places.
+            else beyond all places (or, with `own_observation`, the own place of an interrupted step).
         ended: [places] no rewards follow these steps.
         gammas: [S].
         ignores_ends: [S] signals that go on after the end of an episode.

@@ -260,7 +260,7 @@ def _like(new: Replay, described: dict[str, Any]) -> Replay:
         if described.get(key) != value:
             known = _SETTINGS.get(key, key.replace("_", " "))
             raise ReplayFileError(f"its {known} is {described.get(key)}, with the current settings {value}")
-    return new if layout == new.layout else Replay(layout, new.alpha)
+    return new if layout == new.layout else Replay(layout, new.alpha, own_observation=new.own_observation)
 
 
 def _described_layout(layout: ReplayLayout) -> dict[str, Any]:

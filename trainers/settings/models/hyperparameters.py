@@ -77,6 +77,13 @@ class OffPolicyHyperparamSettings(HyperparamSettings):
         return self
 
 
+class InterruptedValue(str, Enum):
+    """Where the return of an interrupted episode bootstraps."""
+
+    LAST_OBSERVATION = "last_observation"
+    OWN_OBSERVATION = "own_observation"
+
+
 def _as_policy(data: dict[str, Any]) -> float:
     return float(data.get("steps_per_update", 1.0))
 
@@ -98,6 +105,9 @@ class ReplaySettings(OffPolicyHyperparamSettings):
     """How much the bias of prioritized_replay is corrected at the start; in full at max_steps."""
     normalize_rewards: Flag = own(False)
     """Divide rewards by the running deviation of the discounted return."""
+    interrupted_value: InterruptedValue = own(InterruptedValue.LAST_OBSERVATION)
+    """Which value stands for the rewards after an interrupted episode: last_observation takes that of the last
+    observation that the engine sent; own_observation that of the one before it, as ML-Agents does."""
     frame_stack: Integer = own(1, ge=1)
     """Frames that a picture is a stack of, along its first axis and the newest last, where the sensor's name
     (StackingSensor_size4_...) does not tell. The replay then keeps each frame once."""

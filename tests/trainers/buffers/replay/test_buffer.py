@@ -95,20 +95,16 @@ def check(replay: Replay, steps: list[Step], n_step: int) -> None:
     stacks=st.sampled_from([1, 3]),
     n_step=st.integers(1, 4),
     masked=st.booleans(),
+    own_observation=st.booleans(),
     seed=st.integers(0, 99),
-    keep=st.floats(0.3, 1.0),
 )
 @hypothesis_settings(max_examples=80, deadline=None)
-def test_steps_are_as_they_were_played(rounds, capacity, stacks, n_step, masked, seed, keep):
-    game = Game(np.random.default_rng(seed), masked=masked)
-    replay = Replay(layout(capacity, stacks=stacks, longest=9))
+def test_steps_are_as_they_were_played(rounds, capacity, stacks, n_step, masked, own_observation, seed):
+    game = Game(np.random.default_rng(seed), masked=masked, own_observation=own_observation)
+    replay = Replay(layout(capacity, stacks=stacks, longest=9), own_observation=own_observation)
     for calls in rounds:
         replay.append(*rollout_of([game.trajectory(*one) for one in calls]))
         assert len(replay) == min(len(game.steps), capacity) or replay.tail
-        check(replay, game.steps, n_step)
-        over = replay.over_capacity
-        replay.truncate(int(keep * capacity))
-        assert not over or len(replay) == int(keep * capacity)
         check(replay, game.steps, n_step)
 
 

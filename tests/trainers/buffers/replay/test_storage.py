@@ -77,7 +77,6 @@ def test_what_is_loaded_goes_on_as_what_was_saved_to_the_last_bit(tmp_path, name
     for own, other in ((replay, games[0]), (loaded, games[1])):
         for k in range(4):
             own.append(*rollout_of([other.trajectory(5 + k % 2, 7, "on")]))
-            own.truncate(80)
     for one, two in zip(batches(replay), batches(loaded), strict=True):
         assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
 
@@ -163,7 +162,7 @@ def test_one_that_the_memory_does_not_hold_is_dropped(tmp_path, caplog, monkeypa
     save_replay("B", tmp_path, played(Game(np.random.default_rng(0)), floats), 1)
     empty = new(SHAPES["wrapped"])
 
-    def no_memory(*args):
+    def no_memory(*args, **keys):
         raise MemoryError("Unable to allocate 7 GiB")
 
     monkeypatch.setattr(saving, "Replay", no_memory)
