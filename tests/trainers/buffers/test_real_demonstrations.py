@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from benchmarks.learning_cloning import DEMOS, trial
 from lanista.trainers.buffers.demonstrations import load_demonstrations, of_episodes
+from learning_cloning import DEMOS, trial
 
 
 def test_a_clone_predicts_an_expert_better_than_its_habit_does():

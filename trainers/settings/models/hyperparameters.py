@@ -106,8 +106,8 @@ class ReplaySettings(OffPolicyHyperparamSettings):
     normalize_rewards: Flag = own(False)
     """Divide rewards by the running deviation of the discounted return."""
     interrupted_value: InterruptedValue = own(InterruptedValue.LAST_OBSERVATION)
-    """Which value stands for the rewards after an interrupted episode: last_observation takes that of the last
-    observation that the engine sent; own_observation that of the one before it, as ML-Agents does."""
+    """Whose value stands for the rewards after an interrupted episode: last_observation is the last one that
+    the engine sent; own_observation is the one before it, as in ML-Agents."""
     frame_stack: Integer = own(1, ge=1)
     """Frames that a picture is a stack of, along its first axis and the newest last, where the sensor's name
     (StackingSensor_size4_...) does not tell. The replay then keeps each frame once."""
