@@ -13,10 +13,11 @@ from referencenets import vector_spec
 
 
 def make_rollout(lengths: Sequence[int], obs: list[np.ndarray], **columns: Any) -> Rollout:
-    """Trajectories of these lengths, each of an agent of its own; columns that are not given are zeros.
+    """Trajectories of these lengths, each of an agent of its own; columns not given, or None, are zeros.
 
     Log-probabilities are -1 unless given, and there are no masks, memories and teammates.
     """
+    columns = {name: column for name, column in columns.items() if column is not None}
     n, j = len(obs[0]), len(lengths)
     zeros, flags = np.zeros(n, np.float32), np.zeros(j, bool)
     continuous = columns.setdefault("continuous", np.zeros((n, 0), np.float32))
@@ -35,11 +36,11 @@ def make_rollout(lengths: Sequence[int], obs: list[np.ndarray], **columns: Any) 
         "next_obs": [np.zeros((j, *column.shape[1:]), column.dtype) for column in obs],
         "next_mates_obs": None,
         "next_mates": np.zeros(j, np.int64),
-        "done_reached": flags,
-        "interrupted_at_end": flags,
         "all_group_dones": ~flags,
         "agents": [AgentKey(0, k) for k in range(j)],
     }
+    for name in ("done_reached", "interrupted_at_end"):
+        columns[name] = np.asarray(columns.get(name, flags))
     return Rollout(obs=obs, lengths=np.array(lengths), **(defaults | columns))
 
 
@@ -62,7 +63,7 @@ def recurrent_rollout(
         [np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)],
         continuous=np.zeros((n, 1), np.float32),
         memory=memory,
-        done_reached=np.zeros(len(lengths), bool) if done is None else np.array(done),
+        done_reached=done,
         agents=list(agents),
     )
 

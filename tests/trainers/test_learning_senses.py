@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.coma.critic import CentralCritic, Steps
 from lanista.trainers.networks.multi_actor import MultiActor
@@ -13,6 +12,7 @@ from lanista.trainers.settings.models.networks import NetworkSettings
 from lanista.trainers.trainer.factory import make_algorithm, make_policy
 from mlagents_envs.base_env import DecisionSteps
 from referencenets import spec_of_shapes
+from rollouts import make_rollout
 
 SHAPES = [(3,), (3, 20, 20), (4, 3), (2,)]
 SPEC = spec_of_shapes(SHAPES, [0, 0, 0, 1], continuous=1, branches=(2,))
@@ -32,28 +32,17 @@ def rollout(teams, memory_size):
     """Trajectories of agents that, in `teams`, act two by two."""
     random, n = np.random.default_rng(0), STEPS * TRAJECTORIES
     mates = np.arange(n).reshape(TRAJECTORIES, STEPS)[[1, 0, 3, 2]].reshape(n, 1) if teams else None
-    return Rollout(
-        numbers=np.arange(n),
-        obs=observations(random, n),
+    return make_rollout(
+        [STEPS] * TRAJECTORIES,
+        observations(random, n),
         continuous=random.normal(size=(n, 1)).astype(np.float32),
         discrete=random.integers(0, 2, (n, 1)).astype(np.int32),
-        log_probs=np.full((n, 2), -1.0, np.float32),
         action_mask=np.zeros((n, 2), bool),
         reward=random.normal(size=n).astype(np.float32),
-        group_reward=np.zeros(n, np.float32),
-        done=np.zeros(n, bool),
-        interrupted=np.zeros(n, bool),
         memory=np.zeros((n, memory_size), np.float32) if memory_size else None,
-        prev_discrete=np.zeros((n, 1), np.int32),
         mates=mates,
-        lengths=np.full(TRAJECTORIES, STEPS),
         next_obs=observations(random, TRAJECTORIES),
-        next_mates_obs=None,
-        next_mates=np.zeros(TRAJECTORIES, np.int64),
-        done_reached=np.zeros(TRAJECTORIES, bool),
-        interrupted_at_end=np.zeros(TRAJECTORIES, bool),
         all_group_dones=np.zeros(TRAJECTORIES, bool),
-        agents=[AgentKey(0, k) for k in range(TRAJECTORIES)],
     )
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.envs.base import StatsAggregationMethod
 from lanista.trainers.checkpoints.file import CheckpointError, load_checkpoint
 from lanista.trainers.checkpoints.status import TrainingStatus
@@ -16,19 +15,11 @@ from lanista.trainers.stats.writer import StatsWriter
 from lanista.trainers.trainer.context import RunContext
 from lanista.trainers.trainer.learner import Learner
 from lanista.trainers.utils.errors import TrainerError
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DecisionSteps,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
+from mlagents_envs.base_env import DecisionSteps
+from referencenets import vector_spec
+from rollouts import make_rollout
 
-SPEC = BehaviorSpec(
-    [ObservationSpec((4,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "vector")],
-    ActionSpec.create_continuous(2),
-)
+SPEC = vector_spec([4], continuous=2)
 BUFFER = 640
 
 
@@ -76,31 +67,7 @@ def test_many_agents_fill_a_portion_at_every_tick(learner):
 def rollout_of(observations):
     """One trajectory of these observations [steps, 4]."""
     steps = len(observations)
-    zeros = np.zeros(steps, np.float32)
-    flags = np.zeros(1, bool)
-    return Rollout(
-        numbers=np.arange(steps),
-        obs=[observations],
-        continuous=np.zeros((steps, 2), np.float32),
-        discrete=np.zeros((steps, 0), np.int32),
-        log_probs=np.full((steps, 2), -1.0, np.float32),
-        action_mask=None,
-        reward=zeros,
-        group_reward=zeros,
-        done=zeros > 0,
-        interrupted=zeros > 0,
-        memory=None,
-        prev_discrete=np.zeros((steps, 0), np.int32),
-        mates=None,
-        lengths=np.array([steps]),
-        next_obs=[np.zeros((1, 4), np.float32)],
-        next_mates_obs=None,
-        next_mates=np.zeros(1, np.int64),
-        done_reached=flags,
-        interrupted_at_end=flags,
-        all_group_dones=~flags,
-        agents=[AgentKey(0, 0)],
-    )
+    return make_rollout([steps], [observations], continuous=np.zeros((steps, 2), np.float32))
 
 
 class FakeTrajectory:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from goldendata import array, cases
-from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout
+from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.common.optim import UpdateThreads
 from lanista.trainers.algorithms.sac.sac import SAC
@@ -17,14 +17,8 @@ from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.off_policy import BURST, OffPolicyTrainer
 from lanista.trainers.utils.errors import TrainerError
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
-from referencenets import spec_of_shapes
+from referencenets import spec_of_shapes, vector_spec
+from rollouts import make_rollout
 from trainer_surroundings import Events, Record, given_signals
 
 
@@ -79,39 +73,23 @@ class FakeTrajectory:
 
 
 def spec_of(size=3):
-    return BehaviorSpec(
-        [ObservationSpec((size,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "vector")],
-        ActionSpec(1, ()),
-    )
+    return vector_spec([size], continuous=1)
 
 
 def rollout_of(lengths, obs=None, rewards=None, next_obs=None, done=None, interrupted=None, agents=None):
     """A Rollout of trajectories of these lengths; what is not given is drawn, or zeros."""
-    n, j = sum(lengths), len(lengths)
-    random, zeros = np.random.default_rng(n), np.zeros(n, np.float32)
-    flags = lambda x: np.zeros(j, bool) if x is None else np.array(x)  # noqa: E731
-    return Rollout(
-        numbers=np.arange(n),
-        obs=obs or [random.normal(size=(n, 3)).astype(np.float32)],
+    n = sum(lengths)
+    random = np.random.default_rng(n)
+    obs = obs or [random.normal(size=(n, 3)).astype(np.float32)]
+    return make_rollout(
+        lengths,
+        obs,
         continuous=random.uniform(-0.9, 0.9, (n, 1)).astype(np.float32),
-        discrete=np.zeros((n, 0), np.int32),
-        log_probs=np.full((n, 1), -1.0, np.float32),
-        action_mask=None,
-        reward=zeros if rewards is None else rewards,
-        group_reward=zeros,
-        done=zeros > 0,
-        interrupted=zeros > 0,
-        memory=None,
-        prev_discrete=np.zeros((n, 0), np.int32),
-        mates=None,
-        lengths=np.array(lengths),
-        next_obs=next_obs or [np.zeros((j, 3), np.float32)],
-        next_mates_obs=None,
-        next_mates=np.zeros(j, np.int64),
-        done_reached=flags(done),
-        interrupted_at_end=flags(interrupted),
-        all_group_dones=np.ones(j, bool),
-        agents=agents or [AgentKey(0, k) for k in range(j)],
+        reward=rewards,
+        next_obs=next_obs or [np.zeros((len(lengths), 3), np.float32)],
+        done_reached=done,
+        interrupted_at_end=interrupted,
+        agents=agents,
     )
 
 

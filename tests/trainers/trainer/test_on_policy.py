@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from goldendata import array, cases
-from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten, Rollout
+from lanista.agent_processor.trajectory import AgentKey, EpisodesForgotten
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA
@@ -14,18 +14,11 @@ from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.episode_stats import EpisodeStats
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
+from referencenets import vector_spec
+from rollouts import make_rollout
 from trainer_surroundings import Events, Record, given_signals
 
-SPEC = BehaviorSpec(
-    [ObservationSpec((3,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "vector")], ActionSpec(1, ())
-)
+SPEC = vector_spec([3], continuous=1)
 
 
 def settings(**keys):
@@ -34,31 +27,16 @@ def settings(**keys):
 
 def rollout_of(lengths, rewards=None, group_rewards=None, done=None, interrupted=None, agents=None):
     """A Rollout of trajectories of these lengths; what is not given is zeros."""
-    n, j = sum(lengths), len(lengths)
-    zeros = np.zeros(n, np.float32)
-    flags = lambda x: np.zeros(j, bool) if x is None else np.array(x)  # noqa: E731
-    return Rollout(
-        numbers=np.arange(n),
-        obs=[np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)],
+    n = sum(lengths)
+    return make_rollout(
+        lengths,
+        [np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)],
         continuous=np.zeros((n, 1), np.float32),
-        discrete=np.zeros((n, 0), np.int32),
-        log_probs=np.full((n, 1), -1.0, np.float32),
-        action_mask=None,
-        reward=zeros if rewards is None else rewards,
-        group_reward=zeros if group_rewards is None else group_rewards,
-        done=zeros > 0,
-        interrupted=zeros > 0,
-        memory=None,
-        prev_discrete=np.zeros((n, 0), np.int32),
-        mates=None,
-        lengths=np.array(lengths),
-        next_obs=[np.zeros((j, 3), np.float32)],
-        next_mates_obs=None,
-        next_mates=np.zeros(j, np.int64),
-        done_reached=flags(done),
-        interrupted_at_end=flags(interrupted),
-        all_group_dones=np.ones(j, bool),
-        agents=agents or [AgentKey(0, k) for k in range(j)],
+        reward=rewards,
+        group_reward=group_rewards,
+        done_reached=done,
+        interrupted_at_end=interrupted,
+        agents=agents,
     )
 
 
