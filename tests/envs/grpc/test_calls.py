@@ -1,4 +1,4 @@
-"""gRPC's unary calls over HTTP/2, without sockets: ways to write a call, and rules that one can break."""
+"""gRPC's unary calls over HTTP/2, without sockets: ways to write a call, and rules that a peer can break."""
 
 import struct
 
@@ -32,9 +32,11 @@ from lanista.envs.grpc.frames import (
     frame,
 )
 
+window = frames.window_update
+
 
 def greeted(*settings: tuple[SettingCode, int]) -> tuple[UnaryServer, Caller, Reader]:
-    """A server whose client has said hello, with these settings."""
+    """A server whose client has sent the preface and these settings."""
     server, reader = UnaryServer(), Reader()
     server.connection.receive_data(frames.PREFACE + frames.settings_frame(settings))
     reader.read(server.connection.out)
@@ -55,10 +57,6 @@ def in_pieces(data: bytes, sizes: list[int]) -> list[bytes]:
     return [*pieces, data[offset:]]
 
 
-def window(stream: int, increment: int) -> bytes:
-    return frames.window_update(stream, increment)
-
-
 # What the server understands ------------------------------------------------------------------------------
 
 
@@ -72,11 +70,10 @@ def test_the_server_announces_that_large_messages_may_come() -> None:
 
 @given(st.lists(st.integers(1, 60), max_size=30), st.lists(st.binary(max_size=300), min_size=1, max_size=4))
 @settings(max_examples=60)
-def test_calls_arrive_in_whatever_pieces(sizes: list[int], messages: list[bytes]) -> None:
+def test_calls_may_arrive_in_pieces_of_any_size(sizes: list[int], messages: list[bytes]) -> None:
     server, caller, reader = UnaryServer(), Caller(), Reader()
     server.connection.receive_data(HELLO)
-    for number, message in enumerate(messages):
-        stream = 2 * number + 1
+    for stream, message in zip(range(1, 9, 2), messages):
         for piece in in_pieces(caller.call(stream, message), sizes):
             server.connection.receive_data(piece)
         assert server.has_pending_call
@@ -86,52 +83,53 @@ def test_calls_arrive_in_whatever_pieces(sizes: list[int], messages: list[bytes]
         assert reader.read(server.connection.out).message(stream) == message[::-1]
 
 
-def test_a_message_may_be_split_over_frames_anywhere() -> None:
-    server, caller, _ = greeted()
-    body = prefixed(bytes(range(200)))
-    pieces = b"".join(data(1, body[i : i + 1], end=False) for i in range(len(body)))
-    server.connection.receive_data(caller.begin(1) + data(1, b"", end=False) + pieces)
-    assert server.request is None
-    server.connection.receive_data(data(1, b""))
-    assert taken(server) == bytes(range(200))
+def padded_call(caller: Caller) -> bytes:
+    block, priority = caller.block(), struct.pack(">IB", 0, 15)
+    return (
+        frame(PRIORITY, 0, 1, priority)
+        + frame(HEADERS, PADDED | PRIORITIZED, 1, b"\x07" + priority + block[:10] + bytes(7))
+        + frame(CONTINUATION, 0, 1, block[10:20])
+        + frame(CONTINUATION, END_HEADERS, 1, block[20:])
+        + frame(DATA, PADDED | END_STREAM, 1, b"\x03" + prefixed(b"abc") + bytes(3))
+    )
 
 
-def test_padding_priorities_and_continuations_mean_nothing() -> None:
+ACCEPTED = {
+    "a message split anywhere": lambda c: (
+        c.begin(1) + b"".join(data(1, bytes([x]), end=False) for x in prefixed(b"abc")) + data(1, b"")
+    ),
+    "padding, priorities and continuations": padded_call,
+    "frames and settings of unknown types": lambda c: (
+        frame(0xBE, 0xFF, 1, b"xyz")
+        + frame(SETTINGS, 0, 0, struct.pack(">HI", 0xF000, 1))
+        + c.call(1, b"abc")
+    ),
+    "trailers": lambda c: (
+        c.begin(1)
+        + data(1, prefixed(b"abc"), end=False)
+        + frame(HEADERS, END_HEADERS | END_STREAM, 1, c.encoder.encode([("x-checksum", "1")]))
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_unusual_ways_to_write_a_call_are_understood(case: str) -> None:
     server, caller, _ = greeted()
-    block = caller.block()
-    priority = struct.pack(">IB", 0, 15)
-    head = frame(HEADERS, PADDED | PRIORITIZED, 1, b"\x07" + priority + block[:10] + bytes(7))
-    middle = frame(CONTINUATION, 0, 1, block[10:20])
-    end = frame(CONTINUATION, END_HEADERS, 1, block[20:])
-    padded = frame(DATA, PADDED | END_STREAM, 1, b"\x03" + prefixed(b"abc") + bytes(3))
-    server.connection.receive_data(frame(PRIORITY, 0, 1, priority) + head + middle + end + padded)
+    written = ACCEPTED[case](caller)
+    server.connection.receive_data(written[:-9])
+    assert server.request is None, "the last frame is still to come"
+    server.connection.receive_data(written[-9:])
     assert taken(server) == b"abc"
 
 
-def test_frames_of_unknown_types_and_settings_are_ignored() -> None:
-    server, caller, _ = greeted()
-    unknown = frame(0xBE, 0xFF, 1, b"xyz") + frame(SETTINGS, 0, 0, struct.pack(">HI", 0xF000, 1))
-    server.connection.receive_data(unknown + caller.call(1, b"x"))
-    assert taken(server) == b"x"
-
-
-def test_trailers_may_end_a_call() -> None:
-    server, caller, _ = greeted()
-    server.connection.receive_data(caller.begin(1) + data(1, prefixed(b"abc"), end=False))
-    trailers = caller.encoder.encode([("x-checksum", "1")])
-    server.connection.receive_data(frame(HEADERS, END_HEADERS | END_STREAM, 1, trailers))
-    assert taken(server) == b"abc"
-
-
-def test_headers_are_read_by_the_table_as_it_is_now() -> None:
-    """A block that was remembered means something else once the table has changed."""
+def test_headers_are_decoded_with_the_current_dynamic_table() -> None:
+    """A cached block means something else once the table has changed."""
     server, caller, reader = greeted()
     blocks = []
     for stream in range(1, 40, 2):
         blocks.append(caller.block(user_agent=f"agent {stream % 6}"))
-        server.connection.receive_data(
-            frame(HEADERS, END_HEADERS, stream, blocks[-1]) + data(stream, prefixed(b"x"))
-        )
+        server.connection.receive_data(frame(HEADERS, END_HEADERS, stream, blocks[-1]))
+        server.connection.receive_data(data(stream, prefixed(b"x")))
         assert taken(server) == b"x"
         server.reply(b"y")
     assert len(set(blocks)) < len(blocks), "some were sent again"
@@ -204,16 +202,15 @@ def test_a_reply_is_cut_into_frames_that_the_other_side_takes() -> None:
     assert lengths == [16_384, 16_384, 40_005 - 2 * 16_384]
 
 
-def test_a_call_that_is_given_up_is_known_and_the_rest_of_a_reply_is_dropped() -> None:
+def test_a_cancelled_call_is_noticed_and_the_rest_of_its_reply_dropped() -> None:
     server, caller, reader = greeted()
     server.connection.receive_data(caller.call(1, b"x") + frames.rst_stream(1, ErrorCode.CANCEL))
     assert server.cancelled and not server.has_pending_call and server.request is None
     server.connection.receive_data(caller.call(3, b"y"))
     assert not server.cancelled
     server.reply(bytes(10**6))
-    server.connection.receive_data(
-        frames.rst_stream(3, ErrorCode.CANCEL) + window(0, 10**6) + window(3, 10**6)
-    )
+    server.connection.receive_data(frames.rst_stream(3, ErrorCode.CANCEL))
+    server.connection.receive_data(window(0, 10**6) + window(3, 10**6))
     assert not server.connection.blocked_stream and not server.cancelled
     server.connection.receive_data(caller.call(5, b"z"))
     server.reply(b"!")
@@ -227,28 +224,24 @@ REFUSALS = {
     "no message": (lambda c: c.begin(1, end=True), unary.INTERNAL, "has none"),
     "an empty body": (lambda c: c.begin(1) + data(1, b""), unary.INTERNAL, "cut short"),
     "cut short": (lambda c: c.begin(1) + data(1, prefixed(b"xyz")[:-1]), unary.INTERNAL, "cut short"),
-    "too long": (
-        lambda c: c.begin(1) + data(1, b"\0\xff\xff\xff\xff", end=False),
-        unary.RESOURCE_EXHAUSTED,
-        "4294967295 bytes",
-    ),
+    "too long": (lambda c: c.begin(1) + data(1, b"\0" + b"\xff" * 4, end=False), 8, "4294967295 bytes"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSALS)
-def test_calls_that_are_refused(case: str) -> None:
+def test_invalid_calls_are_rejected_and_the_connection_goes_on(case: str) -> None:
     call, status, message = REFUSALS[case]
     server, caller, reader = greeted()
     server.connection.receive_data(call(caller))
-    found = reader.read(server.connection.out).status(1)
-    assert found[0] == status
-    assert message in found[1]
+    found, text = reader.read(server.connection.out).status(1)
+    assert found == status
+    assert message in text
     assert not server.has_pending_call and server.request is None
     server.connection.receive_data(caller.call(3, b"next"))
-    assert taken(server) == b"next", "the connection goes on"
+    assert taken(server) == b"next"
 
 
-def test_what_is_no_call_of_grpc_gets_a_status_of_http() -> None:
+def test_a_request_that_is_not_grpc_gets_an_http_status() -> None:
     server, caller, reader = greeted()
     server.connection.receive_data(caller.begin(1, end=True, method="GET"))
     server.connection.receive_data(caller.begin(3, end=True, content_type="text/html"))
@@ -256,7 +249,7 @@ def test_what_is_no_call_of_grpc_gets_a_status_of_http() -> None:
     assert [reader.headers[stream] for stream in (1, 3)] == [[{":status": "415"}]] * 2
 
 
-def test_a_second_call_beside_the_first_is_refused() -> None:
+def test_a_second_call_is_rejected_while_the_first_is_pending() -> None:
     server, caller, reader = greeted()
     server.connection.receive_data(caller.call(1, b"one") + caller.call(3, b"two"))
     assert taken(server) == b"one"
@@ -266,73 +259,51 @@ def test_a_second_call_beside_the_first_is_refused() -> None:
     assert reader.message(1) == b"1"
 
 
-def header_bytes(length: int, kind: int, flags: int, stream: int) -> bytes:
-    return frames.frame_header(length, kind, flags, stream)
-
-
-BREACHES = {
-    "HTTP/1": (b"GET / HTTP/1.1\r\n\r\n", ErrorCode.PROTOCOL_ERROR),
-    "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", ErrorCode.PROTOCOL_ERROR),
-    "no settings": (frames.PREFACE + frame(PING, 0, 0, bytes(8)), ErrorCode.PROTOCOL_ERROR),
-    "a large frame": (HELLO + header_bytes(1 << 20, DATA, 0, 1), ErrorCode.FRAME_SIZE_ERROR),
-    "an even stream": (HELLO + Caller().call(2, b""), ErrorCode.PROTOCOL_ERROR),
-    "headers in stream 0": (HELLO + Caller().begin(0), ErrorCode.PROTOCOL_ERROR),
-    "data in stream 0": (HELLO + data(0, b""), ErrorCode.PROTOCOL_ERROR),
-    "data of no call": (HELLO + data(1, b""), ErrorCode.PROTOCOL_ERROR),
-    "headers after the end": (
-        HELLO + Caller().call(1, b"") + frame(HEADERS, END_HEADERS, 1, b""),
-        ErrorCode.STREAM_CLOSED,
-    ),
-    "data after the end": (HELLO + Caller().call(1, b"") + data(1, b"x"), ErrorCode.STREAM_CLOSED),
-    "headers interrupted": (
-        HELLO + frame(HEADERS, 0, 1, b"\x83") + frame(PING, 0, 0, bytes(8)),
-        ErrorCode.PROTOCOL_ERROR,
-    ),
-    "a lone continuation": (HELLO + frame(CONTINUATION, END_HEADERS, 1), ErrorCode.PROTOCOL_ERROR),
-    "endless headers": (
-        HELLO + frame(HEADERS, 0, 1, bytes(60_000)) + frame(CONTINUATION, 0, 1, bytes(60_000)),
-        ErrorCode.ENHANCE_YOUR_CALM,
-    ),
-    "empty continuations": (
-        HELLO + frame(HEADERS, 0, 1, b"\x83") + frame(CONTINUATION, 0, 1),
-        ErrorCode.ENHANCE_YOUR_CALM,
-    ),
-    "headers of noise": (HELLO + frame(HEADERS, END_HEADERS, 1, b"\xff" * 9), ErrorCode.COMPRESSION_ERROR),
-    "a header of no table": (HELLO + frame(HEADERS, END_HEADERS, 1, b"\xfe"), ErrorCode.COMPRESSION_ERROR),
-    "too much padding": (HELLO + frame(HEADERS, PADDED, 1, b"\x09abc"), ErrorCode.PROTOCOL_ERROR),
-    "a promise": (HELLO + frame(PUSH_PROMISE, END_HEADERS, 1, bytes(4)), ErrorCode.PROTOCOL_ERROR),
-    "a short ping": (HELLO + frame(PING, 0, 0, b"1234"), ErrorCode.FRAME_SIZE_ERROR),
-    "a ping in a stream": (HELLO + frame(PING, 0, 1, bytes(8)), ErrorCode.PROTOCOL_ERROR),
-    "odd settings": (HELLO + frame(SETTINGS, 0, 0, bytes(7)), ErrorCode.FRAME_SIZE_ERROR),
-    "a receipt with settings": (HELLO + frame(SETTINGS, ACK, 0, bytes(6)), ErrorCode.FRAME_SIZE_ERROR),
-    "a huge window": (
-        HELLO + frames.settings_frame([(SettingCode.INITIAL_WINDOW_SIZE, 1 << 31)]),
-        ErrorCode.FLOW_CONTROL_ERROR,
-    ),
-    "tiny frames": (
-        HELLO + frames.settings_frame([(SettingCode.MAX_FRAME_SIZE, 1)]),
-        ErrorCode.PROTOCOL_ERROR,
-    ),
-    "an odd permission": (
-        HELLO + frames.settings_frame([(SettingCode.ENABLE_PUSH, 2)]),
-        ErrorCode.PROTOCOL_ERROR,
-    ),
-    "a window of nothing": (HELLO + window(0, 0), ErrorCode.PROTOCOL_ERROR),
-    "a window that overflows": (HELLO + window(0, 2**31 - 1), ErrorCode.FLOW_CONTROL_ERROR),
-    "a short window": (HELLO + frame(WINDOW_UPDATE, 0, 0, b"12"), ErrorCode.FRAME_SIZE_ERROR),
-    "a reset of no call": (HELLO + frames.rst_stream(1, ErrorCode.CANCEL), ErrorCode.PROTOCOL_ERROR),
-    "a reset of stream 0": (HELLO + frame(RST_STREAM, 0, 0, bytes(4)), ErrorCode.PROTOCOL_ERROR),
-    "a short goodbye": (HELLO + frame(GOAWAY, 0, 0, b"1"), ErrorCode.FRAME_SIZE_ERROR),
-    "a priority of stream 0": (HELLO + frame(PRIORITY, 0, 0, bytes(5)), ErrorCode.PROTOCOL_ERROR),
-    "trailers without an end": (
-        HELLO + Caller().begin(1) + Caller().begin(1),
-        ErrorCode.PROTOCOL_ERROR,
-    ),
+PROTOCOL, SIZE, FLOW = ErrorCode.PROTOCOL_ERROR, ErrorCode.FRAME_SIZE_ERROR, ErrorCode.FLOW_CONTROL_ERROR
+CALM, CLOSED, COMPRESSION = ErrorCode.ENHANCE_YOUR_CALM, ErrorCode.STREAM_CLOSED, ErrorCode.COMPRESSION_ERROR
+ENDED = Caller().call(1, b"")
+FIRST_BYTES = {
+    "HTTP/1": (b"GET / HTTP/1.1\r\n\r\n", PROTOCOL),
+    "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", PROTOCOL),
+    "no settings": (frames.PREFACE + frame(PING, 0, 0, bytes(8)), PROTOCOL),
 }
+AFTER_HELLO = {
+    "a large frame": (frames.frame_header(1 << 20, DATA, 0, 1), SIZE),
+    "an even stream": (Caller().call(2, b""), PROTOCOL),
+    "headers in stream 0": (Caller().begin(0), PROTOCOL),
+    "data in stream 0": (data(0, b""), PROTOCOL),
+    "data of no call": (data(1, b""), PROTOCOL),
+    "headers after the end": (ENDED + frame(HEADERS, END_HEADERS, 1, b""), CLOSED),
+    "data after the end": (ENDED + data(1, b"x"), CLOSED),
+    "headers interrupted": (frame(HEADERS, 0, 1, b"\x83") + frame(PING, 0, 0, bytes(8)), PROTOCOL),
+    "a lone continuation": (frame(CONTINUATION, END_HEADERS, 1), PROTOCOL),
+    "endless headers": (frame(HEADERS, 0, 1, bytes(60_000)) + frame(CONTINUATION, 0, 1, bytes(60_000)), CALM),
+    "empty continuations": (frame(HEADERS, 0, 1, b"\x83") + frame(CONTINUATION, 0, 1), CALM),
+    "headers of noise": (frame(HEADERS, END_HEADERS, 1, b"\xff" * 9), COMPRESSION),
+    "a header of no table": (frame(HEADERS, END_HEADERS, 1, b"\xfe"), COMPRESSION),
+    "too much padding": (frame(HEADERS, PADDED, 1, b"\x09abc"), PROTOCOL),
+    "a promise": (frame(PUSH_PROMISE, END_HEADERS, 1, bytes(4)), PROTOCOL),
+    "a short ping": (frame(PING, 0, 0, b"1234"), SIZE),
+    "a ping in a stream": (frame(PING, 0, 1, bytes(8)), PROTOCOL),
+    "odd settings": (frame(SETTINGS, 0, 0, bytes(7)), SIZE),
+    "an acknowledgement with settings": (frame(SETTINGS, ACK, 0, bytes(6)), SIZE),
+    "a huge window": (frames.settings_frame([(SettingCode.INITIAL_WINDOW_SIZE, 1 << 31)]), FLOW),
+    "tiny frames": (frames.settings_frame([(SettingCode.MAX_FRAME_SIZE, 1)]), PROTOCOL),
+    "an odd permission": (frames.settings_frame([(SettingCode.ENABLE_PUSH, 2)]), PROTOCOL),
+    "a window of nothing": (window(0, 0), PROTOCOL),
+    "a window that overflows": (window(0, 2**31 - 1), FLOW),
+    "a short window": (frame(WINDOW_UPDATE, 0, 0, b"12"), SIZE),
+    "a reset of no call": (frames.rst_stream(1, ErrorCode.CANCEL), PROTOCOL),
+    "a reset of stream 0": (frame(RST_STREAM, 0, 0, bytes(4)), PROTOCOL),
+    "a short goaway": (frame(GOAWAY, 0, 0, b"1"), SIZE),
+    "a priority of stream 0": (frame(PRIORITY, 0, 0, bytes(5)), PROTOCOL),
+    "trailers without an end": (Caller().begin(1) + Caller().begin(1), PROTOCOL),
+}
+BREACHES = FIRST_BYTES | {name: (HELLO + noise, code) for name, (noise, code) in AFTER_HELLO.items()}
 
 
 @pytest.mark.parametrize("case", BREACHES)
-def test_who_breaks_the_rules_is_told_and_left(case: str) -> None:
+def test_a_violation_of_http2_is_answered_with_a_goaway_that_states_the_error(case: str) -> None:
     noise, code = BREACHES[case]
     server, reader = UnaryServer(), Reader()
     with pytest.raises(Http2Error) as raised:
@@ -343,7 +314,7 @@ def test_who_breaks_the_rules_is_told_and_left(case: str) -> None:
     assert struct.unpack_from(">I", payload, 4) == (code,)
 
 
-def test_who_never_reads_the_answers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_never_reads_the_answers_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http2, "_MAX_BACKLOG", 10_000)
     server, _, _ = greeted()
     with pytest.raises(Http2Error, match="does not read"):
@@ -351,11 +322,11 @@ def test_who_never_reads_the_answers_is_left(monkeypatch: pytest.MonkeyPatch) ->
             server.connection.receive_data(frame(PING, 0, 0, bytes(8)))
 
 
-# Whatever the bytes ---------------------------------------------------------------------------------------
+# Random bytes ---------------------------------------------------------------------------------------------
 
 
 def survives(side: UnaryServer | UnaryClient, feed: object, pieces: list[bytes]) -> None:
-    """Feeds until the connection is given up; a server answers what it understands."""
+    """Feed until the connection fails; a server answers what it understands."""
     try:
         for piece in pieces:
             feed(piece)  # type: ignore[operator]
@@ -394,31 +365,25 @@ FRAMES = st.one_of(
 
 @given(st.binary(max_size=200), st.lists(FRAMES, max_size=12), st.lists(st.integers(1, 50), max_size=5))
 @settings(max_examples=1000)
-def test_no_bytes_are_an_uncaught_error(noise: bytes, others: list[bytes], sizes: list[int]) -> None:
+def test_random_bytes_raise_only_protocol_errors(noise: bytes, others: list[bytes], sizes: list[int]) -> None:
+    noise = b"".join(others) + noise
     for start in (b"", HELLO, HELLO + Caller().call(1, b"x")):
         server = UnaryServer()
-        survives(server, server.connection.receive_data, in_pieces(start + b"".join(others) + noise, sizes))
+        survives(server, server.connection.receive_data, in_pieces(start + noise, sizes))
         client = UnaryClient("localhost:5005")
         client.call(b"x")
-        survives(
-            client,
-            client.receive_data,
-            in_pieces(frames.settings_frame(()) + b"".join(others) + noise, sizes),
-        )
+        survives(client, client.receive_data, in_pieces(frames.settings_frame(()) + noise, sizes))
 
 
 @given(st.data())
 @settings(max_examples=300)
-def test_a_damaged_session_is_no_uncaught_error(draw: st.DataObject) -> None:
+def test_a_damaged_session_raises_only_protocol_errors(draw: st.DataObject) -> None:
     session = bytearray(HELLO + SESSION)
+    places = st.integers(len(frames.PREFACE), len(session) - 1)
     for _ in range(draw.draw(st.integers(1, 4))):
-        session[draw.draw(st.integers(len(frames.PREFACE), len(session) - 1))] = draw.draw(
-            st.integers(0, 255)
-        )
-    server = UnaryServer()
-    survives(
-        server, server.connection.receive_data, in_pieces(bytes(session), [draw.draw(st.integers(1, 300))])
-    )
+        session[draw.draw(places)] = draw.draw(st.integers(0, 255))
+    server, sizes = UnaryServer(), [draw.draw(st.integers(1, 300))]
+    survives(server, server.connection.receive_data, in_pieces(bytes(session), sizes))
 
 
 # Our two sides against each other -------------------------------------------------------------------------
@@ -463,9 +428,7 @@ def asked() -> UnaryClient:
     return client
 
 
-def answer(
-    stream: int, headers: list[tuple[str, str]], body: bytes | None, trailers: dict[str, str]
-) -> bytes:
+def answer(stream: int, headers: list, body: bytes | None, trailers: dict[str, str]) -> bytes:
     encoder = Caller().encoder
     parts = frame(HEADERS, END_HEADERS, stream, encoder.encode(headers)) if headers else b""
     parts += b"" if body is None else data(stream, body, end=False)
@@ -485,7 +448,7 @@ FAILURES = {
     "two messages": (answer(1, GOOD, prefixed(b"x") * 2, {"grpc-status": "0"}), "has more"),
     "a compressed message": (answer(1, GOOD, prefixed(b"x", 1), {"grpc-status": "0"}), "Compressed"),
     "a reset": (frames.rst_stream(1, ErrorCode.INTERNAL_ERROR), "dropped the call"),
-    "a goodbye": (frames.goaway(0, ErrorCode.NO_ERROR), "goodbye"),
+    "a goaway": (frames.goaway(0, ErrorCode.NO_ERROR), "goodbye"),
     "no trailers": (
         frame(HEADERS, END_HEADERS, 1, Caller().encoder.encode(GOOD)) + data(1, prefixed(b"x")),
         "no trailers",
@@ -494,16 +457,34 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("case", FAILURES)
-def test_answers_that_are_none(case: str) -> None:
+def test_invalid_responses_are_errors(case: str) -> None:
     noise, message = FAILURES[case]
     with pytest.raises(StatusError, match=message):
         asked().receive_data(noise)
 
 
-def test_a_goodbye_after_our_call_leaves_it_its_answer() -> None:
-    client = asked()
-    client.receive_data(
-        frames.goaway(1, ErrorCode.NO_ERROR) + answer(1, GOOD, prefixed(b"y"), {"grpc-status": "0"})
-    )
+def test_a_goaway_after_our_call_does_not_cancel_it() -> None:
+    client, goaway = asked(), frames.goaway(1, ErrorCode.NO_ERROR)
+    client.receive_data(goaway + answer(1, GOOD, prefixed(b"y"), {"grpc-status": "0"}))
     assert client.response == b"y"
     assert client.exhausted
+
+
+# The reason of a GOAWAY -----------------------------------------------------------------------------------
+
+REASONS = st.text(st.characters(exclude_categories=("C", "Z")), max_size=100)
+
+
+@given(st.binary(max_size=300), REASONS, st.integers(0, 3))
+def test_the_reason_of_the_last_goaway_is_found_in_the_tail_of_what_was_sent(before, reason, pings):
+    tail = frame(DATA, 0, 1, before) + frames.goaway(1, ErrorCode.NO_ERROR, reason)
+    tail += pings * frame(PING, ACK, 0, bytes(8))
+    assert frames.last_goaway_reason(tail) == reason
+    assert frames.last_goaway_reason(tail[5:] if before else tail) == reason, "wherever the tail begins"
+
+
+@given(st.binary(max_size=300))
+def test_without_a_goaway_there_is_no_reason(noise):
+    sent = frame(DATA, 0, 1, bytes(300)) + frame(DATA, 0, 3, bytes(len(noise)))
+    assert frames.last_goaway_reason(sent) == ""
+    frames.last_goaway_reason(noise)  # any bytes: no error

@@ -1,4 +1,4 @@
-"""Both of our ends against grpcio, and the trainer's end against whoever else may connect."""
+"""Both of our ends against grpcio, and the trainer's end against strangers that connect."""
 
 import logging
 import os
@@ -21,19 +21,6 @@ both = pytest.mark.parametrize("server", [ServerSession, GrpcioSession], ids=["l
 METHOD = "/communicator_objects.UnityToExternalProto/Exchange"
 PATIENCE = 30.0
 MEBIBYTE = 1 << 20
-
-
-@pytest.fixture
-def server() -> type[Server]:
-    """Which server is tested; `both` tests grpcio's, too."""
-    return ServerSession
-
-
-@pytest.fixture
-def trainer(server: type[Server]) -> Iterator[Server]:
-    endpoint = server.listen(0)
-    yield endpoint
-    endpoint.close()
 
 
 @pytest.fixture
@@ -66,6 +53,14 @@ def until_done(trainer: Server, call: grpc.Future) -> grpc.Future:
     return call
 
 
+def exchange(trainer: Server, engine, request: bytes, reply: bytes, **keywords: object) -> None:
+    """The engine calls and gets the reply."""
+    call = engine(request, **keywords)
+    assert trainer.receive(PATIENCE) == request
+    trainer.reply(reply)
+    assert until_done(trainer, call).result() == reply
+
+
 # Engines on grpcio ----------------------------------------------------------------------------------------
 
 
@@ -83,38 +78,29 @@ def test_thousands_of_exchanges(trainer: Server, engines, options: dict) -> None
     engine = engines(**options)
     for number in range(1500):
         request = b"%d" % number * (number % 50)
-        call = engine(request)
-        assert trainer.receive(PATIENCE) == request
-        trainer.reply(request[::-1])
-        assert until_done(trainer, call).result() == request[::-1]
+        exchange(trainer, engine, request, request[::-1])
     assert not trainer.disconnected
 
 
+SMALL_FRAMES = {"http2.lookahead_bytes": 1024, "http2.max_frame_size": 16384, "http2.bdp_probe": 0}
+
+
 @both
-def test_large_messages_both_ways(trainer: Server, engines) -> None:
-    engine = engines()
-    request, reply = os.urandom(20 * MEBIBYTE), os.urandom(2 * MEBIBYTE)
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [({}, (20 * MEBIBYTE, 2 * MEBIBYTE)), (SMALL_FRAMES, (300_000, 300_000))],
+    ids=["default frames", "small frames"],
+)
+def test_large_messages_pass_both_ways(trainer: Server, engines, options: dict, sizes) -> None:
+    engine = engines(**options)
+    request, reply = map(os.urandom, sizes)
     for _ in range(2):
-        call = engine(request)
-        assert trainer.receive(PATIENCE) == request
-        trainer.reply(reply)
-        assert until_done(trainer, call).result() == reply
-
-
-@both
-def test_settings_that_make_everything_small(trainer: Server, engines) -> None:
-    engine = engines(**{"http2.lookahead_bytes": 1024, "http2.max_frame_size": 16384, "http2.bdp_probe": 0})
-    request, reply = os.urandom(300_000), os.urandom(300_000)
-    call = engine(request)
-    assert trainer.receive(PATIENCE) == request
-    trainer.reply(reply)
-    assert until_done(trainer, call).result() == reply
+        exchange(trainer, engine, request, reply)
 
 
 @both
 def test_keepalive_pings_are_answered_while_the_trainer_waits(trainer: Server, engines) -> None:
-    engine = engines(keepalive_time_ms=50, keepalive_timeout_ms=2000)
-    call = engine(b"x")
+    call = engines(keepalive_time_ms=50, keepalive_timeout_ms=2000)(b"x")
     assert trainer.receive(PATIENCE) == b"x"
     assert trainer.receive(0.5) is None
     assert not trainer.disconnected
@@ -122,34 +108,21 @@ def test_keepalive_pings_are_answered_while_the_trainer_waits(trainer: Server, e
     assert until_done(trainer, call).result() == b"y"
 
 
-def test_compressed_messages_are_refused_with_a_reason(trainer: Server, engines) -> None:
-    call = until_done(trainer, engines()(bytes(1000), compression=grpc.Compression.Gzip))
-    assert call.code() == grpc.StatusCode.UNIMPLEMENTED
-    assert "Compressed" in call.details()
-
-
 @pytest.mark.parametrize("server", [GrpcioSession])
-def test_compressed_messages_reach_grpcio(trainer: Server, engines) -> None:
-    call = engines()(bytes(1000), compression=grpc.Compression.Gzip)
-    assert trainer.receive(PATIENCE) == bytes(1000)
-    trainer.reply(b"y")
-    assert until_done(trainer, call).result() == b"y"
+def test_grpcio_accepts_compressed_messages(trainer: Server, engines) -> None:
+    exchange(trainer, engines(), bytes(1000), b"y", compression=grpc.Compression.Gzip)
 
 
 @both
-def test_metadata_and_deadlines_are_no_hindrance(trainer: Server, engines) -> None:
+def test_metadata_and_deadlines_are_accepted(trainer: Server, engines) -> None:
     engine = engines()
     for number in range(3):
-        call = engine(
-            b"x", timeout=PATIENCE, metadata=[("x-number", str(number)), ("x-blob-bin", bytes(9000))]
-        )
-        assert trainer.receive(PATIENCE) == b"x"
-        trainer.reply(b"y")
-        assert until_done(trainer, call).result() == b"y"
+        metadata = [("x-number", str(number)), ("x-blob-bin", bytes(9000))]
+        exchange(trainer, engine, b"x", b"y", timeout=PATIENCE, metadata=metadata)
 
 
 @both
-def test_a_call_that_is_cancelled_is_noticed_and_another_serves(trainer: Server, engines) -> None:
+def test_a_cancelled_call_is_noticed_and_another_is_served(trainer: Server, engines) -> None:
     engine = engines()
     call = engine(b"x")
     assert trainer.receive(PATIENCE) == b"x"
@@ -166,7 +139,7 @@ def test_a_call_that_is_cancelled_is_noticed_and_another_serves(trainer: Server,
     assert until_done(trainer, call).result() == b"y"
 
 
-def test_a_second_engine_is_refused_until_the_first_has_gone(trainer: Server, engines) -> None:
+def test_a_second_engine_is_rejected_until_the_first_has_gone(trainer: Server, engines) -> None:
     first, second = engines(use_local_subchannel_pool=1), engines(use_local_subchannel_pool=1)
     call = first(b"one")
     assert trainer.receive(PATIENCE) == b"one"
@@ -179,10 +152,7 @@ def test_a_second_engine_is_refused_until_the_first_has_gone(trainer: Server, en
     first.hang_up()
     while trainer._engine is not None:
         trainer.pump()
-    call = second(b"two")
-    assert trainer.receive(PATIENCE) == b"two"
-    trainer.reply(b"2")
-    assert until_done(trainer, call).result() == b"2"
+    exchange(trainer, second, b"two", b"2")
 
 
 # Strangers ------------------------------------------------------------------------------------------------
@@ -209,9 +179,7 @@ def hung_up(connection: socket.socket) -> bool:
     [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", bytes(range(256)), HELLO + b"\xff" * 100],
     ids=["GET", "noise", "late"],
 )
-def test_a_stranger_is_sent_away_and_does_no_harm(
-    trainer: Server, caplog: pytest.LogCaptureFixture, noise: bytes
-) -> None:
+def test_a_stranger_is_disconnected_and_the_engine_unaffected(trainer: Server, caplog, noise: bytes) -> None:
     engine = EngineEndpoint(trainer.port)
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(engine.exchange, b"x")
@@ -228,9 +196,7 @@ def test_a_stranger_is_sent_away_and_does_no_harm(
     engine.close()
 
 
-def test_who_connects_and_says_nothing_is_in_nobodys_way(
-    trainer: Server, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_silent_connections_do_not_disturb_the_engine(trainer: Server, caplog) -> None:
     silent = [stranger(trainer) for _ in range(40)]
     half = stranger(trainer, HELLO + Caller().begin(1))
     with ThreadPoolExecutor(1) as pool:
@@ -243,7 +209,7 @@ def test_who_connects_and_says_nothing_is_in_nobodys_way(
         trainer.reply(b"y")
         assert call.result() == b"y"
         engine.close()
-    assert hung_up(silent[0]), "many make room"
+    assert hung_up(silent[0]), "many connections make room for new ones"
     for connection in (*silent, half):
         connection.close()
     trainer.pump()
@@ -286,19 +252,14 @@ def test_our_engine_calls_a_trainer_on_grpcio(serve) -> None:
 
 def test_our_engine_respects_the_windows_of_a_trainer_on_grpcio(serve) -> None:
     """20 MiB, where such a server first allows 64 KiB."""
-    engine = EngineEndpoint(
-        serve(
-            lambda request, context: request,
-            ("grpc.max_receive_message_length", -1),
-            ("grpc.http2.bdp_probe", 0),
-        )
-    )
+    options = ("grpc.max_receive_message_length", -1), ("grpc.http2.bdp_probe", 0)
+    engine = EngineEndpoint(serve(lambda request, context: request, *options))
     large = os.urandom(20 * MEBIBYTE)
     assert engine.exchange(large) == large
     engine.close()
 
 
-def test_a_trainer_on_grpcio_that_refuses_or_leaves(serve) -> None:
+def test_a_trainer_on_grpcio_that_rejects_a_call_is_an_error(serve) -> None:
     def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
         context.abort(grpc.StatusCode.ABORTED, "not today, señor")
         raise AssertionError
@@ -311,9 +272,8 @@ def test_a_trainer_on_grpcio_that_refuses_or_leaves(serve) -> None:
     assert engine.exchange(b"x") == b"x", "it may call again"
 
 
-def test_a_trainer_on_grpcio_that_stops(serve) -> None:
-    called = threading.Event()
-    holding = threading.Event()
+def test_a_trainer_on_grpcio_that_stops_is_gone() -> None:
+    called, holding = threading.Event(), threading.Event()
 
     def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
         called.set()
@@ -335,7 +295,7 @@ def test_a_trainer_on_grpcio_that_stops(serve) -> None:
         stopped.wait()
 
 
-def test_what_is_no_trainer_is_no_crash() -> None:
+def test_a_server_that_is_no_trainer_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor(1) as pool:
         engine = EngineEndpoint(other.getsockname()[1])
         call = pool.submit(engine.exchange, b"x")
@@ -346,12 +306,10 @@ def test_what_is_no_trainer_is_no_crash() -> None:
         connection.close()
 
 
-# A long life ----------------------------------------------------------------------------------------------
+# Stream identifiers ---------------------------------------------------------------------------------------
 
 
-def test_an_engine_goes_on_when_the_numbers_of_its_calls_run_out(
-    trainer: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_reconnects_when_its_stream_identifiers_run_out(trainer: Server, monkeypatch) -> None:
     monkeypatch.setattr(unary, "MAX_STREAM_ID", 9)
     engine = EngineEndpoint(trainer.port)
     with ThreadPoolExecutor(1) as pool:
