@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from lanista.envs.base import Decision
@@ -45,6 +46,11 @@ def ball_steps(agent_id: int, *values: float, reward: float = 0.0) -> tuple[Deci
     obs = [np.array([values], dtype=np.float32)]
     decisions = DecisionSteps(obs, one * reward, ids, None, np.zeros(1, np.int32), one * 0)
     return decisions, TerminalSteps.empty(ball_spec(len(values)))
+
+
+def value(step: Any) -> tuple[float, ...]:
+    """What the agent of a manager's step observes: (life, answers so far)."""
+    return tuple(step.steps[BALL][0].obs[0][0].tolist())
 
 
 def decide(value: float) -> Decision:

@@ -1,4 +1,4 @@
-"""EnvManager with a door: environments come and go while the run is under way."""
+"""EnvManager with a source of environments: they come and go while the run is under way."""
 
 import logging
 import queue
@@ -16,7 +16,7 @@ PATIENCE = 20
 
 
 class Guest:
-    """An engine at the door."""
+    """An engine that wants to join."""
 
     def __init__(self, number: int, engine: FakeEngine | BaseException) -> None:
         self.where = f"guest {number}"
@@ -112,14 +112,14 @@ def until(manager: EnvManager, wanted: Callable) -> list:
     return seen
 
 
-def test_the_run_begins_when_enough_have_come(manage, door):
+def test_the_run_begins_when_enough_environments_have_come(manage, door):
     manager = manage(3)
     steps = manager.reset({"mass": 2.0})
     assert [step.env for step in steps] == [0, 1, 2]
     assert all(step.fresh for step in steps)
 
 
-def test_who_comes_later_takes_part_with_the_parameters_of_the_run(manage, door):
+def test_a_late_environment_joins_with_the_parameters_of_the_run(manage, door):
     manager = manage()
     answer(manager, manager.reset({"mass": 2.0}))
     manager.set_parameters({"mass": 3.0})
@@ -131,7 +131,7 @@ def test_who_comes_later_takes_part_with_the_parameters_of_the_run(manage, door)
     assert manager.restarts == 0
 
 
-def test_who_leaves_is_told_of_and_the_others_go_on(manage, door):
+def test_an_environment_that_leaves_is_reported_and_the_others_go_on(manage, door):
     manager = manage(3)
     steps = manager.reset()
     leaver = next(guest for guest in _guests(manager) if guest.index == 1)
@@ -151,7 +151,7 @@ def _guests(manager: EnvManager) -> list[Guest]:
     return [worker.pending_env for worker in manager._workers.values()]
 
 
-def test_an_index_that_fell_free_is_given_again_once_it_was_told_of(manage, door):
+def test_a_free_index_is_given_again_once_the_departure_was_reported(manage, door):
     manager = manage(2)
     steps = manager.reset()
     first = next(guest for guest in _guests(manager) if guest.index == 0)
@@ -182,7 +182,7 @@ def test_when_none_is_left_the_run_waits_for_the_next(manage, door, caplog):
     assert "has joined: the run goes on." in caplog.text
 
 
-def test_limits_of_restarts_are_not_for_those_who_leave(manage, door):
+def test_limits_of_restarts_do_not_apply_to_environments_that_leave(manage, door):
     manager = manage()
     steps = manager.reset()
     for _ in range(12):
@@ -194,57 +194,55 @@ def test_limits_of_restarts_are_not_for_those_who_leave(manage, door):
     assert values(steps) == {0: (12, 1)}
 
 
-def test_who_describes_a_behavior_otherwise_is_turned_away_alone(manage, door, caplog):
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: FakeEngine(9, spec=ball_spec(5)), "describe the behavior 'Ball?team=0' differently"),
+        (lambda: FakeEngine(float("nan")), "is nan"),
+        (lambda: with_behavior("Cube"), "nobody trains it"),
+    ],
+    ids=["another spec", "values that are not finite", "a behavior that nobody trains"],
+)
+def test_an_environment_that_does_not_fit_is_turned_away_alone(manage, door, caplog, make, reason):
     manager = manage()
     answer(manager, manager.reset())
     with caplog.at_level(logging.WARNING):
-        stranger = door.enter(FakeEngine(9, spec=ball_spec(5)))
+        guest = door.enter(make())
         until(manager, lambda step: step.left)
-    assert stranger.engine.closed.wait(PATIENCE)
-    assert "describe the behavior 'Ball?team=0' differently" in stranger.told
-    assert "Turned away environment 1 (guest 1)" in caplog.text
-    assert manager.behavior_specs[BALL] == ball_spec()
-
-
-def test_whose_numbers_are_none_is_turned_away_alone(manage, door):
-    manager = manage()
-    answer(manager, manager.reset())
-    guest = door.enter(FakeEngine(float("nan")))
-    until(manager, lambda step: step.left)
     assert guest.engine.closed.wait(PATIENCE)
-    assert "is nan" in guest.told
+    assert reason in guest.told
+    assert "Turned away environment 1 (guest 1)" in caplog.text
     assert list(manager._workers) == [0]
+    assert dict(manager.behavior_specs) == {BALL: ball_spec()}, "it leaves no trace"
 
 
-def test_who_has_a_behavior_that_nobody_trains_is_turned_away_alone(manage, door):
-    manager = manage()
-    answer(manager, manager.reset())
-    stranger = FakeEngine(9)
-    received, stranger.receive = stranger.receive, lambda: (received(), _rename(stranger))
-    guest = door.enter(stranger)
-    until(manager, lambda step: step.left)
-    assert guest.told == "nobody trains it"
-    assert list(manager.behavior_specs) == [BALL], "it leaves no trace"
+def with_behavior(name: str) -> FakeEngine:
+    """An engine with another behavior as well."""
+    engine = FakeEngine(9)
+    received = engine.receive
+
+    def receive() -> None:
+        received()
+        engine.behavior_specs = {BALL: ball_spec(), name: ball_spec()}
+
+    engine.receive = receive
+    return engine
 
 
-def _rename(engine: FakeEngine) -> None:
-    engine.behavior_specs = {BALL: ball_spec(), "Cube": ball_spec()}
-
-
-def test_who_fails_to_greet_is_turned_away_alone(manage, door, caplog):
+def test_an_environment_that_fails_in_the_handshake_is_turned_away_alone(manage, door, caplog):
     manager = manage()
     answer(manager, manager.reset())
     with caplog.at_level(logging.WARNING):
         door.enter(UnityEnvironmentException("another version"))
         newcomer = door.enter()
         until(manager, lambda step: step.fresh)
-        while "Turned away" not in caplog.text:  # each is heard by a thread of its own
+        while "Turned away" not in caplog.text:  # each handshake has a thread of its own
             manager.wait(0.01)
     assert "Turned away environment 1 (guest 1): another version" in caplog.text
     assert newcomer.index in (1, 2)
 
 
-def test_a_newcomer_that_hangs_holds_no_reset_up(manage, door):
+def test_a_newcomer_that_hangs_does_not_delay_a_reset(manage, door):
     manager = manage()
     answer(manager, manager.reset())
     slow = door.enter(held=True)
@@ -255,7 +253,7 @@ def test_a_newcomer_that_hangs_holds_no_reset_up(manage, door):
     slow.free.set()
 
 
-def test_who_goes_before_the_run_begins_is_not_counted(door, caplog):
+def test_an_environment_that_leaves_before_the_run_begins_is_not_counted(door, caplog):
     manager = EnvManager(None, 2, source=door)
     starting = threading.Thread(target=manager.start, daemon=True)
     with caplog.at_level(logging.INFO):
@@ -275,7 +273,7 @@ def test_who_goes_before_the_run_begins_is_not_counted(door, caplog):
     assert door.closed
 
 
-def test_nothing_stays_of_those_who_come_and_go(manage, door):
+def test_nothing_is_kept_of_environments_that_come_and_go(manage, door):
     manager = manage()
     steps = manager.reset()
     for _ in range(30):
@@ -293,6 +291,6 @@ def test_nothing_stays_of_those_who_come_and_go(manage, door):
     ("make_env", "options"),
     [(None, {}), (FakeEngine, {"source": OpenDoor()}), (None, {"source": OpenDoor(), "ordered": True})],
 )
-def test_what_does_not_go_together(make_env, options):
+def test_options_that_contradict_each_other_are_refused(make_env, options):
     with pytest.raises(ValueError):
         EnvManager(make_env, 1, **options)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fake_engine import BALL, ball_spec, ball_steps, decide
+from fake_engine import BALL, FakeEngine, ball_spec, ball_steps, decide
 from lanista.envs.manager.async_env import SyncAdapter, as_async_env
 from lanista.envs.manager.manager import EnvManager
 from mlagents_envs.base_env import BaseEnv
@@ -70,16 +70,16 @@ def test_plain_environments_run_side_by_side():
     assert all(env.closed for env in made)
 
 
-def test_a_step_happens_when_its_answer_is_taken():
+def test_a_synchronous_step_happens_when_its_answer_is_received():
     env = Counter()
     driven = as_async_env(env)
     assert isinstance(driven, SyncAdapter)
-    told = []
-    driven.on_arrival = lambda: told.append(True)
+    announced = []
+    driven.on_arrival = lambda: announced.append(True)
     driven.send_reset()
     driven.receive()
     driven.send_step()
-    assert told == [True, True]
+    assert announced == [True, True]
     assert driven.poll()
     assert env.count == 0
     driven.receive()
@@ -89,9 +89,7 @@ def test_a_step_happens_when_its_answer_is_taken():
         driven.receive()
 
 
-def test_what_can_wait_by_itself_is_taken_as_it_is():
-    from fake_engine import FakeEngine
-
+def test_an_asynchronous_environment_is_driven_as_it_is():
     engine = FakeEngine()
     assert as_async_env(engine) is engine
 

@@ -89,7 +89,7 @@ def test_a_killed_engine_comes_back_and_others_lose_nothing(herd):
     assert four.manager.restarts == 3
 
 
-def test_a_frozen_engine_is_given_up_while_others_go_on(herd):
+def test_a_frozen_engine_is_restarted_while_others_go_on(herd):
     three = herd("greet(); steps(10**9)", 3)
     frozen = three.newest[2]
     frozen.timeout_wait = 1.5  # for its answers; starting takes as long as a busy machine needs
@@ -100,7 +100,7 @@ def test_a_frozen_engine_is_given_up_while_others_go_on(herd):
     assert three.manager.restarts == 1
 
 
-def test_an_engine_that_crashes_again_and_again_ends_the_run_with_its_last_words(herd):
+def test_an_engine_that_keeps_crashing_ends_the_run_with_the_end_of_its_log(herd):
     one = herd("greet(); steps(3); print('out of bananas', file=log); os._exit(9)", 1)
     with pytest.raises(RestartLimitError, match="return code 9") as raised:
         one.until(0, lambda step: False)
@@ -108,13 +108,13 @@ def test_an_engine_that_crashes_again_and_again_ends_the_run_with_its_last_words
     assert one.manager.restarts == 1
 
 
-def test_an_engine_that_quits_ends_the_run_in_good_order(herd):
+def test_an_engine_that_quits_ends_the_run_without_an_error(herd):
     one = herd("greet(); steps(3); ask(message(None, 400)); time.sleep(1)", 1, limits=RestartLimits(0))
     with pytest.raises(EngineStopped):
         one.until(0, lambda step: False)
 
 
-def test_malformed_bytes_of_one_engine_harm_no_other(herd):
+def test_malformed_bytes_of_one_engine_do_not_affect_the_others(herd):
     mad = """
         greet()
         for i in range(10**9):

@@ -1,4 +1,4 @@
-"""EnvManager when engines die or hang: they are started again alone, and nobody else notices."""
+"""EnvManager when engines die or hang: they are restarted alone, and the others do not notice."""
 
 import logging
 import random
@@ -6,8 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from fake_engine import BALL, Clock, Factory, FakeEngine, ball_spec, ball_steps, decide
-from lanista.envs.manager.manager import EnvManager
+from fake_engine import BALL, Clock, Factory, FakeEngine, ball_spec, ball_steps, decide, value
 from lanista.envs.manager.restarts import EngineStopped, RestartLimitError, RestartLimits
 from mlagents_envs.base_env import DecisionSteps
 from mlagents_envs.exception import (
@@ -22,23 +21,16 @@ CRASH = UnityEnvironmentException("it crashed")
 FREELY = RestartLimits(-1, -1, 60)
 
 
-@pytest.fixture
-def manage():
-    managers = []
-
-    def manage(factory, num_envs=1, **options):
-        manager = EnvManager(factory, num_envs, **options)
-        managers.append(manager)
-        manager.start()
-        return manager
-
-    yield manage
-    for manager in managers:
-        manager.close()
+def crashing(error=CRASH, **options):
+    """Environments whose first life fails at the first step."""
+    return Factory(lambda env, life, kind, n: error if life == 0 and kind == "step" else True, **options)
 
 
-def value(step):
-    return tuple(step.steps[BALL][0].obs[0][0].tolist())
+def sent(manager):
+    """A manager whose only environment has been sent a step."""
+    manager.reset()
+    manager.send(0, {})
+    return manager
 
 
 def until(manager, env):
@@ -66,7 +58,7 @@ def until(manager, env):
         UnitySideChannelException("unreadable"),
     ],
 )
-def test_a_failed_engine_is_started_again_alone(manage, caplog, error):
+def test_a_failed_engine_is_restarted_alone(manage, caplog, error):
     factory = Factory(lambda env, life, kind, n: error if (env, life, n) == (1, 0, 3) else True)
     manager = manage(factory, 3)
     with caplog.at_level(logging.WARNING):
@@ -88,32 +80,20 @@ def test_a_failed_engine_is_started_again_alone(manage, caplog, error):
     assert "Restarting environment 1 after" in caplog.text
 
 
-def test_others_go_on_while_an_engine_is_launched_again(manage):
+@pytest.mark.parametrize("slow", ["launch", "close"])
+def test_others_go_on_while_an_engine_is_restarted(manage, slow):
     go_on = threading.Event()
     factory = Factory(lambda env, life, kind, n: CRASH if (env, life, kind) == (0, 0, "step") else True)
 
     def make_env(env):
-        if factory.made.get(env):
+        if slow == "launch" and factory.made.get(env):
             go_on.wait(20)
         return factory(env)
 
     manager = manage(make_env, 2)
-    for step in manager.reset():
-        manager.send(step.env, {})
-    for _ in range(50):
-        (step,) = manager.wait(20)
-        assert step.env == 1
-        manager.send(1, {})
-    go_on.set()
-    assert until(manager, 0)[0].fresh
-
-
-def test_others_go_on_while_a_hung_engine_is_closed(manage):
-    go_on = threading.Event()
-    factory = Factory(lambda env, life, kind, n: CRASH if (env, life, kind) == (0, 0, "step") else True)
-    manager = manage(factory, 2)
     steps = manager.reset()
-    factory.newest(0).close = lambda timeout=None: go_on.wait(20)
+    if slow == "close":
+        factory.newest(0).close = lambda timeout=None: go_on.wait(20)
     for step in steps:
         manager.send(step.env, {})
     for _ in range(50):
@@ -146,14 +126,12 @@ def test_a_silent_engine_is_noticed_after_its_own_timeout(manage):
     assert step.fresh
 
 
-def test_who_did_not_look_does_not_blame_the_engine(manage):
+def test_time_in_which_nobody_polled_is_not_held_against_the_engine(manage):
     """A long update, or a suspended machine: the answer may be under way."""
     clock = Clock()
     factory = Factory(lambda env, life, kind, n: kind == "reset")
-    manager = manage(factory, 1, clock=clock)
-    manager.reset()
+    manager = sent(manage(factory, 1, clock=clock))
     engine = factory.newest(0)
-    manager.send(0, {})
     clock.pass_(3600)
     threading.Timer(0.2, engine.finish, [True]).start()
     (step,) = manager.wait()
@@ -161,7 +139,7 @@ def test_who_did_not_look_does_not_blame_the_engine(manage):
     assert manager.restarts == 0
 
 
-def test_absence_excuses_an_engine_only_once(manage):
+def test_such_time_extends_an_engines_timeout_only_once(manage):
     clock = Clock()
     factory = Factory(lambda env, life, kind, n: not (env == 0 and life == 0 and kind == "step"))
     manager = manage(factory, 2, clock=clock)
@@ -200,8 +178,7 @@ def test_beyond_the_limits_the_cause_is_raised_with_its_history(manage):
 
 
 def test_limits_are_each_environments_own(manage):
-    factory = Factory(lambda env, life, kind, n: CRASH if life == 0 and kind == "step" else True)
-    manager = manage(factory, 4, ordered=True)
+    manager = manage(crashing(), 4, ordered=True)
     manager.reset()
     for env in range(4):
         manager.send(env, {})
@@ -226,7 +203,7 @@ def test_a_crash_during_a_later_reset_is_mended(manage):
     assert [value(step) for step in manager.reset()] == [(0, 2), (1, 1)]
 
 
-def test_two_agents_of_one_id_are_a_failure_of_their_engine(manage, caplog):
+def test_two_agents_with_one_id_are_a_failure_of_their_engine(manage, caplog):
     factory = Factory()
     manager = manage(factory, 2)
     steps = manager.reset()
@@ -241,7 +218,7 @@ def test_two_agents_of_one_id_are_a_failure_of_their_engine(manage, caplog):
     assert f"environment 0, behavior '{BALL}': agent 7 asks for 2 decisions in one step" in caplog.text
 
 
-def test_an_engine_that_is_gone_when_it_is_told_something_is_started_again(manage):
+def test_an_engine_that_cannot_be_sent_anything_is_restarted(manage):
     factory = Factory()
     manager = manage(factory)
     manager.reset()
@@ -255,8 +232,8 @@ def test_an_engine_that_is_gone_when_it_is_told_something_is_started_again(manag
     assert step.fresh
 
 
-def test_an_end_that_nobody_announces_is_found(manage):
-    factory = Factory(lambda env, life, kind, n: CRASH if life == 0 and kind == "step" else True)
+def test_a_failure_that_is_not_announced_is_found(manage):
+    factory = crashing()
     manager = manage(factory)
     manager.reset()
     factory.newest(0).announces = False
@@ -265,60 +242,35 @@ def test_an_end_that_nobody_announces_is_found(manage):
     assert step.fresh
 
 
-def test_a_launch_that_fails_again_counts_as_a_failure(manage):
-    factory = Factory(
-        lambda env, life, kind, n: CRASH if life == 0 and kind == "step" else True,
-        fail=lambda env, life: UnityTimeOutException("no greeting") if life in (1, 2) else None,
-    )
-    manager = manage(factory, limits=RestartLimits(5, -1, 60))
-    manager.reset()
-    manager.send(0, {})
+def test_a_launch_that_fails_counts_as_a_failure(manage):
+    factory = crashing(fail=lambda env, life: UnityTimeOutException("silent") if life in (1, 2) else None)
+    manager = sent(manage(factory, limits=RestartLimits(5, -1, 60)))
     (step,) = manager.wait(20)
     assert value(step) == (3, 1)
     assert manager.restarts == 3
 
 
-def test_what_a_restart_cannot_mend_is_raised_as_it_is(manage):
-    factory = Factory(
-        lambda env, life, kind, n: CRASH if life == 0 and kind == "step" else True,
-        fail=lambda env, life: KeyError("a bug in make_env") if life else None,
-    )
-    manager = manage(factory, limits=FREELY)
-    manager.reset()
-    manager.send(0, {})
-    with pytest.raises(KeyError, match="a bug in make_env"):
-        manager.wait(20)
+STOP = UnityCommunicatorStoppedException("Communicator has exited.")
+FINAL = {
+    "a bug in make_env": (
+        crashing(fail=lambda env, life: KeyError("a bug in make_env") if life else None),
+        {"limits": FREELY},
+        (KeyError, "a bug in make_env"),
+    ),
+    "an error of another kind": (crashing(ZeroDivisionError()), {"limits": FREELY}, (ZeroDivisionError, "")),
+    "Stop in the Editor": (crashing(STOP), {"editor": True}, (EngineStopped, "Editor")),
+    "a game that quits too often": (crashing(STOP), {"limits": RestartLimits(0)}, (EngineStopped, "")),
+}
 
 
-def test_a_failure_of_another_kind_is_no_matter_for_a_restart(manage):
-    factory = Factory(lambda env, life, kind, n: ZeroDivisionError() if kind == "step" else True)
-    manager = manage(factory, limits=FREELY)
-    manager.reset()
-    manager.send(0, {})
-    with pytest.raises(ZeroDivisionError):
-        manager.wait(20)
-
-
-def test_stop_in_the_editor_ends_the_run_in_good_order(manage):
-    stop = UnityCommunicatorStoppedException("Communicator has exited.")
-    factory = Factory(lambda env, life, kind, n: stop if kind == "step" else True)
-    manager = manage(factory, editor=True)
-    manager.reset()
-    manager.send(0, {})
-    with pytest.raises(EngineStopped, match="Editor"):
+@pytest.mark.parametrize("case", FINAL)
+def test_what_a_restart_cannot_mend_ends_the_run(manage, case):
+    factory, options, (error, message) = FINAL[case]
+    manager = sent(manage(factory, **options))
+    with pytest.raises(error, match=message) as raised:
         manager.wait(20)
     assert len(factory.made[0]) == 1
-
-
-def test_a_game_that_quits_again_and_again_ends_the_run_in_good_order(manage):
-    stop = UnityCommunicatorStoppedException("Communicator has exited.")
-    factory = Factory(lambda env, life, kind, n: stop if kind == "step" else True)
-    manager = manage(factory, limits=RestartLimits(0))
-    manager.reset()
-    manager.send(0, {})
-    with pytest.raises(EngineStopped) as raised:
-        manager.wait(20)
-    assert isinstance(raised.value, UnityCommunicatorStoppedException)
+    assert isinstance(raised.value, UnityCommunicatorStoppedException) == (error is EngineStopped)
 
 
 def test_a_reset_waits_for_an_engine_that_is_being_restarted(manage):
@@ -335,14 +287,12 @@ def test_a_reset_waits_for_an_engine_that_is_being_restarted(manage):
     assert factory.newest(0).log[-1] == "reset"
 
 
-def test_what_a_former_life_announces_is_ignored(manage):
+def test_announcements_of_a_former_life_are_ignored(manage):
     clock = Clock()
     factory = Factory(lambda env, life, kind, n: kind == "reset")
-    manager = manage(factory, clock=clock)
-    manager.reset()
+    manager = sent(manage(factory, clock=clock))
     former = factory.newest(0)
     announce = former.on_arrival
-    manager.send(0, {})
     assert manager.wait(0.0) == []
     clock.pass_(61)
     assert manager.wait(0.0) == []
@@ -365,10 +315,7 @@ def test_a_restarted_engine_of_another_build_is_named(manage):
         return made[-1]
 
     made: list[FakeEngine] = []
-    manager = manage(make_env)
-    manager.reset()
-    made[0].values = None
-    manager.send(0, {})
+    manager = sent(manage(make_env))
     with pytest.raises(SpecConflictError, match="environment 0"):
         manager.wait(20)
 
@@ -407,7 +354,7 @@ def test_under_random_failures_every_life_is_gapless(manage, seed, ordered):
     assert manager.restarts > 10
 
 
-def test_restarts_leave_no_threads_behind(manage):
+def test_restarts_leave_no_threads(manage):
     factory = Factory(lambda env, life, kind, n: CRASH if kind == "step" else True)
     manager = manage(factory, limits=FREELY)
     manager.reset()

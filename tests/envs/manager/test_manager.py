@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from fake_engine import BALL, Factory, FakeEngine, ball_spec, decide
+from fake_engine import BALL, Factory, FakeEngine, ball_spec, decide, value
 from lanista.envs.manager.async_env import AsyncEnv
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.manager.specs import SpecConflictError
@@ -14,39 +14,17 @@ from lanista.envs.validation import NonFiniteError, NonFinitePolicy
 from mlagents_envs.exception import UnityEnvironmentException
 
 
-@pytest.fixture
-def manage():
-    """Makes started managers and closes them."""
-    managers = []
-
-    def manage(factory, num_envs=1, *, start=True, **options):
-        manager = EnvManager(factory, num_envs, **options)
-        managers.append(manager)
-        if start:
-            manager.start()
-        return manager
-
-    yield manage
-    for manager in managers:
-        manager.close()
-
-
-def value(step):
-    """The one agent's observation: (life, answers so far)."""
-    return tuple(step.steps[BALL][0].obs[0][0].tolist())
-
-
 def envs(steps):
     return [step.env for step in steps]
 
 
-def test_a_unity_environment_is_what_the_manager_drives():
+def test_a_unity_environment_has_what_the_manager_uses():
     names = [name for name in vars(AsyncEnv) if not name.startswith("_")]
     assert names
     assert all(hasattr(UnityEnvironment, name) for name in names)
 
 
-def test_all_environments_are_launched_side_by_side(manage):
+def test_environments_are_launched_in_parallel(manage):
     barrier = threading.Barrier(8)  # broken, hence an error, if one launch waited for another
     factory = Factory()
 
@@ -78,7 +56,7 @@ def test_a_failure_of_the_very_first_start_is_an_error_at_once(manage):
         assert factory.newest(env).closed.wait(20), "an environment was left behind"
 
 
-def test_reset_gives_each_environments_first_step_in_order(manage):
+def test_reset_returns_the_first_step_of_each_environment_in_order(manage):
     manager = manage(Factory(), 3)
     assert not manager.behavior_specs
     steps = manager.reset()
@@ -101,7 +79,7 @@ def test_a_step_carries_the_decisions_that_it_answers(manage):
     assert sent.continuous == pytest.approx(0.3), "the engine gets env_action, not what was sampled"
 
 
-def test_a_slow_environment_holds_nobody_up(manage):
+def test_a_slow_environment_does_not_delay_the_others(manage):
     factory = Factory(lambda env, life, kind, n: not (env == 1 and kind == "step"))
     manager = manage(factory, 3)
     manager.reset()
@@ -120,7 +98,7 @@ def test_a_slow_environment_holds_nobody_up(manage):
             manager.send(env, {})
 
 
-def test_ordered_waits_for_all_that_were_told_something(manage):
+def test_ordered_waits_for_all_that_were_sent_something(manage):
     factory = Factory(lambda env, life, kind, n: kind == "reset")
     manager = manage(factory, 3, ordered=True)
     manager.reset()
@@ -132,7 +110,7 @@ def test_ordered_waits_for_all_that_were_told_something(manage):
     assert envs(manager.wait(20)) == [0, 2]
 
 
-def test_ordered_waits_for_an_environment_that_is_launched_again(manage):
+def test_ordered_waits_for_an_environment_that_is_restarted(manage):
     crash = UnityEnvironmentException("crashed")
     factory = Factory(lambda env, life, kind, n: crash if (env, life, kind) == (0, 0, "step") else True)
     manager = manage(factory, 2, ordered=True)
@@ -150,7 +128,7 @@ def test_wait_returns_empty_handed_in_time(manage):
     assert manager.wait(0.05) == []
 
 
-def test_waiting_for_nobody_is_refused(manage):
+def test_waiting_for_nothing_is_refused(manage):
     manager = manage(Factory())
     with pytest.raises(RuntimeError, match="reset"):
         EnvManager(Factory(), 1).reset()
@@ -159,7 +137,7 @@ def test_waiting_for_nobody_is_refused(manage):
         manager.wait(1)
 
 
-def test_nothing_can_be_sent_to_an_environment_that_owes_an_answer(manage):
+def test_nothing_can_be_sent_to_an_environment_that_has_not_answered(manage):
     manager = manage(Factory(lambda env, life, kind, n: kind == "reset"))
     manager.reset()
     manager.send(0, {})
@@ -167,14 +145,14 @@ def test_nothing_can_be_sent_to_an_environment_that_owes_an_answer(manage):
         manager.send(0, {})
 
 
-def test_an_answer_is_found_that_nobody_announced(manage):
+def test_an_answer_that_is_not_announced_is_found(manage):
     factory = Factory()
     manager = manage(factory)
     factory.newest(0).announces = False
     assert envs(manager.reset()) == [0]
 
 
-def test_answers_that_are_owed_at_a_reset_are_void(manage):
+def test_answers_pending_at_a_reset_are_discarded(manage):
     factory = Factory(lambda env, life, kind, n: not (env == 0 and kind == "step"))
     manager = manage(factory, 2)
     manager.reset()
@@ -205,7 +183,7 @@ def test_environments_that_disagree_about_a_behavior_are_named(manage):
         manager.reset()
 
 
-def test_numbers_that_are_not_finite_stop_the_run(manage):
+def test_values_that_are_not_finite_stop_the_run(manage):
     factory = Factory()
     manager = manage(factory, 2)
     factory.newest(1).values = (np.nan, 0.0)
@@ -213,7 +191,7 @@ def test_numbers_that_are_not_finite_stop_the_run(manage):
         manager.reset()
 
 
-def test_dropped_agents_are_told_with_the_step(manage, caplog):
+def test_dropped_agents_are_reported_with_the_step(manage, caplog):
     factory = Factory()
     manager = manage(factory, 2, non_finite=NonFinitePolicy.DROP)
     factory.newest(1).values = (np.nan, 4.0)
@@ -226,7 +204,7 @@ def test_dropped_agents_are_told_with_the_step(manage, caplog):
     assert len(caplog.records) == 1
 
 
-def test_close_ends_all_side_by_side_and_may_be_repeated():
+def test_close_closes_all_in_parallel_and_may_be_repeated():
     factory = Factory()
     barrier = threading.Barrier(4)
     manager = EnvManager(factory, 4)
@@ -239,7 +217,7 @@ def test_close_ends_all_side_by_side_and_may_be_repeated():
     assert all(factory.newest(env).closed.is_set() for env in range(4))
 
 
-def test_an_environment_that_fails_to_close_does_not_keep_others(caplog):
+def test_an_environment_that_fails_to_close_does_not_keep_the_others_open(caplog):
     factory = Factory()
     with EnvManager(factory, 2) as manager:
         manager.start()

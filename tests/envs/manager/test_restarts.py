@@ -12,25 +12,22 @@ def test_the_defaults_are_those_of_the_settings():
     assert limits.restarts_rate_limit_period_s == 60
 
 
-def test_one_restart_a_period():
-    history = RestartHistory(RestartLimits(), started=0.0)
-    assert history.allows(10.0)
-    history.restarted(10.0)
-    assert not history.allows(69.9)
-    assert history.allows(70.0)
-
-
-def test_a_lifetime_ends():
-    history = RestartHistory(RestartLimits(2, -1, 60), started=0.0)
-    for when in (1.0, 1000.0):
-        assert history.allows(when)
-        history.restarted(when)
-    assert not history.allows(1e9)
-
-
-def test_zero_forbids_every_restart():
-    assert not RestartHistory(RestartLimits(0, -1, 60), 0.0).allows(1.0)
-    assert not RestartHistory(RestartLimits(-1, 0, 60), 0.0).allows(1.0)
+@pytest.mark.parametrize(
+    ("limits", "allowed"),
+    [
+        (RestartLimits(), {10.0: True, 69.9: False, 70.0: True}),
+        (RestartLimits(2, -1, 60), {1.0: True, 1000.0: True, 1e9: False}),
+        (RestartLimits(0, -1, 60), {1.0: False}),
+        (RestartLimits(-1, 0, 60), {1.0: False}),
+    ],
+    ids=["one a period", "two in a lifetime", "none in a lifetime", "none a period"],
+)
+def test_restarts_are_limited(limits, allowed):
+    history = RestartHistory(limits, started=0.0)
+    for when, expected in allowed.items():
+        assert history.allows(when) == expected
+        if expected:
+            history.restarted(when)
 
 
 @given(
@@ -39,7 +36,7 @@ def test_zero_forbids_every_restart():
     period=st.integers(1, 20),
     gaps=st.lists(st.integers(0, 15), max_size=30),
 )
-def test_limits_hold_whatever_the_moments(life, rate, period, gaps):
+def test_limits_hold_whenever_restarts_happen(life, rate, period, gaps):
     history = RestartHistory(RestartLimits(life, rate, period), started=0.0)
     granted: list[int] = []
     now = 0
@@ -54,7 +51,7 @@ def test_limits_hold_whatever_the_moments(life, rate, period, gaps):
     assert history.restarts == len(granted)
 
 
-def test_what_it_tells_stays_short_in_a_run_without_limits():
+def test_the_history_stays_short_in_a_run_without_limits():
     history = RestartHistory(RestartLimits(-1, -1, 60), started=100.0)
     for k in range(10_000):
         history.failed(100.0 + k, OSError(f"failure {k}\nwith details"))
@@ -68,12 +65,12 @@ def test_what_it_tells_stays_short_in_a_run_without_limits():
 
 
 @pytest.mark.parametrize("values", [(-2, 1, 60), (1, -5, 60), (1, 1, 0)])
-def test_senseless_limits_are_refused(values):
+def test_invalid_limits_are_refused(values):
     with pytest.raises(ValueError, match="must be"):
         RestartLimits(*values)
 
 
-def test_a_lost_host_is_held_against_nobody():
+def test_a_lost_host_counts_against_no_limit():
     history = RestartHistory(RestartLimits(1, 1, 60), started=0.0)
     for when in range(1, 20):
         history.failed(when, HostLostError("its node is gone"))

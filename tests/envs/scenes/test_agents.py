@@ -21,15 +21,7 @@ def leave(groups, area, member):
     groups.remove(np.array([area]), np.array([member]), [SEEN[0][area, member][None]])
 
 
-def test_group_ids_start_at_one_and_agent_ids_at_zero():
-    batch = AgentGroups(2, 3).request_decisions(SEEN)
-    np.testing.assert_array_equal(batch.group_id, [1, 1, 1, 2, 2, 2])
-    np.testing.assert_array_equal(batch.agent_id, range(6))
-    np.testing.assert_array_equal(batch.obs[0][:, 0], range(6))
-    assert not batch.done.any()
-
-
-def test_a_reward_reaches_all_the_living_once(groups):
+def test_a_reward_reaches_all_living_agents_once(groups):
     groups.add_reward(np.array([1.0, 0.0]))
     groups.add_reward(0.25)
     np.testing.assert_allclose(groups.request_decisions(SEEN).group_reward, [1.25] * 3 + [0.25] * 3)
@@ -51,7 +43,7 @@ def test_a_removed_agent_ends_at_once_without_interruption_or_later_rewards(grou
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
-def test_an_end_reaches_the_living_and_revives_the_dead_with_new_ids(groups, interrupted):
+def test_an_end_reaches_the_living_and_revives_the_dead_under_new_ids(groups, interrupted):
     leave(groups, 0, 1)
     groups.request_decisions(SEEN)
     groups.add_reward(np.array([3.0, 0.0]))
@@ -74,7 +66,7 @@ def test_statistics_have_a_groups_return_even_if_no_agent_was_alive_at_the_end(g
     assert groups.take_returns() == []
 
 
-def test_a_reset_forgets_ends_and_rewards(groups):
+def test_a_reset_discards_the_ends_and_rewards_of_groups(groups):
     groups.add_reward(1.0)
     leave(groups, 1, 2)
     groups.reset()
@@ -108,7 +100,7 @@ def test_ends_come_before_decisions_and_later_rewards_belong_to_the_next_episode
     assert not agents.request_decisions(obs)[0].done.any()
 
 
-def test_a_reset_forgets_rewards_and_ends():
+def test_a_reset_discards_the_rewards_and_ends_of_independent_agents():
     agents, obs = IndependentAgents(2), [np.zeros((2, 1), np.float32)]
     agents.add_reward(1.0)
     agents.end_episodes(np.array([1]), [np.zeros((1, 1), np.float32)])
@@ -117,7 +109,7 @@ def test_a_reset_forgets_rewards_and_ends():
     assert not batch.done.any() and not batch.reward.any()
 
 
-def test_an_agent_that_changes_its_behavior_ends_under_the_old_and_asks_under_the_new_one():
+def test_an_agent_that_changes_its_behavior_ends_under_the_old_and_continues_under_the_new_one():
     agents = IndependentAgents(2, behaviors=2)
     obs = [np.arange(2, dtype=np.float32).reshape(2, 1)]
     agents.end_episodes(np.array([0, 1]), obs)

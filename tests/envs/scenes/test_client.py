@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from lanista.envs.protocol.decoder import (
     encode_reset,
 )
 from lanista.envs.scenes.client import UnexpectedActionsError, check_actions, main
-from lanista.envs.scenes.world import World, without_groups
+from lanista.envs.scenes.world import Parameters, World, without_groups
 from lanista.envs.side_channels import (
     EngineConfigurationChannel,
     EnvironmentParametersChannel,
@@ -41,7 +42,7 @@ PATIENCE = 30.0
 
 
 class Counter(World):
-    """Two agents that ask at every other step, a statistic, and a parameter."""
+    """Two agents that request decisions at every other step, a statistic, and a parameter."""
 
     def __init__(self, areas: int = 2, start: float = 0.5, label: str = "x") -> None:
         """`areas`: how many agents
@@ -56,7 +57,7 @@ class Counter(World):
 
     def reset(self, random, parameters):
         self.parameters, self.steps, self.seen = parameters, 0, random.random()
-        return self._tell(np.zeros(self.areas))
+        return self._report(np.zeros(self.areas))
 
     def step(self, actions):
         self.steps += 1
@@ -64,15 +65,13 @@ class Counter(World):
             self.last = actions["Counter?team=0"]
             return {}
         assert not actions
-        if self.parameters.get("fail", 0.0):
-            raise RuntimeError("the world ends here")
         continuous, discrete = self.last
-        return self._tell(continuous[:, 0] + 10 * discrete[:, 0])
+        return self._report(continuous[:, 0] + 10 * discrete[:, 0])
 
     def statistics(self):
         return [("Counter/Steps", float(self.steps), StatsAggregationMethod.SUM)]
 
-    def _tell(self, reward):
+    def _report(self, reward):
         obs = np.full((self.areas, 2), self.start, np.float32)
         obs[:, 1] = self.parameters.get("offset", self.seen)
         ids = np.arange(self.areas, dtype=np.int32)
@@ -113,11 +112,15 @@ class Trainer:
         self.endpoint.close()
         return self.status
 
+    def quit(self):
+        self.answer(encode_quit())
+        return self.end()
 
-def started(log, *arguments, **options):
+
+def started(log, *arguments, seed=1, areas=1, **options):
     """A trainer whose engine has answered the first reset, and that answer."""
     trainer = Trainer("-logFile", str(log), *arguments, **options)
-    trainer.handshake()
+    trainer.handshake(seed, areas)
     trainer.answer(encode_reset(b""))
     return trainer, trainer.receive()
 
@@ -129,13 +132,12 @@ def actions(continuous, discrete, side_channel=b""):
 
 @pytest.fixture(autouse=True)
 def own_logging():
-    """The worlds here run in threads of the tests' process, whose log must stay its own.
+    """The worlds run in threads of this process: their messages reach no handlers of earlier set-ups.
 
-    Whatever set that up before: a program's messages go no further than its package's logger.
+    The package's logger is restored after every test (conftest.py), the root logger here.
     """
     root, package = logging.getLogger(), logging.getLogger("lanista")
     handlers, level = list(root.handlers), root.level
-    of_package = list(package.handlers), package.level, package.propagate
     package.handlers[:], package.propagate = [], True
     package.setLevel(logging.NOTSET)
     yield
@@ -143,9 +145,6 @@ def own_logging():
         handler.close()
     root.handlers[:] = handlers
     root.setLevel(level)
-    package.handlers[:] = of_package[0]
-    package.setLevel(of_package[1])
-    package.propagate = of_package[2]
 
 
 @pytest.fixture
@@ -165,20 +164,15 @@ def test_a_whole_session(log):
     trainer.answer(actions([0.5, 0.25], [1, 2]))
     (decisions, _) = trainer.receive().steps["Counter?team=0"]
     np.testing.assert_allclose(decisions.reward, [10.5, 20.25])
-    trainer.answer(encode_quit())
-    assert trainer.end() == 0
+    assert trainer.quit() == 0
     assert "said goodbye" in log.read_text()
 
 
 def test_the_seed_reaches_the_world_and_the_trainers_areas_win(log):
     def first_observation(seed, areas):
-        trainer = Trainer("-logFile", str(log))
-        trainer.handshake(seed, areas)
-        trainer.answer(encode_reset(b""))
-        (decisions, _) = trainer.receive().steps["Counter?team=0"]
-        trainer.answer(encode_quit())
-        assert trainer.end() == 0
-        return decisions.obs[0]
+        trainer, first = started(log, seed=seed, areas=areas)
+        assert trainer.quit() == 0
+        return first.steps["Counter?team=0"][0].obs[0]
 
     assert first_observation(3, 1).shape == (2, 2)
     assert first_observation(3, 5).shape == (5, 2)
@@ -190,26 +184,20 @@ def test_parameters_and_statistics_travel(log):
     parameters, engine = EnvironmentParametersChannel(), EngineConfigurationChannel()
     engine.set_configuration_parameters(80, 80, 1, 20.0, -1, 60)
     parameters.set_float_parameter("gravity", 4.0)
-    env = UnityEnvironment(
-        "scene:ball3d?areas=3",
-        seed=2,
-        side_channels=[parameters, engine],
-        log_folder=str(log.parent),
-    )
-    try:
+    channels = [parameters, engine]
+    with closing(
+        UnityEnvironment("scene:ball3d?areas=3", seed=2, side_channels=channels, log_folder=str(log.parent))
+    ) as env:
         env.reset()
         env.step()
         decisions, _ = env.get_steps("3DBall?team=0")
         np.testing.assert_allclose(decisions.obs[0][:, 6], -5 * 4.0 * 0.02, rtol=1e-5)
-    finally:
-        env.close()
 
     trainer, first = started(log)
     statistics = StatsSideChannel()
     SideChannelManager([statistics]).process(first.side_channel)
     assert statistics.get_and_reset_stats() == {"Counter/Steps": [(0.0, StatsAggregationMethod.SUM)]}
-    trainer.answer(encode_quit())
-    trainer.end()
+    trainer.quit()
 
 
 def test_a_step_before_the_first_reset_is_one(log):
@@ -218,38 +206,37 @@ def test_a_step_before_the_first_reset_is_one(log):
     trainer.answer(encode_actions({}, b""))
     (decisions, _) = trainer.receive().steps["Counter?team=0"]
     assert len(decisions) == 2
-    trainer.answer(encode_quit())
-    assert trainer.end() == 0
+    assert trainer.quit() == 0
 
 
-def test_wrong_actions_end_the_session_with_the_reason_in_the_log(log):
-    trainer, _ = started(log)
-    trainer.answer(actions([0.5], [1]))
+class Failing(Counter):
+    def step(self, actions):
+        raise RuntimeError("the world ends here")
+
+
+@pytest.mark.parametrize(
+    ("world", "sent", "reason"),
+    [
+        (Counter, ([0.5], [1]), "(2, 1) and (2, 1); the trainer sent (1, 1) and (1, 1)"),
+        (Failing, ([0, 0], [0, 0]), "RuntimeError: the world ends here"),
+    ],
+)
+def test_wrong_actions_and_errors_of_the_world_end_the_session_with_the_reason_in_the_log(
+    log, world, sent, reason
+):
+    trainer, _ = started(log, world=world)
+    trainer.answer(actions(*sent))
     assert trainer.end() == 1
-    assert "(2, 1) and (2, 1); the trainer sent (1, 1) and (1, 1)" in log.read_text()
+    assert reason in log.read_text()
 
 
-def test_missing_actions_are_refused_only_where_somebody_asked():
+def test_missing_actions_are_refused_only_where_an_agent_requested_a_decision():
     world = Counter()
-    specs = world.specs()
-    batches = world.reset(np.random.default_rng(0), type("P", (), {"get": lambda self, k, d: d})())
+    batches = world.reset(np.random.default_rng(0), Parameters())
     with pytest.raises(UnexpectedActionsError, match="sent \\(0, 0\\)"):
-        check_actions({}, batches, specs)
-    nobody = {
-        name: without_groups(b.agent_id[:0], [b.obs[0][:0]], b.reward[:0]) for name, b in batches.items()
-    }
-    check_actions({}, nobody, specs)
-
-
-def test_a_world_that_fails_leaves_its_traceback_in_the_log(log):
-    class Failing(Counter):
-        def step(self, actions):
-            raise RuntimeError("the world ends here")
-
-    trainer, _ = started(log, world=Failing)
-    trainer.answer(actions([0, 0], [0, 0]))
-    assert trainer.end() == 1
-    assert "RuntimeError: the world ends here" in log.read_text()
+        check_actions({}, batches, world.specs())
+    idle = {name: without_groups(b.agent_id[:0], [], b.reward[:0]) for name, b in batches.items()}
+    check_actions({}, idle, world.specs())
 
 
 @pytest.mark.parametrize(

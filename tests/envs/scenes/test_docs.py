@@ -1,7 +1,8 @@
-"""The game in the documentation is one, and its tables are those of the scenes."""
+"""The game in the documentation works, and its tables are those of the scenes."""
 
 import dataclasses
 import re
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,7 @@ def test_the_example_is_an_engine(tmp_path):
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     game = tmp_path / "walk.py"
     game.write_text(code, encoding="utf-8")
-    env = UnityEnvironment(str(game), additional_args=["--walkers", "3"])
-    try:
+    with closing(UnityEnvironment(str(game), additional_args=["--walkers", "3"])) as env:
         env.reset()
         ends, places = 0, []
         for _ in range(40):
@@ -30,8 +30,6 @@ def test_the_example_is_an_engine(tmp_path):
             env.step()
         assert ends >= 3
         assert places[1] > places[0]
-    finally:
-        env.close()
 
 
 @pytest.mark.parametrize("name", [name for name in SCENES if name not in ("ball3d", "basic")])
@@ -39,11 +37,11 @@ def test_every_option_is_in_the_scenes_table_with_its_values(name):
     """Rows such as "`ground`, meters; `goal`, meters | 25; 4.3 | 7; 2": full and small, or one for both."""
     (section,) = re.findall(rf"^### {name}\n(.*?)(?=^##)", PAGE.read_text(encoding="utf-8"), re.M | re.S)
     fields = {field.name: field for field in dataclasses.fields(SCENES[name].load().options_type)}
-    told = {option: {} for option in fields if option not in ("areas", "size")}
+    documented = {option: {} for option in fields if option not in ("areas", "size")}
     for row in re.findall(r"^\| (.*) \|$", section, re.M):
         first, *cells = row.split(" | ")
-        options = [option for option in re.findall(r"`(\w+)`", first) if option in told]
+        options = [option for option in re.findall(r"`(\w+)`", first) if option in documented]
         for size, cell in zip(("full", "small"), cells * 2 if len(cells) == 1 else cells):
             for option, (text, number) in zip(options, re.findall(r"`(\w+)`|(\d+(?:\.\d+)?)", cell)):
-                told[option].setdefault(size, text or float(number))
-    assert told == {option: fields[option].metadata["sizes"] for option in told}
+                documented[option].setdefault(size, text or float(number))
+    assert documented == {option: fields[option].metadata["sizes"] for option in documented}

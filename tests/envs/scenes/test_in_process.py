@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from lanista.envs.manager.manager import EnvManager
 from lanista.envs.scenes.in_process import WorldEnvironment, make_in_process
-from lanista.envs.scenes.world import EndedAgents, without_groups
 from lanista.envs.scenes.worlds.grid_world.sensors import PLUS
 from mlagents_envs.base_env import ActionTuple
 from mlagents_envs.exception import UnityActionException, UnityEnvironmentException, UnitySideChannelException
@@ -25,13 +24,13 @@ def test_makes_a_scene_with_options_from_its_name_and_from_arguments():
         ("scene:ball3d?areas=0", "at least 1"),
     ],
 )
-def test_refuses_what_it_does_not_know(name, message):
+def test_unknown_scenes_and_options_are_refused(name, message):
     with pytest.raises(UnityEnvironmentException, match=message):
         make_in_process(name)
 
 
 class Ten:
-    """A distribution as the configuration's are: it sends itself."""
+    """A distribution, which sends itself as those of the configuration do."""
 
     def apply(self, key, channel):
         channel.set_uniform_sampler_parameters(key, 10.0, 10.0, seed=1)
@@ -73,20 +72,7 @@ def test_steps_like_any_environment():
     env.close()
 
 
-def test_ends_come_before_those_that_ask():
-    obs = [np.arange(6, dtype=np.float32).reshape(2, 3)]
-    end = EndedAgents(np.int32([9]), [np.full((1, 3), 7, np.float32)], np.float32([5]), np.array([True]))
-    mask = np.ones((2, 4), bool)
-    batch = without_groups(np.int32([3, 4]), obs, np.float32([1, 2]), [end], mask)
-    np.testing.assert_array_equal(batch.agent_id, [9, 3, 4])
-    np.testing.assert_array_equal(batch.done, [True, False, False])
-    np.testing.assert_array_equal(batch.interrupted, [True, False, False])
-    np.testing.assert_array_equal(batch.reward, [5, 1, 2])
-    np.testing.assert_array_equal(batch.obs[0][0], [7, 7, 7])
-    np.testing.assert_array_equal(batch.action_mask.any(axis=1), [False, True, True])
-
-
-def test_only_a_world_with_a_renderer_is_drawn():
+def test_only_a_world_with_a_renderer_can_be_drawn():
     env = make_in_process("scene:basic", seed=1)
     env.reset()
     assert env.draw().shape == (400, 640, 3)

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from contextlib import closing
 
 import pytest
 from lanista.envs.scenes.registry import UnknownSceneError, export, find
@@ -34,9 +35,6 @@ def test_an_exported_scene_runs_wherever_it_is_started_from(tmp_path, monkeypatc
 
 
 def test_an_exported_scene_is_an_environment(tmp_path):
-    env = UnityEnvironment(str(export("basic", tmp_path / "Basic")), seed=1)
-    try:
+    with closing(UnityEnvironment(str(export("basic", tmp_path / "Basic")), seed=1)) as env:
         env.reset()
         assert list(env.behavior_specs) == ["Basic?team=0"]
-    finally:
-        env.close()

@@ -71,7 +71,7 @@ def test_pays_a_tenth_per_decision_and_minus_one_for_a_fall():
     assert ends > 200
 
 
-def test_an_agent_that_fell_asks_again_in_the_same_batch_with_the_same_id():
+def test_an_agent_that_fell_requests_a_decision_in_the_same_batch_under_the_same_id():
     play = Play(areas=30)
     while not play.batch.done.any():
         batch = play.act([1.0, 0.3])

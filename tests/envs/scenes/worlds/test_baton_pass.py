@@ -115,7 +115,7 @@ def test_the_button_spawns_the_next_carrier():
     assert (world.carries[0] & world.alive[0]).sum() == 1
 
 
-def test_the_reward_of_a_pass_is_not_the_newcomers():
+def test_a_new_runner_gets_no_reward_for_the_pass():
     world, _ = start()
     put(world, ball=(0.3, 0), button=(0, 0.3))
     batch = stay(world)
