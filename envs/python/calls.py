@@ -19,7 +19,7 @@ import numpy as np
 from mlagents_envs.exception import UnityEnvironmentException
 
 from ..errors import EnvContractError
-from .source_arguments import find_in_working_folder
+from .source_names import find_in_working_folder
 
 HINT = " lanista-learn --debug shows the whole traceback."
 """Appended to messages that show a game's exception in one line."""

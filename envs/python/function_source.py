@@ -15,8 +15,7 @@ from ..images import Images
 from .calls import Copies, seed_of_copy, shorten
 from .checked import wrap_checked
 from .pettingzoo.source import takes_turns
-from .source_arguments import Arguments, parse_arguments, split_query
-from .source_names import PYTHON
+from .source_names import PYTHON, Arguments, parse_arguments, split_query
 from .user_function import find_function
 
 _GAME = ("reset", "step", "close", "observation_space", "action_space")

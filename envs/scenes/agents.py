@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from ..base import StatsAggregationMethod
 from ..protocol.engine import AgentBatch, Observed
+from .physics2d import Indices
 from .world import EndedAgents, Statistic, without_groups
 
-Indices = NDArray[np.intp]
 Observations = Sequence[NDArray[np.float32]]
 
 

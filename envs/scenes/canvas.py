@@ -268,6 +268,52 @@ def middles_of(count: int, wide: float, deep: float, breadth: float = 1.6) -> li
     return [np.array([wide * (k % columns), 0, -deep * (k // columns)]) for k in range(count)]
 
 
+def rows_of(count: int, spacing: float) -> list[Vector]:
+    """The centers of `count` areas of that size in rows, as many as there are columns."""
+    columns = -(-count // int(np.sqrt(count)))
+    return [spacing * np.array([k % columns, 0, -(k // columns)]) for k in range(count)]
+
+
+def start_canvas(
+    size: tuple[int, int],
+    outlines: tuple[Points, Points],
+    ground: Points,
+    middles: Sequence[Vector],
+    yaw: float,
+    pitch: float,
+    margin: float = 0.03,
+) -> tuple[Canvas, list[int]]:
+    """A canvas for areas with their shadows, and the areas' numbers from the farthest to the nearest.
+
+    Args:
+        size: Width and height in pixels.
+        outlines: What must be in the image of each area, [k, 3], from its center.
+        ground: The outline [k, 3] of an area's shadow, from its center.
+        middles: The areas' centers.
+        yaw, pitch, margin: As of `Camera`.
+    """
+    canvas = Canvas(
+        size, np.concatenate([m + part for m in middles for part in outlines]), yaw, pitch, margin
+    )
+    canvas.shadows([middle + ground for middle in middles], strength=0.3, softness=size[0] / 90)
+    return canvas, sorted(range(len(middles)), key=lambda k: -distance(canvas, middles[k]))
+
+
+def checkered(
+    canvas: Canvas, middle: Vector, half: float, thickness: float, tiles: int, *colors: Color
+) -> None:
+    """A square plate of the first color, on which every other one of `tiles` x `tiles` has the second."""
+    ground, light = colors
+    canvas.box(
+        Box(middle - np.array([0, thickness, 0]), np.eye(3), np.array([half, thickness, half]), ground)
+    )
+    step = 2 * half / tiles
+    for i in range(tiles):
+        for j in range((i + 1) % 2, tiles, 2):
+            tile = np.array([(i + 0.5) * step - half, 0, (j + 0.5) * step - half])
+            canvas.polygon(middle + tile + square(step / 2, 0), light)
+
+
 def rectangle(low_x: float, low_z: float, high_x: float, high_z: float, height: float = 0.0) -> Points:
     """Corners [4, 3] of a level rectangle."""
     places = ((low_x, low_z), (high_x, low_z), (high_x, high_z), (low_x, high_z))

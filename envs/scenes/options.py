@@ -3,12 +3,16 @@
 import argparse
 import inspect
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
-from .world import World
+import numpy as np
+
+from .physics2d import Indices
+from .world import Batches, Parameters, World
 
 Options = Mapping[str, Any]
 """A world's options by name, as far as they were given: integers, floats, strings."""
@@ -119,6 +123,61 @@ class SceneOptions:
 
 
 OptionsType = TypeVar("OptionsType", bound=SceneOptions)
+
+
+def senses_option(*, small: str | None = None, **kinds: str) -> str:
+    """Declare the option `senses`: the kinds of observations with what they are.
+
+    The size `full` has the first kind, the size `small` the last one unless `small` names another.
+    """
+    description = " or ".join(f"{kind} ({text})" for kind, text in kinds.items())
+    first, *_, last = kinds
+    return option(first, description, small=small or last, choices=tuple(kinds))
+
+
+class SceneWorld(World, Generic[OptionsType]):
+    """A world of several areas with the options of a dataclass."""
+
+    options_type: ClassVar[type[Any]]
+
+    gravity: ClassVar[float | None] = None
+    """Downward, m/s²; of a scene whose `dynamics` follow the environment parameter `gravity` at once."""
+    dynamics: Any
+
+    def __init__(self, **given: int | float | str) -> None:
+        """`given`: fields of `options_type`; omitted ones take the values of `size`."""
+        self.options: OptionsType = self.options_type.read(given)
+        self.areas = self.options.areas
+        self._earners: Sequence[Any] = ()
+        """The `IndependentAgents` and `AgentGroups` of the world, which a reset clears."""
+        self._age: Indices = np.zeros(self.areas, np.intp)
+        """[areas], steps since the start of each episode."""
+        self._random = np.random.default_rng(0)
+        self._parameters = Parameters()
+        self._revision = -1
+
+    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
+        """Start an episode in every area."""
+        self._random, self._parameters, self._revision = random, parameters, -1
+        self._apply_gravity()
+        for earner in self._earners:
+            earner.reset()
+        self._start_episodes(np.arange(self.areas))
+        return self._request_decisions()
+
+    def _apply_gravity(self) -> None:
+        """Gravity follows its parameter, taken as it is, also within an episode."""
+        if self.gravity is not None and self._revision != self._parameters.revision:
+            self._revision = self._parameters.revision
+            self.dynamics.gravity = self._parameters.get("gravity", self.gravity)
+
+    @abstractmethod
+    def _start_episodes(self, which: Indices) -> None:
+        """Start episodes in these areas [k]."""
+
+    @abstractmethod
+    def _request_decisions(self) -> Batches:
+        """What has ended since the last call, and the agents that request decisions."""
 
 
 class UsageError(ValueError):

@@ -19,12 +19,13 @@ square without extent to another circle; two squares probe each other with their
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Floats = NDArray[np.float32]
+Flags = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
 TIME_STEP = 0.02
@@ -179,22 +180,6 @@ class Ground:
 _CORNERS = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 
 
-class Shape(Protocol):
-    """What has to be known of a body."""
-
-    @property
-    def half(self) -> float:
-        """The radius, or half the edge."""
-
-    @property
-    def mass(self) -> float:
-        """Infinite for what nothing moves."""
-
-    @property
-    def square(self) -> bool:
-        """Whether it is a square."""
-
-
 @dataclass(frozen=True, slots=True)
 class Probes:
     """The K probes of an area whose P pairs of bodies can touch; the same in every area."""
@@ -229,7 +214,7 @@ class Contacts:
     """[c], meters by which they are in each other."""
 
 
-def make_probes(bodies: Sequence[Shape]) -> Probes:
+def make_probes(bodies: Sequence[RigidBody]) -> Probes:
     """All probes between the bodies of an area, of which at least one can move."""
     pairs = [
         (i, j)

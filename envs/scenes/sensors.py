@@ -6,14 +6,26 @@ Positions and directions are [2, areas, ...], x and z; headings turn from z to x
 from dataclasses import dataclass
 
 import numpy as np
+from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
+from .physics2d import Array, Floats
 
 _BODY_HEIGHT = 0.5
 _MISSED = np.inf
 _WALL_TAG = 0
+
+
+def vector_spec(size: int, name: str = "") -> ObservationSpec:
+    """A vector of so many values; without a name it is called by its size, as in Unity."""
+    none = (DimensionProperty.NONE,)
+    return ObservationSpec((size,), none, ObservationType.DEFAULT, name or f"VectorSensor_size{size}")
+
+
+def image_spec(shape: tuple[int, int, int], name: str) -> ObservationSpec:
+    """An image of this shape: channels, height, width."""
+    image = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
+    return ObservationSpec(shape, image, ObservationType.DEFAULT, name)
 
 
 def rigid_body(position: Array, heading: Array, velocity: Array) -> Floats:

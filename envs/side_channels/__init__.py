@@ -3,12 +3,9 @@
 from .analytics import DefaultTrainingAnalyticsSideChannel, TrainingAnalyticsSideChannel
 from .engine_configuration import EngineConfig, EngineConfigurationChannel
 from .environment_parameters import EnvironmentParametersChannel, Sampler
-from .float_properties import FloatPropertiesChannel
 from .manager import SideChannelManager
 from .messages import IncomingMessage, OutgoingMessage
-from .raw_bytes import RawBytesChannel
-from .side_channel import SideChannel
-from .stats import StatsSideChannel
+from .side_channel import FloatPropertiesChannel, RawBytesChannel, SideChannel, StatsSideChannel
 
 __all__ = [
     "DefaultTrainingAnalyticsSideChannel",

@@ -1,7 +1,7 @@
-"""What ML-Agents' trainers tell Unity about themselves, for scripts that want to.
+"""The training analytics that ML-Agents' trainers send to Unity, for scripts that want to send them too.
 
 Lanista registers none of these channels and sends none of these messages: in the Editor, Unity's package
-passes them on to its usage statistics. What a user has named goes out as a keyed hash.
+forwards them to its usage statistics. Names that users chose are sent as keyed hashes.
 """
 
 import hashlib
@@ -29,11 +29,11 @@ _NAMED_BY_USERS = frozenset({"behaviors", "environment_parameters"})
 _NAMES_AND_PATHS = frozenset(
     {"run_id", "initialize_from", "results_dir", "env_path", "init_path", "demo_path", "name", "behavior"}
 )
-"""Keys of a configuration whose values are."""
+"""Keys of a configuration whose values are names or paths."""
 
 
 class _AnalyticsChannel(OutgoingSideChannel):
-    """Sends messages of the protocol, each packed as what it is."""
+    """Sends messages of the protocol, each packed with its type."""
 
     CHANNEL_ID = CHANNEL_ID
 
@@ -49,7 +49,7 @@ class _AnalyticsChannel(OutgoingSideChannel):
 
 
 class DefaultTrainingAnalyticsSideChannel(_AnalyticsChannel):
-    """What a script tells: the versions in use."""
+    """The analytics of a script: the versions in use."""
 
     def environment_initialized(self) -> None:
         """The engine is connected."""
@@ -65,7 +65,7 @@ class DefaultTrainingAnalyticsSideChannel(_AnalyticsChannel):
 
 
 class TrainingAnalyticsSideChannel(_AnalyticsChannel):
-    """What a trainer tells: versions, settings, and each behavior that it begins to train."""
+    """The analytics of a trainer: versions, settings, and each behavior whose training starts."""
 
     def environment_initialized(self, run_options: Mapping[str, Any], device: str = UNKNOWN) -> None:
         """A run has begun, with these settings (as in its configuration.yaml) on this device (`cpu`)."""
@@ -107,7 +107,7 @@ class TrainingAnalyticsSideChannel(_AnalyticsChannel):
 
 
 def hashed(text: str) -> str:
-    """A name that nobody can read, the same each time: HMAC-SHA256 in hexadecimal digits."""
+    """A name made unreadable, always in the same way: HMAC-SHA256 in hexadecimal digits."""
     return hmac.new(_HASH_KEY, text.encode(), hashlib.sha256).hexdigest()
 
 

@@ -11,7 +11,7 @@ from .side_channel import OutgoingSideChannel
 
 
 class EngineConfig(NamedTuple):
-    """All settings of the engine that a trainer can make."""
+    """All engine settings that a trainer can change."""
 
     width: int | None
     """Of the window, in pixels; only together with the height."""
@@ -19,15 +19,15 @@ class EngineConfig(NamedTuple):
     quality_level: int | None
     """The index of one of the project's quality levels."""
     time_scale: float | None
-    """How many seconds of the game pass in one of the clock; 20 in training."""
+    """Seconds of game time per second of real time; 20 in training."""
     target_frame_rate: int | None
-    """Frames per second that the engine tries to draw; -1 as many as it can."""
+    """Frames per second that the engine tries to draw; -1 for as many as it can."""
     capture_frame_rate: int | None
-    """Frames per second of game time, however long they take; 0 leaves it to the clock."""
+    """Frames per second of game time, however long they take to draw; 0 follows the clock."""
 
     @staticmethod
     def default_config() -> "EngineConfig":
-        """What training starts with."""
+        """The settings with which training starts."""
         return EngineConfig(80, 80, 1, 20.0, -1, 60)
 
 
@@ -35,7 +35,7 @@ class EngineConfigurationChannel(OutgoingSideChannel):
     """Sets the engine's screen, quality and clocks, one message for each setting."""
 
     class ConfigurationType(IntEnum):
-        """The number that begins a message and says which setting it brings."""
+        """The first number of a message: which setting it contains."""
 
         SCREEN_RESOLUTION = 0
         QUALITY_LEVEL = 1
@@ -55,7 +55,7 @@ class EngineConfigurationChannel(OutgoingSideChannel):
         target_frame_rate: int | None = None,
         capture_frame_rate: int | None = None,
     ) -> None:
-        """Set what is not None; the fields of `EngineConfig` say what each is.
+        """Set all that are not None; for their meaning see the fields of `EngineConfig`.
 
         Raises:
             UnitySideChannelException: A width without a height, or the reverse. Nothing is sent then.

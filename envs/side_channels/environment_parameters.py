@@ -1,4 +1,4 @@
-"""Parameters of the environment, such as a ball's mass, that training changes."""
+"""Environment parameters that training changes, such as a ball's mass."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,16 @@ from .side_channel import OutgoingSideChannel
 
 @runtime_checkable
 class Sampler(Protocol):
-    """A distribution from which the engine draws a parameter."""
+    """A distribution from which the engine samples a parameter."""
 
     def apply(self, key: str, env_channel: "EnvironmentParametersChannel") -> None:
         """Set the parameter `key` to this distribution."""
 
 
 class EnvironmentParametersChannel(OutgoingSideChannel):
-    """Sets parameters that the engine's own code reads, to a number or to a distribution.
+    """Sets parameters that the engine's code reads, each to a number or to a distribution.
 
-    The engine draws from a distribution each time that its code reads the parameter.
+    The engine samples a distribution whenever its code reads the parameter.
     """
 
     class EnvironmentDataTypes(IntEnum):
@@ -64,14 +64,14 @@ class EnvironmentParametersChannel(OutgoingSideChannel):
         self.queue_message_to_send(message)
 
     def set_uniform_sampler_parameters(self, key: str, min_value: float, max_value: float, seed: int) -> None:
-        """Draw a parameter evenly from `min_value` to `max_value`."""
+        """Sample a parameter uniformly from `min_value` to `max_value`."""
         message = self._begin_sampler(key, seed, self.SamplerTypes.UNIFORM)
         message.write_float32(min_value)
         message.write_float32(max_value)
         self.queue_message_to_send(message)
 
     def set_gaussian_sampler_parameters(self, key: str, mean: float, st_dev: float, seed: int) -> None:
-        """Draw a parameter from a normal distribution."""
+        """Sample a parameter from a normal distribution."""
         message = self._begin_sampler(key, seed, self.SamplerTypes.GAUSSIAN)
         message.write_float32(mean)
         message.write_float32(st_dev)
@@ -80,10 +80,10 @@ class EnvironmentParametersChannel(OutgoingSideChannel):
     def set_multirangeuniform_sampler_parameters(
         self, key: str, intervals: Sequence[Sequence[float]], seed: int
     ) -> None:
-        """Draw a parameter evenly from several intervals, each [min, max].
+        """Sample a parameter uniformly from several intervals, each [min, max].
 
         Raises:
-            UnitySideChannelException: An interval that has not two numbers.
+            UnitySideChannelException: An interval does not have two numbers.
         """
         for interval in intervals:
             if len(interval) != 2:

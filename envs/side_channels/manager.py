@@ -1,4 +1,4 @@
-"""The bytes in which the messages of all side channels travel together.
+"""The binary format in which the messages of all side channels are sent together.
 
 Each message is the channel's UUID in .NET's order of bytes (16), its length (int32, little-endian)
 and its content.
@@ -22,15 +22,15 @@ from .side_channel import SideChannel
 logger = logging.getLogger(__name__)
 
 _UNREADABLE = (ValueError, LookupError, ArithmeticError, EOFError, struct.error)
-"""What a user's own channel raises at bytes that it does not expect."""
+"""What a user's own channel may raise on unexpected bytes."""
 _HEADER = struct.Struct("<16si")
 
 
 class SideChannelManager:
-    """Gathers what the channels have to send, and hands them what arrives."""
+    """Collects the channels' outgoing messages and dispatches the incoming ones."""
 
     def __init__(self, channels: Iterable[SideChannel] = (), where: str = "") -> None:
-        """Serve `channels`; `where` begins the messages of errors, such as `environment 3`.
+        """`where`: the prefix of error messages, such as `environment 3`.
 
         Raises:
             UnityEnvironmentException: Two channels have the same UUID.
@@ -49,10 +49,10 @@ class SideChannelManager:
             self._channels[key] = channel
 
     def generate(self) -> bytes:
-        """Everything that waits, channel after channel, each in order; the queues are empty afterwards."""
+        """All queued messages, channel by channel, each in order; empties the queues."""
         parts: list[bytes | bytearray] = []
         for key, channel in self._channels.items():
-            # Counted and cut, not swapped for a new list: another thread may append meanwhile.
+            # The list is cut, not replaced: another thread may append meanwhile.
             waiting = list(channel.message_queue)
             if waiting:
                 del channel.message_queue[: len(waiting)]
@@ -61,12 +61,12 @@ class SideChannelManager:
         return b"".join(parts)
 
     def process(self, data: bytes | bytearray) -> None:
-        """Hand each message to its channel; unknown channels are skipped with one warning each.
+        """Dispatch each message to its channel; unknown channels are skipped with one warning each.
 
         Raises:
             UnityEnvironmentException: The framing is damaged.
-            UnitySideChannelException: A channel could not read its message, one of the user's own neither.
-            UnityCommunicationException: A message came on a channel on which the engine only listens.
+            UnitySideChannelException: A channel, perhaps the user's own, could not read its message.
+            UnityCommunicationException: A message arrived on a channel on which the engine only receives.
         """
         for key, content in self._split(data):
             channel = self._channels.get(key)

@@ -1,4 +1,4 @@
-"""Side-channel messages: values written and read one after the other, all of them little-endian."""
+"""Side-channel messages: sequences of little-endian values."""
 
 import struct
 import warnings
@@ -33,7 +33,7 @@ class OutgoingMessage:
     def write_string(self, s: str) -> None:
         """Append the length in bytes (int32) and the text.
 
-        The engine reads ASCII. UTF-8 is the same for ASCII texts and loses nothing for the others.
+        The engine reads ASCII, of which UTF-8 is a superset.
         """
         encoded = s.encode("utf-8")
         self.write_int32(len(encoded))
@@ -49,8 +49,8 @@ class OutgoingMessage:
 class IncomingMessage:
     """A message from the engine; read the values in the order in which the engine wrote them.
 
-    At the end of the message every reader gives its default, so that a newer reader understands
-    an older engine. A value that the end cuts in two raises `UnitySideChannelException`.
+    Past the end of the message every reader returns its default, so that a newer reader understands an older
+    engine. A value that is cut off by the end raises `UnitySideChannelException`.
     """
 
     def __init__(self, buffer: bytes | bytearray, offset: int = 0) -> None:
@@ -95,7 +95,7 @@ class IncomingMessage:
             ) from error
 
     def get_raw_bytes(self) -> bytearray:
-        """The whole message, whatever was read of it."""
+        """The whole message, including what has been read."""
         return bytearray(self.buffer)
 
     def _at_end(self) -> bool:

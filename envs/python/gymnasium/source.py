@@ -11,14 +11,14 @@ from mlagents_envs.exception import UnityEnvironmentException
 
 from ...images import Images
 from ..calls import describe_error, load_module, one_line
-from ..source_arguments import (
+from ..source_names import (
+    GYMNASIUM,
     Arguments,
     find_in_working_folder,
     format_arguments,
     parse_arguments,
     split_query,
 )
-from ..source_names import GYMNASIUM
 
 PICTURE = "rgb_array"
 """The render mode in which an environment returns its frames."""

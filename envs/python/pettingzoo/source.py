@@ -15,14 +15,14 @@ from mlagents_envs.exception import UnityEnvironmentException, UnityException
 
 from ...images import Images
 from ..calls import Copies, describe_error, one_line
-from ..source_arguments import (
+from ..source_names import (
+    PETTINGZOO,
     Arguments,
     find_in_working_folder,
     format_arguments,
     parse_arguments,
     split_query,
 )
-from ..source_names import PETTINGZOO
 
 PICTURE = "rgb_array"
 """The render mode in which an environment returns its frames."""

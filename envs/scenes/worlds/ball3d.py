@@ -9,13 +9,11 @@ import numpy as np
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
 )
 from numpy.typing import NDArray
 
 from ..physics import GRAVITY, Array, Balls, Boxes, from_euler, rotations
+from ..sensors import vector_spec
 from ..world import Actions, Batches, EndedAgents, Parameters, World, without_groups
 
 BEHAVIOR = "3DBall?team=0"
@@ -60,10 +58,7 @@ class Ball3D(World):
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behavior: 8 floats and 2 continuous actions."""
-        observation = ObservationSpec(
-            (8,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "VectorSensor_size8"
-        )
-        return {BEHAVIOR: BehaviorSpec([observation], ActionSpec.create_continuous(2))}
+        return {BEHAVIOR: BehaviorSpec([vector_spec(8)], ActionSpec.create_continuous(2))}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
         """Start an episode in every area."""

@@ -6,12 +6,10 @@ import numpy as np
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
 )
 from numpy.typing import NDArray
 
+from ..sensors import vector_spec
 from ..world import Actions, Batches, EndedAgents, Parameters, World, without_groups
 
 BEHAVIOR = "Basic?team=0"
@@ -38,8 +36,7 @@ class Basic(World):
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behavior: the position as one of 20, and one branch of 3 (stay, left, right)."""
-        observation = ObservationSpec((LENGTH,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "Basic")
-        return {BEHAVIOR: BehaviorSpec([observation], ActionSpec.create_discrete((3,)))}
+        return {BEHAVIOR: BehaviorSpec([vector_spec(LENGTH, "Basic")], ActionSpec.create_discrete((3,)))}
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
         """Put every agent at the start. The world uses no random numbers and no parameters."""

@@ -195,15 +195,19 @@ def test_limits_of_restarts_do_not_apply_to_environments_that_leave(manage, door
 
 
 @pytest.mark.parametrize(
-    ("make", "reason"),
+    ("make", "reason", "log"),
     [
-        (lambda: FakeEngine(9, spec=ball_spec(5)), "describe the behavior 'Ball?team=0' differently"),
-        (lambda: FakeEngine(float("nan")), "is nan"),
-        (lambda: with_behavior("Cube"), "nobody trains it"),
+        (
+            lambda: FakeEngine(9, spec=ball_spec(5)),
+            "describe the behavior 'Ball?team=0' differently",
+            "Turned away environment 1",
+        ),
+        (lambda: FakeEngine(float("nan")), "is nan", "Environment 1 (guest 1) has left"),
+        (lambda: with_behavior("Cube"), "nobody trains it", "Turned away environment 1"),
     ],
     ids=["another spec", "values that are not finite", "a behavior that nobody trains"],
 )
-def test_an_environment_that_does_not_fit_is_turned_away_alone(manage, door, caplog, make, reason):
+def test_an_environment_that_does_not_fit_is_turned_away_alone(manage, door, caplog, make, reason, log):
     manager = manage()
     answer(manager, manager.reset())
     with caplog.at_level(logging.WARNING):
@@ -211,7 +215,7 @@ def test_an_environment_that_does_not_fit_is_turned_away_alone(manage, door, cap
         until(manager, lambda step: step.left)
     assert guest.engine.closed.wait(PATIENCE)
     assert reason in guest.told
-    assert "Turned away environment 1 (guest 1)" in caplog.text
+    assert log in caplog.text
     assert list(manager._workers) == [0]
     assert dict(manager.behavior_specs) == {BALL: ball_spec()}, "it leaves no trace"
 

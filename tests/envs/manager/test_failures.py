@@ -257,9 +257,13 @@ FINAL = {
         {"limits": FREELY},
         (KeyError, "a bug in make_env"),
     ),
-    "an error of another kind": (crashing(ZeroDivisionError()), {"limits": FREELY}, (ZeroDivisionError, "")),
+    "an error of another kind": (
+        crashing(ZeroDivisionError()),
+        {"limits": FREELY},
+        (ZeroDivisionError, None),
+    ),
     "Stop in the Editor": (crashing(STOP), {"editor": True}, (EngineStopped, "Editor")),
-    "a game that quits too often": (crashing(STOP), {"limits": RestartLimits(0)}, (EngineStopped, "")),
+    "a game that quits too often": (crashing(STOP), {"limits": RestartLimits(0)}, (EngineStopped, None)),
 }
 
 

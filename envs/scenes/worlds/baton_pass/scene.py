@@ -13,17 +13,16 @@ import numpy as np
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
 )
 from numpy.typing import NDArray
 
 from ....base import StatsAggregationMethod
 from ....protocol.engine import AgentBatch
 from ...agents import GROUP_RETURN
-from ...options import SceneOptions, option
-from ...world import Actions, Batches, Parameters, Statistic, World
+from ...options import SceneOptions, SceneWorld, option
+from ...physics2d import Indices
+from ...sensors import vector_spec
+from ...world import Actions, Batches, Statistic
 
 Array = NDArray[np.float32]
 Mask = NDArray[np.bool_]
@@ -66,16 +65,14 @@ class BatonPassOptions(SceneOptions):
         return 0.6 if self.size == "small" else 0.9
 
 
-class BatonPass(World):
+class BatonPass(SceneWorld[BatonPassOptions]):
     """Grounds with one ball, one button and a team that starts with one runner."""
 
     options_type = BatonPassOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `BatonPassOptions`; omitted ones take the values of `size`."""
-        self.options = options = BatonPassOptions.read(given)
-        self.areas = areas = options.areas
-        shape = (areas, self.options.agents)
+        super().__init__(**given)
+        areas, shape = self.areas, (self.areas, self.options.agents)
         self.alive: Mask = np.zeros(shape, np.bool_)
         """[areas, places], where a runner is; places are taken in order, each once in an episode. The other
         arrays hold nothing of meaning elsewhere."""
@@ -90,29 +87,17 @@ class BatonPass(World):
         """[areas], the carrier has the ball; the button is armed."""
         self.ball: Array = np.zeros((areas, 2), np.float32)
         self.button: Array = np.zeros((areas, 2), np.float32)
-        self._born: NDArray[np.intp] = np.zeros(areas, np.intp)
+        self._born: Indices = np.zeros(areas, np.intp)
         """[areas], how many runners there have been in this episode."""
-        self._age: NDArray[np.int32] = np.zeros(areas, np.int32)
         self._fetched: Array = np.zeros(areas, np.float32)
         self._finished: list[float] = []
         self._asking: Where = np.nonzero(self.alive)
         self._next_id = 0
-        self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behavior: 14 floats, and one branch of 5 (stay, +z, -z, +x, -x)."""
-        observation = ObservationSpec(
-            (OBSERVATIONS,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "BatonPass"
-        )
-        return {BEHAVIOR: BehaviorSpec([observation], ActionSpec.create_discrete((len(_MOVES),)))}
-
-    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """A new team of one in every area. There are no parameters."""
-        self._random = random
-        self._start_episodes(np.ones(self.areas, np.bool_))
-        self._asking = np.nonzero(self.alive)
-        count = len(self._asking[0])
-        return {BEHAVIOR: self._batch(self._observe()[self.alive], np.zeros(count, np.float32), 0)}
+        actions = ActionSpec.create_discrete((len(_MOVES),))
+        return {BEHAVIOR: BehaviorSpec([vector_spec(OBSERVATIONS, "BatonPass")], actions)}
 
     def step(self, actions: Actions) -> Batches:
         """One move of every runner. Actions: [runners, 1], in the order of the last batch."""
@@ -130,12 +115,18 @@ class BatonPass(World):
             self.alive & (leaving | over[:, None]), reward, (over & ~decided)[:, None] & ~leaving
         )
         if passing.any():
-            self._spawn(passing & ~over)
+            self._spawn(np.flatnonzero(passing & ~over))
         if over.any():
             self._finished += self._fetched[over].tolist()
-            self._start_episodes(over)
+            self._start_episodes(np.flatnonzero(over))
+        return self._request_decisions(reward, first_new_id, ended)
+
+    def _request_decisions(
+        self, reward: Array | None = None, first_new_id: int = 0, ended: AgentBatch | None = None
+    ) -> Batches:
+        """The runners `ended`, then all that live; new ones get nothing of the `reward` [areas]."""
         self._asking = np.nonzero(self.alive)
-        earned = reward[self._asking[0]]
+        earned = np.zeros(len(self._asking[0]), np.float32) if reward is None else reward[self._asking[0]]
         earned[self.ids[self._asking] >= first_new_id] = 0
         asking = self._batch(self._observe()[self._asking], earned, 0)
         return {BEHAVIOR: asking if ended is None else _joined(ended, asking)}
@@ -188,9 +179,8 @@ class BatonPass(World):
         self.carries[who] = False
         return batch
 
-    def _spawn(self, areas: Mask) -> None:
+    def _spawn(self, which: Indices) -> None:
         """A new runner with the baton, and a new ball."""
-        (which,) = np.nonzero(areas)
         count = len(which)
         new = (which, self._born[which])
         self.alive[new] = True
@@ -203,15 +193,15 @@ class BatonPass(World):
         self.ball[which] = self._anywhere(count)
         self.loaded[which] = False
 
-    def _start_episodes(self, areas: Mask) -> None:
+    def _start_episodes(self, which: Indices) -> None:
         """A team of one, with ball and button at new places."""
-        self.alive[areas] = False
-        self.carries[areas] = False
-        self.button[areas] = self._anywhere(int(np.count_nonzero(areas)))
-        self._age[areas] = 0
-        self._born[areas] = 0
-        self._fetched[areas] = 0
-        self._spawn(areas)
+        self.alive[which] = False
+        self.carries[which] = False
+        self.button[which] = self._anywhere(len(which))
+        self._age[which] = 0
+        self._born[which] = 0
+        self._fetched[which] = 0
+        self._spawn(which)
 
     def _anywhere(self, count: int) -> Array:
         """Places [count, 2] on the ground."""

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from mlagents_envs.base_env import BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
+from mlagents_envs.base_env import BehaviorSpec
 from numpy.typing import NDArray
 
 from ...agents import AgentGroups
-from ...options import SceneOptions, option
-from ...physics2d import DECISION_PERIOD, GRAVITY, TIME_STEP, Ground
-from ...sensors import FrameStack
-from ...world import Actions, Batches, Parameters, Statistic, World
+from ...options import SceneOptions, SceneWorld, option, senses_option
+from ...physics2d import DECISION_PERIOD, GRAVITY, TIME_STEP, Array, Floats, Ground, Indices
+from ...sensors import FrameStack, vector_spec
+from ...world import Actions, Batches, Statistic
 from ..push_block.dynamics import (
     ACTIONS,
     AGENT,
@@ -48,10 +48,6 @@ _SHARE, _COLUMN_SHARE = 3.0, 5.0
 """Square meters of the central region, where agents start, per agent and per column: found by trial, so that
 no bodies overlap at the start."""
 
-Indices = NDArray[np.intp]
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DungeonEscapeOptions(SceneOptions):
@@ -68,12 +64,7 @@ class DungeonEscapeOptions(SceneOptions):
     dragon_fast: float = option(7.0, "the dragon's highest speed, meters per second", small=1.5)
     room: float = option(2.5, "free meters around whatever is placed at the start of an episode", small=0.6)
     max_steps: int = option(15000, "physics steps of an episode", small=1500, decision_period=DECISION_PERIOD)
-    senses: str = option(
-        "rays",
-        "rays (rays, the own body, the key) or vector (places of everything)",
-        small="vector",
-        choices=("rays", "vector"),
-    )
+    senses: str = senses_option(rays="rays, the own body, the key", vector="places of everything")
 
     def check(self) -> None:
         """Refuse grounds without room, and dragons whose speeds are in the wrong order."""
@@ -91,15 +82,13 @@ class DungeonEscapeOptions(SceneOptions):
             )
 
 
-class DungeonEscape(World):
+class DungeonEscape(SceneWorld[DungeonEscapeOptions]):
     """Any number of areas, each a group of agents and a dragon. Omitted options take the values of `size`."""
 
     options_type = DungeonEscapeOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `DungeonEscapeOptions`; omitted ones take the values of `size`."""
-        self.options = options = DungeonEscapeOptions.read(given)
-        self.areas = options.areas
+        super().__init__(**given)
         self._make_dungeon()
 
     def _make_dungeon(self) -> None:
@@ -115,6 +104,7 @@ class DungeonEscape(World):
         )
         self.motion_control = PushBlockMotion(areas, count, options.speed)
         self.groups = AgentGroups(areas, count)
+        self._earners = [self.groups]
         self.dragon: Array = np.zeros((2, areas))
         self.dragon_lives: NDArray[np.bool_] = np.ones(areas, np.bool_)
         self.key: Array = np.zeros((2, areas))
@@ -134,33 +124,20 @@ class DungeonEscape(World):
         dragon_taken = np.array([[*self._start, DRAGON_RADIUS]]).T
         taken = np.hstack([dragon_taken, columns_taken])
         self._placement = RandomPlacement(half / 2, options.room, [AGENT.half] * count, taken, [half] * count)
-        self._age = np.zeros(areas, np.intp)
-        self._random = np.random.default_rng(0)
         self._sensors = DungeonSensors(count, half, self.columns, self.door, self.portal)
         self._frames = FrameStack(areas, count, _FRAMES, self._sensors.rays_size)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behavior of one branch of 7."""
-        sensors = {
-            "PhysicsBodySensor:Agent": 10,
-            f"StackingSensor_size{_FRAMES}_RayPerceptionSensor": _FRAMES * self._sensors.rays_size,
-            "VectorSensor_size1": 1,
-        }
-        if self.options.senses == "vector":
-            size = self._sensors.places_size
-            sensors = {f"VectorSensor_size{size}": size}
-        none = (DimensionProperty.NONE,)
+        rays = f"StackingSensor_size{_FRAMES}_RayPerceptionSensor"
         observations = [
-            ObservationSpec((size,), none, ObservationType.DEFAULT, name) for name, size in sensors.items()
+            vector_spec(10, "PhysicsBodySensor:Agent"),
+            vector_spec(_FRAMES * self._sensors.rays_size, rays),
+            vector_spec(1),
         ]
+        if self.options.senses == "vector":
+            observations = [vector_spec(self._sensors.places_size)]
         return {BEHAVIOR: BehaviorSpec(observations, ACTIONS)}
-
-    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Start an episode in every area."""
-        self._random = random
-        self.groups.reset()
-        self._start_episodes(np.arange(self.areas))
-        return self._request_decisions()
 
     def step(self, actions: Actions) -> Batches:
         """Walk for one decision period. Actions: one of 7 for each agent."""

@@ -3,15 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...physics2d import RigidBody
+from ...physics2d import Array, Flags, Floats, RigidBody
 from ...sensors import RaySensor, RayTargets, others, own_motion, rigid_body, seen_from
 from ..push_block.dynamics import AGENT
-
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
-Flags = NDArray[np.bool_]
 
 TAGS = ("wall", "agent", "dragon", "key", "lock", "portal")
 WALL, AGENT_TAG, DRAGON, KEY, LOCK, PORTAL = range(6)

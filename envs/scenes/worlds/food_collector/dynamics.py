@@ -4,13 +4,8 @@ Arrays have the areas first. Positions are [2, areas, ...], x and z; headings tu
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...physics2d import FRICTION, GRAVITY, TIME_STEP
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Flags = NDArray[np.bool_]
+from ...physics2d import FRICTION, GRAVITY, TIME_STEP, Array, Flags, Indices
 
 AGENT_HALF = 0.5
 FOOD_RADIUS = 0.75

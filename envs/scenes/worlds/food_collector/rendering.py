@@ -3,7 +3,19 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import Box, Canvas, Color, Points, Vector, square
+from ...canvas import (
+    Box,
+    Canvas,
+    Color,
+    Points,
+    Vector,
+    checkered,
+    distance,
+    rows_of,
+    square,
+    start_canvas,
+    yaw,
+)
 from .dynamics import FOOD_RADIUS, LASER_LENGTH
 from .scene import Food
 
@@ -21,28 +33,17 @@ _TILES = 10
 def draw_food(size: tuple[int, int], world: Food) -> NDArray[np.uint8]:
     """Every field with its agents and foods, [height, width, 3]; on large fields both are drawn larger."""
     count, half = world.areas, world.dynamics.half
-    columns = -(-count // int(np.sqrt(count)))
-    middles = [2.3 * half * np.array([k % columns, 0, -(k // columns)]) for k in range(count)]
-    corners = [middle + square(half, y) for middle in middles for y in (-half / 20, half / 12)]
-    canvas = Canvas(size, np.concatenate(corners), yaw=14, pitch=50, margin=0.03)
-    outlines = [middle + square(half * 1.05, -half / 20) for middle in middles]
-    canvas.shadows(outlines, strength=0.3, softness=size[0] / 90)
-    for k in sorted(range(count), key=lambda k: -_distance(canvas, middles[k])):
+    middles = rows_of(count, 2.3 * half)
+    outlines = square(half, -half / 20), square(half, half / 12)
+    canvas, order = start_canvas(size, outlines, square(half * 1.05, -half / 20), middles, yaw=14, pitch=50)
+    for k in order:
         _draw_field(canvas, world, k, middles[k])
     return canvas.finish()
 
 
 def _draw_field(canvas: Canvas, world: Food, k: int, middle: Vector) -> None:
     half, field = world.dynamics.half, world.dynamics
-    thickness = half / 40
-    canvas.box(
-        Box(middle - np.array([0, thickness, 0]), np.eye(3), np.array([half, thickness, half]), _GROUND)
-    )
-    step = 2 * half / _TILES
-    for i in range(_TILES):
-        for j in range((i + 1) % 2, _TILES, 2):
-            tile = np.array([(i + 0.5) * step - half, 0, (j + 0.5) * step - half])
-            canvas.polygon(middle + tile + square(step / 2, 0), _TILE)
+    checkered(canvas, middle, half, half / 40, _TILES, _GROUND, _TILE)
     _draw_far_walls(canvas, middle, half)
     larger = max(1.0, half / 20)
     things: list[tuple[Vector, int | None, Color]] = []
@@ -57,14 +58,14 @@ def _draw_field(canvas: Canvas, world: Food, k: int, middle: Vector) -> None:
         canvas.polygon(place * (1, 0, 1) + square(FOOD_RADIUS * larger, 0), (38, 50, 78), alpha=36)
     for shooter in np.flatnonzero(world.shooting[k]):
         _draw_laser(canvas, middle, field.position[:, k, shooter], world.heading[k, shooter], half)
-    for place, agent, color in sorted(things, key=lambda thing: -_distance(canvas, thing[0])):
+    for place, agent, color in sorted(things, key=lambda thing: -distance(canvas, thing[0])):
         if agent is None:
             canvas.ball(place, FOOD_RADIUS * larger, color)
             continue
         heading = world.heading[k, agent]
         # The face is on the box's -z side.
         body = field.radius[k, agent] * larger
-        box = Box(place, _yaw(heading + np.pi), np.full(3, body), color)
+        box = Box(place, yaw(heading + np.pi), np.full(3, body), color)
         canvas.box(box)
         canvas.eyes(box, place + 9 * np.array([np.sin(heading), 0, np.cos(heading)]))
 
@@ -88,13 +89,3 @@ def _draw_laser(canvas: Canvas, middle: Vector, place: Points, heading: float, h
     flat = np.array([place - side, place + side, end + side, end - side])
     corners = np.column_stack([flat[:, 0], np.full(4, half / 50), flat[:, 1]])
     canvas.polygon(middle + corners, _LASER, alpha=150)
-
-
-def _yaw(angle: float) -> Points:
-    """World from a body that is turned by `angle` from z to x."""
-    cosine, sine = np.cos(angle), np.sin(angle)
-    return np.array([[cosine, 0, sine], [0, 1, 0], [-sine, 0, cosine]])
-
-
-def _distance(canvas: Canvas, point: Vector) -> float:
-    return float(np.linalg.norm(point - canvas.camera.position))

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ....base import StatsAggregationMethod
 from ...agents import IndependentAgents
-from ...options import SceneOptions, option
-from ...physics2d import DECISION_PERIOD, TIME_STEP
-from ...world import Actions, Batches, Parameters, Statistic, World
+from ...options import SceneOptions, SceneWorld, option, senses_option
+from ...physics2d import DECISION_PERIOD, TIME_STEP, Array, Indices
+from ...world import Actions, Batches, Parameters, Statistic
 from .dynamics import AGENT_HALF, FoodDynamics
 from .sensors import FoodSensors, FoodView
 
@@ -32,9 +32,6 @@ _SPREAD = 0.9
 _SCORE_STEPS = 100
 """Physics steps between two statistics."""
 
-Indices = NDArray[np.intp]
-Array = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoodCollectorOptions(SceneOptions):
@@ -49,12 +46,7 @@ class FoodCollectorOptions(SceneOptions):
     bad_food: int = option(25, "foods of a field that cost 1", small=10)
     speed: float = option(2.0, "meters per second that a full action adds in each physics step")
     max_steps: int = option(5000, "physics steps of an episode", small=1000, decision_period=DECISION_PERIOD)
-    senses: str = option(
-        "grid",
-        "grid (a grid around the agent) or vector (places of what is near)",
-        small="vector",
-        choices=("grid", "vector"),
-    )
+    senses: str = senses_option(grid="a grid around the agent", vector="places of what is near")
 
     def check(self) -> None:
         """Refuse fields without room for the agents."""
@@ -62,20 +54,20 @@ class FoodCollectorOptions(SceneOptions):
             raise ValueError(f"food: {self.ground:g} m of ground have no room for {self.agents} agents.")
 
 
-class Food(World):
+class Food(SceneWorld[FoodCollectorOptions]):
     """Any number of fields with some agents on each. Omitted options take the values of `size`."""
 
     options_type = FoodCollectorOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `FoodCollectorOptions`; omitted ones take the values of `size`."""
-        self.options = options = FoodCollectorOptions.read(given)
-        self.areas = areas = options.areas
+        super().__init__(**given)
+        options, areas = self.options, self.areas
         shape = (areas, options.agents)
-        self.dynamics = FoodDynamics(
+        self.dynamics: FoodDynamics = FoodDynamics(
             areas, options.agents, options.good_food + options.bad_food, options.ground / 2
         )
         self.agents = IndependentAgents(areas * options.agents)
+        self._earners = [self.agents]
         self.heading: Array = np.zeros(shape)
         """[areas, agents], radians from z towards x."""
         self.frozen: Indices = np.zeros(shape, np.intp)
@@ -85,10 +77,8 @@ class Food(World):
         self._sensors = FoodSensors(options.agents, options.good_food, options.bad_food, options.ground / 2)
         self._move = np.zeros((3, *shape))
         self._shoot = np.zeros(shape, np.bool_)
-        self._age = self._score = self._clock = 0
+        self._score = self._clock = 0
         self._scores: list[float] = []
-        self._parameters = Parameters()
-        self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behavior: 3 continuous actions (forward, right, turn) and a branch of 2 (shoot)."""
@@ -97,13 +87,10 @@ class Food(World):
 
     def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
         """Start an episode on every field, with new food."""
-        self._random, self._parameters = random, parameters
-        self.agents.reset()
-        self._age = self._score = self._clock = 0
+        self._random, self._score, self._clock = random, 0, 0
         self._scores.clear()
         self.dynamics.food[:] = self._anywhere(self.dynamics.food.shape)
-        self._start_episodes()
-        return self._request_decisions()
+        return super().reset(random, parameters)
 
     def step(self, actions: Actions) -> Batches:
         """Glide for one decision period. Actions: [n, 3], clamped to -1 to 1, and [n, 1]."""
@@ -117,9 +104,9 @@ class Food(World):
             self._clock += 1
             if self._clock % _SCORE_STEPS == 0:
                 self._scores.append(float(self._score))
-            if self._age >= self.options.max_steps:
+            if self._age[0] >= self.options.max_steps:
                 self.agents.end_episodes(np.arange(self.frozen.size), [self._observe()], interrupted=True)
-                self._start_episodes()
+                self._start_episodes(np.arange(self.areas))
         return self._request_decisions()
 
     def statistics(self) -> Sequence[Statistic]:
@@ -158,8 +145,8 @@ class Food(World):
         self._score += int(worth.sum())
         self.dynamics.food[:, areas, foods] = self._anywhere((2, len(areas)))
 
-    def _start_episodes(self) -> None:
-        """All agents to new places; the food stays where it is."""
+    def _start_episodes(self, which: Indices) -> None:
+        """All agents of all fields to new places; the food stays where it is."""
         shape = self.frozen.shape
         self.dynamics.position[:] = self._anywhere(self.dynamics.position.shape)
         self.dynamics.velocity[:] = 0
@@ -170,7 +157,7 @@ class Food(World):
         self.frozen[:] = 0
         self._move[:] = 0
         self._shoot[:] = self.shooting[:] = False
-        self._age = 0
+        self._age[which] = 0
 
     def _anywhere(self, shape: tuple[int, ...]) -> Array:
         reach = _SPREAD * self.dynamics.half

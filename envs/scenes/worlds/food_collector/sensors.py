@@ -3,15 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
-from numpy.typing import NDArray
+from mlagents_envs.base_env import ObservationSpec
 
-from ...sensors import GridSensor, others, own_motion, seen_from
+from ...physics2d import Array, Flags, Floats
+from ...sensors import GridSensor, image_spec, others, own_motion, seen_from, vector_spec
 from .dynamics import FOOD_RADIUS
-
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Floats = NDArray[np.float32]
 
 TAGS = ("food", "agent", "wall", "badFood", "frozenAgent")
 CELLS = 40
@@ -53,10 +49,8 @@ class FoodSensors:
     def specs(self, senses: str) -> list[ObservationSpec]:
         """A grid, or one vector of the places of what is near."""
         if senses == "vector":
-            name = f"VectorSensor_size{_PLACES}"
-            return [ObservationSpec((_PLACES,), (DimensionProperty.NONE,), ObservationType.DEFAULT, name)]
-        image = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
-        return [ObservationSpec((len(TAGS), CELLS, CELLS), image, ObservationType.DEFAULT, "GridSensor")]
+            return [vector_spec(_PLACES)]
+        return [image_spec((len(TAGS), CELLS, CELLS), "GridSensor")]
 
     def observe(self, view: FoodView, senses: str) -> Floats:
         """What every agent sees: [k, m, ...]."""

@@ -18,8 +18,10 @@ from mlagents_envs.base_env import (
 from numpy.typing import NDArray
 
 from ....protocol.engine import Observed
-from ...options import SceneOptions, option
-from ...world import Actions, Batches, EndedAgents, Parameters, World, without_groups
+from ...options import SceneOptions, SceneWorld, option
+from ...physics2d import Floats, Indices
+from ...sensors import image_spec
+from ...world import Actions, Batches, EndedAgents, without_groups
 from .sensors import AGENT, EMPTY, EX, PLUS, GridCamera
 
 BEHAVIOR = "GridWorld?team=0"
@@ -31,8 +33,6 @@ _RIGHT_GOAL, _WRONG_GOAL = np.float32(1), np.float32(-1)
 _GOALS = (PLUS, EX)
 _MOST_CELLS = 64
 """Along an edge: in an image of 64 rows, one cell to a row."""
-
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +58,14 @@ class GridWorldOptions(SceneOptions):
             )
 
 
-class GridWorld(World):
+class GridWorld(SceneWorld[GridWorldOptions]):
     """Any number of grids, one agent to each. Omitted options take the values of `size`."""
 
     options_type = GridWorldOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `GridWorldOptions`; omitted ones take the values of `size`."""
-        self.options = options = GridWorldOptions.read(given)
-        self.areas = areas = options.areas
+        super().__init__(**given)
+        options, areas = self.options, self.areas
         self._check(options.cells, options.plus_goals, options.ex_goals)
         self._camera = GridCamera(options.height, options.width)
         self.ids = np.arange(areas, dtype=np.int32)
@@ -78,26 +77,12 @@ class GridWorld(World):
         """[areas, things], `EMPTY` where a grid has fewer goals than another."""
         self.wanted = np.zeros(areas, np.intp)
         """[areas], 0 for the plus, 1 for the ex."""
-        self._age = np.zeros(areas, np.intp)
-        self._random = np.random.default_rng(0)
-        self._parameters = Parameters()
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behavior: the image, the goal wanted as one of 2, and one branch of 5."""
-        shape = (3, self.options.height, self.options.width)
-        image = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
-        observations = [
-            ObservationSpec(shape, image, ObservationType.DEFAULT, "CameraSensor"),
-            ObservationSpec((2,), (DimensionProperty.NONE,), ObservationType.GOAL_SIGNAL, "VectorSensor"),
-        ]
-        return {BEHAVIOR: BehaviorSpec(observations, ActionSpec.create_discrete((len(_MOVES),)))}
-
-    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Start an episode on every grid."""
-        self._random, self._parameters = random, parameters
-        everywhere = np.arange(self.areas)
-        self._start_episodes(everywhere)
-        return self._request_decisions(np.zeros(self.areas, np.float32))
+        camera = image_spec((3, self.options.height, self.options.width), "CameraSensor")
+        goal = ObservationSpec((2,), (DimensionProperty.NONE,), ObservationType.GOAL_SIGNAL, "VectorSensor")
+        return {BEHAVIOR: BehaviorSpec([camera, goal], ActionSpec.create_discrete((len(_MOVES),)))}
 
     def step(self, actions: Actions) -> Batches:
         """One move of each agent. Actions: [areas, 1]; a move into a wall is none."""
@@ -158,7 +143,8 @@ class GridWorld(World):
                 "all goals and the agent."
             )
 
-    def _request_decisions(self, reward: NDArray[np.float32], *ended: EndedAgents) -> Batches:
+    def _request_decisions(self, reward: Floats | None = None, *ended: EndedAgents) -> Batches:
+        reward = np.zeros(self.areas, np.float32) if reward is None else reward
         obs = self._observe(np.arange(self.areas))
         return {BEHAVIOR: without_groups(self.ids, obs, reward, ended, self._mask())}
 

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...physics2d import Indices
+
 EMPTY, PLUS, EX, AGENT = range(4)
 """What a cell can hold."""
 
@@ -22,7 +24,6 @@ _FINE = 4
 """Points per pixel and direction, of which a pixel is the mean."""
 
 Pixels = NDArray[np.uint8]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...physics2d import FRICTION, GRAVITY, TIME_STEP
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from ...physics2d import FRICTION, GRAVITY, TIME_STEP, Array, Indices
 
 SCENE_GRAVITY = 2 * GRAVITY
 """Downward, m/s2; all that it does is to press the agents on the ground."""

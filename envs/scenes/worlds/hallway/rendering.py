@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import Box, Canvas, Color, Points, Vector
+from ...canvas import Box, Canvas, Color, Points, Vector, rectangle
 from .dynamics import BOARD_HALF_DEPTH, HALF_BOX, Hall
 from .scene import Hallway
 
@@ -32,9 +32,9 @@ def draw_halls(size: tuple[int, int], world: Hallway) -> NDArray[np.uint8]:
     middles = [np.array([wide * (k % columns), 0, -deep * (k // columns)]) for k in range(world.areas)]
     x, z = hall.half_width + 0.6, hall.half_length + 0.6
     tall = 2 * hall.board_half
-    corners = [middle + _rectangle((-x, -z, x, z), y) for middle in middles for y in (-0.5, tall)]
+    corners = [middle + rectangle(-x, -z, x, z, y) for middle in middles for y in (-0.5, tall)]
     canvas = Canvas(size, np.concatenate(corners), yaw=10, pitch=44, margin=0.03)
-    ground = _rectangle((-x, -z, x, z), -0.5) * (1.06, 1, 1.02)
+    ground = rectangle(-x, -z, x, z, -0.5) * (1.06, 1, 1.02)
     canvas.shadows([middle + ground for middle in middles], strength=0.3, softness=size[0] / 90)
     distances = [float(np.linalg.norm(middle - canvas.camera.position)) for middle in middles]
     for k in np.argsort(distances)[::-1]:
@@ -74,7 +74,7 @@ def _draw_tiles(canvas: Canvas, hall: Hall, middle: Vector) -> None:
         for j in range(rows):
             if (i + j) % 2:
                 x, z = i * edge - hall.half_width, j * deep - hall.half_length
-                canvas.polygon(middle + _rectangle((x, z, x + edge, z + deep), 0), _TILE)
+                canvas.polygon(middle + rectangle(x, z, x + edge, z + deep, 0), _TILE)
 
 
 def _walls(canvas: Canvas, hall: Hall, middle: Vector) -> tuple[list[Box], list[Box]]:
@@ -107,7 +107,7 @@ def _draw_goal(canvas: Canvas, hall: Hall, middle: Vector, side: float, is_x: bo
 
 def _draw_board(canvas: Canvas, foot: Vector, half: float, depth: float, is_x: bool) -> None:
     """An upright board with a symbol on the side from which agents come."""
-    canvas.polygon(foot + _rectangle((-half, -depth, half, depth), 0.02) * (1.15, 1, 2.2), _SHADOW, alpha=46)
+    canvas.polygon(foot + rectangle(-half, -depth, half, depth, 0.02) * (1.15, 1, 2.2), _SHADOW, alpha=46)
     board = Box(foot + np.array([0, half, 0]), np.eye(3), np.array([half, half, depth]), _BOARD)
     canvas.box(board)
     outlines, color = (_cross(), _X) if is_x else (_ring(), _O)
@@ -120,18 +120,11 @@ def _draw_agent(canvas: Canvas, foot: Vector, heading: float, half: float) -> No
     cosine, sine = np.cos(np.pi - heading), np.sin(np.pi - heading)
     turned = np.array([[cosine, 0, -sine], [0, 1, 0], [sine, 0, cosine]])
     reach = 1.25 * half
-    shadow = _rectangle((-reach, -reach, reach, reach), 0.02) @ turned.T
+    shadow = rectangle(-reach, -reach, reach, reach, 0.02) @ turned.T
     canvas.polygon(foot + shadow, _SHADOW, alpha=60)
     body = Box(foot + np.array([0, half, 0]), turned, np.full(3, half), _BODY)
     canvas.box(body)
     canvas.eyes(body, body.center + 5 * np.array([np.sin(heading), 0, np.cos(heading)]))
-
-
-def _rectangle(sides: tuple[float, float, float, float], height: float) -> Points:
-    """Corners [4, 3] between low x, low z, high x and high z."""
-    low_x, low_z, high_x, high_z = sides
-    places = ((low_x, low_z), (high_x, low_z), (high_x, high_z), (low_x, high_z))
-    return np.array([[x, height, z] for x, z in places])
 
 
 def _ring() -> list[Points]:

@@ -12,16 +12,14 @@ import numpy as np
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
 )
 from numpy.typing import NDArray
 
 from ....base import StatsAggregationMethod
-from ...options import SceneOptions, option
-from ...sensors import FrameStack
-from ...world import Actions, Batches, EndedAgents, Parameters, Statistic, World, without_groups
+from ...options import SceneOptions, SceneWorld, option
+from ...physics2d import Array, Floats, Indices
+from ...sensors import FrameStack, vector_spec
+from ...world import Actions, Batches, EndedAgents, Statistic, without_groups
 from .dynamics import SCENE_GRAVITY, Hall, HallwayDynamics
 from .sensors import HallwaySensors
 
@@ -31,10 +29,6 @@ DECISION_PERIOD = 6
 _RIGHT_GOAL, _WRONG_GOAL = 1.0, -0.1
 _TOUCH = 0.01
 """Meters: colliders' contact offset."""
-
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,22 +51,22 @@ class HallwayOptions(SceneOptions):
     max_steps: int = option(3000, "physics steps of an episode", small=1800, decision_period=DECISION_PERIOD)
 
 
-class Hallway(World):
+class Hallway(SceneWorld[HallwayOptions]):
     """Any number of halls, one agent to each. Omitted options take the values of `size`."""
 
     options_type = HallwayOptions
+    gravity = SCENE_GRAVITY
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `HallwayOptions`; omitted ones take the values of `size`."""
-        self.options = options = HallwayOptions.read(given)
-        self.areas = areas = options.areas
+        super().__init__(**given)
+        options, areas = self.options, self.areas
         self.hall = Hall(options.width, options.length)
         if self.hall.half_width < self.hall.board_half + 1.5 or options.length < options.width:
             raise ValueError(
                 f"hallway: in a hall of {options.width:g} x {options.length:g} m no agent can pass; "
                 "it must be at least 5 m wide, and no wider than it is long."
             )
-        self.dynamics = HallwayDynamics(areas, self.hall, options.speed)
+        self.dynamics: HallwayDynamics = HallwayDynamics(areas, self.hall, options.speed)
         self.is_x: NDArray[np.bool_] = np.zeros(areas, np.bool_)
         """[areas], whether the board shows the X, and not the O."""
         self.o_side: Array = np.ones(areas)
@@ -81,38 +75,20 @@ class Hallway(World):
         self._sensors = HallwaySensors(areas, self.hall, options.rays, options.sight)
         self._rays = FrameStack(areas, 1, options.frames, self._sensors.size)
         self._clock = FrameStack(areas, 1, options.frames, 1)
-        self._age = np.zeros(areas, np.intp)
         self._owed = np.zeros(areas)
         self._statistics: list[Statistic] = []
-        self._random = np.random.default_rng(0)
-        self._parameters = Parameters()
-        self._revision = -1
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behavior of one branch of 5: nothing, forward, back, turn right, turn left."""
         frames = self.options.frames
         stacked = f"StackingSensor_size{frames}_" if frames > 1 else ""
-        sensors = {
-            f"{stacked}RayPerceptionSensor": frames * self._sensors.size,
-            f"{stacked}VectorSensor_size1": frames,
-        }
-        none = (DimensionProperty.NONE,)
-        observations = [
-            ObservationSpec((size,), none, ObservationType.DEFAULT, name) for name, size in sensors.items()
-        ]
-        return {BEHAVIOR: BehaviorSpec(observations, ActionSpec.create_discrete((5,)))}
-
-    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Start an episode in every hall."""
-        self._random, self._parameters = random, parameters
-        self._apply_gravity()
-        self._start_episodes(np.arange(self.areas))
-        return self._request_decisions([])
+        rays = vector_spec(frames * self._sensors.size, f"{stacked}RayPerceptionSensor")
+        clock = vector_spec(frames, f"{stacked}VectorSensor_size1")
+        return {BEHAVIOR: BehaviorSpec([rays, clock], ActionSpec.create_discrete((5,)))}
 
     def step(self, actions: Actions) -> Batches:
         """Walk for one decision period. Actions: [areas, 1], one of 5."""
-        if self._revision != self._parameters.revision:
-            self._apply_gravity()
+        self._apply_gravity()
         self.dynamics.command(actions[BEHAVIOR][1][:, 0])
         ended: list[EndedAgents] = []
         for _ in range(DECISION_PERIOD):
@@ -130,11 +106,6 @@ class Hallway(World):
         """`Goal/Correct` and `Goal/Wrong`: 1 for each goal that was reached, 0 at the start of an episode."""
         statistics, self._statistics = self._statistics, []
         return statistics
-
-    def _apply_gravity(self) -> None:
-        """Gravity follows its parameter at once, also within an episode."""
-        self._revision = self._parameters.revision
-        self.dynamics.gravity = self._parameters.get("gravity", SCENE_GRAVITY)
 
     def _touch(self) -> NDArray[np.bool_]:
         """Which agents [areas] touch a goal. A goal's reward replaces the reward since the last decision."""
@@ -183,7 +154,7 @@ class Hallway(World):
             for _ in range(count):
                 self._report(name, 0)
 
-    def _request_decisions(self, ended: Sequence[EndedAgents]) -> Batches:
+    def _request_decisions(self, ended: Sequence[EndedAgents] = ()) -> Batches:
         everywhere = np.arange(self.areas)
         # As in Unity the step in which a decision is made counts already.
         rays, clock = self._see(everywhere, self._age + 1)

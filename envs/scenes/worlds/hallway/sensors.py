@@ -3,12 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ...physics2d import Array, Floats, Indices
 from ...sensors import RaySensor, RayTargets
 from .dynamics import BOARD_HALF_DEPTH, Hall
-
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
-Indices = NDArray[np.intp]
 
 TAGS = ("symbol_O_Goal", "symbol_X_Goal", "symbol_O", "symbol_X", "wall")
 O_GOAL, X_GOAL, O_BOARD, X_BOARD, WALL = range(len(TAGS))

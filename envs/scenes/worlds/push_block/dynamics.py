@@ -7,10 +7,7 @@ import numpy as np
 from mlagents_envs.base_env import ActionSpec
 from numpy.typing import NDArray
 
-from ...physics2d import RigidBody
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from ...physics2d import Array, Indices, RigidBody
 
 ACTIONS = ActionSpec.create_discrete((7,))
 """Nothing, forward, back, turn right, turn left, left and right at three quarters of the speed."""
@@ -66,7 +63,7 @@ class RandomPlacement:
     """Half the edge of the box, around a body's center, in which there must be nothing of another."""
     sizes: Sequence[float]
     """Half the edge of each body to place."""
-    taken: NDArray[np.float64]
+    taken: Array
     """[3, t]: x, z and half the edge of what stands there already."""
     highest: Sequence[float]
     """The greatest z of each body's center, where that is less than `half`."""

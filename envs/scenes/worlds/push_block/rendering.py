@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import Box, Canvas, Color, Points, Vector, square
+from ...canvas import Box, Canvas, Color, Points, Vector, rows_of, square, start_canvas
 from .dynamics import AGENT
 from .scene import CoopPush
 
@@ -81,21 +81,10 @@ def start_drawing(
     size: tuple[int, int], count: int, half: float, turned: NDArray[np.intp]
 ) -> tuple[Canvas, list[tuple[int, AreaFrame]]]:
     """An empty canvas on which all areas have room, and the areas from the farthest to the nearest."""
-    columns = -(-count // int(np.sqrt(count)))
-    spacing = 2 * half * 1.16
-    areas = [
-        AreaFrame(spacing * np.array([k % columns, 0, -(k // columns)]), half, int(turned[k]))
-        for k in range(count)
-    ]
-    corners = [area.middle + square(half + 0.5, y) for area in areas for y in (-half / 20, 1.0)]
-    canvas = Canvas(size, np.concatenate(corners), yaw=14, pitch=46, margin=0.03)
-    canvas.shadows(
-        [area.middle + square(half * 1.1, -half / 20) for area in areas], strength=0.3, softness=size[0] / 90
-    )
-    order = sorted(
-        range(count), key=lambda k: -float(np.linalg.norm(areas[k].middle - canvas.camera.position))
-    )
-    return canvas, [(k, areas[k]) for k in order]
+    middles = rows_of(count, 2 * half * 1.16)
+    outlines = square(half + 0.5, -half / 20), square(half + 0.5, 1.0)
+    canvas, order = start_canvas(size, outlines, square(half * 1.1, -half / 20), middles, yaw=14, pitch=46)
+    return canvas, [(k, AreaFrame(middles[k], half, int(turned[k]))) for k in order]
 
 
 def draw_ground(canvas: Canvas, area: AreaFrame) -> None:

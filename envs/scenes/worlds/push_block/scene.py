@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from mlagents_envs.base_env import BehaviorSpec, DimensionProperty, ObservationSpec, ObservationType
-from numpy.typing import NDArray
+from mlagents_envs.base_env import BehaviorSpec
 
 from ....protocol.engine import Observed
 from ...agents import AgentGroups
-from ...options import SceneOptions, option
-from ...physics2d import DECISION_PERIOD, GRAVITY, Ground, RigidBody
-from ...world import Actions, Batches, Parameters, Statistic, World
+from ...options import SceneOptions, SceneWorld, option, senses_option
+from ...physics2d import DECISION_PERIOD, GRAVITY, Ground, Indices, RigidBody
+from ...sensors import image_spec, vector_spec
+from ...world import Actions, Batches, Statistic
 from .dynamics import ACTIONS, AGENT, GRAVITY_SCALE, PushBlockMotion, RandomPlacement
 from .sensors import CELLS, EDGES, TAGS, WORTH, PushBlockSensors, PushBlockView
 
@@ -27,8 +27,6 @@ MASSES = (10.0, 100.0, 150.0)
 _BLOCK_DRAG = 0.5
 _TIME_PENALTY = -0.5
 """The group's reward for an episode of the full length in which nothing comes in."""
-
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +46,7 @@ class CoopPushOptions(SceneOptions):
     very_large_blocks: int = option(2, "of an area, worth 3 each", small=0, may_be_zero=True)
     room: float = option(1.5, "free meters around whatever is placed at the start of an episode", small=0.6)
     max_steps: int = option(5000, "physics steps of an episode", small=1000, decision_period=DECISION_PERIOD)
-    senses: str = option(
-        "grid",
-        "grid (a grid and the own body) or vector (places of everything)",
-        small="vector",
-        choices=("grid", "vector"),
-    )
+    senses: str = senses_option(grid="a grid and the own body", vector="places of everything")
 
     def check(self) -> None:
         """Refuse a world without blocks."""
@@ -61,15 +54,14 @@ class CoopPushOptions(SceneOptions):
             raise ValueError("coop-push has no blocks; it needs at least one, of any size.")
 
 
-class CoopPush(World):
+class CoopPush(SceneWorld[CoopPushOptions]):
     """Any number of areas, the agents of each in one group. Omitted options take the values of `size`."""
 
     options_type = CoopPushOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `CoopPushOptions`; omitted ones take the values of `size`."""
-        self.options = options = CoopPushOptions.read(given)
-        self.areas = options.areas
+        super().__init__(**given)
+        options = self.options
         counts = (options.small_blocks, options.large_blocks, options.very_large_blocks)
         self.kinds: Indices = np.repeat(np.arange(3), counts)
         """[blocks], 0 small, 1 large, 2 very large."""
@@ -87,6 +79,7 @@ class CoopPush(World):
         self.bodies = Ground(areas, half, [AGENT] * agents + blocks, GRAVITY * GRAVITY_SCALE)
         self.motion_control = PushBlockMotion(areas, agents, options.speed)
         self.groups = AgentGroups(areas, agents)
+        self._earners = [self.groups]
         self.goal = half - options.goal
         """The goal reaches from this z to the wall."""
         self.turned = np.zeros(areas, np.intp)
@@ -101,25 +94,14 @@ class CoopPush(World):
             )
         self._placement = RandomPlacement(half / 2, options.room, sizes, np.zeros((3, 0)), highest)
         self._sensors = PushBlockSensors(agents, self.kinds, half, self.goal)
-        self._age = np.zeros(areas, np.intp)
-        self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behavior of one branch of 7."""
-        observations = [_vector(f"VectorSensor_size{self._sensors.places_size}", self._sensors.places_size)]
+        observations = [vector_spec(self._sensors.places_size)]
         if self.options.senses == "grid":
-            image = (DimensionProperty.NONE, *[DimensionProperty.TRANSLATIONAL_EQUIVARIANCE] * 2)
-            grid = ObservationSpec((len(TAGS), CELLS, CELLS), image, ObservationType.DEFAULT, "GridSensor")
-            observations = [grid, _vector("PhysicsBodySensor:Agent", 10)]
+            grid = image_spec((len(TAGS), CELLS, CELLS), "GridSensor")
+            observations = [grid, vector_spec(10, "PhysicsBodySensor:Agent")]
         return {BEHAVIOR: BehaviorSpec(observations, ACTIONS)}
-
-    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Start an episode in every area."""
-        self._random = random
-        self.groups.reset()
-        everywhere = np.arange(self.areas)
-        self._start_episodes(everywhere)
-        return {BEHAVIOR: self.groups.request_decisions(self._observe(everywhere))}
 
     def step(self, actions: Actions) -> Batches:
         """Push for one decision period. Actions: one of 7 for each agent."""
@@ -134,7 +116,7 @@ class CoopPush(World):
             if late.any():
                 (which,) = np.nonzero(late)
                 self._end_episodes(which, interrupted=True)
-        return {BEHAVIOR: self.groups.request_decisions(self._observe(slice(None)))}
+        return self._request_decisions()
 
     def statistics(self) -> Sequence[Statistic]:
         """The returns of the groups whose episodes ended."""
@@ -170,6 +152,9 @@ class CoopPush(World):
         self.turned[which] = self._random.integers(4, size=len(which))
         self._age[which] = 0
 
+    def _request_decisions(self) -> Batches:
+        return {BEHAVIOR: self.groups.request_decisions(self._observe(slice(None)))}
+
     def _observe(self, areas: Indices | slice) -> list[Observed]:
         """The observations of all agents of these areas."""
         agents = self.options.agents
@@ -182,7 +167,3 @@ class CoopPush(World):
         if self.options.senses == "vector":
             return [self._sensors.places(view)]
         return [self._sensors.grid(view), self._sensors.body(view)]
-
-
-def _vector(name: str, size: int) -> ObservationSpec:
-    return ObservationSpec((size,), (DimensionProperty.NONE,), ObservationType.DEFAULT, name)

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...physics2d import Array, Floats
 from ...sensors import GridSensor, others, own_motion, rigid_body, seen_from
 from .dynamics import AGENT
 
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
 Pixels = NDArray[np.uint8]
 
 TAGS = ("wall", "agent", "goal", "blockSmall", "blockLarge", "blockVeryLarge")

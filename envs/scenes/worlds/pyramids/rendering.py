@@ -10,11 +10,11 @@ from ...canvas import (
     Figure,
     Vector,
     agent,
-    distance,
     draw_figures,
     middles_of,
     rectangle,
     square,
+    start_canvas,
 )
 from .scene import Pyramids
 from .sensors import BRICK
@@ -38,11 +38,9 @@ def draw_pyramids(size: tuple[int, int], world: Pyramids) -> NDArray[np.uint8]:
     """Every area, [height, width, 3]: the switch is red until it is pressed; agents are larger than life."""
     half = world.rooms.half
     middles = middles_of(world.areas, 2.3 * half, 2.3 * half)
-    corners = [middle + square(half * 1.02, y) for middle in middles for y in (-half / 30, half / 8)]
-    canvas = Canvas(size, np.concatenate(corners), yaw=12, pitch=54, margin=0.03)
-    outlines = [middle + square(half * 1.06, -half / 30) for middle in middles]
-    canvas.shadows(outlines, strength=0.3, softness=size[0] / 90)
-    for k in sorted(range(world.areas), key=lambda k: -distance(canvas, middles[k])):
+    outlines = square(half * 1.02, -half / 30), square(half * 1.02, half / 8)
+    canvas, order = start_canvas(size, outlines, square(half * 1.06, -half / 30), middles, yaw=12, pitch=54)
+    for k in order:
         _draw_area(canvas, world, k, middles[k])
     return canvas.finish()
 

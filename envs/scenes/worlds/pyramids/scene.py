@@ -11,12 +11,11 @@ from typing import ClassVar
 
 import numpy as np
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
-from numpy.typing import NDArray
 
 from ...agents import IndependentAgents
-from ...options import SceneOptions, option
-from ...physics2d import DECISION_PERIOD
-from ...world import Actions, Batches, Parameters, World
+from ...options import SceneOptions, SceneWorld, option, senses_option
+from ...physics2d import DECISION_PERIOD, Array, Flags, Indices
+from ...world import Actions, Batches
 from .dynamics import RADIUS, PyramidsDynamics, Rooms
 from .sensors import LOOSE_BRICKS, PyramidsSensors, PyramidsView
 
@@ -31,10 +30,6 @@ _STONE_HALF, _SWITCH_HALF, _PYRAMID_HALF, _BRICK_HALF = 1.5, 0.75, 1.5, 0.5
 _LEAST_ROOM = 6.0
 _SCATTER = 3.0
 """Meters within which the bricks of a pyramid fall."""
-
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +48,7 @@ class PyramidsOptions(SceneOptions):
     speed: float = option(2.0, "meters per second that an action adds in each physics step", small=1.0)
     knock: float = option(5.0, "meters per second at which a pyramid falls that is run into", small=10.0)
     max_steps: int = option(5000, "physics steps of an episode", small=1500, decision_period=DECISION_PERIOD)
-    senses: str = option(
-        "rays",
-        "rays (three fans of rays and the own velocity) or vector (places of everything)",
-        small="vector",
-        choices=("rays", "vector"),
-    )
+    senses: str = senses_option(rays="three fans of rays and the own velocity", vector="places of everything")
 
     def check(self) -> None:
         """Refuse areas in which things have no place."""
@@ -80,19 +70,19 @@ class PyramidsOptions(SceneOptions):
             )
 
 
-class Pyramids(World):
+class Pyramids(SceneWorld[PyramidsOptions]):
     """Any number of areas, one agent to each. Omitted options take the values of `size`."""
 
     options_type = PyramidsOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `PyramidsOptions`; omitted ones take the values of `size`."""
-        self.options = options = PyramidsOptions.read(given)
-        self.areas = areas = options.areas
+        super().__init__(**given)
+        options, areas = self.options, self.areas
         self.rooms = Rooms(options.rooms, options.room, options.wall, options.door)
         self.walls = self.rooms.walls
-        self.dynamics = PyramidsDynamics(areas, options.speed)
+        self.dynamics: PyramidsDynamics = PyramidsDynamics(areas, options.speed)
         self.agents = IndependentAgents(areas)
+        self._earners = [self.agents]
         count, stones = self.walls.shape[1], options.stone_blocks
         self.stones = slice(count, count + stones)
         self.switch, self.pyramid, self.gold = count + stones, count + stones + 1, count + stones + 2
@@ -112,8 +102,6 @@ class Pyramids(World):
         self.bricks: Array = np.zeros((2, areas, LOOSE_BRICKS))
         """Where the bricks of pyramids that fell lie."""
         self._sensors = PyramidsSensors(self.walls, self.rooms.half, stones)
-        self._age = np.zeros(areas, np.intp)
-        self._random = np.random.default_rng(0)
 
     @property
     def stands(self) -> Flags:
@@ -125,13 +113,6 @@ class Pyramids(World):
         return {
             BEHAVIOR: BehaviorSpec(self._sensors.specs(self.options.senses), ActionSpec.create_discrete((5,)))
         }
-
-    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Start an episode in every area."""
-        self._random = random
-        self.agents.reset()
-        self._start_episodes(np.arange(self.areas))
-        return self._request_decisions()
 
     def step(self, actions: Actions) -> Batches:
         """Walk for one decision period. Actions: [areas, 1], one of 5."""

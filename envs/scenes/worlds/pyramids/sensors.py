@@ -3,14 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
-from numpy.typing import NDArray
+from mlagents_envs.base_env import ObservationSpec
 
-from ...sensors import RaySensor, RayTargets, own_motion, seen_from
-
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Floats = NDArray[np.float32]
+from ...physics2d import Array, Flags, Floats
+from ...sensors import RaySensor, RayTargets, own_motion, seen_from, vector_spec
 
 TAGS = ("block", "wall", "goal", "switchOff", "switchOn", "stone")
 BLOCK, WALL, GOLD, SWITCH_OFF, SWITCH_ON, STONE = range(len(TAGS))
@@ -75,11 +71,11 @@ class PyramidsSensors:
     def specs(self, senses: str) -> list[ObservationSpec]:
         """Three fans of rays and a vector of 4, or the places of everything."""
         if senses == "vector":
-            return [_spec(f"VectorSensor_size{_PLACES}", _PLACES)]
+            return [vector_spec(_PLACES)]
         names = ("RayPerceptionSensor", "RayPerceptionSensor1", "RayPerceptionSensor2")
         return [
-            *(_spec(name, fan.size) for name, fan in zip(names, self._fans)),
-            _spec(f"VectorSensor_size{_VECTOR}", _VECTOR),
+            *(vector_spec(fan.size, name) for name, fan in zip(names, self._fans)),
+            vector_spec(_VECTOR),
         ]
 
     def observe(self, view: PyramidsView, senses: str) -> list[Floats]:
@@ -151,7 +147,3 @@ def _with_reach(around: RayTargets, farthest: Array) -> RayTargets:
         around.absent,
         farthest,
     )
-
-
-def _spec(name: str, size: int) -> ObservationSpec:
-    return ObservationSpec((size,), (DimensionProperty.NONE,), ObservationType.DEFAULT, name)

@@ -12,13 +12,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...physics2d import TIME_STEP
-
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Indices = NDArray[np.intp]
+from ...physics2d import TIME_STEP, Array, Flags, Indices
 
 PLAYERS = 4
 """Of an area: two of team 0, then two of team 1; the ball follows."""

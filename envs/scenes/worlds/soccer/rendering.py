@@ -17,6 +17,7 @@ from ...canvas import (
     draw_figures,
     middles_of,
     rectangle,
+    start_canvas,
     yaw,
 )
 from .dynamics import BALL, BALL_RADIUS, PLAYER_RADIUS, PLAYERS
@@ -39,10 +40,9 @@ def draw_soccer(size: tuple[int, int], world: SoccerTwos) -> NDArray[np.uint8]:
     x, z = world.pitch.length / 2, world.pitch.width / 2
     wide = x * (1 + 2 * _GOAL_DEPTH)
     middles = middles_of(world.areas, 2.25 * wide, 2.5 * z, breadth=1.0)
-    corners = [middle + rectangle(-wide, -z, wide, z, y) for middle in middles for y in (-0.4, 1.2)]
-    canvas = Canvas(size, np.concatenate(corners), yaw=8, pitch=46, margin=0.04)
-    canvas.shadows([middle + _ground(world, 1.06, -0.4) for middle in middles], 0.3, softness=size[0] / 90)
-    for k in sorted(range(world.areas), key=lambda k: -distance(canvas, middles[k])):
+    outlines = rectangle(-wide, -z, wide, z, -0.4), rectangle(-wide, -z, wide, z, 1.2)
+    canvas, order = start_canvas(size, outlines, _ground(world, 1.06, -0.4), middles, 8, 46, margin=0.04)
+    for k in order:
         _draw_pitch(canvas, world, middles[k])
         figures = []
         for player in range(PLAYERS):

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from ....base import StatsAggregationMethod
 from ...agents import AgentGroups
-from ...options import SceneOptions, option
-from ...physics2d import DECISION_PERIOD
-from ...world import Actions, Batches, Parameters, Statistic, World
+from ...options import SceneOptions, SceneWorld, option, senses_option
+from ...physics2d import DECISION_PERIOD, Array, Flags, Indices
+from ...world import Actions, Batches, Statistic
 from .dynamics import BALL, BALL_RADIUS, PLAYER_RADIUS, PLAYERS, Pitch, SoccerDynamics
 from .sensors import SoccerSensors
 
@@ -39,11 +39,6 @@ _START_ASIDE = 0.16
 _START_HEADING = 10.0
 """Degrees from straight ahead."""
 
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Floats = NDArray[np.float32]
-Indices = NDArray[np.intp]
-
 
 # On a pitch that a kick crosses the ball bounces off the walls into any goal: good players hardly win more
 # often. The small size is for dribbling.
@@ -64,12 +59,7 @@ class SoccerTwosOptions(SceneOptions):
         small=100.0,
     )
     max_steps: int = option(5000, "physics steps of an episode", small=1000, decision_period=DECISION_PERIOD)
-    senses: str = option(
-        "rays",
-        "rays (ahead and behind) or vector (places of everything)",
-        small="vector",
-        choices=("rays", "vector"),
-    )
+    senses: str = senses_option(rays="ahead and behind", vector="places of everything")
 
     def check(self) -> None:
         """Refuse pitches on which players have no room."""
@@ -82,27 +72,24 @@ class SoccerTwosOptions(SceneOptions):
             )
 
 
-class SoccerTwos(World):
+class SoccerTwos(SceneWorld[SoccerTwosOptions]):
     """Any number of pitches. Omitted options take the values of `size`."""
 
     options_type = SoccerTwosOptions
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `SoccerTwosOptions`; omitted ones take the values of `size`."""
-        self.options = options = SoccerTwosOptions.read(given)
-        self.areas = areas = options.areas
+        super().__init__(**given)
+        options, areas = self.options, self.areas
         self.pitch = Pitch(options.length, options.width, options.goal)
-        self.dynamics = SoccerDynamics(areas, self.pitch, options.kick)
+        self.dynamics: SoccerDynamics = SoccerDynamics(areas, self.pitch, options.kick)
         self.heading: Array = np.zeros((areas, PLAYERS))
         """[areas, players], radians from z towards x."""
         self.teams = [AgentGroups(areas, MEMBERS, team, teams=2) for team in range(2)]
+        self._earners = self.teams
         self._sensors = SoccerSensors(areas, self.pitch)
         self._action: NDArray[np.int32] = np.zeros((areas, PLAYERS, 3), np.int32)
-        self._age = np.zeros(areas, np.intp)
-        self._touch_reward = np.zeros(areas)
+        self._touch_reward: Array = np.zeros(areas)
         self._decided: list[float] = []
-        self._parameters = Parameters()
-        self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """A behavior for each team: three branches of 3, forward and back, sideways, turn."""
@@ -111,14 +98,6 @@ class SoccerTwos(World):
             name: BehaviorSpec(self._sensors.specs(self.options.senses, team), actions)
             for team, name in enumerate(BEHAVIORS)
         }
-
-    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Start an episode on every pitch."""
-        self._random, self._parameters = random, parameters
-        for team in self.teams:
-            team.reset()
-        self._start_episodes(np.arange(self.areas))
-        return self._request_decisions()
 
     def step(self, actions: Actions) -> Batches:
         """Play for one decision period. Actions: 3, 3 and 3 for each player."""

@@ -1,15 +1,11 @@
 """The sensors of SoccerTwos."""
 
 import numpy as np
-from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
-from numpy.typing import NDArray
+from mlagents_envs.base_env import ObservationSpec
 
-from ...sensors import FrameStack, RaySensor, own_motion, seen_from, to_circles
+from ...physics2d import Array, Floats, Indices
+from ...sensors import FrameStack, RaySensor, own_motion, seen_from, to_circles, vector_spec
 from .dynamics import BALL, BALL_RADIUS, GOAL_OF_TEAM, PLAYER_RADIUS, PLAYERS, Pitch
-
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
-Indices = NDArray[np.intp]
 
 TAGS = ("ball", "own goal", "other goal", "wall", "own team", "other team")
 FRAMES = 3
@@ -41,9 +37,9 @@ class SoccerSensors:
     def specs(self, senses: str, team: int) -> list[ObservationSpec]:
         """Rays ahead and behind, the last frames of each; or the places of everything."""
         if senses == "vector":
-            return [_spec(f"VectorSensor_size{_PLACES}", _PLACES)]
+            return [vector_spec(_PLACES)]
         name = f"StackingSensor_size{FRAMES}_{TEAMS[team]}RayPerceptionSensor"
-        return [_spec(name + end, FRAMES * size) for end, size in zip(("", "Reverse"), self.sizes)]
+        return [vector_spec(FRAMES * size, name + end) for end, size in zip(("", "Reverse"), self.sizes)]
 
     def clear(self, which: Indices) -> None:
         """Start an episode in these areas."""
@@ -126,7 +122,3 @@ def _tags_by_player() -> Indices:
         tags[player, PLAYERS + 1 + GOAL_OF_TEAM[team]] = TAGS.index("own goal")
         tags[player, PLAYERS + 1 + GOAL_OF_TEAM[1 - team]] = TAGS.index("other goal")
     return tags
-
-
-def _spec(name: str, size: int) -> ObservationSpec:
-    return ObservationSpec((size,), (DimensionProperty.NONE,), ObservationType.DEFAULT, name)

@@ -1,13 +1,8 @@
 """The round room of Sorter: agents that glide on its floor, and the tiles that stand along its wall."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...physics2d import FRICTION, GRAVITY, TIME_STEP
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Flags = NDArray[np.bool_]
+from ...physics2d import FRICTION, GRAVITY, TIME_STEP, Array, Indices
 
 AGENT_HALF = 0.5
 """The original's agent is a box of 1 m; here it is round, so that its heading does not matter to a touch."""

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import Box, Canvas, Color, Points, Vector
+from ...canvas import Box, Canvas, Color, Points, Vector, distance, rows_of, start_canvas, yaw
 from .dynamics import TILE_DEPTH
 from .scene import Sorter
 
@@ -36,15 +36,12 @@ def draw_sorter(size: tuple[int, int], world: Sorter) -> NDArray[np.uint8]:
     """Every room with its agent and tiles, [height, width, 3]; tiles that were visited are green."""
     count = world.areas
     reach = world.options.radius + TILE_DEPTH
-    columns = -(-count // int(np.sqrt(count)))
-    middles = [2 * _GAP * reach * np.array([k % columns, 0, -(k // columns)]) for k in range(count)]
-    tall = world.options.tile_width * 1.2
-    corners = [middle + _circle(reach, y) for middle in middles for y in (-reach / 20, tall)]
-    canvas = Canvas(size, np.concatenate(corners), yaw=14, pitch=48, margin=0.03)
-    canvas.shadows(
-        [middle + _circle(reach * 1.05, -reach / 20) for middle in middles], 0.3, softness=size[0] / 90
+    middles = rows_of(count, 2 * _GAP * reach)
+    outlines = _circle(reach, -reach / 20), _circle(reach, world.options.tile_width * 1.2)
+    canvas, order = start_canvas(
+        size, outlines, _circle(reach * 1.05, -reach / 20), middles, yaw=14, pitch=48
     )
-    for k in sorted(range(count), key=lambda k: -_distance(canvas, middles[k])):
+    for k in order:
         _draw_room(canvas, world, k, middles[k], reach)
     return canvas.finish()
 
@@ -59,7 +56,7 @@ def _draw_room(canvas: Canvas, world: Sorter, k: int, middle: Vector, reach: flo
     for number, place in zip(world.numbers[k], world.places[k]):
         if number:
             visited = len(things) < world.visited[k]
-            turned = _yaw(world.dynamics.tile_angle[place])
+            turned = yaw(world.dynamics.tile_angle[place])
             x, z = spots[:, place]
             center = middle + np.array([x, half[1], z])
             things.append((Box(center, turned, half, _VISITED if visited else _TILE), int(number), visited))
@@ -67,13 +64,13 @@ def _draw_room(canvas: Canvas, world: Sorter, k: int, middle: Vector, reach: flo
     x, z = world.dynamics.position[:, k]
     heading = world.heading[k]
     # The face is on the box's -z side.
-    box = Box(middle + np.array([x, body, z]), _yaw(heading + np.pi), np.full(3, body), _AGENT)
+    box = Box(middle + np.array([x, body, z]), yaw(heading + np.pi), np.full(3, body), _AGENT)
     looks = box.center + 9 * np.array([np.sin(heading), 0, np.cos(heading)])
     _shade(canvas, box)
     for tile, _, _ in things:
         _shade(canvas, tile)
     drawn = [*things, (box, 0, False)]
-    for thing, number, _ in sorted(drawn, key=lambda thing: -_distance(canvas, thing[0].center)):
+    for thing, number, _ in sorted(drawn, key=lambda thing: -distance(canvas, thing[0].center)):
         canvas.box(thing)
         if number:
             _write(canvas, thing, number)
@@ -112,13 +109,3 @@ def _circle(radius: float, height: float) -> Points:
     return np.stack(
         [radius * np.sin(_CORNERS), np.full(len(_CORNERS), height), radius * np.cos(_CORNERS)], axis=1
     )
-
-
-def _yaw(angle: float) -> Points:
-    """World from a body that is turned by `angle` from z to x."""
-    cosine, sine = np.cos(angle), np.sin(angle)
-    return np.array([[cosine, 0, sine], [0, 1, 0], [-sine, 0, cosine]])
-
-
-def _distance(canvas: Canvas, point: Vector) -> float:
-    return float(np.linalg.norm(point - canvas.camera.position))

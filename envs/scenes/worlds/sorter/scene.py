@@ -13,10 +13,10 @@ from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
 from ...agents import IndependentAgents
-from ...options import SceneOptions, option
-from ...physics2d import DECISION_PERIOD, GRAVITY
+from ...options import SceneOptions, SceneWorld, option, senses_option
+from ...physics2d import DECISION_PERIOD, GRAVITY, Array, Floats, Indices
 from ...sensors import FrameStack
-from ...world import Actions, Batches, Parameters, World
+from ...world import Actions, Batches
 from .dynamics import AGENT_HALF, GRAVITY_SCALE, TILE_DEPTH, SorterDynamics
 from .sensors import FRAMES, PLACE, SorterView, observation_specs, own_body, own_place, tile_rows
 
@@ -27,10 +27,6 @@ _FORWARD = np.array([0, 1, -1])
 _RIGHT = np.array([0, 1, -1])
 _TIME_PENALTY = -1.0
 """The reward for an episode of the full length in which no tile is touched."""
-
-Indices = NDArray[np.intp]
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +43,10 @@ class SorterOptions(SceneOptions):
     tile_width: float = option(3.5, "meters", small=2.0)
     speed: float = option(2.0, "meters per second that an action adds in each physics step", small=1.0)
     max_steps: int = option(5000, "physics steps of an episode", small=500, decision_period=DECISION_PERIOD)
-    senses: str = option(
-        "entities",
-        "entities (a row for each tile, as many as there are) or flat (the same rows as one vector)",
-        choices=("entities", "flat"),
+    senses: str = senses_option(
+        entities="a row for each tile, as many as there are",
+        flat="the same rows as one vector",
+        small="entities",
     )
 
     def check(self) -> None:
@@ -69,17 +65,20 @@ class SorterOptions(SceneOptions):
             )
 
 
-class Sorter(World):
+class Sorter(SceneWorld[SorterOptions]):
     """Any number of rooms with an agent in each. Omitted options take the values of `size`."""
 
     options_type = SorterOptions
+    gravity = GRAVITY * GRAVITY_SCALE
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `SorterOptions`; omitted ones take the values of `size`."""
-        self.options = options = SorterOptions.read(given)
-        self.areas = areas = options.areas
-        self.dynamics = SorterDynamics(areas, options.radius, options.tile_width, options.places)
+        super().__init__(**given)
+        options, areas = self.options, self.areas
+        self.dynamics: SorterDynamics = SorterDynamics(
+            areas, options.radius, options.tile_width, options.places
+        )
         self.agents = IndependentAgents(areas)
+        self._earners = [self.agents]
         self.heading: Array = np.zeros(areas)
         """[areas], radians from z towards x."""
         self.numbers: Indices = np.zeros((areas, options.numbers), np.intp)
@@ -89,32 +88,19 @@ class Sorter(World):
         self.visited: Indices = np.zeros(areas, np.intp)
         """[areas], how many tiles were visited: the first so many."""
         self._count = np.zeros(areas, np.intp)
-        self._age = np.zeros(areas, np.intp)
         self._push = np.zeros((2, areas))
         self._turn = np.zeros(areas)
         self._action: NDArray[np.int32] = np.zeros((areas, 3), np.int32)
         self._frames = FrameStack(areas, 1, FRAMES, PLACE)
-        self._parameters = Parameters()
-        self._revision = -1
-        self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """One behavior of three branches of 3: forward and back, right and left, turn left and right."""
         observations = observation_specs(self.options.numbers, flat=self.options.senses == "flat")
         return {BEHAVIOR: BehaviorSpec(observations, ActionSpec.create_discrete((3, 3, 3)))}
 
-    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Start an episode in every room."""
-        self._random, self._parameters, self._revision = random, parameters, -1
-        self._apply_gravity()
-        self.agents.reset()
-        self._start_episodes(np.arange(self.areas))
-        return self._request_decisions()
-
     def step(self, actions: Actions) -> Batches:
         """Glide for one decision period. Actions: three of 3 for each agent."""
-        if self._revision != self._parameters.revision:
-            self._apply_gravity()
+        self._apply_gravity()
         self._action[:] = actions[BEHAVIOR][1]
         for _ in range(DECISION_PERIOD):
             self._age += 1
@@ -190,11 +176,6 @@ class Sorter(World):
                 f"from 1 to {highest}."
             )
         return most
-
-    def _apply_gravity(self) -> None:
-        """Gravity presses the agent on the ground; the trainer's is taken as it is, at once."""
-        self._revision = self._parameters.revision
-        self.dynamics.gravity = self._parameters.get("gravity", GRAVITY * GRAVITY_SCALE)
 
     def _request_decisions(self) -> Batches:
         view = self._view(np.arange(self.areas))

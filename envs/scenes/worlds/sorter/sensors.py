@@ -4,11 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
-from numpy.typing import NDArray
 
-Indices = NDArray[np.intp]
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
+from ...physics2d import Array, Floats, Indices
+from ...sensors import vector_spec
 
 FRAMES = 2
 PLACE = 4
@@ -41,12 +39,12 @@ class SorterView:
 def observation_specs(highest: int, flat: bool) -> list[ObservationSpec]:
     """Tiles, own motion, place. `highest`: tile's number. `flat`: tiles as one vector and not as entities."""
     row = highest + _WAY_AND_VISIT
-    tiles = _vector("BufferSensor", highest * row)
+    tiles = vector_spec(highest * row, "BufferSensor")
     if not flat:
         any_number = (DimensionProperty.VARIABLE_SIZE, DimensionProperty.NONE)
         tiles = ObservationSpec((highest, row), any_number, ObservationType.DEFAULT, "BufferSensor")
     place = f"StackingSensor_size{FRAMES}_VectorSensor_size{PLACE}"
-    return [tiles, _vector("PhysicsBodySensor:Agent", 10), _vector(place, PLACE * FRAMES)]
+    return [tiles, vector_spec(10, "PhysicsBodySensor:Agent"), vector_spec(PLACE * FRAMES, place)]
 
 
 def tile_rows(view: SorterView) -> Floats:
@@ -83,7 +81,3 @@ def own_place(view: SorterView) -> Floats:
     """Where an agent is, and the direction in which it looks: [k, 4]."""
     x, z = view.position / _SCALE
     return np.stack([x, z, np.sin(view.heading), np.cos(view.heading)], axis=1).astype(np.float32)
-
-
-def _vector(name: str, size: int) -> ObservationSpec:
-    return ObservationSpec((size,), (DimensionProperty.NONE,), ObservationType.DEFAULT, name)

@@ -7,13 +7,8 @@ up. Players are described from their own side: each plays towards +x, see `SIDE`
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...physics2d import GRAVITY, TIME_STEP
-
-Array = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Indices = NDArray[np.intp]
+from ...physics2d import GRAVITY, TIME_STEP, Array, Indices
 
 SIDE = np.array([[1.0], [-1.0]])
 """[2, 1], by what x is multiplied to get from a player's own eyes to the court."""

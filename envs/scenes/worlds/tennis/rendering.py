@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ...canvas import SHADOW, Box, Canvas, Color, Points, Vector, distance, middles_of, rectangle
+from ...canvas import SHADOW, Box, Canvas, Color, Points, Vector, middles_of, rectangle, start_canvas
 from .dynamics import BACKCOURT, BALL_RADIUS, HIGHEST
 from .scene import Tennis
 
@@ -21,11 +21,9 @@ def draw_tennis(size: tuple[int, int], world: Tennis) -> NDArray[np.uint8]:
     """Every court, [height, width, 3]: player 0 is blue and on the left."""
     x = world.options.length / 2 + BACKCOURT
     middles = middles_of(world.areas, 2.2 * x, 2 * _DEEP + HIGHEST + 2, breadth=1.0)
-    corners = [middle + rectangle(-x, -_DEEP, x, _DEEP, y) for middle in middles for y in (-0.3, HIGHEST)]
-    canvas = Canvas(size, np.concatenate(corners), yaw=6, pitch=24, margin=0.04)
-    grounds = [middle + rectangle(-x, -_DEEP, x, _DEEP, -0.3) * (1.03, 1, 1.1) for middle in middles]
-    canvas.shadows(grounds, strength=0.3, softness=size[0] / 90)
-    for k in sorted(range(world.areas), key=lambda k: -distance(canvas, middles[k])):
+    low, high = (rectangle(-x, -_DEEP, x, _DEEP, y) for y in (-0.3, HIGHEST))
+    canvas, order = start_canvas(size, (low, high), low * (1.03, 1, 1.1), middles, 6, 24, margin=0.04)
+    for k in order:
         _draw_court(canvas, world, middles[k])
         _draw_play(canvas, world, k, middles[k])
     return canvas.finish()

@@ -8,17 +8,15 @@ import numpy as np
 from mlagents_envs.base_env import (
     ActionSpec,
     BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
 )
 from numpy.typing import NDArray
 
 from ....base import StatsAggregationMethod
 from ...agents import IndependentAgents
-from ...options import SIZES, SceneOptions, option
-from ...physics2d import DECISION_PERIOD, GRAVITY
-from ...world import Actions, Batches, Parameters, Statistic, World
+from ...options import SIZES, SceneOptions, SceneWorld, option
+from ...physics2d import DECISION_PERIOD, GRAVITY, Floats, Indices
+from ...sensors import vector_spec
+from ...world import Actions, Batches, Statistic
 from .dynamics import BACKCOURT, HIGHEST, NEAREST, SIDE, TILT, Court, TennisDynamics
 
 BEHAVIORS = ("Tennis?team=0", "Tennis?team=1")
@@ -31,10 +29,6 @@ _BALL_SPEED = 10.0
 """m/s that count as 1."""
 _SERVE = ((0.4, 0.9), (2.0, 3.0))
 """The range of shares of half the court, and of heights, at which a ball starts to fall."""
-
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,45 +54,31 @@ class TennisOptions(SceneOptions):
             )
 
 
-class Tennis(World):
+class Tennis(SceneWorld[TennisOptions]):
     """Any number of courts with two players each. Omitted options take the values of `size`."""
 
     options_type = TennisOptions
+    gravity = GRAVITY
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `TennisOptions`; omitted ones take the values of `size`."""
-        self.options = options = TennisOptions.read(given)
-        self.areas = areas = options.areas
-        self.dynamics = TennisDynamics(
+        super().__init__(**given)
+        options, areas = self.options, self.areas
+        self.dynamics: TennisDynamics = TennisDynamics(
             areas, Court(options.length, options.net, options.racket, options.speed)
         )
         self.players = IndependentAgents(2 * areas, len(BEHAVIORS))
+        self._earners = [self.players]
         self.players.behavior[:] = np.repeat([0, 1], areas)
-        self._age = np.zeros(areas, np.intp)
         self._hits: list[float] = []
-        self._parameters = Parameters()
-        self._revision = -1
-        self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """A behavior for each seat: 16 numbers, three continuous actions."""
-        sensor = ObservationSpec(
-            (_SIZE,), (DimensionProperty.NONE,), ObservationType.DEFAULT, f"VectorSensor_size{_SIZE}"
-        )
-        return {name: BehaviorSpec([sensor], ActionSpec.create_continuous(3)) for name in BEHAVIORS}
-
-    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Start a point on every court."""
-        self._random, self._parameters = random, parameters
-        self._apply_gravity()
-        self.players.reset()
-        self._start_episodes(np.arange(self.areas))
-        return self._request_decisions()
+        actions = ActionSpec.create_continuous(3)
+        return {name: BehaviorSpec([vector_spec(_SIZE)], actions) for name in BEHAVIORS}
 
     def step(self, actions: Actions) -> Batches:
         """Play for one decision period. Actions: 3 for each player, within -1 and 1."""
-        if self._revision != self._parameters.revision:
-            self._apply_gravity()
+        self._apply_gravity()
         chosen = np.stack([actions[name][0] for name in BEHAVIORS])
         self.dynamics.command(np.clip(chosen.astype(np.float64), -1, 1).transpose(2, 0, 1))
         for _ in range(DECISION_PERIOD):
@@ -116,11 +96,6 @@ class Tennis(World):
         statistics = [(HITS, value, StatsAggregationMethod.AVERAGE) for value in self._hits]
         self._hits.clear()
         return statistics
-
-    def _apply_gravity(self) -> None:
-        """Gravity follows its parameter at once."""
-        self._revision = self._parameters.revision
-        self.dynamics.gravity = self._parameters.get("gravity", GRAVITY)
 
     def _end_episodes(self, over: NDArray[np.bool_], interrupted: bool) -> None:
         (which,) = np.nonzero(over)

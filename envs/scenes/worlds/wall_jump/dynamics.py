@@ -5,13 +5,8 @@ z; the platform's upper side is at y = 0, and the wall's center at z = 0.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...physics2d import FRICTION, GRAVITY, TIME_STEP
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
-Flags = NDArray[np.bool_]
+from ...physics2d import FRICTION, GRAVITY, TIME_STEP, Array, Flags, Indices
 
 AGENT_HALF = 0.5
 BLOCK_HALF = 1.5

@@ -14,10 +14,10 @@ from mlagents_envs.base_env import ActionSpec, BehaviorSpec
 from numpy.typing import NDArray
 
 from ...agents import IndependentAgents
-from ...options import SceneOptions, option
-from ...physics2d import DECISION_PERIOD, GRAVITY
+from ...options import SceneOptions, SceneWorld, option, senses_option
+from ...physics2d import DECISION_PERIOD, GRAVITY, Array, Indices
 from ...sensors import FrameStack
-from ...world import Actions, Batches, Parameters, World
+from ...world import Actions, Batches
 from .dynamics import AGENT_HALF, BLOCK_HALF, GRAVITY_SCALE, WALL_HALF, WallJumpDynamics
 from .sensors import FRAMES, WallJumpSensors, WallJumpView
 
@@ -42,10 +42,6 @@ _BLOCK_ZONE = (0.405, 0.325, 0.35)
 """The zone where blocks start: half its width, the distance of its center from the wall's, and its depth, as
 shares of the platform."""
 
-Indices = NDArray[np.intp]
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallJumpOptions(SceneOptions):
@@ -62,12 +58,7 @@ class WallJumpOptions(SceneOptions):
     big_wall: float = option(8.0, "of a big wall, half of it above the ground; big_wall_height wins over it")
     speed: float = option(3.0, "meters per second that an action adds in each physics step", small=0.8)
     max_steps: int = option(2000, "physics steps of an episode", small=800, decision_period=DECISION_PERIOD)
-    senses: str = option(
-        "rays",
-        "rays (two fans of rays and the own place) or vector (places of everything)",
-        small="vector",
-        choices=("rays", "vector"),
-    )
+    senses: str = senses_option(rays="two fans of rays and the own place", vector="places of everything")
 
     def check(self) -> None:
         """Refuse platforms without room for block and goal."""
@@ -81,17 +72,18 @@ class WallJumpOptions(SceneOptions):
             )
 
 
-class WallJump(World):
+class WallJump(SceneWorld[WallJumpOptions]):
     """Any number of platforms with an agent on each. Omitted options take the values of `size`."""
 
     options_type = WallJumpOptions
+    gravity = GRAVITY * GRAVITY_SCALE
 
     def __init__(self, **given: int | float | str) -> None:
-        """`given`: fields of `WallJumpOptions`; omitted ones take the values of `size`."""
-        self.options = options = WallJumpOptions.read(given)
-        self.areas = areas = options.areas
-        self.dynamics = WallJumpDynamics(areas)
+        super().__init__(**given)
+        options, areas = self.options, self.areas
+        self.dynamics: WallJumpDynamics = WallJumpDynamics(areas)
         self.agents = IndependentAgents(areas, len(BEHAVIORS))
+        self._earners = [self.agents]
         self.heading: Array = np.zeros(areas)
         """[areas], radians from z towards x."""
         self.near, self.far = -(1 - _FAR_SHARE) * options.platform, _FAR_SHARE * options.platform
@@ -103,10 +95,6 @@ class WallJump(World):
         )
         self._frames = [FrameStack(areas, 1, FRAMES, size) for size in self._sensors.sizes]
         self._action: NDArray[np.int32] = np.zeros((areas, 4), np.int32)
-        self._age = np.zeros(areas, np.intp)
-        self._parameters = Parameters()
-        self._revision = -1
-        self._random = np.random.default_rng(0)
 
     def specs(self) -> Mapping[str, BehaviorSpec]:
         """Two behaviors of one specification: four branches, forward and back, turn, sideways, jump."""
@@ -115,18 +103,9 @@ class WallJump(World):
             name: BehaviorSpec(observations, ActionSpec.create_discrete((3, 3, 3, 2))) for name in BEHAVIORS
         }
 
-    def reset(self, random: np.random.Generator, parameters: Parameters) -> Batches:
-        """Start an episode on every platform."""
-        self._random, self._parameters, self._revision = random, parameters, -1
-        self._apply_gravity()
-        self.agents.reset()
-        self._start_episodes(np.arange(self.areas))
-        return self._request_decisions()
-
     def step(self, actions: Actions) -> Batches:
         """Run for one decision period. Actions: 3, 3, 3 and 2 for each agent."""
-        if self._revision != self._parameters.revision:
-            self._apply_gravity()
+        self._apply_gravity()
         for name, asked in zip(BEHAVIORS, self.agents.asking):
             if len(asked):
                 self._action[asked] = actions[name][1]
@@ -191,11 +170,6 @@ class WallJump(World):
         self._age[which] = 0
         for stack in self._frames:
             stack.clear(which)
-
-    def _apply_gravity(self) -> None:
-        """Gravity follows its parameter at once; the trainer's is taken as it is."""
-        self._revision = self._parameters.revision
-        self.dynamics.gravity = self._parameters.get("gravity", GRAVITY * GRAVITY_SCALE)
 
     def _request_decisions(self) -> Batches:
         seen = self._sensors.observe(self._view(np.arange(self.areas)), self.options.senses)

@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from mlagents_envs.base_env import DimensionProperty, ObservationSpec, ObservationType
+from mlagents_envs.base_env import ObservationSpec
 from numpy.typing import NDArray
 
-from ...sensors import RaySensor, RayTargets, own_motion, seen_from
+from ...physics2d import Array, Floats
+from ...sensors import RaySensor, RayTargets, own_motion, seen_from, vector_spec
 from .dynamics import BLOCK_HALF, BLOCK_HEIGHT, WALL_HALF
-
-Array = NDArray[np.float64]
-Floats = NDArray[np.float32]
 
 TAGS = ("wall", "goal", "block")
 FRAMES = 6
@@ -60,10 +58,10 @@ class WallJumpSensors:
     def specs(self, senses: str) -> list[ObservationSpec]:
         """Two ray sensors and the place, the last frames of each, or the places of everything."""
         if senses == "vector":
-            return [_vector(f"VectorSensor_size{_PLACES}", _PLACES)]
+            return [vector_spec(_PLACES)]
         names = ("OffsetRayPerceptionSensor", "RayPerceptionSensor", f"VectorSensor_size{PLACE}")
         return [
-            _vector(f"StackingSensor_size{FRAMES}_{name}", FRAMES * size)
+            vector_spec(FRAMES * size, f"StackingSensor_size{FRAMES}_{name}")
             for name, size in zip(names, self.sizes)
         ]
 
@@ -126,7 +124,3 @@ class WallJumpSensors:
             farthest=farthest[:, None],
         )
         return self._rays.observe(view.position[::2, :, None], view.heading[:, None], around)[:, 0]
-
-
-def _vector(name: str, size: int) -> ObservationSpec:
-    return ObservationSpec((size,), (DimensionProperty.NONE,), ObservationType.DEFAULT, name)

@@ -128,7 +128,7 @@ def test_the_trainer_sets_the_agents_scale_at_the_start_of_an_episode():
     play.lay(*[(0, 20 * k) for k in range(-2, 3)], foods={0: (0, 2.2)})
     assert play.act().reward[2] == 1
     play.parameters.set("agent_scale", 1.0)
-    play.world._age = 4995
+    play.world._age[:] = 4995
     play.act()
     np.testing.assert_array_equal(play.world.dynamics.radius, 0.5)
 
