@@ -57,7 +57,7 @@ def test_launches_steps_and_closes_an_executable(tmp_path):
     game = executable(tmp_path, "greet(); steps(10**6)")
     env = UnityEnvironment(game, log_folder=tmp_path / "logs", no_graphics=True, timeout_wait=30)
     process = env._connection._process
-    assert not env.behavior_specs, "an engine shows its behaviours with the first observations"
+    assert not env.behavior_specs, "an engine describes its behaviors with the first observations"
     env.reset()
     assert list(env.behavior_specs) == [BALL]
     env.step()
@@ -93,7 +93,7 @@ def test_the_first_step_is_a_reset_and_later_ones_send_what_was_set(meet):
     assert [sent_continuous(engine, i) for i in (2, 3, 4)] == [[[0.25]], [[0.0]], [[-0.5]]]
 
 
-def test_send_returns_at_once_and_a_selector_tells_of_the_arrival(meet):
+def test_sending_returns_at_once_and_a_selector_reports_the_arrival(meet):
     env, _ = meet([observation(1), observation(2)])
     with DefaultSelector() as selector:
         env.watch(selector, "mine")
@@ -108,10 +108,10 @@ def test_send_returns_at_once_and_a_selector_tells_of_the_arrival(meet):
 
 
 def until_ready(env, selector):
-    """Ask only when the selector says so: nothing may arrive of which it does not tell."""
+    """Poll only when the selector says so: nothing may arrive that it does not report."""
     while not env.poll():
         keys = selector.select(20)
-        assert keys, "the selector has not told of it"
+        assert keys, "the selector has not reported it"
         assert {key.data for key, _ in keys} == {"mine"}
 
 
@@ -175,7 +175,7 @@ def test_actions_are_checked(meet):
         env.set_action_for_agent(BALL, 7, ActionTuple(np.zeros((1, 1))))
 
 
-def test_numbers_that_are_not_finite_stop_or_pass(meet):
+def test_values_that_are_not_finite_stop_the_run_or_pass(meet):
     env, _ = meet([observation(float("nan"))], engine_name="environment 3")
     with pytest.raises(NonFiniteError, match=r"environment 3.*Ball.*VectorSensor"):
         env.reset()
@@ -187,7 +187,7 @@ def test_numbers_that_are_not_finite_stop_or_pass(meet):
     assert env.get_steps(BALL)[0].obs[0] == 0.0
 
 
-def test_trajectories_cannot_be_dropped_where_there_are_none():
+def test_dropping_trajectories_needs_a_manager():
     with pytest.raises(ValueError, match=r"non_finite='drop'.*EnvManager"):
         UnityEnvironment(non_finite="drop")
 
@@ -203,7 +203,7 @@ def test_a_closed_environment_says_so(meet):
             use()
 
 
-def test_closing_waits_for_the_answer_that_is_under_way(meet):
+def test_closing_waits_for_a_pending_answer(meet):
     env, engine = meet([observation(1)])
     env.send_reset()
     env.close()
@@ -214,9 +214,11 @@ def test_closing_waits_for_the_answer_that_is_under_way(meet):
 def test_the_editor_is_waited_for_on_its_port(caplog, meet):
     with caplog.at_level(logging.INFO):
         env, _ = meet([])
-    told = [record.getMessage() for record in caplog.records]
-    assert f"Listening on port {env.port}. Start training by pressing the Play button" in told[0]
-    assert "Connected to Unity environment with package version 4.0.0 and communication version 1.5.0" in told
+    logged = [record.getMessage() for record in caplog.records]
+    assert f"Listening on port {env.port}. Start training by pressing the Play button" in logged[0]
+    assert (
+        "Connected to Unity environment with package version 4.0.0 and communication version 1.5.0" in logged
+    )
 
 
 def test_the_editor_has_no_workers():
@@ -245,12 +247,12 @@ def test_ctrl_c_in_a_wait_leaves_no_engine(tmp_path):
     )
     engine = int(trainer.stdout.readline())
     trainer.send_signal(signal.SIGINT)
-    _, told = trainer.communicate(timeout=60)
-    assert "KeyboardInterrupt" in told and not psutil.pid_exists(engine)
+    _, printed = trainer.communicate(timeout=60)
+    assert "KeyboardInterrupt" in printed and not psutil.pid_exists(engine)
 
 
 @pytest.mark.parametrize("ending", ["", "sys.exit(3)", "raise RuntimeError('oops')", "env.send_step()"])
-def test_a_script_that_forgets_to_close_ends_and_leaves_no_engine(tmp_path, ending):
+def test_a_script_that_does_not_close_exits_and_leaves_no_engine(tmp_path, ending):
     game = executable(tmp_path, "greet(); steps(10**6)")
     script = f"""
         import sys

@@ -1,4 +1,4 @@
-"""The name of an environment becomes the right command on each platform, or a telling error."""
+"""The name of an environment becomes the right command on each platform, or a helpful error."""
 
 import sys
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_finds_the_executable(tmp_path, monkeypatch, platform, name, there, expe
         ("mygame:make", [], "A function that makes an environment is named --env python:mygame:make."),
     ],
 )
-def test_a_missing_executable_tells_what_is_there(tmp_path, monkeypatch, name, there, told):
+def test_a_missing_executable_names_what_is_there(tmp_path, monkeypatch, name, there, told):
     for path in there:
         touch(tmp_path / path)
     monkeypatch.chdir(tmp_path)

@@ -4,7 +4,6 @@ import logging
 
 import numpy as np
 import pytest
-from lanista.envs.side_channels import EngineConfigurationChannel, StatsSideChannel
 from lanista.envs.unity import UnityEnvironment
 from mlagents_envs.base_env import ActionTuple
 
@@ -15,15 +14,6 @@ def teams():
     env.reset()
     yield env
     env.close()
-
-
-def test_the_list_of_side_channels_stays_the_callers():
-    channels = [EngineConfigurationChannel(), StatsSideChannel()]
-    given = list(channels)
-    for _ in range(2):
-        env = UnityEnvironment("scene:basic", side_channels=channels)
-        env.close()
-        assert channels == given
 
 
 def test_groups_are_arrays_with_agents_and_without(teams):

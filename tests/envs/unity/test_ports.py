@@ -67,14 +67,14 @@ def test_a_port_that_the_user_may_not_use_is_not_called_taken():
         claim(forbidden, 64990, search=False)
 
 
-def test_a_search_goes_on_behind_ports_that_the_user_may_not_use():
+def test_a_search_skips_ports_that_the_user_may_not_use():
     with claim(forbidden, 64990, search=True) as server:
         assert server.getsockname()[1] >= 65000
 
 
 @pytest.mark.parametrize("port", [65536, 70000, -1])
 @pytest.mark.parametrize("search", [False, True])
-def test_a_port_that_is_none_is_an_error_with_the_remedy(port, search):
+def test_a_port_out_of_range_is_an_error_with_the_remedy(port, search):
     with pytest.raises(UnityEnvironmentException, match=rf"Environment 3 .*{port}.*base_port"):
         claim(listen, port, search=search, worker_id=3)
 
@@ -92,7 +92,7 @@ def test_the_holder_is_named_with_its_command():
     assert f"process {other.pid}" in described and "socket.socket()" in described
 
 
-def test_a_port_that_nobody_holds_has_no_known_holder():
+def test_a_port_without_a_listener_has_no_known_holder():
     with listen(0) as probe:
         free = probe.getsockname()[1]
     assert "may not see" in holder(free)

@@ -44,7 +44,7 @@ def number_in(path: Path, within: float = 20.0) -> int:
     raise AssertionError(f"nobody wrote {path}")
 
 
-def test_tells_exit_code_and_last_lines():
+def test_describes_exit_code_and_last_lines():
     process = shell("echo one; echo two >&2; exit 3")
     assert process.wait(20)
     assert process.returncode == 3
@@ -52,7 +52,7 @@ def test_tells_exit_code_and_last_lines():
     assert "one\n    two" in process.describe()
 
 
-def test_tells_the_signal():
+def test_describes_the_signal():
     process = shell("kill -s SEGV $$")
     assert process.wait(20)
     assert "return code -11 (SIGSEGV)" in process.describe()

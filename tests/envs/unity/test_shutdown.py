@@ -1,32 +1,48 @@
 """Engines that a script leaves open when it ends."""
 
+from types import SimpleNamespace
+
 import pytest
-from lanista.envs.unity import shutdown as leaving
+from fake_engine import Clock
+from lanista.envs.unity import shutdown
 
 
 class Connection:
-    timeout = 5.0
+    """A connection to an engine that uses up all the time it is given."""
 
-    def __init__(self, *, fails=()):
-        self.fails, self.calls = fails, []
+    timeout = 60.0
+
+    def __init__(self, log, clock=None, *, fails=()):
+        self.log, self.clock, self.fails = log, clock or Clock(), fails
 
     def send_quit(self):
-        self._note("send_quit")
+        self._call("send_quit")
 
     def close(self, timeout):
-        self._note("close")
+        self._call("close", timeout)
+        self.clock.pass_(timeout)
 
-    def _note(self, call):
-        self.calls.append(call)
-        if call in self.fails:
-            raise OSError(f"{call} failed")
+    def _call(self, name, *arguments):
+        self.log.append((name, *arguments))
+        if name in self.fails:
+            raise OSError(f"{name} failed")
+
+
+def test_open_engines_are_told_to_quit_first_and_share_the_time_to_end(monkeypatch):
+    clock, log = Clock(), []
+    monkeypatch.setattr(shutdown, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(shutdown, "_open", {Connection(log, clock): None for _ in range(3)})
+    shutdown._close_all()
+    closed = [("close", seconds) for seconds in (shutdown.SECONDS, 0.0, 0.0)]
+    assert log == [("send_quit",)] * 3 + closed
 
 
 @pytest.mark.parametrize("failing", ["send_quit", "close"])
 def test_one_that_fails_does_not_keep_the_others_from_being_closed(monkeypatch, caplog, failing):
-    connections = [Connection(), Connection(fails=(failing,)), Connection()]
-    monkeypatch.setattr(leaving, "_open", dict.fromkeys(connections))
-    leaving._close_all()
-    assert [connection.calls for connection in connections] == [["send_quit", "close"]] * 3
+    logs = [[], [], []]
+    connections = [Connection(log, fails=(failing,) * (log is logs[1])) for log in logs]
+    monkeypatch.setattr(shutdown, "_open", dict.fromkeys(connections))
+    shutdown._close_all()
+    assert [[name for name, *_ in log] for log in logs] == [["send_quit", "close"]] * 3
     assert f"{failing} failed" in caplog.text
-    assert not leaving._open
+    assert not shutdown._open
