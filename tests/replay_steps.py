@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, field
 from itertools import count
+from typing import BinaryIO
 
 import numpy as np
+import pytest
 from lanista.agent_processor.trajectory import AgentKey, Rollout
+from lanista.trainers.buffers.replay import storage
 from lanista.trainers.buffers.replay.columns import BYTES, FLOATS, ReplayLayout
 from rollouts import make_rollout
 
@@ -178,3 +182,22 @@ def layout(
         signals=signals,
         **keys,  # type: ignore[arg-type]
     )
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Let writing a replay fail after so many bytes, as on a full disk."""
+    write = storage._write
+
+    class Full:
+        left = after
+
+        def __init__(self, file: BinaryIO) -> None:
+            self.file = file
+
+        def write(self, data: bytes) -> int:
+            self.left -= len(data)
+            if self.left < 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return self.file.write(data)
+
+    monkeypatch.setattr(storage, "_write", lambda file, *rest: write(Full(file), *rest))

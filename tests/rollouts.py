@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from lanista.agent_processor.trajectory import AgentKey, Rollout
 from lanista.trainers.buffers.demonstrations import Demonstrations
 from mlagents_envs.base_env import BehaviorSpec
 from referencenets import vector_spec
 
 
-def make_rollout(lengths: Sequence[int], obs: list[np.ndarray], **columns: Any) -> Rollout:
+def make_rollout(
+    lengths: Sequence[int],
+    obs: list[np.ndarray] | None = None,
+    *,
+    rows: int = 0,
+    branches: Sequence[int] = (),
+    **columns: Any,
+) -> Rollout:
     """Trajectories of these lengths, each of an agent of its own; columns not given, or None, are zeros.
 
-    Log-probabilities are -1 unless given, and there are no masks, memories and teammates.
+    By default agents see three random numbers, take one continuous action and one of `branches` each, earn
+    nothing, and no episode ends; log-probabilities are -1, and there are neither memories nor teammates.
+    `rows`: how many, if teammates' rows follow the trajectories' own.
     """
     columns = {name: column for name, column in columns.items() if column is not None}
-    n, j = len(obs[0]), len(lengths)
-    zeros, flags = np.zeros(n, np.float32), np.zeros(j, bool)
-    continuous = columns.setdefault("continuous", np.zeros((n, 0), np.float32))
+    n, j = len(obs[0]) if obs else max(sum(lengths), rows), len(lengths)
+    random, zeros, flags = np.random.default_rng(n), np.zeros(n, np.float32), np.zeros(j, bool)
+    if branches:
+        columns["discrete"] = np.stack([random.integers(0, size, n) for size in branches], 1).astype(np.int32)
+        columns["action_mask"] = np.zeros((n, sum(branches)), bool)
+    continuous = columns.setdefault("continuous", np.zeros((n, 0 if obs else 1), np.float32))
+    obs = obs or [random.normal(size=(n, 3)).astype(np.float32)]
     discrete = columns.setdefault("discrete", np.zeros((n, 0), np.int32))
     defaults = {
         "numbers": np.arange(n),
@@ -60,8 +75,6 @@ def recurrent_rollout(
     memory[(np.cumsum(lengths) - lengths)[np.array(starts, bool)]] = 0.0
     return make_rollout(
         lengths,
-        [np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)],
-        continuous=np.zeros((n, 1), np.float32),
         memory=memory,
         done_reached=done,
         agents=list(agents),
@@ -138,3 +151,12 @@ def demonstrations(spec, lengths, seed=0, acted=None):
         lengths=np.array(lengths),
         next_obs=[column[: len(lengths)] for column in obs],
     )
+
+
+def reloaded(state: dict[str, Any]) -> dict[str, Any]:
+    """A state after it was saved and loaded."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    loaded: dict[str, Any] = torch.load(file, weights_only=True)
+    return loaded

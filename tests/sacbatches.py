@@ -12,13 +12,8 @@ from lanista.trainers.buffers.replay.sampler import ReplayBatch
 from lanista.trainers.networks.modules.distributions import Actions
 from lanista.trainers.networks.modules.passes import Precision
 from lanista.trainers.settings.options import RunOptions
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
+from mlagents_envs.base_env import ActionSpec, BehaviorSpec
+from referencenets import spec_of_shapes
 
 ACTIONS = {
     "continuous": ActionSpec(2, ()),
@@ -30,14 +25,7 @@ SIGNALS = ("extrinsic", "rnd")
 
 
 def spec_of(actions: ActionSpec, shapes: Sequence[tuple[int, ...]] = ((5,), (3,))) -> BehaviorSpec:
-    none, moves = DimensionProperty.NONE, DimensionProperty.TRANSLATIONAL_EQUIVARIANCE
-    several = DimensionProperty.VARIABLE_SIZE
-    properties = {1: (none,), 2: (several, none), 3: (none, moves, moves)}
-    sensors = [
-        ObservationSpec(shape, properties[len(shape)], ObservationType.DEFAULT, f"sensor{i}")
-        for i, shape in enumerate(shapes)
-    ]
-    return BehaviorSpec(sensors, actions)
+    return spec_of_shapes(shapes, (), actions.continuous_size, actions.discrete_branches)
 
 
 def algorithm(

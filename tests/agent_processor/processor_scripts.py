@@ -17,6 +17,7 @@ from mlagents_envs.base_env import (
     ObservationType,
     TerminalSteps,
 )
+from simple_engine import ListSink
 
 
 def spec_of(given: dict[str, Any]) -> BehaviorSpec:
@@ -33,32 +34,6 @@ def spec_of(given: dict[str, Any]) -> BehaviorSpec:
     return BehaviorSpec(
         observations, ActionSpec(action["continuous_size"], tuple(action["discrete_branches"]))
     )
-
-
-def vector_spec(
-    *shapes: tuple[int, ...], continuous: int = 0, branches: tuple[int, ...] = ()
-) -> BehaviorSpec:
-    observations = [
-        ObservationSpec(shape, (DimensionProperty.NONE,) * len(shape), ObservationType.DEFAULT, f"sensor{i}")
-        for i, shape in enumerate(shapes)
-    ]
-    return BehaviorSpec(observations, ActionSpec(continuous, branches))
-
-
-class ListSink:
-    """Statistics as a list of [key, value, aggregation]."""
-
-    def __init__(self) -> None:
-        self.stats: list[list[Any]] = []
-
-    def add_stat(self, key: str, value: float, aggregation: StatsAggregationMethod) -> None:
-        self.stats.append([key, value, aggregation.name])
-
-    def add_stats(self, key: str, values: np.ndarray, aggregation: StatsAggregationMethod) -> None:
-        self.stats.extend([key, value, aggregation.name] for value in values.tolist())
-
-    def set_stat(self, key: str, value: float) -> None:
-        self.stats.append([key, value, "MOST_RECENT"])
 
 
 def decision_steps(spec: BehaviorSpec, given: dict[str, Any]) -> DecisionSteps:

@@ -7,63 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lanista.agent_processor.group_slots import GroupSlotsFullError
-from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.rollout import build_rollout, select_trajectories
-from lanista.agent_processor.trajectory import Rollout, Trajectory
-from lanista.envs.base import Decision
-from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
-from processor_scripts import ListSink, vector_spec
-
-SPEC = vector_spec((1,), branches=(3,))
-HORIZON = 100
+from lanista.agent_processor.trajectory import Rollout
+from simple_engine import SimpleEngine, vector_spec
 
 
-class Teams:
-    """Agents see `100 * agent + tick`, and act `agent % 3`, so that rows can be told apart."""
-
-    def __init__(self, places: int = 3, horizon: int = HORIZON) -> None:
-        self.manager = AgentManager("B?team=0", SPEC, horizon, ListSink(), places=places)
-        self.tick = 0
-        self.waiting: dict[int, list[int]] = {}
-
-    def step(
-        self,
-        decide: list[int],
-        end: list[int] | None = None,
-        *,
-        group: int | dict[int, int] = 1,
-        interrupted: bool = False,
-        env: int = 0,
-        exploration: float = 0.0,
-    ) -> list[Trajectory]:
-        """One message; the decisions of the last one are answered first."""
-        answered = self.waiting.get(env, [])
-        decided = self._decision(answered, exploration) if answered else None
-        self.waiting[env] = decide
-        decisions = DecisionSteps(*self._seen(decide), None, *self._groups(decide, group))
-        obs, reward, ids = self._seen(end or [])
-        flags = np.full(len(ids), interrupted)
-        terminals = TerminalSteps(obs, reward, flags, ids, *self._groups(end or [], group))
-        self.manager.add_experiences(decisions, terminals, env, decided)
-        self.tick += 1
-        return self.manager.trajectory_queue.drain()
-
-    def _seen(self, ids: list[int]):
-        obs = np.array([[100 * agent + self.tick] for agent in ids], np.float32).reshape(-1, 1)
-        return [obs], np.array(ids, np.float32), np.array(ids, np.int32)
-
-    @staticmethod
-    def _groups(ids: list[int], group: int | dict[int, int]):
-        numbers = [group if isinstance(group, int) else group[agent] for agent in ids]
-        return np.array(numbers, np.int32), np.zeros(len(ids), np.float32)
-
-    @staticmethod
-    def _decision(ids: list[int], exploration: float) -> Decision:
-        n = len(ids)
-        action = ActionTuple(np.zeros((n, 0), np.float32), np.array([[a % 3] for a in ids], np.int32))
-        zeros = np.zeros((n, 1), np.float32)
-        ids_array = np.array(ids, np.int32)
-        return Decision(ids_array, action, action, zeros, zeros[:, 0], exploration=exploration)
+def teams_of(places: int = 3, horizon: int = 100) -> SimpleEngine:
+    """Agents see `100 * agent + time` and act `agent % 3`, so that rows can be told apart."""
+    return SimpleEngine(
+        horizon, vector_spec((1,), branches=(3,)), lambda agent, time: 100 * agent + time, 1, places=places
+    )
 
 
 def seen(rows: Rollout, table: np.ndarray) -> list[list[int]]:
@@ -72,7 +25,7 @@ def seen(rows: Rollout, table: np.ndarray) -> list[list[int]]:
 
 
 def test_everybody_who_decides_together_is_in_the_roster_of_each() -> None:
-    teams = Teams()
+    teams = teams_of()
     teams.step([7, 5])
     teams.step([7, 5])
     rows = build_rollout(teams.step([], [7, 5]))
@@ -84,7 +37,7 @@ def test_everybody_who_decides_together_is_in_the_roster_of_each() -> None:
 
 
 def test_a_dying_member_sees_its_mates_at_the_same_moment_and_its_survivors_behind_it() -> None:
-    teams = Teams()
+    teams = teams_of()
     teams.step([1, 2, 3])
     (died,) = teams.step([1, 3], [2])
     rows = build_rollout([died])
@@ -95,7 +48,7 @@ def test_a_dying_member_sees_its_mates_at_the_same_moment_and_its_survivors_behi
 
 
 def test_a_late_joiner_gets_the_lowest_place_that_nobody_has_had() -> None:
-    teams = Teams(places=4)
+    teams = teams_of(places=4)
     teams.step([1, 2])
     teams.step([2], [1])
     teams.step([2, 3])
@@ -105,7 +58,7 @@ def test_a_late_joiner_gets_the_lowest_place_that_nobody_has_had() -> None:
 
 
 def test_a_group_without_living_members_begins_afresh_also_in_the_same_message() -> None:
-    teams = Teams(places=2)
+    teams = teams_of(places=2)
     teams.step([1, 2])
     for tick in range(5):
         ended = teams.step([2, 1], [1, 2])
@@ -116,7 +69,7 @@ def test_a_group_without_living_members_begins_afresh_also_in_the_same_message()
 
 
 def test_an_interrupted_group_has_its_last_observations_behind_it() -> None:
-    teams = Teams()
+    teams = teams_of()
     teams.step([1, 2])
     rows = build_rollout(teams.step([4], [1, 2], interrupted=True))
     assert seen(rows, rows.next_roster) == [[101, 201, -1]] * 2, "not those of the next episode"
@@ -125,7 +78,7 @@ def test_an_interrupted_group_has_its_last_observations_behind_it() -> None:
 
 
 def test_behind_a_cut_stands_what_everybody_sees_now() -> None:
-    teams = Teams(horizon=2)
+    teams = teams_of(horizon=2)
     teams.step([1, 2])
     teams.step([1, 2])
     rows = build_rollout(teams.step([1, 2, 3]))
@@ -133,7 +86,7 @@ def test_behind_a_cut_stands_what_everybody_sees_now() -> None:
 
 
 def test_members_that_decide_at_other_times_stand_with_the_last_that_they_saw() -> None:
-    teams = Teams()
+    teams = teams_of()
     teams.step([1, 2])
     teams.step([1])
     teams.step([1, 2])
@@ -142,7 +95,7 @@ def test_members_that_decide_at_other_times_stand_with_the_last_that_they_saw() 
 
 
 def test_agents_without_a_group_stand_alone_and_groups_apart() -> None:
-    teams = Teams()
+    teams = teams_of()
     groups = {1: 0, 2: 0, 3: 1, 4: 2, 5: 1}
     teams.step([1, 2, 3, 4, 5], group=groups)
     teams.step([6], group=1, env=1)
@@ -155,7 +108,7 @@ def test_agents_without_a_group_stand_alone_and_groups_apart() -> None:
 
 
 def test_more_members_than_places_name_the_setting() -> None:
-    teams = Teams(places=2)
+    teams = teams_of(places=2)
     teams.step([1, 2])
     teams.step([1], [2])
     with pytest.raises(GroupSlotsFullError, match=r"group 1 of environment 0.*max_num_agents, which is 2"):
@@ -163,7 +116,7 @@ def test_more_members_than_places_name_the_setting() -> None:
 
 
 def test_a_forced_reset_frees_the_places_and_void_agents_leave_theirs() -> None:
-    teams = Teams(places=2)
+    teams = teams_of(places=2)
     teams.step([1, 2])
     teams.manager.reset_agents(0, np.array([1]))
     teams.waiting[0] = [2]
@@ -178,7 +131,7 @@ def test_a_forced_reset_frees_the_places_and_void_agents_leave_theirs() -> None:
 
 
 def test_exploration_is_kept_with_each_step() -> None:
-    teams = Teams()
+    teams = teams_of()
     teams.step([1])
     teams.step([1], exploration=0.5)
     rows = build_rollout(teams.step([], [1], exploration=0.25))
@@ -186,7 +139,7 @@ def test_exploration_is_kept_with_each_step() -> None:
 
 
 def test_some_trajectories_of_a_rollout_keep_their_rosters() -> None:
-    teams = Teams()
+    teams = teams_of()
     teams.step([1, 2])
     rows = build_rollout(teams.step([3], [1, 2], interrupted=True))
     some = select_trajectories(rows, np.array([False, True]))
@@ -196,7 +149,7 @@ def test_some_trajectories_of_a_rollout_keep_their_rosters() -> None:
 
 
 def test_without_rosters_there_are_none() -> None:
-    teams = Teams(places=0)
+    teams = teams_of(places=0)
     teams.step([1, 2])
     rows = build_rollout(teams.step([], [1, 2]))
     assert rows.roster is None
@@ -207,8 +160,8 @@ def test_without_rosters_there_are_none() -> None:
 @given(st.data())
 def test_rosters_hold_what_a_plain_model_says(data: st.DataObject) -> None:
     """Members of one group come, fall silent and go; each row is checked against what was said."""
-    teams = Teams(places=12, horizon=data.draw(st.integers(1, 6)))
-    teams.manager._rows.__init__(SPEC, block_rows=4, places=12)
+    teams = teams_of(places=12, horizon=data.draw(st.integers(1, 6)))
+    teams.manager._rows.__init__(teams.spec, block_rows=4, places=12)
     place: dict[int, int] = {}
     newest: dict[int, int] = {}
     expected: dict[int, dict[int, int]] = {}

@@ -1,66 +1,30 @@
 """A lost life ends a trajectory for good, and the episode goes on."""
 
 import numpy as np
-from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.rollout import build_rollout, select_trajectories
-from lanista.envs.base import Decision
 from lanista.trainers.trainer.episode_stats import EpisodeStats
-from mlagents_envs.base_env import ActionTuple, DecisionSteps, TerminalSteps
-from processor_scripts import ListSink, vector_spec
-
-SPEC = vector_spec((1,), continuous=1)
-MEMORY = 2
+from simple_engine import ListSink, SimpleEngine, vector_spec
 
 
-class Game:
+def engine(horizon=100, **manager):
     """Agents 1 and 2 of environment 3, whose observation is the time and whose reward is always 1."""
+    spec = vector_spec((1,), continuous=1)
+    return SimpleEngine(horizon, spec, lambda agent, time: time, memory_size=2, **manager)
 
-    def __init__(self, horizon=100, places=0, by_worker=False):
-        self.sink = ListSink()
-        self.manager = AgentManager(
-            "B?team=0", SPEC, horizon, self.sink, MEMORY, places=places, by_worker=by_worker
-        )
-        self.time, self.waiting = 0, []
 
-    def step(self, lost=(), over=()):
-        """One step; what trajectories it finished."""
-        going = [agent for agent in (1, 2) if agent not in over]
-        answer = self.answer(self.waiting) if self.waiting else None
-        decisions = DecisionSteps(*self.said(going)[:3], None, *self.said(going)[3:])
-        obs, reward, ids, *group = self.said(list(over))
-        terminals = TerminalSteps(obs, reward, np.zeros(len(over), bool), ids, *group)
-        lives = np.array(lost, np.int32) if lost else None
-        self.manager.add_experiences(decisions, terminals, 3, answer, lives)
-        self.time, self.waiting = self.time + 1, going
-        return self.manager.trajectory_queue.drain()
-
-    def said(self, ids):
-        n = len(ids)
-        obs = [np.full((n, 1), self.time, np.float32)]
-        return (
-            obs,
-            np.ones(n, np.float32),
-            np.array(ids, np.int32),
-            np.zeros(n, np.int32),
-            np.zeros(n, np.float32),
-        )
-
-    def answer(self, ids):
-        n = len(ids)
-        action = ActionTuple(np.zeros((n, 1), np.float32), np.zeros((n, 0), np.int32))
-        memory = np.full((n, MEMORY), self.time, np.float32)
-        return Decision(
-            np.array(ids, np.int32), action, action, np.zeros((n, 1), np.float32), np.zeros(n), memory
-        )
+def step(game, lost=(), over=()):
+    return game.step([agent for agent in (1, 2) if agent not in over], over, env=3, lost=lost)
 
 
 def played(game):
     """Agent 1 loses a life at the third step and ends at the fifth; agent 2 ends with it."""
-    return [t for k in range(6) for t in game.step(lost=[1] if k == 3 else [], over=[1, 2] if k == 5 else [])]
+    return [
+        t for k in range(6) for t in step(game, lost=[1] if k == 3 else [], over=[1, 2] if k == 5 else [])
+    ]
 
 
 def test_the_trajectory_ends_truly_and_the_agent_goes_on_where_it_is():
-    lost, first, second = played(Game())
+    lost, first, second = played(engine())
     rows = build_rollout([lost, first, second])
     assert [t.agent.agent for t in (lost, first, second)] == [1, 1, 2]
     assert rows.lengths.tolist() == [3, 2, 5]
@@ -76,7 +40,7 @@ def test_the_trajectory_ends_truly_and_the_agent_goes_on_where_it_is():
 
 
 def test_statistics_count_whole_games():
-    game = Game(by_worker=True)
+    game = engine(by_worker=True)
     trajectories = played(game)
     for key in ("Environment/Episode Length", "Environment/Worker 3/Episode Length"):
         assert [value for name, value, _ in game.sink.stats if name == key] == [4, 4]
@@ -91,13 +55,13 @@ def test_statistics_count_whole_games():
 
 
 def test_nothing_is_reported_by_environment_unless_wanted():
-    game = Game()
+    game = engine()
     played(game)
     assert not [name for name, *_ in game.sink.stats if "Worker" in name]
 
 
 def test_the_horizon_cuts_as_ever():
-    trajectories = played(Game(horizon=2))
+    trajectories = played(engine(horizon=2))
     told = [(t.agent.agent, len(t), t.done_reached, t.life_lost) for t in trajectories]
     cut, lost, over = (False, False), (True, True), (True, False)
     assert sorted(told) == sorted(
@@ -106,20 +70,20 @@ def test_the_horizon_cuts_as_ever():
 
 
 def test_a_life_lost_at_the_horizon_is_a_true_end():
-    first = next(t for t in played(Game(horizon=3)) if t.agent.agent == 1)
+    first = next(t for t in played(engine(horizon=3)) if t.agent.agent == 1)
     assert (len(first), first.done_reached, first.life_lost) == (3, True, True)
 
 
 def test_the_lives_of_agents_that_are_not_known_are_of_no_interest():
-    game = Game()
-    game.step()
-    assert game.step(lost=[7]) == []
+    game = engine()
+    step(game)
+    assert step(game, lost=[7]) == []
     game.manager.reset_agents(3, np.array([1], np.int32))
-    assert game.step(lost=[1]) == []
+    assert step(game, lost=[1]) == []
 
 
 def test_a_critic_of_teams_finds_nobody_behind_a_lost_life():
-    game = Game(places=2)
-    lost = [t for k in range(3) for t in game.step(lost=[1] if k == 2 else [])]
+    game = engine(places=2)
+    lost = [t for k in range(3) for t in step(game, lost=[1] if k == 2 else [])]
     assert [t.next_roster.tolist() for t in lost] == [[-1, -1]]
     assert lost[0].next_agents.tolist() == [-1, -1]

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from lanista.agent_processor.rollout import build_rollout
 from lanista.agent_processor.rows import RowStore
-from processor_scripts import vector_spec
-from simple_engine import SimpleEngine
+from simple_engine import SimpleEngine, vector_spec
 
 
 def small(horizon: int) -> SimpleEngine:

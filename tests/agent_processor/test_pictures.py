@@ -10,7 +10,7 @@ from lanista.agent_processor.rows import RowStore
 from lanista.agent_processor.trajectory import Trajectory
 from lanista.envs.base import Decision
 from mlagents_envs.base_env import ActionTuple, BehaviorSpec, DecisionSteps, TerminalSteps
-from processor_scripts import ListSink, vector_spec
+from simple_engine import ListSink, vector_spec
 
 CAMERA = (3, 64, 84)
 CAMERA_BYTES = 3 * 64 * 84

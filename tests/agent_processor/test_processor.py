@@ -7,8 +7,7 @@ from lanista.agent_processor.queues import AgentManagerQueue
 from lanista.agent_processor.rollout import build_rollout
 from lanista.agent_processor.trajectory import Trajectory
 from mlagents_envs.base_env import DecisionSteps, TerminalSteps
-from processor_scripts import ListSink, vector_spec
-from simple_engine import SimpleEngine
+from simple_engine import ListSink, SimpleEngine, vector_spec
 
 SPEC = vector_spec((2,), continuous=1)
 
@@ -97,7 +96,7 @@ def test_trajectories_of_two_behaviours_share_a_rollout_if_they_are_alike() -> N
     own = [r.obs[0][: r.steps] for r in (build_rollout(ours), build_rollout(theirs))]
     np.testing.assert_array_equal(both.obs[0][: both.steps], np.concatenate(own))
     with pytest.raises(ValueError, match="cannot share a rollout"):
-        build_rollout([*ours, *played(SimpleEngine(2, sensors=2))])
+        build_rollout([*ours, *played(SimpleEngine(2, vector_spec((3,), (3,), continuous=1)))])
 
 
 def test_a_rollout_of_nothing_is_refused() -> None:

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanista.agent_processor.rows import RowStore
 from plain_processor import PlainProcessor
-from processor_scripts import Player, vector_spec
+from processor_scripts import Player
+from simple_engine import vector_spec
 from told_trajectories import same, told
 
 BRANCHES = (2, 3)

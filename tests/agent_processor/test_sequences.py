@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lanista.agent_processor.rollout import build_rollout, gather_mates, newest, next_steps, pad_sequences
 from lanista.agent_processor.rows import RowStore
 from lanista.agent_processor.trajectory import AgentKey, Rollout, Trajectory
-from processor_scripts import vector_spec
+from simple_engine import vector_spec
 from told_trajectories import same
 
 

@@ -38,13 +38,7 @@ AGENTS, BEHAVIOR = 3, "Seer?team=0"
 BUFFER = 48
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Networks so small are held up by more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def seer(side: int = 20) -> BehaviorSpec:

@@ -1,11 +1,11 @@
 """The steps that wait for an update go through a checkpoint as they are."""
 
-import io
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
-import torch
 from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, RolloutBuffer
+from rollouts import reloaded
 
 
 def steps_in_one_piece(count):
@@ -26,11 +26,7 @@ def steps_in_one_piece(count):
 def test_columns_that_share_memory_come_back():
     buffer = RolloutBuffer(EvaluatedSteps)
     buffer.append(steps_in_one_piece(5))
-    file = io.BytesIO()
-    torch.save(buffer.state_dict(), file)
-    file.seek(0)
-    again = RolloutBuffer(EvaluatedSteps)
-    again.load_state_dict(torch.load(file, weights_only=True))
+    again = through_a_file(buffer)
     assert len(again) == 5
     got, expected = again.columns(), steps_in_one_piece(5)
     for name in ("continuous", "discrete", "log_probs", "values", "returns", "advantages"):
@@ -41,11 +37,8 @@ def test_columns_that_share_memory_come_back():
 
 
 def through_a_file(buffer):
-    file = io.BytesIO()
-    torch.save(buffer.state_dict(), file)
-    file.seek(0)
     again = RolloutBuffer(EvaluatedSteps)
-    again.load_state_dict(torch.load(file, weights_only=True))
+    again.load_state_dict(reloaded(buffer.state_dict()))
     return again
 
 
@@ -107,16 +100,24 @@ def test_pictures_are_stored_once(expected):
         buffer.clear()
 
 
-def test_a_part_without_room_for_its_pictures_leaves_the_others_as_they_are(monkeypatch):
-    buffer = RolloutBuffer(EvaluatedSteps)
-    pixels = np.arange(5 * 3 * 4 * 6).astype(np.uint8).reshape(5, 3, 4, 6)
-    buffer.append(filmed(pixels))
+@contextmanager
+def no_memory(monkeypatch):
+    """Nothing can be allocated within, which fails."""
 
     def none(*_):
         raise MemoryError
 
     with monkeypatch.context() as full, pytest.raises(MemoryError):
         full.setattr(np, "empty", none)
+        yield
+
+
+def test_a_part_without_room_for_its_pictures_leaves_the_others_as_they_are(monkeypatch):
+    buffer = RolloutBuffer(EvaluatedSteps)
+    pixels = np.arange(5 * 3 * 4 * 6).astype(np.uint8).reshape(5, 3, 4, 6)
+    buffer.append(filmed(pixels))
+
+    with no_memory(monkeypatch):
         buffer.append(filmed(pixels))
     assert len(buffer) == len(buffer.columns()) == 5
     np.testing.assert_array_equal(buffer.columns().obs[0], pixels)
@@ -127,10 +128,6 @@ def test_parts_stay_where_there_is_no_memory_to_join_them(monkeypatch):
     for _ in range(2):
         buffer.append(steps_in_one_piece(3))
 
-    def none(*_):
-        raise MemoryError
-
-    with monkeypatch.context() as full, pytest.raises(MemoryError):
-        full.setattr(np, "empty", none)
+    with no_memory(monkeypatch):
         buffer.columns()
     assert len(buffer) == len(buffer.columns()) == 6

@@ -6,21 +6,12 @@ from lanista.trainers.checkpoints.file import CheckpointError, load_checkpoint, 
 from lanista.trainers.checkpoints.metadata import build_network, describe_network, step_of
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.settings.models.networks import NetworkSettings
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
+from referencenets import vector_spec
 
 
 @pytest.fixture
 def spec():
-    def sensor(size):
-        return ObservationSpec((size,), (DimensionProperty.NONE,), ObservationType.DEFAULT, f"sensor {size}")
-
-    return BehaviorSpec([sensor(5), sensor(2)], ActionSpec(2, (3, 4)))
+    return vector_spec([5, 2], 2, (3, 4))
 
 
 @pytest.fixture

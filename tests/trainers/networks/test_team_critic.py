@@ -12,27 +12,14 @@ from lanista.trainers.networks.modules.attention import HEADS, LAYER_NORM_EPS, P
 from lanista.trainers.networks.modules.distributions import flat_actions
 from lanista.trainers.networks.team_critic import Members, TeamCritic
 from lanista.trainers.settings.models.networks import NetworkSettings
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
-from referencenets import load_parameters, team_critic_parameters
+from referencenets import load_parameters, team_critic_parameters, vector_spec
 from torch.nn import functional
-
-
-def behavior(sizes, continuous, branches):
-    none = (DimensionProperty.NONE,)
-    obs = [ObservationSpec((n,), none, ObservationType.DEFAULT, f"v{i}") for i, n in enumerate(sizes)]
-    return BehaviorSpec(obs, ActionSpec(continuous, tuple(branches)))
 
 
 @pytest.mark.parametrize("case", cases("networks", "forward_poca_critic"))
 def test_values_and_baselines_are_the_reference_s(case):
     given, expected = case["inputs"], case["expected"]
-    spec = behavior(
+    spec = vector_spec(
         [shape[0] for shape in given["observation_shapes"]],
         given["continuous_size"],
         given["discrete_branches"],
@@ -90,7 +77,7 @@ def plain(critic, entities, count):
 @pytest.mark.parametrize("shared_rows", [False, True])
 def test_what_sets_share_is_what_each_would_give_alone(sizes, shared_rows):
     torch.manual_seed(3)
-    spec = behavior([4, 3], 2, (3,))
+    spec = vector_spec([4, 3], 2, (3,))
     critic = TeamCritic(spec, NetworkSettings(hidden_units=16, num_layers=2), ["extrinsic", "gail"])
     for parameter in critic.parameters():
         parameter.data.normal_(0, 0.4)
@@ -134,7 +121,7 @@ def test_what_sets_share_is_what_each_would_give_alone(sizes, shared_rows):
 
 
 def test_the_count_of_members_is_told_relative_to_the_largest_team_seen():
-    critic = TeamCritic(behavior([2], 1, ()), NetworkSettings(hidden_units=8), ["extrinsic"])
+    critic = TeamCritic(vector_spec([2], 1, ()), NetworkSettings(hidden_units=8), ["extrinsic"])
     with torch.no_grad():
         critic.values.weight.zero_()
         critic.values.weight[-1] = 1.0
@@ -146,4 +133,4 @@ def test_the_count_of_members_is_told_relative_to_the_largest_team_seen():
 
 def test_a_width_that_heads_do_not_divide_is_refused():
     with pytest.raises(ValueError, match="divisible by 4, not 10"):
-        TeamCritic(behavior([2], 1, ()), NetworkSettings(hidden_units=10), ["extrinsic"])
+        TeamCritic(vector_spec([2], 1, ()), NetworkSettings(hidden_units=10), ["extrinsic"])

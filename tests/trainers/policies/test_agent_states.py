@@ -11,19 +11,11 @@ from lanista.trainers.policies.policy import ActContext, Policy
 from lanista.trainers.settings.models.networks import NetworkSettings
 from mlagents_envs.base_env import TerminalSteps
 from referencenets import vector_spec
+from simple_engine import ListSink
 
 SPEC = vector_spec([2], 1, (3,))
 BEHAVIOR = "Ball?team=0"
 SIZE = 4
-
-
-class Silent:
-    """Statistics go nowhere."""
-
-    def add_stat(self, *_):
-        pass
-
-    add_stats = set_stat = add_stat
 
 
 class Run:
@@ -34,7 +26,7 @@ class Run:
         self.network = ActorCritic(SPEC, chosen, ["extrinsic"])
         self.policy = Policy(self.network, SPEC, seed=1)
         self.states = AgentStates(SIZE)
-        self.manager = AgentManager(BEHAVIOR, SPEC, 100, Silent(), memory_size=SIZE)
+        self.manager = AgentManager(BEHAVIOR, SPEC, 100, ListSink(), memory_size=SIZE)
         self.answers = {}
 
     def message(self, env, asking, ending=(), void=(), fresh=False):

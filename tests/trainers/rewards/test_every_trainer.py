@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 
 import pytest
@@ -11,6 +10,7 @@ from crowd import Crowd, learn_from, make_learner, write_demonstration
 from lanista.envs.errors import DemonstrationError
 from referencenets import spec_of_shapes
 from reliability.resume import differences, numbers
+from rollouts import reloaded
 
 NETWORKS = {
     "vectors": {},
@@ -40,13 +40,7 @@ SIGNALS = {
 SMALL = {"hidden_units": 8, "num_layers": 1}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Networks of a few units: more threads would wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def behavior_of(trainer, network):
@@ -71,13 +65,12 @@ def go_on_after_a_resume(tmp_path, spec, behavior):
     crowd = Crowd(spec)
     for _ in range(2):
         learn_from(one, crowd.play(one, 7))
-    file = io.BytesIO()
-    torch.save(one.trainer.state_dict(), file)
+    state = reloaded(one.trainer.state_dict())
     (tmp_path / "beside").mkdir()
     one.trainer.save_beside(tmp_path / "beside")
     before = told(one)
     other = make_learner(tmp_path / "other", spec, behavior)
-    other.trainer.load_state_dict(torch.load(io.BytesIO(file.getvalue()), weights_only=True))
+    other.trainer.load_state_dict(state)
     other.trainer.load_beside(tmp_path / "beside")
     collected = crowd.play(one, 7)
     for learner in (one, other):

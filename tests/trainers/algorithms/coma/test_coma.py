@@ -1,7 +1,5 @@
 """What COMA makes of trajectories, and the gradients of its update."""
 
-import io
-
 import numpy as np
 import pytest
 import torch
@@ -20,6 +18,8 @@ from lanista.trainers.networks.observation_kinds import UnsupportedObservationEr
 from lanista.trainers.rewards.extrinsic import TeamReward
 from lanista.trainers.settings.models.algorithms import TeamRewardKind
 from mlagents_envs.base_env import ActionSpec, BehaviorSpec
+from reliability.resume import differences
+from rollouts import reloaded
 
 SPEC = vector_spec([2], [3, 2])
 MEMORY = {"memory": {"memory_size": 8, "sequence_length": 4}}
@@ -60,6 +60,12 @@ def config(**keys):
 def evaluated(algorithm, rows, reward=None):
     reward = TeamReward(TeamRewardKind.MEAN) if reward is None else reward
     return algorithm.evaluate(rows, {"extrinsic": reward.evaluate(rows)}, {"extrinsic": False})
+
+
+def prepared(keys, **arguments):
+    """A play that has ended, and the steps that COMA makes of it."""
+    play = Play(SPEC, keys, **arguments)
+    return play, evaluated(play.algorithm, build_rollout(played(play), with_mates=False)).steps
 
 
 VARIANTS = {
@@ -189,15 +195,13 @@ def test_weights_from_actors_that_saw_the_state_are_blinded_and_named():
 
 
 def test_the_moments_of_both_optimisers_are_taken_over_with_the_weights():
-    play = Play(SPEC, config())
-    steps = evaluated(play.algorithm, build_rollout(played(play), with_mates=False)).steps
+    play, steps = prepared(config())
     play.algorithm.update(steps, 0)
     state = play.algorithm.state_dict()
     new = make(SPEC, config(), seed=5)
     assert new.initialize_from(state) == []
     for entry in ("Optimizer", "Optimizer:critic"):
-        for key, value in state[entry].items():
-            assert torch.equal(torch.as_tensor(value), torch.as_tensor(new.state_dict()[entry][key])), key
+        assert not differences(state[entry], new.state_dict()[entry])
     del state["Optimizer:critic"]
     assert make(SPEC, config(), seed=5).initialize_from(state) == ["Optimizer:critic (not in the file)"]
 
@@ -213,25 +217,20 @@ def test_a_resumed_trainer_learns_bit_for_bit_from_the_buffer_that_was_saved():
     one, two, before, after = (Play(SPEC, keys, seed) for seed in (1, 2, 3, 4))
     take_in(one, played(before))
     assert len(one.trainer.buffer) > 0
-    file = io.BytesIO()
-    torch.save(one.trainer.state_dict(), file)
-    file.seek(0)
-    two.trainer.load_state_dict(torch.load(file, weights_only=True))
+    two.trainer.load_state_dict(reloaded(one.trainer.state_dict()))
     more = played(after)
     for play in (one, two):
         take_in(play, more)
         play.trainer.advance()
         assert play.updates == 1
     for name in ("actors", "critic", "target"):
-        first, second = (getattr(p.algorithm.networks, name).state_dict() for p in (one, two))
-        for key, value in first.items():
-            assert torch.equal(value, second[key]), key
+        assert not differences(*(getattr(p.algorithm.networks, name).state_dict() for p in (one, two)))
     assert torch.equal(one.algorithm.sampler.get_state(), two.algorithm.sampler.get_state())
 
 
 def test_a_cpu_generator_draws_for_tensors_of_any_device():
-    """So that a checkpoint made on one device goes on on another."""
-    assert play_sampler_device() == "cpu"
+    """So that a checkpoint made on one device resumes on another."""
+    assert COMA(SPEC, config(), torch.device("meta"), 0, NonFinitePolicy.STOP).sampler.device.type == "cpu"
     logits = torch.zeros(4, 3, device="meta")
     empty = torch.zeros(4, 0, device="meta")
     distribution = ActionDistribution(empty, empty[0], logits, Branches([3]))
@@ -239,10 +238,6 @@ def test_a_cpu_generator_draws_for_tensors_of_any_device():
     means = torch.zeros(4, 2, device="meta")
     distribution = ActionDistribution(means, means[0], empty, Branches([]))
     assert distribution.sample(torch.Generator()).continuous.device.type == "meta"
-
-
-def play_sampler_device():
-    return COMA(SPEC, config(), torch.device("meta"), 0, NonFinitePolicy.STOP).sampler.device.type
 
 
 def test_parts_of_a_buffer_are_linked_each_within_itself(variant):
@@ -264,8 +259,7 @@ def test_parts_of_a_buffer_are_linked_each_within_itself(variant):
 
 
 def test_before_the_first_gradient_step_the_policy_is_the_one_that_acted(variant):
-    play = Play(SPEC, variant)
-    steps = evaluated(play.algorithm, build_rollout(played(play), with_mates=False)).steps
+    play, steps = prepared(variant)
     learning = RosterMinibatches(play.algorithm.networks, steps, normalize_advantages=False)
     for batch in learning.in_order(5):
         now = play.algorithm._policy(batch).log_probs(batch.actions)
@@ -273,8 +267,7 @@ def test_before_the_first_gradient_step_the_policy_is_the_one_that_acted(variant
 
 
 def test_every_step_is_in_one_minibatch_of_an_epoch_but_for_the_rest(variant):
-    play = Play(SPEC, variant)
-    steps = evaluated(play.algorithm, build_rollout(played(play), with_mates=False)).steps
+    play, steps = prepared(variant)
     learning = RosterMinibatches(play.algorithm.networks, steps, normalize_advantages=False)
     sizes = [len(b.targets) for b in learning.shuffled(8, torch.Generator().manual_seed(0))]
     assert sum(sizes) <= len(steps)
@@ -299,8 +292,7 @@ def _total(coma, batch, epsilon=0.2):
 
 @pytest.mark.parametrize("kind", ["shared", "index on actor", "unshared", "recurrent"])
 def test_gradients_are_those_of_finite_differences(kind):
-    play = Play(SPEC, config(**VARIANTS[kind]))
-    steps = evaluated(play.algorithm, build_rollout(played(play), with_mates=False)).steps
+    play, steps = prepared(config(**VARIANTS[kind]))
     nets = play.algorithm.networks
     for network in (nets.actors, nets.critic, nets.target):
         network.double()
@@ -334,27 +326,21 @@ def test_a_resumed_algorithm_learns_bit_for_bit_what_the_first_one_learns(varian
     trajectories = played(first)
     steps = evaluated(first.algorithm, build_rollout(trajectories, with_mates=False)).steps
     first.algorithm.update(steps, 10)
-    buffer = io.BytesIO()
-    torch.save(first.algorithm.state_dict(), buffer)
-    buffer.seek(0)
     second = make(SPEC, variant, seed=99)
-    second.load_state_dict(torch.load(buffer, weights_only=True))
+    second.load_state_dict(reloaded(first.algorithm.state_dict()))
     for algorithm in (first.algorithm, second):
         algorithm.evaluator.memories.reset_agents()
         algorithm.evaluator.target_memories.reset_agents()
         steps = evaluated(algorithm, build_rollout(trajectories, with_mates=False)).steps
         algorithm.update(steps, 20)
     for name in ("actors", "critic", "target"):
-        one, two = (getattr(a.networks, name).state_dict() for a in (first.algorithm, second))
-        for key, value in one.items():
-            assert torch.equal(value, two[key]), key
+        assert not differences(*(getattr(a.networks, name).state_dict() for a in (first.algorithm, second)))
     assert first.algorithm.exploration == second.exploration
 
 
 def test_the_target_follows_by_copies_or_by_a_share():
     def distances(**keys):
-        play = Play(SPEC, config(**keys))
-        steps = evaluated(play.algorithm, build_rollout(played(play), with_mates=False)).steps
+        play, steps = prepared(config(**keys))
         nets, found = play.algorithm.networks, []
         for _ in range(4):
             play.algorithm.update(steps, 0)

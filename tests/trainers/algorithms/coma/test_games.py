@@ -7,15 +7,7 @@ from coma_plays import Batch, Play, settings, vector_spec
 from lanista.agent_processor.rollout import build_rollout
 from lanista.trainers.networks.multi_actor import exported_networks
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Networks of a few units: more threads would wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 QUICK = {"batch_size": 64, "buffer_size": 256, "learning_rate": 5e-3, "learning_rate_schedule": "constant"}
 SETTLED = {"epsilon_start": 0.3, "epsilon_end": 0.0, "epsilon_decay_steps": 3000}

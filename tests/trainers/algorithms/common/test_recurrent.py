@@ -14,13 +14,8 @@ from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.networks.modules.memory import Memory
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.settings.models.networks import MemorySettings
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
+from mlagents_envs.base_env import ActionSpec
+from referencenets import vector_spec
 from rollouts import recurrent_rollout
 
 SIZE = 4
@@ -99,9 +94,7 @@ def test_an_agent_that_begins_anew_has_no_memory_of_an_episode_that_never_ended(
     assert not said.starts.any()
 
 
-SPEC = BehaviorSpec(
-    [ObservationSpec((3,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "vector")], ActionSpec(1, ())
-)
+SPEC = vector_spec([3], 1)
 
 
 @pytest.mark.parametrize("case", cases("returns", "recurrent_critic_memory"))

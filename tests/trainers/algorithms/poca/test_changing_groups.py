@@ -6,34 +6,19 @@ follows; so all expectations are sums of rewards, and the critic's values of set
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import torch
-from lanista.agent_processor.processor import AgentManager
 from lanista.agent_processor.rollout import build_rollout
 from lanista.agent_processor.trajectory import Rollout
-from lanista.envs.base import Decision
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.poca.poca import POCA
 from lanista.trainers.algorithms.poca.steps import TeamSteps
 from lanista.trainers.networks.team_critic import Members
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
-from mlagents_envs.base_env import (
-    ActionSpec,
-    ActionTuple,
-    BehaviorSpec,
-    DecisionSteps,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-    TerminalSteps,
-)
+from simple_engine import SimpleEngine, vector_spec
 
-SPEC = BehaviorSpec(
-    [ObservationSpec((2,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "v")], ActionSpec(1, (2,))
-)
+SPEC = vector_spec((2,), continuous=1, branches=(2,))
 SETTINGS = {
     "trainer_type": "poca",
     "hyperparameters": {"batch_size": 4, "lambd": 1.0},
@@ -43,76 +28,28 @@ SETTINGS = {
 }
 
 
-class NoStats:
-    """Takes statistics and forgets them."""
-
-    def add_stat(self, key, value, aggregation):
-        pass
-
-    def add_stats(self, key, values, aggregation):
-        pass
-
-    def set_stat(self, key, value):
-        pass
+def sight(agent: int, time: int) -> list[float]:
+    """What an agent sees at a time: its number and the time."""
+    return [agent / 8, time / 8]
 
 
-@dataclass
-class Script:
-    """Plays steps of one environment: agents by number, each in the group that `group_of` names."""
+class Script(SimpleEngine):
+    """Plays steps of one environment; agents by number, each in its group; only groups are rewarded."""
 
-    group_of: dict[int, int]
-    manager: AgentManager = field(
-        default_factory=lambda: AgentManager("B?team=0", SPEC, SETTINGS["time_horizon"], NoStats())
-    )
-    waiting: list[int] = field(default_factory=list)
-    time: int = 0
+    def __init__(self, groups: dict[int, int]) -> None:
+        super().__init__(100, SPEC, sight, groups, reward=0.0)
+        self.finished = []
 
-    def step(self, decide: list[int], end: list[int] | None = None, group_reward: float = 0.0) -> None:
-        """These agents ask for decisions, those end; every member is told the same group reward."""
-        asked, ended = self._batch(decide, group_reward), self._batch(end or [], group_reward)
-        obs, reward, ids, groups, group_rewards = asked
-        decisions = DecisionSteps(obs, reward, ids, None, groups, group_rewards)
-        obs, reward, ids, groups, group_rewards = ended
-        terminals = TerminalSteps(obs, reward, np.zeros(len(ids), bool), ids, groups, group_rewards)
-        self.manager.add_experiences(decisions, terminals, 0, self._decided())
-        self.waiting, self.time = decide, self.time + 1
-
-    def _batch(self, agents, group_reward):
-        n = len(agents)
-        return (
-            [np.array([self.saw(a) for a in agents], np.float32).reshape(n, 2)],
-            np.zeros(n, np.float32),
-            np.array(agents, np.int32),
-            np.array([self.group_of[a] for a in agents], np.int32),
-            np.full(n, group_reward, np.float32),
-        )
-
-    def _decided(self):
-        n = len(self.waiting)
-        if not n:
-            return None
-        action = ActionTuple(np.full((n, 1), 0.5, np.float32), np.ones((n, 1), np.int32))
-        return Decision(
-            np.array(self.waiting, np.int32),
-            action,
-            action,
-            np.full((n, 2), -1.0, np.float32),
-            np.zeros(n),
-            None,
-        )
-
-    def saw(self, agent: int, time: int | None = None) -> list[float]:
-        """What an agent sees at a time, by default now: its number and the time."""
-        return [agent / 8, (self.time if time is None else time) / 8]
+    def step(self, *agents, **keys):
+        self.finished += super().step(*agents, **keys)
 
     def judged(self, poca: POCA) -> tuple[Rollout, TeamSteps, dict[int, slice]]:
-        """The finished trajectories as a rollout, what POCA makes of it, and each agent's steps in it."""
-        trajectories = self.manager.trajectory_queue.drain()
-        found = build_rollout(trajectories)
+        """The finished trajectories as a rollout, POCA's evaluation of it, and each agent's steps in it."""
+        found = build_rollout(self.finished)
         rewards = {"extrinsic": ExtrinsicReward(with_mates=True).evaluate(found)}
         steps = poca.evaluate(found, rewards, {"extrinsic": False}).steps
         ends = np.cumsum(found.lengths)
-        where = {t.agent.agent: slice(e - len(t), e) for t, e in zip(trajectories, ends.tolist())}
+        where = {t.agent.agent: slice(e - len(t), e) for t, e in zip(self.finished, ends.tolist())}
         return found, steps, where
 
 
@@ -167,7 +104,7 @@ def test_who_dies_early_is_credited_with_what_the_survivors_are_worth():
     script.step([], [2], group_reward=1.0)
     found, steps, where = script.judged(poca)
     # The survivor as it was last seen: its own step of that time is recorded behind the death.
-    worth = value_of(poca, script.saw(1, 2), script.saw(2, 1))
+    worth = value_of(poca, sight(1, 2), sight(2, 1))
     np.testing.assert_allclose(steps.returns[where[1], 0], [worth, worth], rtol=1e-4)
     np.testing.assert_allclose(steps.returns[where[2], 0], [1.0, 1.0, 1.0, 1.0])
     assert sets(found, where[2]) == [{1}, {1}, set(), set()]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from goldendata import array, cases
 from lanista.agent_processor.rollout import pad_sequences
-from lanista.agent_processor.trajectory import AgentKey, Rollout
+from lanista.agent_processor.trajectory import AgentKey
 from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.poca.minibatches import TeamMinibatches
 from lanista.trainers.algorithms.poca.poca import POCA
@@ -17,17 +17,11 @@ from lanista.trainers.buffers.columns import concatenate
 from lanista.trainers.networks.team_critic import Members
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
+from referencenets import vector_spec
+from rollouts import make_rollout
 from trainer_surroundings import Events, Record, given_signals
 
-OBS = [ObservationSpec((3,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "v")]
-SPEC = BehaviorSpec(OBS, ActionSpec(1, (2,)))
+SPEC = vector_spec([3], 1, (2,))
 
 
 def settings(**keys):
@@ -39,35 +33,15 @@ def algorithm(config, device="cpu"):
 
 
 def rollout_of(lengths, mates, generator, **columns):
-    """Trajectories of these lengths; `mates` [steps, M]; rows behind the steps are teammates'."""
+    """Trajectories of these lengths; `mates` [steps, M]; rows after the steps are teammates'."""
     n = max(sum(lengths), int(mates.max(initial=-1)) + 1)
-    ends = len(lengths)
-    given = {
+    default = {
         "numbers": 1000 + np.arange(n),
         "obs": [generator.normal(size=(n, 3)).astype(np.float32)],
         "continuous": generator.normal(size=(n, 1)).astype(np.float32),
-        "discrete": generator.integers(0, 2, (n, 1)).astype(np.int32),
-        "log_probs": np.full((n, 2), -1.0, np.float32),
-        "action_mask": np.zeros((n, 2), bool),
-        "reward": np.zeros(n, np.float32),
-        "group_reward": np.zeros(n, np.float32),
-        "done": np.zeros(n, bool),
-        "interrupted": np.zeros(n, bool),
-        "memory": None,
-        "prev_discrete": np.zeros((n, 1), np.int32),
-        "mates": mates,
-        "lengths": np.array(lengths),
-        "next_obs": [np.zeros((ends, 3), np.float32)],
-        "next_mates_obs": None,
-        "next_mates": np.zeros(ends, np.int64),
-        "done_reached": np.zeros(ends, bool),
-        "interrupted_at_end": np.zeros(ends, bool),
-        "all_group_dones": np.zeros(ends, bool),
-        "agents": [AgentKey(0, k) for k in range(ends)],
+        "all_group_dones": np.zeros(len(lengths), bool),
     }
-    known = {f: v for f, v in (given | columns).items() if f in Rollout.__dataclass_fields__}
-    optional = {f: None for f in Rollout.__dataclass_fields__ if f not in known}
-    return Rollout(**known, **optional)
+    return make_rollout(lengths, rows=n, branches=(2,), mates=mates, **{**default, **columns})
 
 
 @pytest.mark.parametrize("case", cases("returns", "poca_process"))

@@ -1,7 +1,5 @@
 """What a checkpoint saves of POCA's steps is never mistaken for steps of the process that loads it."""
 
-import io
-
 import numpy as np
 import pytest
 import torch
@@ -17,18 +15,12 @@ from lanista.trainers.policies.policy import Policy
 from lanista.trainers.rewards.extrinsic import ExtrinsicReward
 from lanista.trainers.settings.models.behavior import TrainerSettings
 from lanista.trainers.trainer.on_policy import OnPolicyTrainer
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DecisionSteps,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-    TerminalSteps,
-)
+from mlagents_envs.base_env import DecisionSteps, TerminalSteps
+from referencenets import vector_spec
+from reliability.resume import differences
+from rollouts import reloaded
 
-OBS = [ObservationSpec((3,), (DimensionProperty.NONE,), ObservationType.DEFAULT, "v")]
-SPEC = BehaviorSpec(OBS, ActionSpec(1, (2,)))
+SPEC = vector_spec([3], 1, (2,))
 SETTINGS = TrainerSettings.model_validate(
     {
         "trainer_type": "poca",
@@ -80,13 +72,6 @@ def play(trainer, ticks, seed, team=0):
     trainer.subscribe(queue)
     trainer.advance()
     trainer.queues.clear()
-
-
-def saved(trainer):
-    file = io.BytesIO()
-    torch.save(trainer.state_dict(), file)
-    file.seek(0)
-    return torch.load(file, weights_only=True)
 
 
 def steps_numbered(seed, first):
@@ -145,7 +130,7 @@ def test_an_update_after_a_resume_is_bit_for_bit_the_one_that_would_have_been(te
     for team in range(teams):
         play(one, 6, seed=team, team=team)
     assert 0 < len(one.buffer) <= 200
-    state = saved(one)
+    state = reloaded(one.state_dict())
     monkeypatch.setattr("lanista.agent_processor.rows._stores", iter(range(100)))
     two = trainer_of(seed=5)
     two.load_state_dict(state)
@@ -157,7 +142,5 @@ def test_an_update_after_a_resume_is_bit_for_bit_the_one_that_would_have_been(te
     for trainer in (one, two):
         trainer.algorithm.update(trainer.buffer.columns(), trainer.step)
     for name in ("network", "critic"):
-        first, second = (getattr(t.algorithm, name).state_dict() for t in (one, two))
-        for key, value in first.items():
-            assert torch.equal(value, second[key]), key
+        assert not differences(*(getattr(t.algorithm, name).state_dict() for t in (one, two)))
     assert one.step == two.step

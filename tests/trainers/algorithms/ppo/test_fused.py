@@ -3,21 +3,16 @@
 import numpy as np
 import pytest
 import torch
-from goldendata import array, cases
+from goldendata import cases
 from lanista.trainers.algorithms.common.optim import FlatParameters
 from lanista.trainers.algorithms.ppo.fused import FusedPPOGradient, surrogate
 from lanista.trainers.algorithms.ppo.losses import ratio_statistics
 from lanista.trainers.buffers.rollout_buffer import RolloutBatch
 from lanista.trainers.networks.actor_critic import ActorCritic
 from lanista.trainers.settings.models.networks import NetworkSettings
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
-from ppo_objective import ppo_objective
+from mlagents_envs.base_env import ActionSpec
+from ppo_objective import components, ppo_objective, tensor
+from referencenets import vector_spec
 
 ACTIONS = {
     "continuous": ActionSpec(2, ()),
@@ -33,10 +28,9 @@ ACTIONS = {
 def test_it_is_what_automatic_differentiation_gives(kind, shared, masked, layers):
     torch.manual_seed(1)
     action_spec = ACTIONS[kind]
-    none = (DimensionProperty.NONE,)
-    obs = [ObservationSpec((n,), none, ObservationType.DEFAULT, f"v{n}") for n in (5, 3)]
+    spec = vector_spec([5, 3], action_spec.continuous_size, action_spec.discrete_branches)
     network = NetworkSettings(normalize=True, hidden_units=16, num_layers=layers)
-    net = ActorCritic(BehaviorSpec(obs, action_spec), network, ["extrinsic", "gail"], shared)
+    net = ActorCritic(spec, network, ["extrinsic", "gail"], shared)
     net.actions.log_sigma.data.uniform_(-1, 1)
     flat = FlatParameters(net.parameters())
     rows, width = 32, sum(action_spec.discrete_branches)
@@ -77,28 +71,19 @@ def whole(case):
 @pytest.mark.parametrize("case", cases("losses", "ppo_update", where=whole))
 def test_the_surrogate_and_its_gradient_are_the_reference_s(case, xp):
     given, expected = case["inputs"], case["expected"]
-    rows = len(given["advantages"])
 
-    def components(inputs, continuous, discrete):
-        parts = [torch.zeros(rows, 0)] * 2
-        if inputs.get(continuous) is not None:
-            parts[0] = torch.from_numpy(array(inputs[continuous]))
-        if inputs.get(discrete) is not None:
-            parts[1] = torch.from_numpy(array(inputs[discrete]))
-            parts[1] = parts[1].T if "per_branch" in discrete else parts[1]
-        return as_array(torch.cat(parts, 1))
+    def as_array(column):
+        return column.numpy() if xp is np else column
 
-    def as_array(tensor):
-        return tensor.numpy() if xp is np else tensor
-
-    now = components(given, "log_probs_continuous", "log_probs_discrete_per_branch")
-    old = components(given, "old_log_probs_continuous", "old_log_probs_discrete")
+    now = as_array(components(given, "log_probs_continuous", "log_probs_discrete_per_branch"))
+    old = as_array(components(given, "old_log_probs_continuous", "old_log_probs_discrete"))
     stats = expected["stats"]
-    advantages = as_array(torch.from_numpy(array(given["advantages"])).unsqueeze(1))
+    advantages = as_array(tensor(given["advantages"]).unsqueeze(1))
     loss, kl, fraction, gradient = surrogate(xp, now, old, advantages, stats["Policy/Epsilon"])
     assert abs(loss.item()) == pytest.approx(stats["Losses/Policy Loss"], rel=1e-5, abs=1e-6)
     log_ratio = torch.as_tensor(now - old)
     moved = ratio_statistics(log_ratio, log_ratio.exp(), stats["Policy/Epsilon"])
     np.testing.assert_allclose([float(kl), float(fraction)], moved, rtol=1e-4, atol=1e-5)
-    wanted = components(expected["gradients"], "log_probs_continuous", "log_probs_discrete_per_branch")
+    gradients = {**expected["gradients"], "advantages": given["advantages"]}
+    wanted = components(gradients, "log_probs_continuous", "log_probs_discrete_per_branch")
     np.testing.assert_allclose(gradient, wanted, rtol=1e-5, atol=1e-6)

@@ -1,19 +1,17 @@
-"""PPO's losses and their gradients equal the reference's."""
+"""The losses of PPO and POCA and their gradients equal the reference's."""
 
 import pytest
 import torch
-from goldendata import array, cases, kinds
+from goldendata import cases, kinds
+from lanista.trainers.algorithms.poca.poca import BASELINE_WEIGHT
 from lanista.trainers.algorithms.ppo.losses import (
+    VALUE_WEIGHT,
     clipped_surrogate,
     clipped_value_loss,
     masked_mean,
     ratio_statistics,
 )
-from ppo_objective import ppo_objective
-
-
-def tensor(value):
-    return torch.from_numpy(array(value))
+from ppo_objective import components, ppo_objective, tensor
 
 
 def signals(value):
@@ -21,9 +19,8 @@ def signals(value):
 
 
 def test_every_kind_is_accounted_for():
-    here = {"masked_mean", "policy_loss", "value_loss", "ppo_update"}
-    elsewhere = {"poca_update": "../poca", "bc_loss": "../imitation"}
-    assert kinds("losses") <= here | elsewhere.keys()
+    here = {"masked_mean", "policy_loss", "value_loss", "ppo_update", "poca_update"}
+    assert kinds("losses") <= here | {"bc_loss"}  # ../imitation
 
 
 @pytest.mark.parametrize("case", cases("losses", "masked_mean"))
@@ -59,46 +56,36 @@ def test_clipped_value_loss(case):
     torch.testing.assert_close(float(got), case["expected"]["loss"], rtol=1e-5, atol=1e-6)
 
 
-def components(inputs, continuous, discrete):
-    """Continuous columns, then one column per branch; a part that the case lacks is empty."""
-    rows = len(inputs["advantages"])
-    parts = [
-        tensor(p) if (p := inputs.get(key)) is not None else torch.zeros(rows, 0)
-        for key in (continuous, discrete)
-    ]
-    if "per_branch" in discrete and inputs.get(discrete) is not None:
-        parts[1] = parts[1].T
-    return torch.cat(parts, dim=1)
-
-
-@pytest.mark.parametrize("case", cases("losses", "ppo_update"))
+@pytest.mark.parametrize("case", cases("losses", "ppo_update", "poca_update"))
 def test_update_losses_and_gradients(case):
     i, expected = case["inputs"], case["expected"]
+    stats, gradients = expected["stats"], expected["gradients"]
+    epsilon, mask, returns = stats["Policy/Epsilon"], tensor(i["loss_mask"]), signals(i["returns"])
     log_probs = components(i, "log_probs_continuous", "log_probs_discrete_per_branch").requires_grad_()
-    entropy = tensor(i["entropy"]).requires_grad_()
-    values = signals(i["values"]).requires_grad_()
+    entropy, values = tensor(i["entropy"]).requires_grad_(), signals(i["values"]).requires_grad_()
+    old = components(i, "old_log_probs_continuous", "old_log_probs_discrete")
+    advantages, beta = tensor(i["advantages"]).unsqueeze(1), stats["Policy/Beta"]
     total, policy, value = ppo_objective(
-        log_probs,
-        components(i, "old_log_probs_continuous", "old_log_probs_discrete"),
-        tensor(i["advantages"]).unsqueeze(1),
-        entropy,
-        values,
-        signals(i["returns"]),
-        expected["stats"]["Policy/Epsilon"],
-        expected["stats"]["Policy/Beta"],
-        tensor(i["loss_mask"]),
+        log_probs, old, advantages, entropy, values, returns, epsilon, beta, mask
     )
+    baselines, baseline = None, torch.zeros(())
+    if "baselines" in i:
+        baselines = signals(i["baselines"]).requires_grad_()
+        baseline = clipped_value_loss(baselines, signals(i["old_baselines"]), returns, epsilon, mask)
+        total = total + VALUE_WEIGHT * BASELINE_WEIGHT * baseline
     total.backward()
-    close = {"rtol": 1e-5, "atol": 1e-6}
-    torch.testing.assert_close(total.item(), expected["total_loss"], **close)
-    torch.testing.assert_close(abs(policy.item()), expected["stats"]["Losses/Policy Loss"], **close)
-    torch.testing.assert_close(value.item(), expected["stats"]["Losses/Value Loss"], **close)
-    gradients = expected["gradients"]
-    torch.testing.assert_close(values.grad, signals(gradients["values"]), **close)
-    torch.testing.assert_close(entropy.grad, tensor(gradients["entropy"]), **close)
     gradients["advantages"] = i["advantages"]
-    torch.testing.assert_close(
-        log_probs.grad,
-        components(gradients, "log_probs_continuous", "log_probs_discrete_per_branch"),
-        **close,
-    )
+    wanted = components(gradients, "log_probs_continuous", "log_probs_discrete_per_branch")
+    pairs = [
+        (total.item(), expected["total_loss"]),
+        (abs(policy.item()), stats["Losses/Policy Loss"]),
+        (value.item(), stats["Losses/Value Loss"]),
+        (baseline.item(), stats.get("Losses/Baseline Loss", 0.0)),
+        (values.grad, signals(gradients["values"])),
+        (entropy.grad, tensor(gradients["entropy"])),
+        (log_probs.grad, wanted),
+    ]
+    if baselines is not None:
+        pairs.append((baselines.grad, signals(gradients["baselines"])))
+    for found, wanted in pairs:
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)

@@ -10,13 +10,8 @@ from lanista.envs.validation import NonFinitePolicy
 from lanista.trainers.algorithms.ppo.ppo import PPO
 from lanista.trainers.buffers.rollout_buffer import EvaluatedSteps, RolloutBatch
 from lanista.trainers.settings.models.behavior import TrainerSettings
-from mlagents_envs.base_env import (
-    ActionSpec,
-    BehaviorSpec,
-    DimensionProperty,
-    ObservationSpec,
-    ObservationType,
-)
+from mlagents_envs.base_env import ActionSpec
+from referencenets import vector_spec
 
 ACTIONS = {"continuous": ActionSpec(2, ()), "branches": ActionSpec(0, (3, 2))}
 STEPS, BATCH, EPOCHS, MAX_STEPS, STEP = 22, 8, 2, 1000, 250
@@ -40,8 +35,7 @@ def algorithm(actions: ActionSpec, batch_size: int = BATCH, **hyper) -> PPO:
             "max_steps": MAX_STEPS,
         }
     )
-    none = (DimensionProperty.NONE,)
-    spec = BehaviorSpec([ObservationSpec((3,), none, ObservationType.DEFAULT, "vector")], actions)
+    spec = vector_spec([3], actions.continuous_size, actions.discrete_branches)
     return PPO(spec, settings, torch.device("cpu"), 5, NonFinitePolicy.STOP)
 
 

@@ -1,6 +1,5 @@
 """Runs that learn from a replay: beside collecting, and when settings, the file or the disk are bad."""
 
-import errno
 import re
 
 import pytest
@@ -9,6 +8,7 @@ from lanista.trainers.buffers.replay import storage as replay_file
 from lanista.trainers.buffers.replay.storage import FILE
 from lanista.trainers.checkpoints.file import load_checkpoint
 from line_runs import Runs
+from replay_steps import fill_disk
 
 YAML = """\
 behaviors:
@@ -119,18 +119,7 @@ def test_a_disk_that_fills_while_the_replay_is_saved_costs_the_new_replay_alone(
     assert runs() == 0
     older = (behavior / FILE).read_bytes()
     write = replay_file._write
-
-    class Full:
-        def __init__(self, file):
-            self.file, self.left = file, 4000
-
-        def write(self, data):
-            self.left -= len(data)
-            if self.left < 0:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return self.file.write(data)
-
-    monkeypatch.setattr(replay_file, "_write", lambda file, *rest: write(Full(file), *rest))
+    fill_disk(monkeypatch, 4000)
     capsys.readouterr()
     assert runs("--resume", end=400) == 0
     told = capsys.readouterr().out

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 
 import numpy as np
 import pytest
 import torch
 from lanista.trainers.buffers.replay import storage as replay_file
-from lanista.trainers.buffers.replay import storage as saving
 from lanista.trainers.buffers.replay.buffer import Replay
 from lanista.trainers.buffers.replay.sampler import ReplaySampler
 from lanista.trainers.buffers.replay.storage import FILE, NOT_LOADED, load_replay, save_replay
-from replay_steps import Game, layout, rollout_of
+from replay_steps import Game, fill_disk, layout, rollout_of
 
 
 def played(game, shape, rounds=12):
@@ -29,29 +27,14 @@ def new(shape):
     return Replay(shape, 0.6 if shape.prioritized else None)
 
 
-def forget_agents(game):
-    """What a restart of the engines does."""
-    game.players.clear()
-
-
 def batches(replay, count=6):
     sampler = ReplaySampler([0.9, 0.5], [False, True], torch.device("cpu"), 0, n_step=3)
     for _ in range(count):
         batch = sampler.batch(replay, 16, beta=0.5)
         sampler.update_priorities(replay, batch.rewards.abs().sum(dim=1))
-        tensors = [
-            *batch.obs,
-            *batch.next_obs,
-            *batch.actions,
-            batch.rewards,
-            batch.discounts,
-            batch.action_mask,
-        ]
-        if batch.weights is not None:
-            tensors.append(batch.weights)
-        if batch.states is not None:
-            tensors += [batch.states, batch.real]
-        yield [tensor.clone() for tensor in tensors]
+        tensors = [*batch.obs, *batch.next_obs, *batch.actions, batch.rewards, batch.discounts, batch.weights]
+        tensors += [batch.action_mask, batch.states, batch.real]
+        yield [tensor.clone() for tensor in tensors if tensor is not None]
 
 
 SHAPES = {
@@ -73,7 +56,7 @@ def test_what_is_loaded_goes_on_as_what_was_saved_to_the_last_bit(tmp_path, name
     loaded = load_replay("B", tmp_path, new(shape), 168)
     assert len(loaded) == len(replay)
     for game in games:
-        forget_agents(game)
+        game.players.clear()  # as when the engines restart
     for own, other in ((replay, games[0]), (loaded, games[1])):
         for k in range(4):
             own.append(*rollout_of([other.trajectory(5 + k % 2, 7, "on")]))
@@ -165,7 +148,7 @@ def test_one_that_the_memory_does_not_hold_is_dropped(tmp_path, caplog, monkeypa
     def no_memory(*args, **keys):
         raise MemoryError("Unable to allocate 7 GiB")
 
-    monkeypatch.setattr(saving, "Replay", no_memory)
+    monkeypatch.setattr(replay_file, "Replay", no_memory)
     assert load_replay("B", tmp_path, empty, 1) is None
     assert "Unable to allocate 7 GiB. Its 100 steps are dropped." in caplog.text
 
@@ -179,19 +162,7 @@ def test_one_of_another_step_than_the_checkpoint_is_used_and_that_is_said(saved,
 @pytest.mark.parametrize("after", [0, 1000, 9000])
 def test_a_full_disk_leaves_the_older_one_and_is_survived(saved, caplog, monkeypatch, after):
     before = (saved / FILE).read_bytes()
-    write = replay_file._write
-
-    class Full:
-        def __init__(self, file):
-            self.file, self.left = file, after
-
-        def write(self, data):
-            self.left -= len(data)
-            if self.left < 0:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return self.file.write(data)
-
-    monkeypatch.setattr(replay_file, "_write", lambda file, *rest: write(Full(file), *rest))
+    fill_disk(monkeypatch, after)
     replay = played(Game(np.random.default_rng(1)), SHAPES["wrapped"])
     assert not save_replay("B", saved, replay, 300)
     assert "the replay of step 300 could not be saved" in caplog.text
